@@ -1,0 +1,1 @@
+"""Ways to make boxes, behind one seam: `executor_service.backends.base`."""

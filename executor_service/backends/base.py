@@ -1,0 +1,158 @@
+"""The seam between the executor and what makes its boxes.
+
+A backend makes boxes, opens a byte stream to the supervisor in a box, and destroys boxes. It
+knows nothing of commands, sessions or leases: `executor_service.link` speaks those over the stream.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+MIB = 1024 * 1024
+GIB = 1024 * MIB
+
+
+class Isolation(StrEnum):
+    """What stands between a command and the machine, weakest first."""
+
+    NONE = "none"
+    NAMESPACE = "namespace"
+    USERSPACE_KERNEL = "userspace_kernel"
+    MICROVM = "microvm"
+
+
+class Enforcement(StrEnum):
+    """How a backend holds a box to one limit."""
+
+    ENFORCED = "enforced"
+    """The kernel or the engine refuses what exceeds it."""
+    WATCHED = "watched"
+    """Somebody looks every few seconds and acts, so it can be exceeded for a moment."""
+    NONE = "none"
+    """Nobody holds it."""
+
+
+class NetworkPolicy(StrEnum):
+    """What a box can reach."""
+
+    NONE = "none"
+    """No network but the box's own loopback."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one box may use."""
+
+    memory_bytes: int = 2 * GIB
+    """Memory of all processes and tmpfs files together; must exceed the sum of the tmpfs sizes."""
+    cpu_count: float | None = None
+    """CPUs' worth of time per second; None leaves it to the scheduler's fair share."""
+    pids: int = 256
+    """Processes and threads, the supervisor included."""
+    tmp_bytes: int = 512 * MIB
+    """Size of /tmp, which is memory."""
+    workspace_bytes: int = 10 * GIB
+    """Size of /workspace, where the backend or the executor can hold it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoxSpec:
+    """What a box shall be."""
+
+    box_key: str
+    """The executor's name of the box: unique, `[a-z0-9_]{1,64}`; not a secret."""
+    owner: str
+    """Which executor installation it belongs to; list_boxes returns only this owner's."""
+    pool: str
+    """Template that it was made from."""
+    workspace: Path
+    """Folder of the caller that the box sees as /workspace; must exist, is never removed."""
+    limits: Limits = field(default_factory=Limits)
+    image: str = ""
+    """Image of the box; empty is the backend's default, ignored by backends without images."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """One box that a backend has made."""
+
+    key: str
+    backend: str
+    native_id: str
+    """What the backend calls it: a container id, a process id."""
+    workspace: Path
+    pool: str
+    secret: str = field(repr=False)
+    """Proves to the box's supervisor that the executor is speaking (`hello`)."""
+    labels: dict[str, str] = field(default_factory=dict[str, str])
+    """The backend's own notes, kept as they were at creation."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitSupport:
+    """How each of `Limits` is held."""
+
+    memory: Enforcement
+    cpu: Enforcement
+    pids: Enforcement
+    tmp: Enforcement
+    workspace: Enforcement
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a backend can do on this machine, as found by really trying."""
+
+    name: str
+    available: bool
+    reason: str
+    """When not available: what is missing and what to do. Else one line about how it runs."""
+    isolation: Isolation
+    limits: LimitSupport
+    pty: bool = True
+    network_policies: tuple[NetworkPolicy, ...] = (NetworkPolicy.NONE,)
+
+
+class ByteStream(Protocol):
+    """A two-way stream of bytes to the supervisor of one box."""
+
+    async def read(self, n: int) -> bytes:
+        """At least one and at most n bytes; empty when the stream has ended or broke."""
+        ...
+
+    async def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Take all of data, waiting while the other side is slow; LinkClosed when it cannot."""
+        ...
+
+    async def close(self) -> None:
+        """End the stream, waking a pending read; safe to call twice."""
+        ...
+
+
+class Backend(Protocol):
+    """One way to make boxes."""
+
+    async def probe(self) -> Capabilities:
+        """Try whether a box can be made here and what is enforced; never raises for "no"."""
+        ...
+
+    async def create(self, spec: BoxSpec) -> Box:
+        """Make a box whose supervisor is listening; BackendUnavailable or BoxCreateFailed."""
+        ...
+
+    async def connect(self, box: Box) -> ByteStream:
+        """Open a new stream to the box's supervisor, as often as wanted; BoxLost if it is gone."""
+        ...
+
+    async def destroy(self, box: Box) -> None:
+        """End every process of the box and remove it, not its workspace; no error if gone."""
+        ...
+
+    async def list_boxes(self) -> list[Box]:
+        """All living boxes of this owner, those made before this process started included."""
+        ...
+
+    async def close(self) -> None:
+        """Release what this object holds; the boxes live on."""
+        ...
