@@ -7,21 +7,7 @@ from collections import abc as _abc
 from grpc import aio as _aio
 from hermes.agent.v1 import approval_pb2 as _approval_pb2
 import abc as _abc_1
-import grpc as _grpc
-import sys
-import typing as _typing
 
-if sys.version_info >= (3, 11):
-    from typing import Self as _Self
-else:
-    from typing_extensions import Self as _Self
-
-_T = _typing.TypeVar("_T")
-
-class _MaybeAsyncIterator(_abc.AsyncIterator[_T], _abc.Iterator[_T], metaclass=_abc_1.ABCMeta): ...
-
-class _ServicerContext(_grpc.ServicerContext, _aio.ServicerContext):  # type: ignore[misc, type-arg]
-    ...
 
 GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
@@ -29,25 +15,10 @@ GRPC_VERSION: str
 class ApprovalServiceStub:
     """Approvals: durable questions to a person, each decided once."""
 
-    @_typing.overload
-    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
-    @_typing.overload
-    def __new__(cls, channel: _aio.Channel) -> ApprovalServiceAsyncStub: ...
-    ListApprovals: _grpc.UnaryUnaryMultiCallable[_approval_pb2.ListApprovalsRequest, _approval_pb2.ListApprovalsResponse]
-    """Lists the approvals that wait for a decision, oldest first."""
-    ResolveApproval: _grpc.UnaryUnaryMultiCallable[_approval_pb2.ResolveApprovalRequest, _approval_pb2.ResolveApprovalResponse]
-    """Decides an approval. The first decision wins: the same decision again returns it, another one
-    fails with FAILED_PRECONDITION. Fails with NOT_FOUND.
-    """
-
-@_typing.type_check_only
-class ApprovalServiceAsyncStub(ApprovalServiceStub):
-    """Approvals: durable questions to a person, each decided once."""
-
     def __init__(self, channel: _aio.Channel) -> None: ...
-    ListApprovals: _aio.UnaryUnaryMultiCallable[_approval_pb2.ListApprovalsRequest, _approval_pb2.ListApprovalsResponse]  # type: ignore[assignment]
+    ListApprovals: _aio.UnaryUnaryMultiCallable[_approval_pb2.ListApprovalsRequest, _approval_pb2.ListApprovalsResponse]
     """Lists the approvals that wait for a decision, oldest first."""
-    ResolveApproval: _aio.UnaryUnaryMultiCallable[_approval_pb2.ResolveApprovalRequest, _approval_pb2.ResolveApprovalResponse]  # type: ignore[assignment]
+    ResolveApproval: _aio.UnaryUnaryMultiCallable[_approval_pb2.ResolveApprovalRequest, _approval_pb2.ResolveApprovalResponse]
     """Decides an approval. The first decision wins: the same decision again returns it, another one
     fails with FAILED_PRECONDITION. Fails with NOT_FOUND.
     """
@@ -59,18 +30,18 @@ class ApprovalServiceServicer(metaclass=_abc_1.ABCMeta):
     def ListApprovals(
         self,
         request: _approval_pb2.ListApprovalsRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_approval_pb2.ListApprovalsResponse, _abc.Awaitable[_approval_pb2.ListApprovalsResponse]]:
+        context: _aio.ServicerContext[_approval_pb2.ListApprovalsRequest, _abc.Awaitable[_approval_pb2.ListApprovalsResponse]],
+    ) -> _abc.Awaitable[_approval_pb2.ListApprovalsResponse]:
         """Lists the approvals that wait for a decision, oldest first."""
 
     @_abc_1.abstractmethod
     def ResolveApproval(
         self,
         request: _approval_pb2.ResolveApprovalRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_approval_pb2.ResolveApprovalResponse, _abc.Awaitable[_approval_pb2.ResolveApprovalResponse]]:
+        context: _aio.ServicerContext[_approval_pb2.ResolveApprovalRequest, _abc.Awaitable[_approval_pb2.ResolveApprovalResponse]],
+    ) -> _abc.Awaitable[_approval_pb2.ResolveApprovalResponse]:
         """Decides an approval. The first decision wins: the same decision again returns it, another one
         fails with FAILED_PRECONDITION. Fails with NOT_FOUND.
         """
 
-def add_ApprovalServiceServicer_to_server(servicer: ApprovalServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+def add_ApprovalServiceServicer_to_server(servicer: ApprovalServiceServicer, server: _aio.Server) -> None: ...

@@ -7,21 +7,7 @@ from collections import abc as _abc
 from grpc import aio as _aio
 from hermes.agent.v1 import session_pb2 as _session_pb2
 import abc as _abc_1
-import grpc as _grpc
-import sys
-import typing as _typing
 
-if sys.version_info >= (3, 11):
-    from typing import Self as _Self
-else:
-    from typing_extensions import Self as _Self
-
-_T = _typing.TypeVar("_T")
-
-class _MaybeAsyncIterator(_abc.AsyncIterator[_T], _abc.Iterator[_T], metaclass=_abc_1.ABCMeta): ...
-
-class _ServicerContext(_grpc.ServicerContext, _aio.ServicerContext):  # type: ignore[misc, type-arg]
-    ...
 
 GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
@@ -29,27 +15,12 @@ GRPC_VERSION: str
 class SessionServiceStub:
     """Sessions: conversations and their messages."""
 
-    @_typing.overload
-    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
-    @_typing.overload
-    def __new__(cls, channel: _aio.Channel) -> SessionServiceAsyncStub: ...
-    GetSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.GetSessionRequest, _session_pb2.GetSessionResponse]
-    """Returns a session without its messages. Fails with NOT_FOUND."""
-    ListSessions: _grpc.UnaryUnaryMultiCallable[_session_pb2.ListSessionsRequest, _session_pb2.ListSessionsResponse]
-    """Lists a profile's sessions, the one used last first."""
-    ListMessages: _grpc.UnaryUnaryMultiCallable[_session_pb2.ListMessagesRequest, _session_pb2.ListMessagesResponse]
-    """Lists a session's messages in order. Fails with NOT_FOUND."""
-
-@_typing.type_check_only
-class SessionServiceAsyncStub(SessionServiceStub):
-    """Sessions: conversations and their messages."""
-
     def __init__(self, channel: _aio.Channel) -> None: ...
-    GetSession: _aio.UnaryUnaryMultiCallable[_session_pb2.GetSessionRequest, _session_pb2.GetSessionResponse]  # type: ignore[assignment]
+    GetSession: _aio.UnaryUnaryMultiCallable[_session_pb2.GetSessionRequest, _session_pb2.GetSessionResponse]
     """Returns a session without its messages. Fails with NOT_FOUND."""
-    ListSessions: _aio.UnaryUnaryMultiCallable[_session_pb2.ListSessionsRequest, _session_pb2.ListSessionsResponse]  # type: ignore[assignment]
+    ListSessions: _aio.UnaryUnaryMultiCallable[_session_pb2.ListSessionsRequest, _session_pb2.ListSessionsResponse]
     """Lists a profile's sessions, the one used last first."""
-    ListMessages: _aio.UnaryUnaryMultiCallable[_session_pb2.ListMessagesRequest, _session_pb2.ListMessagesResponse]  # type: ignore[assignment]
+    ListMessages: _aio.UnaryUnaryMultiCallable[_session_pb2.ListMessagesRequest, _session_pb2.ListMessagesResponse]
     """Lists a session's messages in order. Fails with NOT_FOUND."""
 
 class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -59,24 +30,24 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     def GetSession(
         self,
         request: _session_pb2.GetSessionRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_session_pb2.GetSessionResponse, _abc.Awaitable[_session_pb2.GetSessionResponse]]:
+        context: _aio.ServicerContext[_session_pb2.GetSessionRequest, _abc.Awaitable[_session_pb2.GetSessionResponse]],
+    ) -> _abc.Awaitable[_session_pb2.GetSessionResponse]:
         """Returns a session without its messages. Fails with NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def ListSessions(
         self,
         request: _session_pb2.ListSessionsRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_session_pb2.ListSessionsResponse, _abc.Awaitable[_session_pb2.ListSessionsResponse]]:
+        context: _aio.ServicerContext[_session_pb2.ListSessionsRequest, _abc.Awaitable[_session_pb2.ListSessionsResponse]],
+    ) -> _abc.Awaitable[_session_pb2.ListSessionsResponse]:
         """Lists a profile's sessions, the one used last first."""
 
     @_abc_1.abstractmethod
     def ListMessages(
         self,
         request: _session_pb2.ListMessagesRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_session_pb2.ListMessagesResponse, _abc.Awaitable[_session_pb2.ListMessagesResponse]]:
+        context: _aio.ServicerContext[_session_pb2.ListMessagesRequest, _abc.Awaitable[_session_pb2.ListMessagesResponse]],
+    ) -> _abc.Awaitable[_session_pb2.ListMessagesResponse]:
         """Lists a session's messages in order. Fails with NOT_FOUND."""
 
-def add_SessionServiceServicer_to_server(servicer: SessionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+def add_SessionServiceServicer_to_server(servicer: SessionServiceServicer, server: _aio.Server) -> None: ...

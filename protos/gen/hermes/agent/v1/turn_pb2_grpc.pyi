@@ -7,21 +7,7 @@ from collections import abc as _abc
 from grpc import aio as _aio
 from hermes.agent.v1 import turn_pb2 as _turn_pb2
 import abc as _abc_1
-import grpc as _grpc
-import sys
-import typing as _typing
 
-if sys.version_info >= (3, 11):
-    from typing import Self as _Self
-else:
-    from typing_extensions import Self as _Self
-
-_T = _typing.TypeVar("_T")
-
-class _MaybeAsyncIterator(_abc.AsyncIterator[_T], _abc.Iterator[_T], metaclass=_abc_1.ABCMeta): ...
-
-class _ServicerContext(_grpc.ServicerContext, _aio.ServicerContext):  # type: ignore[misc, type-arg]
-    ...
 
 GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
@@ -31,49 +17,21 @@ class TurnServiceStub:
     call, watched by a stream that can be resumed, and goes on without any client.
     """
 
-    @_typing.overload
-    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
-    @_typing.overload
-    def __new__(cls, channel: _aio.Channel) -> TurnServiceAsyncStub: ...
-    StartTurn: _grpc.UnaryUnaryMultiCallable[_turn_pb2.StartTurnRequest, _turn_pb2.StartTurnResponse]
-    """Starts a turn, or queues it behind the live turn of its session. Idempotent by `turn_id`: the same
-    request returns the turn as it is; another request with the same id fails with ALREADY_EXISTS.
-    The turn is stored before the call returns. Fails with INVALID_ARGUMENT, DRAINING,
-    MODEL_NOT_CONFIGURED or DATABASE_UNAVAILABLE.
-    """
-    WatchTurn: _grpc.UnaryStreamMultiCallable[_turn_pb2.WatchTurnRequest, _turn_pb2.WatchTurnResponse]
-    """Streams a turn's events in order: the durable ones after `after_sequence`, once each, and live
-    ones as they happen. Exactly one TurnFinished ends the stream; a stream that ends without it was
-    cut, and is resumed with the last sequence seen. Fails with NOT_FOUND.
-    """
-    GetTurn: _grpc.UnaryUnaryMultiCallable[_turn_pb2.GetTurnRequest, _turn_pb2.GetTurnResponse]
-    """Returns a turn as it is. Fails with NOT_FOUND."""
-    InterruptTurn: _grpc.UnaryUnaryMultiCallable[_turn_pb2.InterruptTurnRequest, _turn_pb2.InterruptTurnResponse]
-    """Asks a turn to stop: the running model call is dropped and running commands are killed.
-    Idempotent; a finished turn is left as it is. Fails with NOT_FOUND.
-    """
-
-@_typing.type_check_only
-class TurnServiceAsyncStub(TurnServiceStub):
-    """Turns: one message in, the agent's work on it, one answer out. A turn is started by an idempotent
-    call, watched by a stream that can be resumed, and goes on without any client.
-    """
-
     def __init__(self, channel: _aio.Channel) -> None: ...
-    StartTurn: _aio.UnaryUnaryMultiCallable[_turn_pb2.StartTurnRequest, _turn_pb2.StartTurnResponse]  # type: ignore[assignment]
+    StartTurn: _aio.UnaryUnaryMultiCallable[_turn_pb2.StartTurnRequest, _turn_pb2.StartTurnResponse]
     """Starts a turn, or queues it behind the live turn of its session. Idempotent by `turn_id`: the same
     request returns the turn as it is; another request with the same id fails with ALREADY_EXISTS.
     The turn is stored before the call returns. Fails with INVALID_ARGUMENT, DRAINING,
     MODEL_NOT_CONFIGURED or DATABASE_UNAVAILABLE.
     """
-    WatchTurn: _aio.UnaryStreamMultiCallable[_turn_pb2.WatchTurnRequest, _turn_pb2.WatchTurnResponse]  # type: ignore[assignment]
+    WatchTurn: _aio.UnaryStreamMultiCallable[_turn_pb2.WatchTurnRequest, _turn_pb2.WatchTurnResponse]
     """Streams a turn's events in order: the durable ones after `after_sequence`, once each, and live
     ones as they happen. Exactly one TurnFinished ends the stream; a stream that ends without it was
     cut, and is resumed with the last sequence seen. Fails with NOT_FOUND.
     """
-    GetTurn: _aio.UnaryUnaryMultiCallable[_turn_pb2.GetTurnRequest, _turn_pb2.GetTurnResponse]  # type: ignore[assignment]
+    GetTurn: _aio.UnaryUnaryMultiCallable[_turn_pb2.GetTurnRequest, _turn_pb2.GetTurnResponse]
     """Returns a turn as it is. Fails with NOT_FOUND."""
-    InterruptTurn: _aio.UnaryUnaryMultiCallable[_turn_pb2.InterruptTurnRequest, _turn_pb2.InterruptTurnResponse]  # type: ignore[assignment]
+    InterruptTurn: _aio.UnaryUnaryMultiCallable[_turn_pb2.InterruptTurnRequest, _turn_pb2.InterruptTurnResponse]
     """Asks a turn to stop: the running model call is dropped and running commands are killed.
     Idempotent; a finished turn is left as it is. Fails with NOT_FOUND.
     """
@@ -87,8 +45,8 @@ class TurnServiceServicer(metaclass=_abc_1.ABCMeta):
     def StartTurn(
         self,
         request: _turn_pb2.StartTurnRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_turn_pb2.StartTurnResponse, _abc.Awaitable[_turn_pb2.StartTurnResponse]]:
+        context: _aio.ServicerContext[_turn_pb2.StartTurnRequest, _abc.Awaitable[_turn_pb2.StartTurnResponse]],
+    ) -> _abc.Awaitable[_turn_pb2.StartTurnResponse]:
         """Starts a turn, or queues it behind the live turn of its session. Idempotent by `turn_id`: the same
         request returns the turn as it is; another request with the same id fails with ALREADY_EXISTS.
         The turn is stored before the call returns. Fails with INVALID_ARGUMENT, DRAINING,
@@ -99,8 +57,8 @@ class TurnServiceServicer(metaclass=_abc_1.ABCMeta):
     def WatchTurn(
         self,
         request: _turn_pb2.WatchTurnRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_turn_pb2.WatchTurnResponse], _abc.AsyncIterator[_turn_pb2.WatchTurnResponse]]:
+        context: _aio.ServicerContext[_turn_pb2.WatchTurnRequest, _abc.AsyncIterator[_turn_pb2.WatchTurnResponse]],
+    ) -> _abc.AsyncIterator[_turn_pb2.WatchTurnResponse]:
         """Streams a turn's events in order: the durable ones after `after_sequence`, once each, and live
         ones as they happen. Exactly one TurnFinished ends the stream; a stream that ends without it was
         cut, and is resumed with the last sequence seen. Fails with NOT_FOUND.
@@ -110,18 +68,18 @@ class TurnServiceServicer(metaclass=_abc_1.ABCMeta):
     def GetTurn(
         self,
         request: _turn_pb2.GetTurnRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_turn_pb2.GetTurnResponse, _abc.Awaitable[_turn_pb2.GetTurnResponse]]:
+        context: _aio.ServicerContext[_turn_pb2.GetTurnRequest, _abc.Awaitable[_turn_pb2.GetTurnResponse]],
+    ) -> _abc.Awaitable[_turn_pb2.GetTurnResponse]:
         """Returns a turn as it is. Fails with NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def InterruptTurn(
         self,
         request: _turn_pb2.InterruptTurnRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_turn_pb2.InterruptTurnResponse, _abc.Awaitable[_turn_pb2.InterruptTurnResponse]]:
+        context: _aio.ServicerContext[_turn_pb2.InterruptTurnRequest, _abc.Awaitable[_turn_pb2.InterruptTurnResponse]],
+    ) -> _abc.Awaitable[_turn_pb2.InterruptTurnResponse]:
         """Asks a turn to stop: the running model call is dropped and running commands are killed.
         Idempotent; a finished turn is left as it is. Fails with NOT_FOUND.
         """
 
-def add_TurnServiceServicer_to_server(servicer: TurnServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+def add_TurnServiceServicer_to_server(servicer: TurnServiceServicer, server: _aio.Server) -> None: ...

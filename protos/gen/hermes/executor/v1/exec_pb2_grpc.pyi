@@ -7,21 +7,7 @@ from collections import abc as _abc
 from grpc import aio as _aio
 from hermes.executor.v1 import exec_pb2 as _exec_pb2
 import abc as _abc_1
-import grpc as _grpc
-import sys
-import typing as _typing
 
-if sys.version_info >= (3, 11):
-    from typing import Self as _Self
-else:
-    from typing_extensions import Self as _Self
-
-_T = _typing.TypeVar("_T")
-
-class _MaybeAsyncIterator(_abc.AsyncIterator[_T], _abc.Iterator[_T], metaclass=_abc_1.ABCMeta): ...
-
-class _ServicerContext(_grpc.ServicerContext, _aio.ServicerContext):  # type: ignore[misc, type-arg]
-    ...
 
 GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
@@ -31,61 +17,28 @@ class ExecServiceStub:
     choice, outlives every client, and is watched by a stream that resumes from a byte offset.
     """
 
-    @_typing.overload
-    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
-    @_typing.overload
-    def __new__(cls, channel: _aio.Channel) -> ExecServiceAsyncStub: ...
-    StartExec: _grpc.UnaryUnaryMultiCallable[_exec_pb2.StartExecRequest, _exec_pb2.StartExecResponse]
-    """Starts a command. Idempotent by `exec_id`: the same request returns the command as it is; another
-    request with the same id fails with ALREADY_EXISTS. Fails with LEASE_INVALID, STALE_EPOCH,
-    SANDBOX_LOST, PATH_INVALID or INVALID_ARGUMENT.
-    """
-    AttachExec: _grpc.StreamStreamMultiCallable[_exec_pb2.AttachExecRequest, _exec_pb2.AttachExecResponse]
-    """Watches and drives a command. The first message opens; output comes from the offsets named there;
-    exactly one `exited` ends the stream, and a stream that ends without it was cut. Detaching or
-    losing the stream never touches the command. Fails with NOT_FOUND, LEASE_INVALID or STALE_EPOCH.
-    """
-    GetExec: _grpc.UnaryUnaryMultiCallable[_exec_pb2.GetExecRequest, _exec_pb2.GetExecResponse]
-    """Returns a command as it is. Known for at least 24 hours after it ended. Fails with NOT_FOUND,
-    LEASE_INVALID or STALE_EPOCH.
-    """
-    WaitExec: _grpc.UnaryUnaryMultiCallable[_exec_pb2.WaitExecRequest, _exec_pb2.WaitExecResponse]
-    """Returns when a command has ended or `wait` is over, whichever is first. Fails as GetExec does."""
-    SignalExec: _grpc.UnaryUnaryMultiCallable[_exec_pb2.SignalExecRequest, _exec_pb2.SignalExecResponse]
-    """Sends a signal to a command, or kills its whole tree. Idempotent. Fails as GetExec does."""
-    ListExecs: _grpc.UnaryUnaryMultiCallable[_exec_pb2.ListExecsRequest, _exec_pb2.ListExecsResponse]
-    """Lists the commands of a sandbox that are known, the oldest first. Fails as GetExec does."""
-    ReadExecOutput: _grpc.UnaryUnaryMultiCallable[_exec_pb2.ReadExecOutputRequest, _exec_pb2.ReadExecOutputResponse]
-    """Reads stored output without attaching. Fails as GetExec does."""
-
-@_typing.type_check_only
-class ExecServiceAsyncStub(ExecServiceStub):
-    """Commands in a sandbox. A command is started by an idempotent call with an id of the caller's
-    choice, outlives every client, and is watched by a stream that resumes from a byte offset.
-    """
-
     def __init__(self, channel: _aio.Channel) -> None: ...
-    StartExec: _aio.UnaryUnaryMultiCallable[_exec_pb2.StartExecRequest, _exec_pb2.StartExecResponse]  # type: ignore[assignment]
+    StartExec: _aio.UnaryUnaryMultiCallable[_exec_pb2.StartExecRequest, _exec_pb2.StartExecResponse]
     """Starts a command. Idempotent by `exec_id`: the same request returns the command as it is; another
     request with the same id fails with ALREADY_EXISTS. Fails with LEASE_INVALID, STALE_EPOCH,
     SANDBOX_LOST, PATH_INVALID or INVALID_ARGUMENT.
     """
-    AttachExec: _aio.StreamStreamMultiCallable[_exec_pb2.AttachExecRequest, _exec_pb2.AttachExecResponse]  # type: ignore[assignment]
+    AttachExec: _aio.StreamStreamMultiCallable[_exec_pb2.AttachExecRequest, _exec_pb2.AttachExecResponse]
     """Watches and drives a command. The first message opens; output comes from the offsets named there;
     exactly one `exited` ends the stream, and a stream that ends without it was cut. Detaching or
     losing the stream never touches the command. Fails with NOT_FOUND, LEASE_INVALID or STALE_EPOCH.
     """
-    GetExec: _aio.UnaryUnaryMultiCallable[_exec_pb2.GetExecRequest, _exec_pb2.GetExecResponse]  # type: ignore[assignment]
+    GetExec: _aio.UnaryUnaryMultiCallable[_exec_pb2.GetExecRequest, _exec_pb2.GetExecResponse]
     """Returns a command as it is. Known for at least 24 hours after it ended. Fails with NOT_FOUND,
     LEASE_INVALID or STALE_EPOCH.
     """
-    WaitExec: _aio.UnaryUnaryMultiCallable[_exec_pb2.WaitExecRequest, _exec_pb2.WaitExecResponse]  # type: ignore[assignment]
+    WaitExec: _aio.UnaryUnaryMultiCallable[_exec_pb2.WaitExecRequest, _exec_pb2.WaitExecResponse]
     """Returns when a command has ended or `wait` is over, whichever is first. Fails as GetExec does."""
-    SignalExec: _aio.UnaryUnaryMultiCallable[_exec_pb2.SignalExecRequest, _exec_pb2.SignalExecResponse]  # type: ignore[assignment]
+    SignalExec: _aio.UnaryUnaryMultiCallable[_exec_pb2.SignalExecRequest, _exec_pb2.SignalExecResponse]
     """Sends a signal to a command, or kills its whole tree. Idempotent. Fails as GetExec does."""
-    ListExecs: _aio.UnaryUnaryMultiCallable[_exec_pb2.ListExecsRequest, _exec_pb2.ListExecsResponse]  # type: ignore[assignment]
+    ListExecs: _aio.UnaryUnaryMultiCallable[_exec_pb2.ListExecsRequest, _exec_pb2.ListExecsResponse]
     """Lists the commands of a sandbox that are known, the oldest first. Fails as GetExec does."""
-    ReadExecOutput: _aio.UnaryUnaryMultiCallable[_exec_pb2.ReadExecOutputRequest, _exec_pb2.ReadExecOutputResponse]  # type: ignore[assignment]
+    ReadExecOutput: _aio.UnaryUnaryMultiCallable[_exec_pb2.ReadExecOutputRequest, _exec_pb2.ReadExecOutputResponse]
     """Reads stored output without attaching. Fails as GetExec does."""
 
 class ExecServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -97,8 +50,8 @@ class ExecServiceServicer(metaclass=_abc_1.ABCMeta):
     def StartExec(
         self,
         request: _exec_pb2.StartExecRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_exec_pb2.StartExecResponse, _abc.Awaitable[_exec_pb2.StartExecResponse]]:
+        context: _aio.ServicerContext[_exec_pb2.StartExecRequest, _abc.Awaitable[_exec_pb2.StartExecResponse]],
+    ) -> _abc.Awaitable[_exec_pb2.StartExecResponse]:
         """Starts a command. Idempotent by `exec_id`: the same request returns the command as it is; another
         request with the same id fails with ALREADY_EXISTS. Fails with LEASE_INVALID, STALE_EPOCH,
         SANDBOX_LOST, PATH_INVALID or INVALID_ARGUMENT.
@@ -107,9 +60,9 @@ class ExecServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def AttachExec(
         self,
-        request_iterator: _MaybeAsyncIterator[_exec_pb2.AttachExecRequest],
-        context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_exec_pb2.AttachExecResponse], _abc.AsyncIterator[_exec_pb2.AttachExecResponse]]:
+        request_iterator: _abc.AsyncIterator[_exec_pb2.AttachExecRequest],
+        context: _aio.ServicerContext[_abc.AsyncIterator[_exec_pb2.AttachExecRequest], _abc.AsyncIterator[_exec_pb2.AttachExecResponse]],
+    ) -> _abc.AsyncIterator[_exec_pb2.AttachExecResponse]:
         """Watches and drives a command. The first message opens; output comes from the offsets named there;
         exactly one `exited` ends the stream, and a stream that ends without it was cut. Detaching or
         losing the stream never touches the command. Fails with NOT_FOUND, LEASE_INVALID or STALE_EPOCH.
@@ -119,8 +72,8 @@ class ExecServiceServicer(metaclass=_abc_1.ABCMeta):
     def GetExec(
         self,
         request: _exec_pb2.GetExecRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_exec_pb2.GetExecResponse, _abc.Awaitable[_exec_pb2.GetExecResponse]]:
+        context: _aio.ServicerContext[_exec_pb2.GetExecRequest, _abc.Awaitable[_exec_pb2.GetExecResponse]],
+    ) -> _abc.Awaitable[_exec_pb2.GetExecResponse]:
         """Returns a command as it is. Known for at least 24 hours after it ended. Fails with NOT_FOUND,
         LEASE_INVALID or STALE_EPOCH.
         """
@@ -129,32 +82,32 @@ class ExecServiceServicer(metaclass=_abc_1.ABCMeta):
     def WaitExec(
         self,
         request: _exec_pb2.WaitExecRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_exec_pb2.WaitExecResponse, _abc.Awaitable[_exec_pb2.WaitExecResponse]]:
+        context: _aio.ServicerContext[_exec_pb2.WaitExecRequest, _abc.Awaitable[_exec_pb2.WaitExecResponse]],
+    ) -> _abc.Awaitable[_exec_pb2.WaitExecResponse]:
         """Returns when a command has ended or `wait` is over, whichever is first. Fails as GetExec does."""
 
     @_abc_1.abstractmethod
     def SignalExec(
         self,
         request: _exec_pb2.SignalExecRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_exec_pb2.SignalExecResponse, _abc.Awaitable[_exec_pb2.SignalExecResponse]]:
+        context: _aio.ServicerContext[_exec_pb2.SignalExecRequest, _abc.Awaitable[_exec_pb2.SignalExecResponse]],
+    ) -> _abc.Awaitable[_exec_pb2.SignalExecResponse]:
         """Sends a signal to a command, or kills its whole tree. Idempotent. Fails as GetExec does."""
 
     @_abc_1.abstractmethod
     def ListExecs(
         self,
         request: _exec_pb2.ListExecsRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_exec_pb2.ListExecsResponse, _abc.Awaitable[_exec_pb2.ListExecsResponse]]:
+        context: _aio.ServicerContext[_exec_pb2.ListExecsRequest, _abc.Awaitable[_exec_pb2.ListExecsResponse]],
+    ) -> _abc.Awaitable[_exec_pb2.ListExecsResponse]:
         """Lists the commands of a sandbox that are known, the oldest first. Fails as GetExec does."""
 
     @_abc_1.abstractmethod
     def ReadExecOutput(
         self,
         request: _exec_pb2.ReadExecOutputRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_exec_pb2.ReadExecOutputResponse, _abc.Awaitable[_exec_pb2.ReadExecOutputResponse]]:
+        context: _aio.ServicerContext[_exec_pb2.ReadExecOutputRequest, _abc.Awaitable[_exec_pb2.ReadExecOutputResponse]],
+    ) -> _abc.Awaitable[_exec_pb2.ReadExecOutputResponse]:
         """Reads stored output without attaching. Fails as GetExec does."""
 
-def add_ExecServiceServicer_to_server(servicer: ExecServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+def add_ExecServiceServicer_to_server(servicer: ExecServiceServicer, server: _aio.Server) -> None: ...

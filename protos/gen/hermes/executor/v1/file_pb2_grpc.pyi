@@ -7,21 +7,7 @@ from collections import abc as _abc
 from grpc import aio as _aio
 from hermes.executor.v1 import file_pb2 as _file_pb2
 import abc as _abc_1
-import grpc as _grpc
-import sys
-import typing as _typing
 
-if sys.version_info >= (3, 11):
-    from typing import Self as _Self
-else:
-    from typing_extensions import Self as _Self
-
-_T = _typing.TypeVar("_T")
-
-class _MaybeAsyncIterator(_abc.AsyncIterator[_T], _abc.Iterator[_T], metaclass=_abc_1.ABCMeta): ...
-
-class _ServicerContext(_grpc.ServicerContext, _aio.ServicerContext):  # type: ignore[misc, type-arg]
-    ...
 
 GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
@@ -31,43 +17,19 @@ class FileServiceStub:
     relative to /workspace.
     """
 
-    @_typing.overload
-    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
-    @_typing.overload
-    def __new__(cls, channel: _aio.Channel) -> FileServiceAsyncStub: ...
-    UploadFile: _grpc.StreamUnaryMultiCallable[_file_pb2.UploadFileRequest, _file_pb2.UploadFileResponse]
-    """Writes a file: the first message is the header, chunks follow; the file appears whole, by rename,
-    once length and digest match, or not at all. Idempotent. Fails with LEASE_INVALID, STALE_EPOCH,
-    SANDBOX_LOST, PATH_INVALID, DIGEST_MISMATCH or LIMIT_EXCEEDED.
-    """
-    DownloadFile: _grpc.UnaryStreamMultiCallable[_file_pb2.DownloadFileRequest, _file_pb2.DownloadFileResponse]
-    """Reads a file in chunks of at most 32 KiB. Fails with NOT_FOUND, PATH_INVALID, LEASE_INVALID,
-    STALE_EPOCH or SANDBOX_LOST.
-    """
-    StatPath: _grpc.UnaryUnaryMultiCallable[_file_pb2.StatPathRequest, _file_pb2.StatPathResponse]
-    """Describes a path, without following a symbolic link in its last part. Fails as DownloadFile does."""
-    ListDirectory: _grpc.UnaryUnaryMultiCallable[_file_pb2.ListDirectoryRequest, _file_pb2.ListDirectoryResponse]
-    """Lists a folder by name. Fails as DownloadFile does."""
-
-@_typing.type_check_only
-class FileServiceAsyncStub(FileServiceStub):
-    """Files of a sandbox, read and written by its supervisor inside the box. Paths are absolute or
-    relative to /workspace.
-    """
-
     def __init__(self, channel: _aio.Channel) -> None: ...
-    UploadFile: _aio.StreamUnaryMultiCallable[_file_pb2.UploadFileRequest, _file_pb2.UploadFileResponse]  # type: ignore[assignment]
+    UploadFile: _aio.StreamUnaryMultiCallable[_file_pb2.UploadFileRequest, _file_pb2.UploadFileResponse]
     """Writes a file: the first message is the header, chunks follow; the file appears whole, by rename,
     once length and digest match, or not at all. Idempotent. Fails with LEASE_INVALID, STALE_EPOCH,
     SANDBOX_LOST, PATH_INVALID, DIGEST_MISMATCH or LIMIT_EXCEEDED.
     """
-    DownloadFile: _aio.UnaryStreamMultiCallable[_file_pb2.DownloadFileRequest, _file_pb2.DownloadFileResponse]  # type: ignore[assignment]
+    DownloadFile: _aio.UnaryStreamMultiCallable[_file_pb2.DownloadFileRequest, _file_pb2.DownloadFileResponse]
     """Reads a file in chunks of at most 32 KiB. Fails with NOT_FOUND, PATH_INVALID, LEASE_INVALID,
     STALE_EPOCH or SANDBOX_LOST.
     """
-    StatPath: _aio.UnaryUnaryMultiCallable[_file_pb2.StatPathRequest, _file_pb2.StatPathResponse]  # type: ignore[assignment]
+    StatPath: _aio.UnaryUnaryMultiCallable[_file_pb2.StatPathRequest, _file_pb2.StatPathResponse]
     """Describes a path, without following a symbolic link in its last part. Fails as DownloadFile does."""
-    ListDirectory: _aio.UnaryUnaryMultiCallable[_file_pb2.ListDirectoryRequest, _file_pb2.ListDirectoryResponse]  # type: ignore[assignment]
+    ListDirectory: _aio.UnaryUnaryMultiCallable[_file_pb2.ListDirectoryRequest, _file_pb2.ListDirectoryResponse]
     """Lists a folder by name. Fails as DownloadFile does."""
 
 class FileServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -78,9 +40,9 @@ class FileServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def UploadFile(
         self,
-        request_iterator: _MaybeAsyncIterator[_file_pb2.UploadFileRequest],
-        context: _ServicerContext,
-    ) -> _typing.Union[_file_pb2.UploadFileResponse, _abc.Awaitable[_file_pb2.UploadFileResponse]]:
+        request_iterator: _abc.AsyncIterator[_file_pb2.UploadFileRequest],
+        context: _aio.ServicerContext[_abc.AsyncIterator[_file_pb2.UploadFileRequest], _abc.Awaitable[_file_pb2.UploadFileResponse]],
+    ) -> _abc.Awaitable[_file_pb2.UploadFileResponse]:
         """Writes a file: the first message is the header, chunks follow; the file appears whole, by rename,
         once length and digest match, or not at all. Idempotent. Fails with LEASE_INVALID, STALE_EPOCH,
         SANDBOX_LOST, PATH_INVALID, DIGEST_MISMATCH or LIMIT_EXCEEDED.
@@ -90,8 +52,8 @@ class FileServiceServicer(metaclass=_abc_1.ABCMeta):
     def DownloadFile(
         self,
         request: _file_pb2.DownloadFileRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_file_pb2.DownloadFileResponse], _abc.AsyncIterator[_file_pb2.DownloadFileResponse]]:
+        context: _aio.ServicerContext[_file_pb2.DownloadFileRequest, _abc.AsyncIterator[_file_pb2.DownloadFileResponse]],
+    ) -> _abc.AsyncIterator[_file_pb2.DownloadFileResponse]:
         """Reads a file in chunks of at most 32 KiB. Fails with NOT_FOUND, PATH_INVALID, LEASE_INVALID,
         STALE_EPOCH or SANDBOX_LOST.
         """
@@ -100,16 +62,16 @@ class FileServiceServicer(metaclass=_abc_1.ABCMeta):
     def StatPath(
         self,
         request: _file_pb2.StatPathRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_file_pb2.StatPathResponse, _abc.Awaitable[_file_pb2.StatPathResponse]]:
+        context: _aio.ServicerContext[_file_pb2.StatPathRequest, _abc.Awaitable[_file_pb2.StatPathResponse]],
+    ) -> _abc.Awaitable[_file_pb2.StatPathResponse]:
         """Describes a path, without following a symbolic link in its last part. Fails as DownloadFile does."""
 
     @_abc_1.abstractmethod
     def ListDirectory(
         self,
         request: _file_pb2.ListDirectoryRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_file_pb2.ListDirectoryResponse, _abc.Awaitable[_file_pb2.ListDirectoryResponse]]:
+        context: _aio.ServicerContext[_file_pb2.ListDirectoryRequest, _abc.Awaitable[_file_pb2.ListDirectoryResponse]],
+    ) -> _abc.Awaitable[_file_pb2.ListDirectoryResponse]:
         """Lists a folder by name. Fails as DownloadFile does."""
 
-def add_FileServiceServicer_to_server(servicer: FileServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+def add_FileServiceServicer_to_server(servicer: FileServiceServicer, server: _aio.Server) -> None: ...

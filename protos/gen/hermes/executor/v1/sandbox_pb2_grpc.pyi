@@ -7,21 +7,7 @@ from collections import abc as _abc
 from grpc import aio as _aio
 from hermes.executor.v1 import sandbox_pb2 as _sandbox_pb2
 import abc as _abc_1
-import grpc as _grpc
-import sys
-import typing as _typing
 
-if sys.version_info >= (3, 11):
-    from typing import Self as _Self
-else:
-    from typing_extensions import Self as _Self
-
-_T = _typing.TypeVar("_T")
-
-class _MaybeAsyncIterator(_abc.AsyncIterator[_T], _abc.Iterator[_T], metaclass=_abc_1.ABCMeta): ...
-
-class _ServicerContext(_grpc.ServicerContext, _aio.ServicerContext):  # type: ignore[misc, type-arg]
-    ...
 
 GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
@@ -29,49 +15,23 @@ GRPC_VERSION: str
 class SandboxServiceStub:
     """Sandboxes: isolated boxes that are claimed from a warm pool, leased, and used by one profile only."""
 
-    @_typing.overload
-    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
-    @_typing.overload
-    def __new__(cls, channel: _aio.Channel) -> SandboxServiceAsyncStub: ...
-    GetCapabilities: _grpc.UnaryUnaryMultiCallable[_sandbox_pb2.GetCapabilitiesRequest, _sandbox_pb2.GetCapabilitiesResponse]
-    """Says which backends there are and what each really enforces, as observed on this machine."""
-    AcquireSandbox: _grpc.UnaryUnaryMultiCallable[_sandbox_pb2.AcquireSandboxRequest, _sandbox_pb2.AcquireSandboxResponse]
-    """Claims a sandbox for a session, or takes over the one that the session has: same box, epoch + 1,
-    a new token, the old token is void. Idempotent by `request_id` while the lease lives. Fails with
-    BACKEND_UNAVAILABLE, POOL_EXHAUSTED, INVALID_ARGUMENT or DRAINING.
-    """
-    RenewLease: _grpc.UnaryUnaryMultiCallable[_sandbox_pb2.RenewLeaseRequest, _sandbox_pb2.RenewLeaseResponse]
-    """Prolongs a lease by its own length. Idempotent. Fails with LEASE_INVALID or STALE_EPOCH."""
-    ReleaseSandbox: _grpc.UnaryUnaryMultiCallable[_sandbox_pb2.ReleaseSandboxRequest, _sandbox_pb2.ReleaseSandboxResponse]
-    """Ends a lease and destroys the box; the workspace is kept. Idempotent. Fails with LEASE_INVALID or
-    STALE_EPOCH.
-    """
-    GetSandbox: _grpc.UnaryUnaryMultiCallable[_sandbox_pb2.GetSandboxRequest, _sandbox_pb2.GetSandboxResponse]
-    """Returns a sandbox. Fails with NOT_FOUND."""
-    ListSandboxes: _grpc.UnaryUnaryMultiCallable[_sandbox_pb2.ListSandboxesRequest, _sandbox_pb2.ListSandboxesResponse]
-    """Lists a profile's sandboxes, the oldest first."""
-
-@_typing.type_check_only
-class SandboxServiceAsyncStub(SandboxServiceStub):
-    """Sandboxes: isolated boxes that are claimed from a warm pool, leased, and used by one profile only."""
-
     def __init__(self, channel: _aio.Channel) -> None: ...
-    GetCapabilities: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.GetCapabilitiesRequest, _sandbox_pb2.GetCapabilitiesResponse]  # type: ignore[assignment]
+    GetCapabilities: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.GetCapabilitiesRequest, _sandbox_pb2.GetCapabilitiesResponse]
     """Says which backends there are and what each really enforces, as observed on this machine."""
-    AcquireSandbox: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.AcquireSandboxRequest, _sandbox_pb2.AcquireSandboxResponse]  # type: ignore[assignment]
+    AcquireSandbox: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.AcquireSandboxRequest, _sandbox_pb2.AcquireSandboxResponse]
     """Claims a sandbox for a session, or takes over the one that the session has: same box, epoch + 1,
     a new token, the old token is void. Idempotent by `request_id` while the lease lives. Fails with
     BACKEND_UNAVAILABLE, POOL_EXHAUSTED, INVALID_ARGUMENT or DRAINING.
     """
-    RenewLease: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.RenewLeaseRequest, _sandbox_pb2.RenewLeaseResponse]  # type: ignore[assignment]
+    RenewLease: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.RenewLeaseRequest, _sandbox_pb2.RenewLeaseResponse]
     """Prolongs a lease by its own length. Idempotent. Fails with LEASE_INVALID or STALE_EPOCH."""
-    ReleaseSandbox: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.ReleaseSandboxRequest, _sandbox_pb2.ReleaseSandboxResponse]  # type: ignore[assignment]
+    ReleaseSandbox: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.ReleaseSandboxRequest, _sandbox_pb2.ReleaseSandboxResponse]
     """Ends a lease and destroys the box; the workspace is kept. Idempotent. Fails with LEASE_INVALID or
     STALE_EPOCH.
     """
-    GetSandbox: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.GetSandboxRequest, _sandbox_pb2.GetSandboxResponse]  # type: ignore[assignment]
+    GetSandbox: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.GetSandboxRequest, _sandbox_pb2.GetSandboxResponse]
     """Returns a sandbox. Fails with NOT_FOUND."""
-    ListSandboxes: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.ListSandboxesRequest, _sandbox_pb2.ListSandboxesResponse]  # type: ignore[assignment]
+    ListSandboxes: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.ListSandboxesRequest, _sandbox_pb2.ListSandboxesResponse]
     """Lists a profile's sandboxes, the oldest first."""
 
 class SandboxServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -81,16 +41,16 @@ class SandboxServiceServicer(metaclass=_abc_1.ABCMeta):
     def GetCapabilities(
         self,
         request: _sandbox_pb2.GetCapabilitiesRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_sandbox_pb2.GetCapabilitiesResponse, _abc.Awaitable[_sandbox_pb2.GetCapabilitiesResponse]]:
+        context: _aio.ServicerContext[_sandbox_pb2.GetCapabilitiesRequest, _abc.Awaitable[_sandbox_pb2.GetCapabilitiesResponse]],
+    ) -> _abc.Awaitable[_sandbox_pb2.GetCapabilitiesResponse]:
         """Says which backends there are and what each really enforces, as observed on this machine."""
 
     @_abc_1.abstractmethod
     def AcquireSandbox(
         self,
         request: _sandbox_pb2.AcquireSandboxRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_sandbox_pb2.AcquireSandboxResponse, _abc.Awaitable[_sandbox_pb2.AcquireSandboxResponse]]:
+        context: _aio.ServicerContext[_sandbox_pb2.AcquireSandboxRequest, _abc.Awaitable[_sandbox_pb2.AcquireSandboxResponse]],
+    ) -> _abc.Awaitable[_sandbox_pb2.AcquireSandboxResponse]:
         """Claims a sandbox for a session, or takes over the one that the session has: same box, epoch + 1,
         a new token, the old token is void. Idempotent by `request_id` while the lease lives. Fails with
         BACKEND_UNAVAILABLE, POOL_EXHAUSTED, INVALID_ARGUMENT or DRAINING.
@@ -100,16 +60,16 @@ class SandboxServiceServicer(metaclass=_abc_1.ABCMeta):
     def RenewLease(
         self,
         request: _sandbox_pb2.RenewLeaseRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_sandbox_pb2.RenewLeaseResponse, _abc.Awaitable[_sandbox_pb2.RenewLeaseResponse]]:
+        context: _aio.ServicerContext[_sandbox_pb2.RenewLeaseRequest, _abc.Awaitable[_sandbox_pb2.RenewLeaseResponse]],
+    ) -> _abc.Awaitable[_sandbox_pb2.RenewLeaseResponse]:
         """Prolongs a lease by its own length. Idempotent. Fails with LEASE_INVALID or STALE_EPOCH."""
 
     @_abc_1.abstractmethod
     def ReleaseSandbox(
         self,
         request: _sandbox_pb2.ReleaseSandboxRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_sandbox_pb2.ReleaseSandboxResponse, _abc.Awaitable[_sandbox_pb2.ReleaseSandboxResponse]]:
+        context: _aio.ServicerContext[_sandbox_pb2.ReleaseSandboxRequest, _abc.Awaitable[_sandbox_pb2.ReleaseSandboxResponse]],
+    ) -> _abc.Awaitable[_sandbox_pb2.ReleaseSandboxResponse]:
         """Ends a lease and destroys the box; the workspace is kept. Idempotent. Fails with LEASE_INVALID or
         STALE_EPOCH.
         """
@@ -118,16 +78,16 @@ class SandboxServiceServicer(metaclass=_abc_1.ABCMeta):
     def GetSandbox(
         self,
         request: _sandbox_pb2.GetSandboxRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_sandbox_pb2.GetSandboxResponse, _abc.Awaitable[_sandbox_pb2.GetSandboxResponse]]:
+        context: _aio.ServicerContext[_sandbox_pb2.GetSandboxRequest, _abc.Awaitable[_sandbox_pb2.GetSandboxResponse]],
+    ) -> _abc.Awaitable[_sandbox_pb2.GetSandboxResponse]:
         """Returns a sandbox. Fails with NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def ListSandboxes(
         self,
         request: _sandbox_pb2.ListSandboxesRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_sandbox_pb2.ListSandboxesResponse, _abc.Awaitable[_sandbox_pb2.ListSandboxesResponse]]:
+        context: _aio.ServicerContext[_sandbox_pb2.ListSandboxesRequest, _abc.Awaitable[_sandbox_pb2.ListSandboxesResponse]],
+    ) -> _abc.Awaitable[_sandbox_pb2.ListSandboxesResponse]:
         """Lists a profile's sandboxes, the oldest first."""
 
-def add_SandboxServiceServicer_to_server(servicer: SandboxServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+def add_SandboxServiceServicer_to_server(servicer: SandboxServiceServicer, server: _aio.Server) -> None: ...

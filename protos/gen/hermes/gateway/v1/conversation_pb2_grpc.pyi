@@ -7,21 +7,7 @@ from collections import abc as _abc
 from grpc import aio as _aio
 from hermes.gateway.v1 import conversation_pb2 as _conversation_pb2
 import abc as _abc_1
-import grpc as _grpc
-import sys
-import typing as _typing
 
-if sys.version_info >= (3, 11):
-    from typing import Self as _Self
-else:
-    from typing_extensions import Self as _Self
-
-_T = _typing.TypeVar("_T")
-
-class _MaybeAsyncIterator(_abc.AsyncIterator[_T], _abc.Iterator[_T], metaclass=_abc_1.ABCMeta): ...
-
-class _ServicerContext(_grpc.ServicerContext, _aio.ServicerContext):  # type: ignore[misc, type-arg]
-    ...
 
 GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
@@ -29,23 +15,8 @@ GRPC_VERSION: str
 class ConversationServiceStub:
     """Conversations of clients that are connected for as long as they talk: terminal, editor, dashboard."""
 
-    @_typing.overload
-    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
-    @_typing.overload
-    def __new__(cls, channel: _aio.Channel) -> ConversationServiceAsyncStub: ...
-    Converse: _grpc.StreamStreamMultiCallable[_conversation_pb2.ConverseRequest, _conversation_pb2.ConverseResponse]
-    """Carries a conversation. The first request must be `open`. A message is stored before it is
-    acknowledged by `accepted`; its turn's events follow, in order and without gaps in their
-    sequence. A client that lost the stream opens again with the last turn and sequence that it saw.
-    Fails with INVALID_ARGUMENT, NOT_FOUND or DRAINING.
-    """
-
-@_typing.type_check_only
-class ConversationServiceAsyncStub(ConversationServiceStub):
-    """Conversations of clients that are connected for as long as they talk: terminal, editor, dashboard."""
-
     def __init__(self, channel: _aio.Channel) -> None: ...
-    Converse: _aio.StreamStreamMultiCallable[_conversation_pb2.ConverseRequest, _conversation_pb2.ConverseResponse]  # type: ignore[assignment]
+    Converse: _aio.StreamStreamMultiCallable[_conversation_pb2.ConverseRequest, _conversation_pb2.ConverseResponse]
     """Carries a conversation. The first request must be `open`. A message is stored before it is
     acknowledged by `accepted`; its turn's events follow, in order and without gaps in their
     sequence. A client that lost the stream opens again with the last turn and sequence that it saw.
@@ -58,13 +29,13 @@ class ConversationServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def Converse(
         self,
-        request_iterator: _MaybeAsyncIterator[_conversation_pb2.ConverseRequest],
-        context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_conversation_pb2.ConverseResponse], _abc.AsyncIterator[_conversation_pb2.ConverseResponse]]:
+        request_iterator: _abc.AsyncIterator[_conversation_pb2.ConverseRequest],
+        context: _aio.ServicerContext[_abc.AsyncIterator[_conversation_pb2.ConverseRequest], _abc.AsyncIterator[_conversation_pb2.ConverseResponse]],
+    ) -> _abc.AsyncIterator[_conversation_pb2.ConverseResponse]:
         """Carries a conversation. The first request must be `open`. A message is stored before it is
         acknowledged by `accepted`; its turn's events follow, in order and without gaps in their
         sequence. A client that lost the stream opens again with the last turn and sequence that it saw.
         Fails with INVALID_ARGUMENT, NOT_FOUND or DRAINING.
         """
 
-def add_ConversationServiceServicer_to_server(servicer: ConversationServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+def add_ConversationServiceServicer_to_server(servicer: ConversationServiceServicer, server: _aio.Server) -> None: ...

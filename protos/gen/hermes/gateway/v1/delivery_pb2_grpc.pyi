@@ -7,21 +7,7 @@ from collections import abc as _abc
 from grpc import aio as _aio
 from hermes.gateway.v1 import delivery_pb2 as _delivery_pb2
 import abc as _abc_1
-import grpc as _grpc
-import sys
-import typing as _typing
 
-if sys.version_info >= (3, 11):
-    from typing import Self as _Self
-else:
-    from typing_extensions import Self as _Self
-
-_T = _typing.TypeVar("_T")
-
-class _MaybeAsyncIterator(_abc.AsyncIterator[_T], _abc.Iterator[_T], metaclass=_abc_1.ABCMeta): ...
-
-class _ServicerContext(_grpc.ServicerContext, _aio.ServicerContext):  # type: ignore[misc, type-arg]
-    ...
 
 GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
@@ -29,29 +15,13 @@ GRPC_VERSION: str
 class DeliveryServiceStub:
     """Deliveries: messages to chats that are not answers, such as a job's output."""
 
-    @_typing.overload
-    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
-    @_typing.overload
-    def __new__(cls, channel: _aio.Channel) -> DeliveryServiceAsyncStub: ...
-    Deliver: _grpc.UnaryUnaryMultiCallable[_delivery_pb2.DeliverRequest, _delivery_pb2.DeliverResponse]
-    """Stores a message for a chat and sends it. Idempotent by `delivery_id`: the same id is sent once.
-    Returns when it is stored. Fails with INVALID_ARGUMENT (unknown platform), ALREADY_EXISTS or
-    DATABASE_UNAVAILABLE.
-    """
-    GetDelivery: _grpc.UnaryUnaryMultiCallable[_delivery_pb2.GetDeliveryRequest, _delivery_pb2.GetDeliveryResponse]
-    """Returns a delivery as it is. Fails with NOT_FOUND."""
-
-@_typing.type_check_only
-class DeliveryServiceAsyncStub(DeliveryServiceStub):
-    """Deliveries: messages to chats that are not answers, such as a job's output."""
-
     def __init__(self, channel: _aio.Channel) -> None: ...
-    Deliver: _aio.UnaryUnaryMultiCallable[_delivery_pb2.DeliverRequest, _delivery_pb2.DeliverResponse]  # type: ignore[assignment]
+    Deliver: _aio.UnaryUnaryMultiCallable[_delivery_pb2.DeliverRequest, _delivery_pb2.DeliverResponse]
     """Stores a message for a chat and sends it. Idempotent by `delivery_id`: the same id is sent once.
     Returns when it is stored. Fails with INVALID_ARGUMENT (unknown platform), ALREADY_EXISTS or
     DATABASE_UNAVAILABLE.
     """
-    GetDelivery: _aio.UnaryUnaryMultiCallable[_delivery_pb2.GetDeliveryRequest, _delivery_pb2.GetDeliveryResponse]  # type: ignore[assignment]
+    GetDelivery: _aio.UnaryUnaryMultiCallable[_delivery_pb2.GetDeliveryRequest, _delivery_pb2.GetDeliveryResponse]
     """Returns a delivery as it is. Fails with NOT_FOUND."""
 
 class DeliveryServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -61,8 +31,8 @@ class DeliveryServiceServicer(metaclass=_abc_1.ABCMeta):
     def Deliver(
         self,
         request: _delivery_pb2.DeliverRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_delivery_pb2.DeliverResponse, _abc.Awaitable[_delivery_pb2.DeliverResponse]]:
+        context: _aio.ServicerContext[_delivery_pb2.DeliverRequest, _abc.Awaitable[_delivery_pb2.DeliverResponse]],
+    ) -> _abc.Awaitable[_delivery_pb2.DeliverResponse]:
         """Stores a message for a chat and sends it. Idempotent by `delivery_id`: the same id is sent once.
         Returns when it is stored. Fails with INVALID_ARGUMENT (unknown platform), ALREADY_EXISTS or
         DATABASE_UNAVAILABLE.
@@ -72,8 +42,8 @@ class DeliveryServiceServicer(metaclass=_abc_1.ABCMeta):
     def GetDelivery(
         self,
         request: _delivery_pb2.GetDeliveryRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_delivery_pb2.GetDeliveryResponse, _abc.Awaitable[_delivery_pb2.GetDeliveryResponse]]:
+        context: _aio.ServicerContext[_delivery_pb2.GetDeliveryRequest, _abc.Awaitable[_delivery_pb2.GetDeliveryResponse]],
+    ) -> _abc.Awaitable[_delivery_pb2.GetDeliveryResponse]:
         """Returns a delivery as it is. Fails with NOT_FOUND."""
 
-def add_DeliveryServiceServicer_to_server(servicer: DeliveryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+def add_DeliveryServiceServicer_to_server(servicer: DeliveryServiceServicer, server: _aio.Server) -> None: ...

@@ -7,21 +7,7 @@ from collections import abc as _abc
 from grpc import aio as _aio
 from hermes.scheduler.v1 import job_pb2 as _job_pb2
 import abc as _abc_1
-import grpc as _grpc
-import sys
-import typing as _typing
 
-if sys.version_info >= (3, 11):
-    from typing import Self as _Self
-else:
-    from typing_extensions import Self as _Self
-
-_T = _typing.TypeVar("_T")
-
-class _MaybeAsyncIterator(_abc.AsyncIterator[_T], _abc.Iterator[_T], metaclass=_abc_1.ABCMeta): ...
-
-class _ServicerContext(_grpc.ServicerContext, _aio.ServicerContext):  # type: ignore[misc, type-arg]
-    ...
 
 GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
@@ -29,43 +15,20 @@ GRPC_VERSION: str
 class JobServiceStub:
     """Jobs: prompts that run on a schedule, each due time exactly once."""
 
-    @_typing.overload
-    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
-    @_typing.overload
-    def __new__(cls, channel: _aio.Channel) -> JobServiceAsyncStub: ...
-    CreateJob: _grpc.UnaryUnaryMultiCallable[_job_pb2.CreateJobRequest, _job_pb2.CreateJobResponse]
-    """Stores a job. Idempotent by `job_id`: the same request returns the job; another request with the
-    same id fails with ALREADY_EXISTS. Fails with SCHEDULE_INVALID or INVALID_ARGUMENT.
-    """
-    GetJob: _grpc.UnaryUnaryMultiCallable[_job_pb2.GetJobRequest, _job_pb2.GetJobResponse]
-    """Returns a job. Fails with NOT_FOUND."""
-    ListJobs: _grpc.UnaryUnaryMultiCallable[_job_pb2.ListJobsRequest, _job_pb2.ListJobsResponse]
-    """Lists a profile's jobs, the one due next first."""
-    DeleteJob: _grpc.UnaryUnaryMultiCallable[_job_pb2.DeleteJobRequest, _job_pb2.DeleteJobResponse]
-    """Removes a job; runs under way finish. Idempotent while the job's runs are kept. Fails with
-    NOT_FOUND.
-    """
-    ListRuns: _grpc.UnaryUnaryMultiCallable[_job_pb2.ListRunsRequest, _job_pb2.ListRunsResponse]
-    """Lists a job's runs, the latest first. Fails with NOT_FOUND."""
-
-@_typing.type_check_only
-class JobServiceAsyncStub(JobServiceStub):
-    """Jobs: prompts that run on a schedule, each due time exactly once."""
-
     def __init__(self, channel: _aio.Channel) -> None: ...
-    CreateJob: _aio.UnaryUnaryMultiCallable[_job_pb2.CreateJobRequest, _job_pb2.CreateJobResponse]  # type: ignore[assignment]
+    CreateJob: _aio.UnaryUnaryMultiCallable[_job_pb2.CreateJobRequest, _job_pb2.CreateJobResponse]
     """Stores a job. Idempotent by `job_id`: the same request returns the job; another request with the
     same id fails with ALREADY_EXISTS. Fails with SCHEDULE_INVALID or INVALID_ARGUMENT.
     """
-    GetJob: _aio.UnaryUnaryMultiCallable[_job_pb2.GetJobRequest, _job_pb2.GetJobResponse]  # type: ignore[assignment]
+    GetJob: _aio.UnaryUnaryMultiCallable[_job_pb2.GetJobRequest, _job_pb2.GetJobResponse]
     """Returns a job. Fails with NOT_FOUND."""
-    ListJobs: _aio.UnaryUnaryMultiCallable[_job_pb2.ListJobsRequest, _job_pb2.ListJobsResponse]  # type: ignore[assignment]
+    ListJobs: _aio.UnaryUnaryMultiCallable[_job_pb2.ListJobsRequest, _job_pb2.ListJobsResponse]
     """Lists a profile's jobs, the one due next first."""
-    DeleteJob: _aio.UnaryUnaryMultiCallable[_job_pb2.DeleteJobRequest, _job_pb2.DeleteJobResponse]  # type: ignore[assignment]
+    DeleteJob: _aio.UnaryUnaryMultiCallable[_job_pb2.DeleteJobRequest, _job_pb2.DeleteJobResponse]
     """Removes a job; runs under way finish. Idempotent while the job's runs are kept. Fails with
     NOT_FOUND.
     """
-    ListRuns: _aio.UnaryUnaryMultiCallable[_job_pb2.ListRunsRequest, _job_pb2.ListRunsResponse]  # type: ignore[assignment]
+    ListRuns: _aio.UnaryUnaryMultiCallable[_job_pb2.ListRunsRequest, _job_pb2.ListRunsResponse]
     """Lists a job's runs, the latest first. Fails with NOT_FOUND."""
 
 class JobServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -75,8 +38,8 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
     def CreateJob(
         self,
         request: _job_pb2.CreateJobRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_job_pb2.CreateJobResponse, _abc.Awaitable[_job_pb2.CreateJobResponse]]:
+        context: _aio.ServicerContext[_job_pb2.CreateJobRequest, _abc.Awaitable[_job_pb2.CreateJobResponse]],
+    ) -> _abc.Awaitable[_job_pb2.CreateJobResponse]:
         """Stores a job. Idempotent by `job_id`: the same request returns the job; another request with the
         same id fails with ALREADY_EXISTS. Fails with SCHEDULE_INVALID or INVALID_ARGUMENT.
         """
@@ -85,24 +48,24 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
     def GetJob(
         self,
         request: _job_pb2.GetJobRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_job_pb2.GetJobResponse, _abc.Awaitable[_job_pb2.GetJobResponse]]:
+        context: _aio.ServicerContext[_job_pb2.GetJobRequest, _abc.Awaitable[_job_pb2.GetJobResponse]],
+    ) -> _abc.Awaitable[_job_pb2.GetJobResponse]:
         """Returns a job. Fails with NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def ListJobs(
         self,
         request: _job_pb2.ListJobsRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_job_pb2.ListJobsResponse, _abc.Awaitable[_job_pb2.ListJobsResponse]]:
+        context: _aio.ServicerContext[_job_pb2.ListJobsRequest, _abc.Awaitable[_job_pb2.ListJobsResponse]],
+    ) -> _abc.Awaitable[_job_pb2.ListJobsResponse]:
         """Lists a profile's jobs, the one due next first."""
 
     @_abc_1.abstractmethod
     def DeleteJob(
         self,
         request: _job_pb2.DeleteJobRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_job_pb2.DeleteJobResponse, _abc.Awaitable[_job_pb2.DeleteJobResponse]]:
+        context: _aio.ServicerContext[_job_pb2.DeleteJobRequest, _abc.Awaitable[_job_pb2.DeleteJobResponse]],
+    ) -> _abc.Awaitable[_job_pb2.DeleteJobResponse]:
         """Removes a job; runs under way finish. Idempotent while the job's runs are kept. Fails with
         NOT_FOUND.
         """
@@ -111,8 +74,8 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
     def ListRuns(
         self,
         request: _job_pb2.ListRunsRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_job_pb2.ListRunsResponse, _abc.Awaitable[_job_pb2.ListRunsResponse]]:
+        context: _aio.ServicerContext[_job_pb2.ListRunsRequest, _abc.Awaitable[_job_pb2.ListRunsResponse]],
+    ) -> _abc.Awaitable[_job_pb2.ListRunsResponse]:
         """Lists a job's runs, the latest first. Fails with NOT_FOUND."""
 
-def add_JobServiceServicer_to_server(servicer: JobServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+def add_JobServiceServicer_to_server(servicer: JobServiceServicer, server: _aio.Server) -> None: ...
