@@ -1,0 +1,1 @@
+"""The agent service: turns, their journal, sessions and tools."""

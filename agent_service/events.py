@@ -1,0 +1,265 @@
+"""What happens in a turn, as the loop yields it and as watchers see it.
+
+A `Fact` is yielded by the loop and is committed by the journal before the loop goes on. It becomes
+one or more durable `Event`s with a sequence. `Live` events are only for those who watch.
+"""
+
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from agent_service.models.base import ModelMessage, ToolCall
+from agent_service.usage import Usage
+
+
+class Decision(StrEnum):
+    """How an approval ended."""
+
+    ONCE = "once"
+    SESSION = "session"
+    DENY = "deny"
+    EXPIRED = "expired"
+
+
+# Live events
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """More text of the answer; `offset` counts characters within the step's text."""
+
+    step: int
+    offset: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    """More of the model's reasoning; `offset` counts characters within the step's reasoning."""
+
+    step: int
+    offset: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextSnapshot:
+    """All text of the running model call so far, for a watcher that joins late."""
+
+    step: int
+    text: str
+    reasoning: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolProgress:
+    """Output of a running tool."""
+
+    call_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something worth showing, such as a retry."""
+
+    text: str
+
+
+Live = TextDelta | ReasoningDelta | TextSnapshot | ToolProgress | Notice
+
+
+# Durable events
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    """The turn runs."""
+
+    session_id: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextFinished:
+    """A model call has finished with this text."""
+
+    step: int
+    text: str
+    tool_call_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReported:
+    """A model call's usage."""
+
+    step: int
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
+    """A tool starts."""
+
+    call_id: str
+    name: str
+    arguments_json: str
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFinished:
+    """A tool has finished; `preview` is what the model was told, cut from the middle."""
+
+    call_id: str
+    name: str
+    is_error: bool
+    exit_code: int | None
+    backend: str
+    duration_ms: int
+    preview: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequested:
+    """The turn waits for a person's decision until `expires_at_ms`."""
+
+    approval_id: str
+    call_id: str
+    tool: str
+    subject: str
+    expires_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalResolved:
+    """A decision was taken."""
+
+    approval_id: str
+    call_id: str
+    decision: Decision
+    decided_by: str
+
+
+class Outcome(StrEnum):
+    """How a turn ended."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    LIMIT_REACHED = "limit_reached"
+    NEEDS_REVIEW = "needs_review"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFinished:
+    """The turn has ended; `text` is the answer or what there was of it, `message` why it ended."""
+
+    outcome: Outcome
+    text: str = ""
+    message: str = ""
+    reason: str = ""
+    """ErrorReason of a failure, by name without its prefix."""
+    retryable: bool = False
+    cause: str = ""
+    survivor_count: int = 0
+    usage: Usage = field(default_factory=Usage)
+
+
+Durable = (
+    TurnStarted
+    | TextFinished
+    | UsageReported
+    | ToolStarted
+    | ToolFinished
+    | ApprovalRequested
+    | ApprovalResolved
+    | TurnFinished
+)
+
+Event = Live | Durable
+
+_KINDS: dict[str, type[Any]] = {
+    kind.__name__: kind
+    for kind in (
+        TurnStarted,
+        TextFinished,
+        UsageReported,
+        ToolStarted,
+        ToolFinished,
+        ApprovalRequested,
+        ApprovalResolved,
+        TurnFinished,
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """An event as watchers get it: `sequence` is 0 for a live one."""
+
+    sequence: int
+    time_ms: int
+    attempt: int
+    event: Event
+
+
+# Facts: what the loop yields to be committed
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAnswered:
+    """A model call has finished; its tool calls, if any, may run once this is committed."""
+
+    step: int
+    message: ModelMessage
+
+
+@dataclass(frozen=True, slots=True)
+class ToolReturned:
+    """A tool call has its result, which the next model call may use once this is committed."""
+
+    call: ToolCall
+    text: str
+    is_error: bool
+    exit_code: int | None
+    backend: str
+    duration_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalNeeded:
+    """A tool call may only run after a person has decided on `subject`."""
+
+    call: ToolCall
+    subject: str
+
+
+Fact = ModelAnswered | ToolReturned | ApprovalNeeded | TurnFinished
+
+PREVIEW_CHARS = 4000
+
+
+def encode(event: Durable) -> tuple[str, dict[str, Any]]:
+    """The stored kind and payload of a durable event."""
+    return type(event).__name__, asdict(event)
+
+
+def decode(kind: str, payload: dict[str, Any]) -> Durable:
+    """The durable event that `encode` stored; fields of later versions are ignored."""
+    cls = _KINDS[kind]
+    fields = {name: payload[name] for name in cls.__dataclass_fields__ if name in payload}
+    if "usage" in fields:
+        fields["usage"] = Usage(**fields["usage"])
+    for name, enum in (("decision", Decision), ("outcome", Outcome)):
+        if name in fields:
+            fields[name] = enum(fields[name])
+    return cls(**fields)
+
+
+def preview(text: str) -> str:
+    """At most PREVIEW_CHARS characters of a result, cut from the middle."""
+    if len(text) <= PREVIEW_CHARS:
+        return text
+    half = PREVIEW_CHARS // 2
+    return f"{text[:half]}\n[… {len(text) - 2 * half} characters …]\n{text[-half:]}"

@@ -1,0 +1,163 @@
+"""The seam between tools and the executor: commands and files of one session's sandbox.
+
+The sandbox is claimed by the first call that needs it. A command's key is chosen by the caller, so
+that starting it again finds the one that runs already.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+
+class SandboxUnavailable(Exception):
+    """No sandbox can be had; the message says why and what to do."""
+
+
+class CommandUncertain(Exception):
+    """The sandbox was lost while the command may have been running; it is not run again."""
+
+
+class CommandUnknown(Exception):
+    """The sandbox knows no command of this key."""
+
+
+class PathRefused(Exception):
+    """A path is missing, not of the right kind or not allowed; the message says which."""
+
+
+class Stream(StrEnum):
+    """Which output of a command."""
+
+    STDOUT = "stdout"
+    STDERR = "stderr"
+
+
+class ExitReason(StrEnum):
+    """Why a command ended; the values are those of the executor's contract."""
+
+    EXITED = "exited"
+    SIGNALED = "signaled"
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+    OOM = "oom"
+    OUTPUT_LIMIT = "output_limit"
+    DISK_QUOTA = "disk_quota"
+    PIDS_LIMIT = "pids_limit"
+    LEASE_EXPIRED = "lease_expired"
+    SANDBOX_LOST = "sandbox_lost"
+    EXECUTOR_RESTARTED = "executor_restarted"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command to run."""
+
+    key: str
+    argv: tuple[str, ...]
+    cwd: str = ""
+    """Absolute or relative to /workspace; empty is /workspace."""
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    timeout_s: float = 180
+    terminal: tuple[int, int] | None = None
+    """Rows and columns of a terminal; None means pipes."""
+    background: bool = False
+    """Children may outlive the command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a command ended."""
+
+    reason: ExitReason
+    code: int | None
+    signal: int
+    survivor_count: int
+    stdout_bytes: int
+    stderr_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommandStatus:
+    """A command as the executor knows it; `exit` is None while it runs."""
+
+    key: str
+    backend: str
+    started_at_ms: int
+    exit: Exit | None
+
+
+@dataclass(frozen=True, slots=True)
+class OutputPage:
+    """A piece of stored output."""
+
+    data: bytes
+    offset: int
+    total_bytes: int
+    status: CommandStatus
+
+
+@dataclass(frozen=True, slots=True)
+class FileStat:
+    """What is at a path; `kind` is file, directory, symlink or other."""
+
+    path: str
+    kind: str
+    size_bytes: int
+    modified_at_ms: int
+
+
+OnOutput = Callable[[Stream, bytes], None]
+
+
+class Commands(Protocol):
+    """Commands of a session's sandbox."""
+
+    async def run(self, command: Command, on_output: OnOutput) -> CommandStatus:
+        """Start the command, or find it by its key, and follow it to its end.
+
+        Output comes from the first stored byte on, once each, also across reconnects. Cancelling
+        leaves the command running. Raises SandboxUnavailable or CommandUncertain.
+        """
+        ...
+
+    async def start(self, command: Command) -> CommandStatus:
+        """Start the command, or find it by its key, and return at once."""
+        ...
+
+    async def kill(self, key: str) -> CommandStatus:
+        """End the command's whole tree and verify it; CommandUnknown when there is none."""
+        ...
+
+    async def list(self) -> list[CommandStatus]:
+        """The commands that the sandbox knows, the oldest first; none when there is no sandbox."""
+        ...
+
+    async def read(self, key: str, stream: Stream, offset: int, length: int) -> OutputPage:
+        """Stored output from `offset` on; a negative offset counts from the end."""
+        ...
+
+    async def write(self, key: str, data: bytes, eof: bool) -> None:
+        """Give the command input, and end it when `eof` is set."""
+        ...
+
+
+class Files(Protocol):
+    """Files of a session's sandbox; PathRefused and SandboxUnavailable from every method."""
+
+    async def stat(self, path: str) -> FileStat | None:
+        """What is at the path; None when nothing is."""
+        ...
+
+    async def list(self, path: str, limit: int) -> tuple[list[FileStat], bool]:
+        """At most `limit` entries of a folder by name, and whether there are more."""
+        ...
+
+    async def read(self, path: str, max_bytes: int) -> bytes:
+        """The whole file; PathRefused when it is longer than `max_bytes`."""
+        ...
+
+    async def write(self, path: str, data: bytes) -> None:
+        """Replace or make the file as a whole, and the folders above it."""
+        ...

@@ -1,0 +1,1 @@
+"""The agent's tables and the statements over them."""

@@ -1,0 +1,1 @@
+"""The tools that the model can call; `builtin.py` is the list."""

@@ -1,0 +1,109 @@
+"""The seam between the loop and its tools.
+
+A tool is one small file: a pydantic model of its arguments, from which both the JSON schema that
+the model sees and the validation come, and a `run`. What a command or a file answers is a result
+that the model reads, never an exception; the two exceptions are for when there is no result.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from agent_service.sandbox import Commands, Files
+
+
+class ToolFailed(Exception):
+    """The tool could not do it; the model is told the message as an error."""
+
+
+class RetryWithHint(Exception):
+    """The call was not sensible; the model is told how to do better."""
+
+
+class Effect(StrEnum):
+    """What is done with a call of which it is not known whether it ran."""
+
+    PURE = "pure"
+    """It is run again."""
+    KEYED = "keyed"
+    """It is called again and finds what it started by the call's key."""
+    UNSAFE = "unsafe"
+    """It is never run again; the model is told that it may have happened."""
+
+
+class ToolArguments(BaseModel):
+    """Base of every tool's arguments; unknown ones are refused, so that the model learns."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What the model is told."""
+
+    text: str
+    is_error: bool = False
+    exit_code: int | None = None
+    backend: str = ""
+
+
+class SessionState(Protocol):
+    """Small JSON-ready values that a tool keeps with its session."""
+
+    async def get(self, name: str) -> Any:
+        """The stored value, or None."""
+        ...
+
+    async def put(self, name: str, value: Any) -> None:
+        """Store a value under the running turn's fence."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a tool may use while it runs one call."""
+
+    key: str
+    """Unique key of the call, the same when it is resumed; commands take it as their key."""
+    commands: Commands
+    files: Files
+    state: SessionState
+    progress: Callable[[str], None]
+    """Shows output to whoever watches; never blocks, may drop."""
+
+
+A_contra = TypeVar("A_contra", bound=ToolArguments, contravariant=True)
+
+
+class Tool(Protocol[A_contra]):
+    """One tool."""
+
+    @property
+    def name(self) -> str:
+        """The name that the model calls."""
+        ...
+
+    @property
+    def toolset(self) -> str:
+        """The id of the set that it belongs to."""
+        ...
+
+    @property
+    def arguments(self) -> type[ToolArguments]:
+        """The model of its arguments; its docstring is the tool's description."""
+        ...
+
+    def effect(self, arguments: A_contra) -> Effect:
+        """What is done with a call of which it is not known whether it ran."""
+        ...
+
+    def writes(self, arguments: A_contra) -> frozenset[str]:
+        """What the call changes, such as paths; calls that share one run one after the other."""
+        ...
+
+    async def run(self, arguments: A_contra, context: ToolContext) -> ToolResult:
+        """Do it."""
+        ...

@@ -1,0 +1,41 @@
+"""What model calls used, summed up."""
+
+from dataclasses import dataclass
+
+from agent_service.models.base import Usage as CallUsage
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Sums over model calls; `cost_micro_usd` counts only calls whose provider names a price."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost_micro_usd: int = 0
+    call_count: int = 0
+
+    @classmethod
+    def of_call(cls, call: CallUsage | None) -> "Usage":
+        """The usage of one model call, of which the provider may have said nothing."""
+        if call is None:
+            return cls(call_count=1)
+        return cls(
+            prompt_tokens=call.prompt_tokens,
+            completion_tokens=call.completion_tokens,
+            cached_tokens=call.cached_tokens,
+            reasoning_tokens=call.reasoning_tokens,
+            cost_micro_usd=call.cost_micro_usd or 0,
+            call_count=1,
+        )
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            completion_tokens=self.completion_tokens + other.completion_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+            cost_micro_usd=self.cost_micro_usd + other.cost_micro_usd,
+            call_count=self.call_count + other.call_count,
+        )
