@@ -1,0 +1,47 @@
+"""What a service is to the process that runs it."""
+
+from types import TracebackType
+from typing import Protocol, Self
+
+import grpc.aio
+
+from services.auth import Policy
+
+
+class Component(Protocol):
+    """One service, built by `build(settings, channels)` in its `app.py` and run by `serve`.
+
+    The order is: enter (open the database and connections), `register`, `run` beside the server;
+    at the end `drain`, the server stops, `run` is cancelled, exit.
+    """
+
+    @property
+    def name(self) -> str:
+        """The service's name: `agent`, `executor`, `gateway` or `scheduler`."""
+        ...
+
+    @property
+    def policy(self) -> Policy:
+        """Who may call which of the methods that `register` adds; the rest is refused."""
+        ...
+
+    def register(self, server: grpc.aio.Server) -> None:
+        """Adds the servicers to the server."""
+        ...
+
+    async def run(self) -> None:
+        """Does the background work until cancelled; a failure ends the whole process."""
+        ...
+
+    async def drain(self) -> None:
+        """Claims nothing more and lets go of what is running, within 5 s."""
+        ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...

@@ -1,0 +1,317 @@
+"""The error tree of every service, and its way over the wire and back.
+
+HermesError
+├── InvalidArgument       a field is missing or malformed
+├── NotFound              it does not exist, or belongs to another profile
+├── AlreadyExists         the id was used before with a different request
+├── Unauthenticated       no credential, or one that is not valid
+├── PermissionDenied      the caller's identity may not do this
+│   └── LeaseInvalid      a lease token is wrong or has expired
+├── FailedPrecondition    the thing is in a state in which this cannot be done
+├── Aborted               somebody else was faster; look again and decide anew
+│   └── StaleEpoch        a later owner has taken over
+├── ResourceExhausted     something is used up for now
+│   └── LimitExceeded     a quota or a size limit would be exceeded
+├── Unavailable           cannot be done at the moment; the same call may succeed later
+│   ├── Draining          the service is shutting down
+│   ├── DatabaseUnavailable
+│   └── ServiceUnavailable
+└── Internal              a bug or an unforeseen condition
+
+A service extends the tree by subclassing in its own `errors.py` and naming a `Reason`. On the wire
+an error is a `google.rpc.Status` with an `ErrorInfo`; a client branches on the reason and never
+gets an exception class back.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar, cast
+
+import grpc
+import grpc.aio
+from google.protobuf.message import DecodeError
+from google.rpc import error_details_pb2, status_pb2
+
+DOMAIN = "hermes"
+DETAILS_KEY = "grpc-status-details-bin"
+"""The trailing metadata in which gRPC carries a serialized `google.rpc.Status`."""
+
+
+class Reason(StrEnum):
+    """The names of `hermes.common.v1.ErrorReason` without their prefix, as `ErrorInfo.reason`."""
+
+    INTERNAL = "INTERNAL"
+    INVALID_ARGUMENT = "INVALID_ARGUMENT"
+    NOT_FOUND = "NOT_FOUND"
+    ALREADY_EXISTS = "ALREADY_EXISTS"
+    UNAUTHENTICATED = "UNAUTHENTICATED"
+    PERMISSION_DENIED = "PERMISSION_DENIED"
+    DRAINING = "DRAINING"
+    DATABASE_UNAVAILABLE = "DATABASE_UNAVAILABLE"
+    SERVICE_UNAVAILABLE = "SERVICE_UNAVAILABLE"
+    STALE_EPOCH = "STALE_EPOCH"
+    LEASE_INVALID = "LEASE_INVALID"
+    BACKEND_UNAVAILABLE = "BACKEND_UNAVAILABLE"
+    POOL_EXHAUSTED = "POOL_EXHAUSTED"
+    SANDBOX_LOST = "SANDBOX_LOST"
+    PATH_INVALID = "PATH_INVALID"
+    DIGEST_MISMATCH = "DIGEST_MISMATCH"
+    LIMIT_EXCEEDED = "LIMIT_EXCEEDED"
+    MODEL_NOT_CONFIGURED = "MODEL_NOT_CONFIGURED"
+    MODEL_AUTH = "MODEL_AUTH"
+    MODEL_BILLING = "MODEL_BILLING"
+    MODEL_RATE_LIMITED = "MODEL_RATE_LIMITED"
+    MODEL_UNAVAILABLE = "MODEL_UNAVAILABLE"
+    MODEL_CONTEXT_OVERFLOW = "MODEL_CONTEXT_OVERFLOW"
+    MODEL_CONTENT_POLICY = "MODEL_CONTENT_POLICY"
+    MODEL_BAD_RESPONSE = "MODEL_BAD_RESPONSE"
+    SCHEDULE_INVALID = "SCHEDULE_INVALID"
+    FAILED_PRECONDITION = "FAILED_PRECONDITION"
+    POISON = "POISON"
+
+
+STATUS: Mapping[Reason, grpc.StatusCode] = {
+    Reason.INTERNAL: grpc.StatusCode.INTERNAL,
+    Reason.INVALID_ARGUMENT: grpc.StatusCode.INVALID_ARGUMENT,
+    Reason.NOT_FOUND: grpc.StatusCode.NOT_FOUND,
+    Reason.ALREADY_EXISTS: grpc.StatusCode.ALREADY_EXISTS,
+    Reason.UNAUTHENTICATED: grpc.StatusCode.UNAUTHENTICATED,
+    Reason.PERMISSION_DENIED: grpc.StatusCode.PERMISSION_DENIED,
+    Reason.DRAINING: grpc.StatusCode.UNAVAILABLE,
+    Reason.DATABASE_UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
+    Reason.SERVICE_UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
+    Reason.STALE_EPOCH: grpc.StatusCode.ABORTED,
+    Reason.LEASE_INVALID: grpc.StatusCode.PERMISSION_DENIED,
+    Reason.BACKEND_UNAVAILABLE: grpc.StatusCode.FAILED_PRECONDITION,
+    Reason.POOL_EXHAUSTED: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    # Not UNAVAILABLE: the same call can never succeed, another sandbox must be acquired.
+    Reason.SANDBOX_LOST: grpc.StatusCode.ABORTED,
+    Reason.PATH_INVALID: grpc.StatusCode.INVALID_ARGUMENT,
+    Reason.DIGEST_MISMATCH: grpc.StatusCode.INVALID_ARGUMENT,
+    Reason.LIMIT_EXCEEDED: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    Reason.MODEL_NOT_CONFIGURED: grpc.StatusCode.FAILED_PRECONDITION,
+    Reason.MODEL_AUTH: grpc.StatusCode.FAILED_PRECONDITION,
+    Reason.MODEL_BILLING: grpc.StatusCode.FAILED_PRECONDITION,
+    Reason.MODEL_RATE_LIMITED: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    Reason.MODEL_UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
+    Reason.MODEL_CONTEXT_OVERFLOW: grpc.StatusCode.FAILED_PRECONDITION,
+    Reason.MODEL_CONTENT_POLICY: grpc.StatusCode.FAILED_PRECONDITION,
+    Reason.MODEL_BAD_RESPONSE: grpc.StatusCode.INTERNAL,
+    Reason.SCHEDULE_INVALID: grpc.StatusCode.INVALID_ARGUMENT,
+    Reason.FAILED_PRECONDITION: grpc.StatusCode.FAILED_PRECONDITION,
+    Reason.POISON: grpc.StatusCode.FAILED_PRECONDITION,
+}
+"""The one table that says which gRPC status a reason travels with."""
+
+# What a call that got no answer from a service of ours ended with.
+_UNREACHABLE = frozenset(
+    {
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+        grpc.StatusCode.CANCELLED,
+    }
+)
+
+
+class HermesError(Exception):
+    """Anything that a service raises on purpose; the message is for people and has no secrets."""
+
+    default_reason: ClassVar[Reason] = Reason.INTERNAL
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        reason: Reason | None = None,
+        metadata: Mapping[str, str] | None = None,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.reason = reason or self.default_reason
+        self.metadata: Mapping[str, str] = metadata or {}
+        self.retry_after_s = retry_after_s
+
+
+class InvalidArgument(HermesError):
+    """A field is missing or malformed; `fields` maps each field's path to what is wrong with it."""
+
+    default_reason = Reason.INVALID_ARGUMENT
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        fields: Mapping[str, str] | None = None,
+        reason: Reason | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message, reason=reason, metadata=metadata)
+        self.fields: Mapping[str, str] = fields or {}
+
+
+class NotFound(HermesError):
+    """It does not exist, or belongs to another profile: both answer alike."""
+
+    default_reason = Reason.NOT_FOUND
+
+
+class AlreadyExists(HermesError):
+    """The id was used before with a different request."""
+
+    default_reason = Reason.ALREADY_EXISTS
+
+
+class Unauthenticated(HermesError):
+    """The caller has shown no credential, or one that is not valid."""
+
+    default_reason = Reason.UNAUTHENTICATED
+
+
+class PermissionDenied(HermesError):
+    """The caller's identity may not do this."""
+
+    default_reason = Reason.PERMISSION_DENIED
+
+
+class LeaseInvalid(PermissionDenied):
+    """A lease token is wrong or has expired."""
+
+    default_reason = Reason.LEASE_INVALID
+
+
+class FailedPrecondition(HermesError):
+    """The thing is in a state in which this cannot be done."""
+
+    default_reason = Reason.FAILED_PRECONDITION
+
+
+class Aborted(HermesError):
+    """Somebody else was faster; the caller has to look again and decide anew."""
+
+    default_reason = Reason.STALE_EPOCH
+
+
+class StaleEpoch(Aborted):
+    """The caller owned this once and a later owner has taken it over."""
+
+
+class ResourceExhausted(HermesError):
+    """Something is used up for now."""
+
+    default_reason = Reason.LIMIT_EXCEEDED
+
+
+class LimitExceeded(ResourceExhausted):
+    """A quota or a size limit would be exceeded."""
+
+
+class Unavailable(HermesError):
+    """This cannot be done at the moment; the same call may succeed later."""
+
+    default_reason = Reason.SERVICE_UNAVAILABLE
+
+
+class Draining(Unavailable):
+    """The service is shutting down and takes no new work."""
+
+    default_reason = Reason.DRAINING
+
+
+class DatabaseUnavailable(Unavailable):
+    """The database cannot be read or written at the moment."""
+
+    default_reason = Reason.DATABASE_UNAVAILABLE
+
+
+class ServiceUnavailable(Unavailable):
+    """Another service cannot be reached."""
+
+
+class Internal(HermesError):
+    """A bug or an unforeseen condition; the log has the details."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorDetails:
+    """What a failed call said about itself."""
+
+    reason: Reason
+    message: str
+    metadata: Mapping[str, str]
+    fields: Mapping[str, str]
+    retry_after_s: float | None
+
+
+def to_status(error: HermesError) -> status_pb2.Status:
+    """Returns the `google.rpc.Status` that carries the error over the wire."""
+    code: int = STATUS[error.reason].value[0]
+    status = status_pb2.Status(code=code, message=error.message)
+    info = error_details_pb2.ErrorInfo(
+        domain=DOMAIN, reason=error.reason.value, metadata=error.metadata
+    )
+    status.details.add().Pack(info)
+    if isinstance(error, InvalidArgument) and error.fields:
+        violations = [
+            error_details_pb2.BadRequest.FieldViolation(field=field, description=description)
+            for field, description in error.fields.items()
+        ]
+        status.details.add().Pack(error_details_pb2.BadRequest(field_violations=violations))
+    if error.retry_after_s is not None:
+        retry = error_details_pb2.RetryInfo()
+        retry.retry_delay.FromMilliseconds(round(error.retry_after_s * 1000))
+        status.details.add().Pack(retry)
+    return status
+
+
+def details_of(error: grpc.aio.AioRpcError) -> ErrorDetails:
+    """Reads what a failed call said; a transport failure is SERVICE_UNAVAILABLE."""
+    status = _wire_status(error)
+    reason: Reason | None = None
+    metadata: Mapping[str, str] = {}
+    fields: Mapping[str, str] = {}
+    retry_after_s: float | None = None
+    for detail in status.details:
+        info, bad, retry = (
+            error_details_pb2.ErrorInfo(),
+            error_details_pb2.BadRequest(),
+            error_details_pb2.RetryInfo(),
+        )
+        if detail.Unpack(info) and info.domain == DOMAIN:
+            reason = _known_reason(info.reason)
+            metadata = dict(info.metadata)
+        elif detail.Unpack(bad):
+            fields = {violation.field: violation.description for violation in bad.field_violations}
+        elif detail.Unpack(retry):
+            retry_after_s = retry.retry_delay.ToMilliseconds() / 1000
+    said = error.details() or error.code().name
+    if reason is None and error.code() in _UNREACHABLE:
+        reason, said = Reason.SERVICE_UNAVAILABLE, f"the service did not answer: {said}"
+    return ErrorDetails(reason or Reason.INTERNAL, said, metadata, fields, retry_after_s)
+
+
+def reason_of(error: grpc.aio.AioRpcError) -> Reason:
+    """Returns why a call failed, for a client to branch on."""
+    return details_of(error).reason
+
+
+def message_of(error: grpc.aio.AioRpcError) -> str:
+    """Returns what went wrong, for a person to read."""
+    return details_of(error).message
+
+
+def _wire_status(error: grpc.aio.AioRpcError) -> status_pb2.Status:
+    trailing = cast("Iterable[tuple[str, str | bytes]]", error.trailing_metadata() or ())
+    for key, value in trailing:
+        if key == DETAILS_KEY and isinstance(value, bytes):
+            try:
+                return status_pb2.Status.FromString(value)
+            except DecodeError:
+                break
+    return status_pb2.Status()
+
+
+def _known_reason(name: str) -> Reason:
+    # A later version may send a reason that this one does not know yet.
+    return Reason.__members__.get(name, Reason.INTERNAL)
