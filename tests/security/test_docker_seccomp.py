@@ -1,0 +1,238 @@
+"""What the sandboxes' system call filter refuses and lets through, in real containers.
+
+Each refused call is made by root with the capabilities that it needs, so that the filter is all
+that can refuse it, and once more without the filter, where it must end differently: else the test
+proves nothing.
+"""
+
+import errno
+import json
+import platform
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+
+import executor_service
+from tests.docker_engine import SANDBOX_IMAGE, docker_client
+
+PROFILE = (Path(executor_service.__file__).parent / "seccomp.json").read_text()
+
+# name -> (number on x86_64, number on aarch64, arguments that do no harm when let through)
+REFUSED_CALLS: dict[str, tuple[int | None, int | None, list[int]]] = {
+    "ptrace": (101, 117, [0, 0, 0, 0]),
+    "process_vm_readv": (310, 270, [1, 0, 0, 0, 0, 0]),
+    "process_vm_writev": (311, 271, [1, 0, 0, 0, 0, 0]),
+    "process_madvise": (440, 440, [-1, 0, 0, 0, 0]),
+    "pidfd_getfd": (438, 438, [-1, 0, 0]),
+    "kcmp": (312, 272, [1, 1, 99, 0, 0]),
+    "io_uring_setup": (425, 425, [0, 0]),
+    "io_uring_enter": (426, 426, [-1, 0, 0, 0, 0, 0]),
+    "io_uring_register": (427, 427, [-1, 0, 0, 0]),
+    "io_setup": (206, 0, [0, 0]),
+    "bpf": (321, 280, [99, 0, 0]),
+    "perf_event_open": (298, 241, [0, 0, 0, 0, 0]),
+    "userfaultfd": (323, 282, [0]),
+    "add_key": (248, 217, [0, 0, 0, 0, 0]),
+    "request_key": (249, 218, [0, 0, 0, 0]),
+    "keyctl": (250, 219, [0, -3, 0]),
+    "unshare": (272, 97, [0]),
+    "setns": (308, 268, [-1, 0]),
+    "mount": (165, 40, [0, 0, 0, 0, 0]),
+    "umount2": (166, 39, [0, 0]),
+    "pivot_root": (155, 41, [0, 0]),
+    "chroot": (161, 51, [0]),
+    "open_tree": (428, 428, [-1, 0, 0]),
+    "move_mount": (429, 429, [-1, 0, -1, 0, 0]),
+    "fsopen": (430, 430, [0, 0]),
+    "fsconfig": (431, 431, [-1, 0, 0, 0, 0]),
+    "fsmount": (432, 432, [-1, 0, 0]),
+    "fspick": (433, 433, [-1, 0, 0]),
+    "mount_setattr": (442, 442, [-1, 0, 0, 0, 0]),
+    "open_by_handle_at": (304, 265, [-1, 0, 0]),
+    "kexec_load": (246, 104, [0, 99, 0, 0]),
+    "kexec_file_load": (320, 294, [-1, -1, 0, 0, 0]),
+    "init_module": (175, 105, [0, 0, 0]),
+    "finit_module": (313, 273, [-1, 0, 0]),
+    "delete_module": (176, 106, [0, 0]),
+    "reboot": (169, 142, [0, 0, 0, 0]),
+    "swapon": (167, 224, [0, 0]),
+    "acct": (163, 89, [1]),
+    "quotactl": (179, 60, [0, 0, 0, 0]),
+    "syslog": (103, 116, [99, 0, 0]),
+    "settimeofday": (164, 170, [1, 0]),
+    "clock_settime": (227, 112, [0, 0]),
+    "fanotify_init": (300, 262, [-1, 0]),
+    "move_pages": (279, 239, [0, 0, 0, 0, 0, -1]),
+    "vmsplice": (278, 75, [-1, 0, 0, 0]),
+    "iopl": (172, None, [0]),
+    "modify_ldt": (154, None, [99, 0, 0]),
+}
+CAPABILITIES = [
+    *("SYS_ADMIN", "SYS_BOOT", "SYS_CHROOT", "SYS_MODULE", "SYS_NICE", "SYS_PACCT", "SYS_PTRACE"),
+    *("SYS_RAWIO", "SYS_TIME", "SYSLOG", "DAC_READ_SEARCH", "IPC_LOCK", "MKNOD", "NET_RAW"),
+]
+SOCKET = (41, 198)
+PERSONALITY = (135, 92)
+MKNODAT = (259, 33)
+CLONE = (56, 220)
+CLONE3 = (435, 435)
+NEW_NAMESPACE_FLAGS = {
+    "NEWNS": 0x00020000,
+    "NEWCGROUP": 0x02000000,
+    "NEWUTS": 0x04000000,
+    "NEWIPC": 0x08000000,
+    "NEWUSER": 0x10000000,
+    "NEWPID": 0x20000000,
+    "NEWNET": 0x40000000,
+}
+S_IFCHR, S_IFBLK = 0x2000, 0x6000
+SIGCHLD = 17
+REFUSED_ARGUMENTS: dict[str, tuple[tuple[int, int], list[int]]] = {
+    "socket AF_VSOCK": (SOCKET, [40, 1, 0]),
+    "socket AF_VSOCK with high bits set": (SOCKET, [(1 << 32) | 40, 1, 0]),
+    "socket AF_ALG": (SOCKET, [38, 5, 0]),
+    "socket AF_PACKET": (SOCKET, [17, 3, 0]),
+    "socket AF_NETLINK netfilter": (SOCKET, [16, 3, 12]),
+    "personality ADDR_NO_RANDOMIZE": (PERSONALITY, [0x0040000]),
+    "mknodat character device": (MKNODAT, [-100, 0, S_IFCHR, 0x103]),
+    "mknodat block device": (MKNODAT, [-100, 0, S_IFBLK, 0x700]),
+    **{
+        f"clone {name}": (CLONE, [flag | SIGCHLD, 0, 0, 0, 0])
+        for name, flag in NEW_NAMESPACE_FLAGS.items()
+    },
+}
+
+# Runs in the container: makes every call in a child of its own and prints {name: errno or 0}.
+PROBE = r"""
+import ctypes, json, os, platform, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.restype = ctypes.c_long
+column = {"x86_64": 0, "aarch64": 1}[platform.machine()]
+outcome = {}
+for name, numbers, arguments in json.loads(sys.argv[1]):
+    if numbers[column] is None:
+        continue
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        me = os.getpid()
+        result = libc.syscall(numbers[column], *map(ctypes.c_ulong, arguments))
+        if os.getpid() != me or (name.startswith("clone ") and result == 0):
+            os._exit(0)
+        os.write(writer, struct.pack("i", ctypes.get_errno() if result == -1 else 0))
+        os._exit(0)
+    os.close(writer)
+    answer = os.read(reader, 4)
+    os.close(reader)
+    os.waitpid(child, 0)
+    outcome[name] = struct.unpack("i", answer)[0] if len(answer) == 4 else None
+print(json.dumps(outcome))
+"""
+
+EVERY_CALL = [
+    *([name, [x86, arm], arguments] for name, (x86, arm, arguments) in REFUSED_CALLS.items()),
+    *([name, list(numbers), arguments] for name, (numbers, arguments) in REFUSED_ARGUMENTS.items()),
+    ["clone3", list(CLONE3), [0, 0]],
+    ["socket AF_UNIX", list(SOCKET), [1, 1, 0]],
+    ["socket AF_INET", list(SOCKET), [2, 1, 0]],
+    ["socket AF_INET6", list(SOCKET), [10, 1, 0]],
+    ["socket AF_NETLINK route", list(SOCKET), [16, 3, 0]],
+    ["personality ask", list(PERSONALITY), [0xFFFFFFFF]],
+    ["clone nothing new", list(CLONE), [SIGCHLD, 0, 0, 0, 0]],
+]
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[docker.DockerClient]:
+    client = docker_client()
+    yield client
+    client.close()
+
+
+def make_calls(engine: docker.DockerClient, seccomp: str) -> dict[str, int | None]:
+    output: Any = engine.containers.run(
+        SANDBOX_IMAGE,
+        ["python3", "-I", "-c", PROBE, json.dumps(EVERY_CALL)],
+        user="0:0",
+        cap_add=CAPABILITIES,
+        security_opt=[f"seccomp={seccomp}", "apparmor=unconfined"],
+        network_mode="none",
+        remove=True,
+    )
+    return json.loads(output)
+
+
+@pytest.fixture(scope="module")
+def filtered(engine: docker.DockerClient) -> dict[str, int | None]:
+    return make_calls(engine, PROFILE)
+
+
+@pytest.fixture(scope="module")
+def unfiltered(engine: docker.DockerClient) -> dict[str, int | None]:
+    return make_calls(engine, "unconfined")
+
+
+@pytest.mark.parametrize("call", [*REFUSED_CALLS, *REFUSED_ARGUMENTS])
+def test_filter_refuses(
+    call: str, filtered: dict[str, int | None], unfiltered: dict[str, int | None]
+) -> None:
+    if call not in filtered:
+        pytest.skip(f"{call} does not exist on this processor")
+    assert filtered[call] == errno.EPERM
+    assert unfiltered[call] != errno.EPERM, "refused without the filter too: proves nothing"
+
+
+def test_clone3_says_that_it_does_not_exist(
+    filtered: dict[str, int | None], unfiltered: dict[str, int | None]
+) -> None:
+    assert filtered["clone3"] == errno.ENOSYS
+    assert unfiltered["clone3"] == errno.EINVAL
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "socket AF_UNIX",
+        "socket AF_INET",
+        "socket AF_INET6",
+        "socket AF_NETLINK route",
+        "personality ask",
+        "clone nothing new",
+    ],
+)
+def test_filter_lets_through(call: str, filtered: dict[str, int | None]) -> None:
+    assert filtered[call] == 0
+
+
+# mov eax, 20 (getpid of the 32-bit table); int 0x80; ret
+CALL_OF_32_BITS = r"""
+import ctypes, mmap, os
+code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+code.write(b"\xb8\x14\x00\x00\x00\xcd\x80\xc3")
+call = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(code)))
+print("let through" if call() == os.getpid() else "refused")
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="only x86 has two call tables")
+def test_calls_through_the_32_bit_table_do_not_get_around_the_filter(
+    engine: docker.DockerClient,
+) -> None:
+    command = ["python3", "-c", CALL_OF_32_BITS]
+    control: Any = engine.containers.run(
+        SANDBOX_IMAGE, command, security_opt=["seccomp=unconfined"], remove=True
+    )
+    if control.decode().strip() != "let through":
+        pytest.skip("this kernel has no 32-bit calls")
+    container = engine.containers.run(
+        SANDBOX_IMAGE, command, security_opt=[f"seccomp={PROFILE}"], detach=True
+    )
+    try:
+        killed = container.wait(timeout=30)["StatusCode"] == 128 + signal.SIGSYS
+        assert killed or container.logs().decode().strip() == "refused"
+    finally:
+        container.remove(force=True)
