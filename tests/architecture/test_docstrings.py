@@ -1,0 +1,46 @@
+"""What is public says in one sentence what it is."""
+
+import ast
+from collections.abc import Iterator
+
+from tests.architecture.source import (
+    Function,
+    Module,
+    assert_clean,
+    assert_refuses,
+    product,
+    sample,
+)
+from tests.architecture.test_seams import protocols
+
+
+def public(module: Module) -> Iterator[tuple[Function | ast.ClassDef | ast.Module, str]]:
+    """Yield a module that has content, its public classes and functions, and its seams' methods."""
+    if module.tree.body:
+        yield module.tree, "the module"
+    owners = (module.tree, *protocols(module))
+    for node in (child for owner in owners for child in owner.body):
+        if isinstance(node, Function | ast.ClassDef) and not node.name.startswith("_"):
+            yield node, node.name
+
+
+def silent(module: Module) -> Iterator[str]:
+    for node, name in public(module):
+        summary = (ast.get_docstring(node) or "").partition("\n\n")[0].strip()
+        if not summary:
+            yield module.at(node, f"{name} has no docstring")
+        elif not summary.endswith("."):
+            yield module.at(node, f"the docstring of {name} does not begin with a sentence")
+
+
+def test_what_is_public_is_documented() -> None:
+    assert_clean(silent, product())
+    assert_refuses(
+        silent,
+        sample("x = 1"),
+        sample('"""A module"""'),
+        sample('"""A module."""\nclass A: ...'),
+        sample('"""A module."""\nasync def f(): ...'),
+        sample('"""A module."""\nclass A(Protocol):\n    """A seam."""\n    def m(self): ...'),
+    )
+    assert not list(silent(sample('"""One sentence\nin two lines.\n\n- a\n"""\ndef _f(): ...')))

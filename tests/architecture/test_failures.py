@@ -1,0 +1,135 @@
+"""Failures are caught narrowly, tasks have owners, and nothing waits for the garbage collector."""
+
+import ast
+from collections.abc import Iterator
+
+from tests.architecture.source import (
+    Module,
+    assert_clean,
+    assert_refuses,
+    dotted,
+    product,
+    sample,
+    suite,
+)
+
+LIFECYCLE = "services/lifecycle.py"
+BOUNDARIES = (
+    "services/interceptors.py",
+    LIFECYCLE,
+    "agent_service/tools/toolbox.py",
+    "gateway_service/platforms/runner.py",
+)
+"""Where any exception may be caught: around an RPC, a worker, a tool's call, a platform's loop."""
+
+BROAD = {"Exception", "BaseException", "builtins.Exception", "builtins.BaseException"}
+LOGS = {"exception", "error", "warning", "critical"}
+
+
+def broad(kind: ast.expr | None) -> bool:
+    """Whether an `except` clause names everything there is."""
+    if isinstance(kind, ast.Tuple):
+        return any(broad(one) for one in kind.elts)
+    return kind is None or dotted(kind) in BROAD
+
+
+def passes_on(handler: ast.ExceptHandler) -> bool:
+    """Whether a handler ends by raising again, or by handing the exception to who waits for it."""
+    match handler.body[-1]:
+        case ast.Raise(exc=None):
+            return True
+        case ast.Assign(targets=[ast.Attribute()], value=ast.Name(id=given)):
+            return given == handler.name
+        case ast.Expr(
+            value=ast.Call(func=ast.Attribute(attr="set_exception"), args=[ast.Name(id=given)])
+        ):
+            return given == handler.name
+        case _:
+            return False
+
+
+def logged(handler: ast.ExceptHandler) -> bool:
+    calls = (node.func for node in ast.walk(handler) if isinstance(node, ast.Call))
+    return any(isinstance(call, ast.Attribute) and call.attr in LOGS for call in calls)
+
+
+def broad_excepts(module: Module) -> Iterator[str]:
+    for node in module.find(ast.ExceptHandler):
+        if broad(node.type) and not passes_on(node):
+            if module.path not in BOUNDARIES:
+                yield module.at(node, "catches everything")
+            elif not logged(node):
+                yield module.at(node, "catches everything without logging it")
+    for node in module.find(ast.Call):
+        if dotted(node.func).endswith("suppress") and any(broad(kind) for kind in node.args):
+            yield module.at(node, "suppresses everything")
+
+
+def unowned_tasks(module: Module) -> Iterator[str]:
+    """A task is made by a group, or by the lifecycle, which keeps and ends it."""
+    if module.path == LIFECYCLE:
+        return
+    groups = set(task_groups(module))
+    for node in module.find(ast.Call):
+        owner, _, name = dotted(node.func).rpartition(".")
+        if name == "ensure_future" or (name == "create_task" and owner not in groups):
+            yield module.at(node, f"nobody owns the task of {dotted(node.func)}")
+
+
+def task_groups(module: Module) -> Iterator[str]:
+    """Yield what is bound to a TaskGroup, by `async with` or by its annotation."""
+    for block in module.find(ast.AsyncWith):
+        for item in block.items:
+            made = isinstance(item.context_expr, ast.Call) and item.context_expr.func
+            if made and item.optional_vars and dotted(made).endswith("TaskGroup"):
+                yield dotted(item.optional_vars)
+    for node in module.find(ast.arg):
+        if node.annotation and dotted(node.annotation).endswith("TaskGroup"):
+            yield node.arg
+    for node in module.find(ast.AnnAssign):
+        if dotted(node.annotation).endswith("TaskGroup"):
+            yield dotted(node.target)
+            yield f"self.{dotted(node.target)}"
+
+
+def finalizers(module: Module) -> Iterator[str]:
+    for node in module.functions():
+        if node.name == "__del__":
+            yield module.at(node, "__del__ runs whenever it likes")
+
+
+def test_failures_are_caught_narrowly() -> None:
+    assert_clean(broad_excepts, product())
+    assert_refuses(
+        broad_excepts,
+        sample("try: f()\nexcept: pass"),
+        sample("try: f()\nexcept Exception: log.exception('failed')"),
+        sample("try: f()\nexcept (OSError, BaseException): pass"),
+        sample("with contextlib.suppress(Exception): f()"),
+        sample("try: f()\nexcept Exception: pass", BOUNDARIES[0]),
+    )
+    for accepted in (
+        sample("try: f()\nexcept BaseException:\n    undo()\n    raise"),
+        sample("try: f()\nexcept BaseException as error: self.error = error"),
+        sample("try: f()\nexcept BaseException as error: future.set_exception(error)"),
+        sample("try: f()\nexcept Exception: log.exception('failed')", BOUNDARIES[0]),
+    ):
+        assert not list(broad_excepts(accepted))
+
+
+def test_tasks_have_owners() -> None:
+    assert_clean(unowned_tasks, product())
+    assert_refuses(
+        unowned_tasks,
+        sample("async def f():\n    asyncio.create_task(g())"),
+        sample("async def f():\n    task = asyncio.ensure_future(g())"),
+        sample("def f():\n    asyncio.get_running_loop().create_task(g())"),
+    )
+    own = "async def f():\n  async with asyncio.TaskGroup() as group:\n    group.create_task(g())"
+    given = "def f(group: asyncio.TaskGroup):\n    group.create_task(g())"
+    assert not [*unowned_tasks(sample(own)), *unowned_tasks(sample(given))]
+
+
+def test_nothing_waits_for_the_garbage_collector() -> None:
+    assert_clean(finalizers, (*product(), *suite()))
+    assert_refuses(finalizers, sample("class A:\n    def __del__(self): ..."))

@@ -1,0 +1,88 @@
+"""Importing does nothing: no I/O, no environment, no registration, no client, no heavy library."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.architecture.source import ROOT, product
+
+PROBE = Path(__file__).with_name("probe.py")
+
+
+def effects(root: Path, *modules: str) -> list[str]:
+    """Return what importing the modules does in a process of its own."""
+    command = [sys.executable, "-B", "-W", "error", PROBE, root, *modules]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root)
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+def test_importing_the_product_does_nothing() -> None:
+    modules = [module.name for module in product() if "/migrations/" not in module.path]
+    found = effects(ROOT, *modules)
+    assert not found, "\n".join(found)
+
+
+SAMPLES = {
+    "opens": ("open(__file__).close()", "opens.py:1: open("),
+    "writes": ("import pathlib; pathlib.Path('made').write_text('')", "writes.py:1: open("),
+    "lists": ("import pathlib; list(pathlib.Path('.').iterdir())", "lists.py:1: os.listdir("),
+    "connects": ("import socket; socket.socket().close()", "connects.py:1: socket."),
+    "runs": ("import subprocess; subprocess.run(['true'])", "runs.py:1: subprocess.Popen("),
+    "stores": (
+        "import sqlite3; sqlite3.connect(':memory:').close()",
+        "stores.py:1: sqlite3.connect(",
+    ),
+    "gets": ("import os; os.environ.get('HOME')", "gets.py:1: reads the environment variable HOME"),
+    "asks": ("import os; 'HOME' in os.environ", "asks.py:1: reads the environment variable HOME"),
+    "homes": (
+        "import pathlib; pathlib.Path.home()",
+        "homes.py:1: reads the environment variable HOME",
+    ),
+    "copies": ("import os; dict(os.environ)", "copies.py:1: reads the environment"),
+    "sets": ("import os; os.environ['A'] = 'b'", "sets.py:1: os.putenv("),
+    "spawns": (
+        "import threading as t; t.Thread(target=t.Event().wait, daemon=True).start()",
+        "changes the threads",
+    ),
+    "logs": ("import logging; logging.basicConfig()", "changes the log's handlers"),
+    "levels": ("import logging; logging.root.setLevel(1)", "changes the log's level"),
+    "traps": ("import signal; signal.signal(2, signal.SIG_IGN)", "changes the signal handlers"),
+    "counts": ("import prometheus_client as p; p.Counter('a', 'b')", "changes the metrics"),
+    "paths": ("import sys; sys.path.append('x')", "changes the import path"),
+    "heavy": ("import docker", "docker is imported before it is used"),
+    "lock": (
+        "import threading; ONE = threading.Lock()",
+        "lock.ONE is a lock, which somebody must close",
+    ),
+    "client": (
+        "import httpx; ONE = httpx.Client()",
+        "client.ONE is a Client, which somebody must close",
+    ),
+    "state": (
+        "class A:\n def __init__(self): self.x = 1\nONE = A()",
+        "state.ONE is a A that can change",
+    ),
+}
+
+
+def test_each_effect_is_seen(tmp_path: Path) -> None:
+    for name, (text, _) in SAMPLES.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    (tmp_path / "outer.py").write_text(f"import {', '.join(SAMPLES)}")
+    found = effects(tmp_path, "outer", *SAMPLES)
+    for name, (_, effect) in SAMPLES.items():
+        assert any(effect in line for line in found), (name, found)
+
+
+def test_values_are_no_effect(tmp_path: Path) -> None:
+    (tmp_path / "quiet.py").write_text(
+        "import dataclasses, enum, logging, pathlib, re, grpc, pydantic, sqlalchemy\n"
+        "log = logging.getLogger(__name__)\n"
+        "@dataclasses.dataclass(frozen=True, slots=True)\n"
+        "class A:\n    x: int = 1\n"
+        "ONE, WORD, PLACE = A(), re.compile('x'), pathlib.Path('/proc')\n"
+        "TABLE = sqlalchemy.Table('a', sqlalchemy.MetaData())\n"
+    )
+    assert effects(tmp_path, "quiet") == []

@@ -1,0 +1,64 @@
+"""Seams are small Protocols beside their consumer, each with one suite for all implementations."""
+
+import ast
+from collections.abc import Iterator
+
+from tests.architecture.source import (
+    Function,
+    Module,
+    assert_clean,
+    assert_refuses,
+    dotted,
+    product,
+    sample,
+)
+
+METHODS = 6
+SEAMS = {
+    "agent_service/models/base.py": "Model",
+    "agent_service/tools/base.py": "Tool",
+    "executor_service/backends/base.py": "Backend",
+    "gateway_service/platforms/base.py": "Platform",
+    "services/component.py": "Component",
+}
+
+
+def protocols(module: Module) -> Iterator[ast.ClassDef]:
+    for node in module.find(ast.ClassDef):
+        bases = (base.value if isinstance(base, ast.Subscript) else base for base in node.bases)
+        if any(dotted(base).rpartition(".")[2] == "Protocol" for base in bases):
+            yield node
+
+
+def is_dunder(name: str) -> bool:
+    """Whether a method belongs to Python's protocols, such as `async with`, and not to the seam."""
+    return name.startswith("__") and name.endswith("__")
+
+
+def large_seams(module: Module) -> Iterator[str]:
+    for node in protocols(module):
+        methods = [x for x in node.body if isinstance(x, Function) and not is_dunder(x.name)]
+        if len(methods) > METHODS:
+            yield module.at(node, f"{node.name} has {len(methods)} methods, at most {METHODS}")
+
+
+def missing_seams(module: Module) -> Iterator[str]:
+    expected = SEAMS.get(module.path)
+    if expected and expected not in {node.name for node in protocols(module)}:
+        yield module.at(None, f"the Protocol {expected} is not here")
+
+
+def test_seams_are_small() -> None:
+    assert_clean(large_seams, product())
+    methods = "".join(f"    async def m{number}(self): ...\n" for number in range(7))
+    assert_refuses(
+        large_seams,
+        sample(f"class Model(Protocol):\n{methods}"),
+        sample(f"class Model(typing.Protocol[T]):\n{methods}"),
+    )
+
+
+def test_the_seams_are_where_one_looks() -> None:
+    assert_clean(missing_seams, product())
+    assert not set(SEAMS) - {module.path for module in product()}
+    assert_refuses(missing_seams, sample("class Model: ...", "agent_service/models/base.py"))

@@ -1,0 +1,138 @@
+"""State is held by objects that somebody constructs: no globals, no singletons, no environment."""
+
+import ast
+from collections.abc import Iterator
+
+from tests.architecture.source import (
+    Module,
+    assert_clean,
+    assert_refuses,
+    dotted,
+    product,
+    sample,
+    suite,
+)
+
+CONFIG = "services/config.py"
+ENVIRONMENT = {f"os.{name}" for name in ("environ", "environb", "getenv", "getenvb", "putenv")}
+CHANGES = {
+    "add",
+    "append",
+    "appendleft",
+    "clear",
+    "discard",
+    "extend",
+    "insert",
+    "pop",
+    "popitem",
+    "remove",
+    "setdefault",
+    "update",
+}
+
+
+def environment(module: Module) -> Iterator[str]:
+    if module.path == CONFIG:
+        return
+    for node in module.find(ast.Attribute):
+        if dotted(node) in ENVIRONMENT:
+            yield module.at(node, f"{dotted(node)} is read in {CONFIG} only")
+    for node, name in module.imports:
+        if name in ENVIRONMENT:
+            yield module.at(node, f"{name} is read in {CONFIG} only")
+
+
+def global_statements(module: Module) -> Iterator[str]:
+    for node in module.find(ast.Global):
+        yield module.at(node, f"global {', '.join(node.names)}")
+
+
+def changed_tables(module: Module) -> Iterator[str]:
+    """A function that changes a value of its module has made a singleton of it."""
+    shared = {
+        name.id
+        for name in module.find(ast.Name)
+        if isinstance(name.ctx, ast.Store) and not enclosed(module, name)
+    }
+    for node, owner in changes(module):
+        local = {name.id for function in functions_around(module, node) for name in bound(function)}
+        if owner in shared - local and module.in_function(node):
+            yield module.at(node, f"a function changes {owner}, which belongs to the module")
+
+
+def enclosed(module: Module, node: ast.AST) -> bool:
+    scopes = (ast.ClassDef, ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp)
+    return module.in_function(node) or any(isinstance(x, scopes) for x in module.around(node))
+
+
+def changes(module: Module) -> Iterator[tuple[ast.AST, str]]:
+    """Yield each `name.append(…)`, `name[…] = …`, `name.attribute = …` or `del` of such."""
+    for node in module.find(ast.Call):
+        if isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
+            yield node, dotted(node.func.value)
+    for node in module.find(ast.Subscript, ast.Attribute):
+        if isinstance(node.ctx, ast.Store | ast.Del):
+            yield node, dotted(node.value)
+
+
+def functions_around(module: Module, node: ast.AST) -> Iterator[ast.AST]:
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+    return (outer for outer in module.around(node) if isinstance(outer, kinds))
+
+
+def bound(function: ast.AST) -> Iterator[ast.Name]:
+    """Yield the names that a function binds: parameters, assignments, loops."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node
+        elif isinstance(node, ast.arg):
+            yield ast.Name(node.arg)
+
+
+def cached_singletons(module: Module) -> Iterator[str]:
+    for node in module.functions():
+        names = {
+            dotted(mark.func if isinstance(mark, ast.Call) else mark)
+            for mark in node.decorator_list
+        }
+        cached = {name.rpartition(".")[2] for name in names} & {"cache", "lru_cache"}
+        if cached and not ast.unparse(node.args):
+            yield module.at(node, f"{node.name} caches one object for the process")
+
+
+def test_only_the_configuration_reads_the_environment() -> None:
+    assert_clean(environment, product())
+    assert_refuses(
+        environment,
+        sample("import os\nhome = os.environ['HOME']"),
+        sample("import os\ndef f():\n    return os.getenv('HOME')"),
+        sample("from os import environ"),
+    )
+
+
+def test_nothing_is_global() -> None:
+    assert_clean(global_statements, (*product(), *suite()))
+    assert_refuses(global_statements, sample("def f():\n    global x\n    x = 1"))
+
+
+def test_tables_are_constant() -> None:
+    assert_clean(changed_tables, product())
+    assert_refuses(
+        changed_tables,
+        sample("TABLE = {}\ndef f():\n    TABLE['a'] = 1"),
+        sample("TABLE: list[int] = []\nasync def f():\n    TABLE.append(1)"),
+        sample("TABLE = {}\ndef f():\n    del TABLE['a']"),
+        sample("state = State()\nclass A:\n    def f(self):\n        state.count += 1"),
+    )
+    assert not list(changed_tables(sample("x = []\ndef f(x):\n    x.append(1)")))
+    assert not list(changed_tables(sample("x = []\ndef f():\n    x = {}\n    x['a'] = 1")))
+
+
+def test_no_object_is_kept_by_a_function() -> None:
+    assert_clean(cached_singletons, product())
+    assert_refuses(
+        cached_singletons,
+        sample("@cache\ndef get_client():\n    return Client()"),
+        sample("@functools.lru_cache(maxsize=1)\ndef get_client():\n    return Client()"),
+    )
+    assert not list(cached_singletons(sample("@cache\ndef parse(text):\n    return text")))
