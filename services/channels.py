@@ -1,0 +1,166 @@
+"""Channels to the other services: made when first used, shared, and never closed by their users."""
+
+import asyncio
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+import grpc
+import grpc.aio
+
+from services import deadlines
+from services.addresses import Address, TcpAddress, parse_address
+from services.auth import Identity
+from services.calls import AUTHORIZATION_KEY, BEARER, CallObserver
+from services.errors import FailedPrecondition, ServiceUnavailable
+from services.managed_channel import CallExtras, Connection, ManagedChannel
+from services.retries import service_config
+from services.tls import Stamp, TlsFiles, TlsWatch, channel_credentials
+
+MAX_LEASED_CONNECTIONS = 64
+"""How many endpoints that other services named may stay connected at one time."""
+
+_OPTIONS: tuple[tuple[str, str | int], ...] = (
+    ("grpc.keepalive_time_ms", deadlines.KEEPALIVE_INTERVAL_S * 1000),
+    ("grpc.keepalive_timeout_ms", deadlines.KEEPALIVE_TIMEOUT_S * 1000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2000),
+    ("grpc.dns_min_time_between_resolutions_ms", 2000),
+    # A proxy of the environment is for the internet, not for the services' own calls.
+    ("grpc.enable_http_proxy", 0),
+)
+
+
+class Channels:
+    """The channels of one identity.
+
+    A channel applies the default deadline to unary calls, sends the token and the ids of the work,
+    repeats idempotent calls that a service could not take, and follows the files of `tls`.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        addresses: Mapping[str, str],
+        *,
+        tls: TlsFiles | None = None,
+        token: str | None = None,
+        observer: CallObserver | None = None,
+    ) -> None:
+        self._user_agent = f"hermes-{identity}"
+        self._addresses = addresses
+        self._tls = TlsWatch(tls) if tls is not None else None
+        self._has_token = token is not None
+        metadata = ((AUTHORIZATION_KEY, BEARER + token),) if token is not None else ()
+        self._extras = CallExtras(metadata, observer)
+        self._retired = _Retired()
+        self._named: dict[str, ManagedChannel] = {}
+        self._leased: dict[str, ManagedChannel] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def to(self, service: str) -> grpc.aio.Channel:
+        """Returns the channel to a configured service; fails with FailedPrecondition."""
+        channel = self._named.get(service)
+        if channel is None:
+            if service not in self._addresses:
+                raise FailedPrecondition(f"no address is configured for the {service} service")
+            channel = self._named[service] = self._channel(self._addresses[service])
+        return channel
+
+    def at(self, endpoint: str) -> grpc.aio.Channel:
+        """Returns the channel to an endpoint that a service named, such as a sandbox's executor."""
+        channel = self._leased.pop(endpoint, None) or self._channel(endpoint)
+        connected = [other for other in self._leased.values() if other.connected]
+        for other in connected[: max(0, len(connected) + 1 - MAX_LEASED_CONNECTIONS)]:
+            other.release()
+        # Behind the others: the connections that were asked for last are the ones that stay.
+        self._leased[endpoint] = channel
+        return channel
+
+    async def close(self) -> None:
+        """Cancels the calls that are open and closes every channel."""
+        await self._retired.close()
+        for channel in (*self._named.values(), *self._leased.values()):
+            await channel.close()
+
+    def _channel(self, text: str) -> ManagedChannel:
+        address = parse_address(text)
+        tls = self._tls if isinstance(address, TcpAddress) else None
+        if tls is None and not address.is_local:
+            # Whoever is on the way could read the token.
+            raise FailedPrecondition(f"{address} is on another machine and needs certificates")
+        options = (
+            *_OPTIONS,
+            ("grpc.primary_user_agent", self._user_agent),
+            ("grpc.service_config", service_config(balanced=isinstance(address, TcpAddress))),
+        )
+        return ManagedChannel(_Dialer(address, options, tls, self._retired), self._extras)
+
+
+class _Retired:
+    """The connections that wait for their last calls to end."""
+
+    def __init__(self) -> None:
+        self._closing: set[asyncio.Task[None]] = set()
+        self.closed = False
+
+    def add(self, channel: grpc.aio.Channel) -> None:
+        task = asyncio.create_task(self._close(channel))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    async def close(self) -> None:
+        self.closed = True
+        for task in self._closing:
+            task.cancel()
+        await asyncio.gather(*self._closing, return_exceptions=True)
+
+    async def _close(self, channel: grpc.aio.Channel) -> None:
+        try:
+            await channel.close(deadlines.RETIRE_GRACE_S)
+        finally:
+            await channel.close(None)
+
+
+class _Dialer:
+    """Makes and unmakes the connections to one address."""
+
+    def __init__(
+        self,
+        address: Address,
+        options: tuple[tuple[str, str | int], ...],
+        tls: TlsWatch | None,
+        retired: _Retired,
+    ) -> None:
+        self._address = address
+        self._options = options
+        self._tls = tls
+        self._retired = retired
+
+    def stamp(self) -> Stamp:
+        return self._tls.stamp() if self._tls is not None else ()
+
+    def connect(self) -> Connection:
+        if self._retired.closed:
+            raise ServiceUnavailable("this process has closed its connections")
+        target, options = self._address.target, self._options
+        if self._tls is None:
+            return Connection(grpc.aio.insecure_channel(target, options), ())
+        stamp = self._tls.stamp()
+        credentials = channel_credentials(self._tls.files)
+        return Connection(grpc.aio.secure_channel(target, credentials, options), stamp)
+
+    def retire(self, channel: grpc.aio.Channel) -> None:
+        self._retired.add(channel)

@@ -1,0 +1,229 @@
+"""A channel that adds what every call needs and connects anew when its certificate changes."""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from types import TracebackType
+from typing import Any, Protocol, Self, cast
+
+import grpc
+import grpc.aio
+
+from services.calls import CallObserver
+from services.deadlines import DEFAULT_UNARY_S
+from services.tls import Stamp, TlsInvalid
+
+_log = logging.getLogger(__name__)
+
+Metadata = Sequence[tuple[str, str | bytes]]
+_Codec = Callable[[Any], Any] | None
+# Method, serializer, deserializer and whether generated code registers the method.
+_Signature = tuple[str, _Codec, _Codec, bool | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """An open channel of gRPC and the state of the certificate files that it was opened with."""
+
+    channel: grpc.aio.Channel
+    stamp: Stamp
+
+
+class Dialer(Protocol):
+    """Makes and unmakes the connections to one address."""
+
+    def stamp(self) -> Stamp:
+        """Returns the present state of the certificate files; cheap enough for every call."""
+        ...
+
+    def connect(self) -> Connection:
+        """Opens a connection; fails with TlsInvalid."""
+        ...
+
+    def retire(self, channel: grpc.aio.Channel) -> None:
+        """Closes a channel once its calls have ended."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CallExtras:
+    """What is added to each call of a channel."""
+
+    metadata: Metadata = ()
+    observer: CallObserver | None = None
+
+
+class ManagedChannel(grpc.aio.Channel):
+    """Looks to a stub like any channel; connects when first used and reconnects between calls."""
+
+    def __init__(self, dialer: Dialer, extras: CallExtras) -> None:
+        self.extras = extras
+        self._dialer = dialer
+        self._connection: Connection | None = None
+        self._refused: Stamp | None = None
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection now."""
+        return self._connection is not None
+
+    def current(self) -> grpc.aio.Channel:
+        """Returns the connection for the next call."""
+        connection = self._connection
+        if connection is None:
+            connection = self._connection = self._dialer.connect()
+        elif (stamp := self._dialer.stamp()) not in (connection.stamp, self._refused):
+            connection = self._reconnected(connection, stamp)
+        return connection.channel
+
+    def release(self) -> None:
+        """Gives the connection up once its calls have ended; the next call connects again."""
+        if self._connection is not None:
+            self._dialer.retire(self._connection.channel)
+            self._connection = None
+
+    def _reconnected(self, old: Connection, stamp: Stamp) -> Connection:
+        try:
+            new = self._dialer.connect()
+        except TlsInvalid as error:
+            # Half of a rotation: the other files follow, and with them another stamp.
+            self._refused = stamp
+            _log.warning("the changed certificate is not used: %s", error)
+            return old
+        self._dialer.retire(old.channel)
+        self._connection = new
+        return new
+
+    def unary_unary(
+        self,
+        method: str,
+        request_serializer: _Codec = None,
+        response_deserializer: _Codec = None,
+        _registered_method: bool | None = False,
+    ) -> Any:
+        signature = (method, request_serializer, response_deserializer, _registered_method)
+        return _Method(self, "unary_unary", signature, DEFAULT_UNARY_S)
+
+    def unary_stream(
+        self,
+        method: str,
+        request_serializer: _Codec = None,
+        response_deserializer: _Codec = None,
+        _registered_method: bool | None = False,
+    ) -> Any:
+        signature = (method, request_serializer, response_deserializer, _registered_method)
+        return _Method(self, "unary_stream", signature)
+
+    def stream_unary(
+        self,
+        method: str,
+        request_serializer: _Codec = None,
+        response_deserializer: _Codec = None,
+        _registered_method: bool | None = False,
+    ) -> Any:
+        signature = (method, request_serializer, response_deserializer, _registered_method)
+        return _Method(self, "stream_unary", signature)
+
+    def stream_stream(
+        self,
+        method: str,
+        request_serializer: _Codec = None,
+        response_deserializer: _Codec = None,
+        _registered_method: bool | None = False,
+    ) -> Any:
+        signature = (method, request_serializer, response_deserializer, _registered_method)
+        return _Method(self, "stream_stream", signature)
+
+    def get_state(self, try_to_connect: bool = False) -> grpc.ChannelConnectivity:
+        return self.current().get_state(try_to_connect)
+
+    async def wait_for_state_change(self, last_observed_state: grpc.ChannelConnectivity) -> None:
+        await self.current().wait_for_state_change(last_observed_state)
+
+    async def channel_ready(self) -> None:
+        await self.current().channel_ready()
+
+    async def close(self, grace: float | None = None) -> None:
+        if self._connection is not None:
+            await self._connection.channel.close(grace)
+            self._connection = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+class _Method:
+    """One method of a stub, bound to the connection of the moment."""
+
+    def __init__(
+        self,
+        channel: ManagedChannel,
+        kind: str,
+        signature: _Signature,
+        default_timeout_s: float | None = None,
+    ) -> None:
+        self._channel = channel
+        self._kind = kind
+        self._signature = signature
+        self._default_timeout_s = default_timeout_s
+        self._bound_to: grpc.aio.Channel | None = None
+        self._call: Callable[..., Any] = _unbound
+
+    def __call__(
+        self,
+        request: Any = None,
+        timeout: float | None = None,
+        metadata: Metadata | None = None,
+        **options: Any,
+    ) -> Any:
+        connection = self._channel.current()
+        if connection is not self._bound_to:
+            self._call = getattr(connection, self._kind)(*self._signature)
+            self._bound_to = connection
+        extras = self._channel.extras
+        call = self._call(
+            request,
+            timeout=self._default_timeout_s if timeout is None else timeout,
+            metadata=(*extras.metadata, *(metadata or ())),
+            **options,
+        )
+        if extras.observer is not None:
+            call.add_done_callback(_Observation(extras.observer, self._signature[0]))
+        return call
+
+
+class _Observation:
+    """Counts a call when it is done."""
+
+    __slots__ = ("_method", "_observer", "_started")
+
+    def __init__(self, observer: CallObserver, method: str) -> None:
+        self._observer = observer
+        self._method = method
+        self._started = monotonic()
+
+    def __call__(self, call: grpc.aio.Call) -> None:
+        elapsed = monotonic() - self._started
+        self._observer.observe(self._method, _code_of(call).name, elapsed)
+
+
+def _code_of(call: grpc.aio.Call) -> grpc.StatusCode:
+    # A call that is done has its code, so this coroutine ends at once: no task for each call.
+    try:
+        cast("Any", call.code()).send(None)
+    except StopIteration as finished:
+        return finished.value
+    return grpc.StatusCode.UNKNOWN
+
+
+def _unbound(*_arguments: object, **_options: object) -> Awaitable[object]:
+    raise AssertionError("a method is bound before it is called")

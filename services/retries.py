@@ -1,0 +1,55 @@
+"""Which calls the channel repeats by itself, and how."""
+
+import json
+from collections.abc import Mapping
+
+IDEMPOTENT: Mapping[str, tuple[str, ...]] = {
+    "hermes.agent.v1.ApprovalService": ("ListApprovals", "ResolveApproval"),
+    "hermes.agent.v1.SessionService": ("GetSession", "ListMessages", "ListSessions"),
+    "hermes.agent.v1.TurnService": ("GetTurn", "InterruptTurn", "StartTurn"),
+    "hermes.executor.v1.ExecService": (
+        "GetExec",
+        "ListExecs",
+        "ReadExecOutput",
+        "SignalExec",
+        "StartExec",
+        "WaitExec",
+    ),
+    "hermes.executor.v1.FileService": ("ListDirectory", "StatPath"),
+    "hermes.executor.v1.SandboxService": (
+        "AcquireSandbox",
+        "GetCapabilities",
+        "GetSandbox",
+        "ListSandboxes",
+        "ReleaseSandbox",
+        "RenewLease",
+    ),
+    "hermes.gateway.v1.DeliveryService": ("Deliver", "GetDelivery"),
+    "hermes.scheduler.v1.JobService": ("CreateJob", "DeleteJob", "GetJob", "ListJobs", "ListRuns"),
+}
+"""The unary methods that may be repeated; their protos promise that once and twice are the same."""
+
+# gRPC adds 20 % of jitter to each of these waits: 0.1, 0.2, 0.4 s.
+_RETRY_POLICY = {
+    "maxAttempts": 4,
+    "initialBackoff": "0.1s",
+    "maxBackoff": "1s",
+    "backoffMultiplier": 2,
+    "retryableStatusCodes": ["UNAVAILABLE"],
+}
+
+
+def service_config(*, balanced: bool) -> str:
+    """Returns gRPC's service config; `balanced` spreads the calls over all addresses of a name."""
+    names = [
+        {"service": service, "method": method}
+        for service, methods in IDEMPOTENT.items()
+        for method in methods
+    ]
+    policy: dict[str, object] = {"round_robin" if balanced else "pick_first": {}}
+    return json.dumps(
+        {
+            "loadBalancingConfig": [policy],
+            "methodConfig": [{"name": names, "retryPolicy": _RETRY_POLICY}],
+        }
+    )
