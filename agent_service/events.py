@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from agent_service.models.base import ModelMessage, ToolCall
+from agent_service.calls import PendingCall
+from agent_service.models.base import ModelMessage
 from agent_service.usage import Usage
 
 
@@ -216,26 +217,35 @@ class ModelAnswered:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolDispatched:
+    """A call that must never run twice is about to run."""
+
+    call: PendingCall
+
+
+@dataclass(frozen=True, slots=True)
 class ToolReturned:
     """A tool call has its result, which the next model call may use once this is committed."""
 
-    call: ToolCall
+    call: PendingCall
     text: str
-    is_error: bool
-    exit_code: int | None
-    backend: str
-    duration_ms: int
+    is_error: bool = False
+    exit_code: int | None = None
+    backend: str = ""
+    duration_ms: int = 0
+    uncertain: bool = False
+    """It is not known whether the call had its effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalNeeded:
     """A tool call may only run after a person has decided on `subject`."""
 
-    call: ToolCall
+    call: PendingCall
     subject: str
 
 
-Fact = ModelAnswered | ToolReturned | ApprovalNeeded | TurnFinished
+Fact = ModelAnswered | ToolDispatched | ToolReturned | ApprovalNeeded | TurnFinished
 
 PREVIEW_CHARS = 4000
 

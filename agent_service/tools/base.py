@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from agent_service.events import Decision
 from agent_service.sandbox import Commands, Files
 
 
@@ -71,6 +72,8 @@ class ToolContext:
     commands: Commands
     files: Files
     state: SessionState
+    decision: Decision | None
+    """What a person decided about the call; None where nobody was asked yet."""
     progress: Callable[[str], None]
     """Shows output to whoever watches; never blocks, may drop."""
 

@@ -1,0 +1,32 @@
+"""Tool calls on their way through a turn."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from agent_service.models.base import ToolCall
+
+
+class StepState(StrEnum):
+    """How far a step is known to have come."""
+
+    INTENT = "INTENT"
+    DISPATCHED = "DISPATCHED"
+    DONE = "DONE"
+    FAILED = "FAILED"
+    UNCERTAIN = "UNCERTAIN"
+
+
+@dataclass(frozen=True, slots=True)
+class PendingCall:
+    """A tool call whose result is not committed yet."""
+
+    key: str
+    """Unique over all turns; the model's own call ids may repeat."""
+    call: ToolCall
+    sequence: int
+    """Of its step in the turn."""
+    message_sequence: int
+    """Of its result in the session; reserved, so that results keep the order of the calls."""
+    state: StepState = StepState.INTENT
+    resumed: bool = False
+    """An earlier owner of the turn may have begun it."""

@@ -1,0 +1,129 @@
+"""The events of turns that this process owns, and who watches them."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+
+from agent_service.events import (
+    Live,
+    ReasoningDelta,
+    Recorded,
+    TextDelta,
+    TextFinished,
+    TextSnapshot,
+    ToolProgress,
+    TurnFinished,
+)
+
+PROGRESS_KEPT_CHARS = 16_000
+"""Of output that a slow watcher has not taken yet, the last so many characters are kept."""
+
+
+class Subscription:
+    """One watcher's queue; it stays small because live events that wait are merged."""
+
+    def __init__(self, backlog: list[Recorded]) -> None:
+        self._queue = deque(backlog)
+        self._ready = asyncio.Event()
+        if backlog:
+            self._ready.set()
+
+    def put(self, item: Recorded) -> None:
+        """Add an event, merging it into the last one that waits where the two make one."""
+        if self._queue and item.sequence == 0:
+            merged = _merge(self._queue[-1], item)
+            if merged is not None:
+                self._queue[-1] = merged
+                return
+        self._queue.append(item)
+        self._ready.set()
+
+    async def events(self) -> AsyncGenerator[Recorded]:
+        """The events up to and including TurnFinished."""
+        while True:
+            await self._ready.wait()
+            while self._queue:
+                item = self._queue.popleft()
+                yield item
+                if isinstance(item.event, TurnFinished):
+                    return
+            self._ready.clear()
+
+
+class TurnStream:
+    """The events of one turn that this process owns."""
+
+    def __init__(self, recorded: list[Recorded]) -> None:
+        self._recorded = recorded
+        self._partial = TextSnapshot(step=0, text="", reasoning="")
+        self._subscriptions: set[Subscription] = set()
+
+    @property
+    def partial_text(self) -> str:
+        """What the running model call has said so far."""
+        return self._partial.text
+
+    def publish(self, item: Recorded) -> None:
+        """Show an event to every watcher."""
+        if item.sequence:
+            self._recorded.append(item)
+        self._follow(item)
+        for subscription in self._subscriptions:
+            subscription.put(item)
+
+    def void_partial(self, step: int) -> None:
+        """Forget the text of a model call that is tried again."""
+        self._partial = TextSnapshot(step=step, text="", reasoning="")
+
+    def subscribe(self, after_sequence: int, *, now_ms: int, attempt: int) -> Subscription:
+        """Everything after the sequence, the running call's text so far, then what comes."""
+        backlog = [item for item in self._recorded if item.sequence > after_sequence]
+        if self._partial.text or self._partial.reasoning:
+            backlog.append(Recorded(0, now_ms, attempt, self._partial))
+        subscription = Subscription(backlog)
+        self._subscriptions.add(subscription)
+        return subscription
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """Forget a watcher."""
+        self._subscriptions.discard(subscription)
+
+    def _follow(self, item: Recorded) -> None:
+        partial = self._partial
+        match item.event:
+            case TextDelta(step, offset, text):
+                kept = partial.text if partial.step == step else ""
+                reasoning = partial.reasoning if partial.step == step else ""
+                self._partial = TextSnapshot(step, kept[:offset] + text, reasoning)
+            case ReasoningDelta(step, offset, text):
+                kept = partial.reasoning if partial.step == step else ""
+                said = partial.text if partial.step == step else ""
+                self._partial = TextSnapshot(step, said, kept[:offset] + text)
+            case TextFinished():
+                self._partial = TextSnapshot(step=0, text="", reasoning="")
+            case _:
+                pass
+
+
+def _merge(waiting: Recorded, item: Recorded) -> Recorded | None:
+    if waiting.sequence or waiting.attempt != item.attempt:
+        return None
+    event = _merge_live(waiting.event, item.event)
+    return None if event is None else replace(waiting, event=event)
+
+
+def _merge_live(first: object, second: object) -> Live | None:
+    match first, second:
+        case TextDelta(step, offset, text), TextDelta(step2, offset2, text2):
+            if step == step2 and offset + len(text) == offset2:
+                return TextDelta(step, offset, text + text2)
+        case ReasoningDelta(step, offset, text), ReasoningDelta(step2, offset2, text2):
+            if step == step2 and offset + len(text) == offset2:
+                return ReasoningDelta(step, offset, text + text2)
+        case ToolProgress(call_id, text), ToolProgress(call_id2, text2):
+            if call_id == call_id2:
+                return ToolProgress(call_id, (text + text2)[-PROGRESS_KEPT_CHARS:])
+        case _:
+            pass
+    return None

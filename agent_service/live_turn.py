@@ -1,0 +1,52 @@
+"""A turn that this process owns, as the loop reads it."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent_service.calls import PendingCall
+from agent_service.events import Decision, TurnFinished
+from agent_service.usage import Usage
+
+
+@dataclass(slots=True)
+class LiveTurn:
+    """The state of a turn; only a committed transition changes it."""
+
+    id: str
+    profile: str
+    session_id: str
+    platform: str
+    owner: str
+    epoch: int
+    model: str
+    max_model_calls: int
+    toolsets: frozenset[str]
+    """Toolsets that may be used; empty means all."""
+    messages: list[dict[str, Any]]
+    """The conversation as it is sent, the system prompt first."""
+    message_count: int
+    """Messages of the session, those reserved for pending calls included."""
+    sequence: int
+    """Of the last durable event."""
+    steps: int
+    """Steps so far, of models and tools."""
+    started_at_ms: int
+    approval_timeout_ms: int
+    session_usage: Usage
+    model_calls: int = 0
+    usage: Usage = field(default_factory=Usage)
+    pending: dict[str, PendingCall] = field(default_factory=dict[str, PendingCall])
+    """By call key, in the model's order."""
+    results: dict[int, dict[str, Any]] = field(default_factory=dict[int, dict[str, Any]])
+    """Results of the running batch by message sequence, until all are there."""
+    decisions: dict[str, Decision] = field(default_factory=dict[str, Decision])
+    """What persons decided, by call key."""
+    approved_tools: frozenset[str] = frozenset()
+    """Tools that a person allowed for the whole session."""
+    waits_for_person: bool = False
+    finished: TurnFinished | None = None
+
+    @property
+    def step(self) -> int:
+        """Number of the running or next model call, from 1."""
+        return self.model_calls + 1

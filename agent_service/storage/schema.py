@@ -1,0 +1,148 @@
+"""The agent's tables. Times are milliseconds since 1970 in UTC."""
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    text,
+)
+
+metadata = MetaData()
+
+LIVE_STATES = (
+    "RUNNING",
+    "WAITING_TOOL",
+    "WAITING_PERSON",
+    "QUEUED_RESUME",
+    "CANCELLING",
+)
+"""States of a turn that has begun and has not ended; a session has at most one such turn."""
+
+CLAIMABLE_STATES = ("RUNNING", "WAITING_TOOL", "QUEUED_RESUME", "CANCELLING")
+"""States in which a turn without a living owner is taken over."""
+
+_live = text("state IN ({})".format(", ".join(f"'{state}'" for state in LIVE_STATES)))
+
+session = Table(
+    "session",
+    metadata,
+    Column("id", String(128), primary_key=True),
+    Column("profile", String(64), nullable=False),
+    Column("platform", String(32), nullable=False),
+    Column("title", Text, nullable=False),
+    Column("system_prompt", Text, nullable=False),
+    Column("workdir", Text, nullable=False),
+    Column("message_count", BigInteger, nullable=False),
+    Column("usage", JSON, nullable=False),
+    Column("approved_tools", JSON, nullable=False),
+    Column("created_at_ms", BigInteger, nullable=False),
+    Column("updated_at_ms", BigInteger, nullable=False),
+    Index("session_by_use", "profile", "updated_at_ms"),
+)
+
+turn = Table(
+    "turn",
+    metadata,
+    Column("id", String(128), primary_key=True),
+    Column("profile", String(64), nullable=False),
+    Column("session_id", String(128), ForeignKey("session.id"), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("owner", String(200)),
+    Column("owner_endpoint", Text, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("lease_until", BigInteger),
+    Column("attempt", Integer, nullable=False),
+    Column("stuck_sequence", BigInteger, nullable=False),
+    Column("stuck_count", Integer, nullable=False),
+    Column("cancel_requested", Boolean, nullable=False),
+    Column("request_digest", String(64), nullable=False),
+    Column("request", JSON, nullable=False),
+    Column("usage", JSON, nullable=False),
+    Column("last_sequence", BigInteger, nullable=False),
+    Column("created_at_ms", BigInteger, nullable=False),
+    Column("finished_at_ms", BigInteger),
+    Index("turn_live", "session_id", unique=True, sqlite_where=_live, postgresql_where=_live),
+    Index("turn_by_state", "state", "lease_until"),
+    Index("turn_by_session", "session_id", "created_at_ms"),
+)
+
+step = Table(
+    "step",
+    metadata,
+    Column("turn_id", String(128), ForeignKey("turn.id"), primary_key=True),
+    Column("sequence", Integer, primary_key=True),
+    Column("kind", String(8), nullable=False),
+    Column("effect", String(8), nullable=False),
+    Column("key", String(160), nullable=False, unique=True),
+    Column("state", String(12), nullable=False),
+    Column("call", JSON),
+    Column("message_sequence", BigInteger, nullable=False),
+)
+
+message = Table(
+    "message",
+    metadata,
+    Column("session_id", String(128), ForeignKey("session.id"), primary_key=True),
+    Column("sequence", BigInteger, primary_key=True),
+    Column("turn_id", String(128), nullable=False),
+    Column("role", String(12), nullable=False),
+    Column("content", JSON, nullable=False),
+    Column("reasoning", Text, nullable=False),
+    Column("created_at_ms", BigInteger, nullable=False),
+)
+"""`content` is the message exactly as it is sent, so that a replay is byte-identical."""
+
+event = Table(
+    "event",
+    metadata,
+    Column("turn_id", String(128), ForeignKey("turn.id"), primary_key=True),
+    Column("sequence", BigInteger, primary_key=True),
+    Column("kind", String(32), nullable=False),
+    Column("payload", JSON, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("created_at_ms", BigInteger, nullable=False),
+)
+
+approval = Table(
+    "approval",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("profile", String(64), nullable=False),
+    Column("session_id", String(128), nullable=False),
+    Column("turn_id", String(128), ForeignKey("turn.id"), nullable=False),
+    Column("call_id", String(160), nullable=False),
+    Column("tool", String(64), nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("decision", String(8)),
+    Column("decided_by", Text, nullable=False),
+    Column("created_at_ms", BigInteger, nullable=False),
+    Column("expires_at_ms", BigInteger, nullable=False),
+    Index("approval_by_turn", "turn_id"),
+    Index("approval_open", "decision", "expires_at_ms"),
+)
+
+sandbox_binding = Table(
+    "sandbox_binding",
+    metadata,
+    Column("session_id", String(128), ForeignKey("session.id"), primary_key=True),
+    Column("sandbox_id", String(64), nullable=False),
+    Column("endpoint", Text, nullable=False),
+)
+
+session_state = Table(
+    "session_state",
+    metadata,
+    Column("session_id", String(128), ForeignKey("session.id"), primary_key=True),
+    Column("name", String(64), primary_key=True),
+    Column("value", JSON, nullable=False),
+)

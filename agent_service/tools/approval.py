@@ -1,0 +1,61 @@
+"""Lets a person decide before a tool runs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from agent_service.events import Decision
+from agent_service.tools.base import (
+    Effect,
+    Tool,
+    ToolArguments,
+    ToolContext,
+    ToolFailed,
+    ToolResult,
+)
+
+A = TypeVar("A", bound=ToolArguments)
+
+_DENIED = (
+    "The user denied this call. Do not try the same in another form; "
+    "say what you wanted to do, and ask how to go on."
+)
+_NO_ANSWER = "Nobody answered in time whether this call is allowed, so it was not run."
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequired(Exception):
+    """The call may not run before a person has decided on `subject`."""
+
+    subject: str
+
+
+class RequireApproval(Generic[A]):
+    """A tool whose every call waits for a person."""
+
+    def __init__(self, inner: Tool[A], subject: Callable[[A], str]) -> None:
+        self.name = inner.name
+        self.toolset = inner.toolset
+        self.arguments = inner.arguments
+        self._inner = inner
+        self._subject = subject
+
+    def effect(self, arguments: A) -> Effect:
+        """The inner tool's."""
+        return self._inner.effect(arguments)
+
+    def writes(self, arguments: A) -> frozenset[str]:
+        """The inner tool's."""
+        return self._inner.writes(arguments)
+
+    async def run(self, arguments: A, context: ToolContext) -> ToolResult:
+        """Run the inner tool once a person has allowed it."""
+        match context.decision:
+            case None:
+                raise ApprovalRequired(self._subject(arguments))
+            case Decision.DENY:
+                raise ToolFailed(_DENIED)
+            case Decision.EXPIRED:
+                raise ToolFailed(_NO_ANSWER)
+            case Decision.ONCE | Decision.SESSION:
+                return await self._inner.run(arguments, context)

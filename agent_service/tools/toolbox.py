@@ -1,0 +1,192 @@
+"""Runs the tool calls of one assistant message, side by side where they do not conflict."""
+
+import asyncio
+import json
+import logging
+import time
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from agent_service.calls import PendingCall, StepState
+from agent_service.events import ApprovalNeeded, Fact, ToolDispatched, ToolProgress, ToolReturned
+from agent_service.live_turn import LiveTurn
+from agent_service.sandbox import CommandUncertain, PathRefused, SandboxUnavailable
+from agent_service.tools.approval import ApprovalRequired
+from agent_service.tools.base import (
+    Effect,
+    RetryWithHint,
+    Tool,
+    ToolArguments,
+    ToolContext,
+    ToolFailed,
+    ToolResult,
+)
+from agent_service.tools.schema import describe, explain
+
+MAX_PARALLEL_CALLS = 8
+
+_UNCERTAIN = (
+    "It is not known whether this call took effect: the system was interrupted while it ran. "
+    "It was not run again. Check what is there before you repeat it."
+)
+
+_log = logging.getLogger(__name__)
+
+ContextFactory = Callable[[LiveTurn, PendingCall, Callable[[str], None]], ToolContext]
+Outcome = tuple[Fact, ...] | ToolProgress
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A call that is ready to run: its tool and its arguments as they were validated."""
+
+    call: PendingCall
+    tool: Tool[Any]
+    arguments: ToolArguments
+
+
+class Toolbox:
+    """The tools of a deployment, and what runs their calls."""
+
+    def __init__(self, tools: Sequence[Tool[Any]], context: ContextFactory) -> None:
+        self._tools: Mapping[str, Tool[Any]] = {tool.name: tool for tool in tools}
+        self._context = context
+        self._schemas: dict[frozenset[str], list[dict[str, Any]]] = {}
+
+    def schemas(self, toolsets: frozenset[str]) -> list[dict[str, Any]]:
+        """What the model is told of the tools of these toolsets, the same object every time."""
+        if toolsets not in self._schemas:
+            self._schemas[toolsets] = [describe(tool) for tool in self._allowed(toolsets)]
+        return self._schemas[toolsets]
+
+    async def run(self, turn: LiveTurn) -> AsyncGenerator[Outcome]:
+        """Run the turn's pending calls; each result comes as soon as it is there."""
+        batch = _Batch(turn, self._context)
+        ready: list[_Prepared] = []
+        for call in turn.pending.values():
+            prepared = self._prepare(turn, call)
+            if isinstance(prepared, ToolReturned):
+                yield (prepared,)
+            else:
+                ready.append(prepared)
+        async with asyncio.TaskGroup() as group:
+            for prepared in ready:
+                group.create_task(batch.run(prepared))
+            for _ in ready:
+                while not isinstance(item := await batch.outcomes.get(), _End):
+                    yield item.value
+                    item.committed.set()
+        if batch.approvals:
+            yield tuple(batch.approvals)
+
+    def _allowed(self, toolsets: frozenset[str]) -> list[Tool[Any]]:
+        return [tool for tool in self._tools.values() if not toolsets or tool.toolset in toolsets]
+
+    def _prepare(self, turn: LiveTurn, call: PendingCall) -> "_Prepared | ToolReturned":
+        name = call.call.name
+        tool = self._tools.get(name)
+        if tool is None or tool not in self._allowed(turn.toolsets):
+            known = ", ".join(tool.name for tool in self._allowed(turn.toolsets))
+            return _error(call, f"There is no tool {name!r}. There are: {known}.")
+        try:
+            arguments = tool.arguments.model_validate(json.loads(call.call.arguments_json or "{}"))
+        except ValueError as error:
+            return _error(call, _malformed(error))
+        if call.state is StepState.DISPATCHED and tool.effect(arguments) is Effect.UNSAFE:
+            return ToolReturned(call, _UNCERTAIN, is_error=True, uncertain=True)
+        return _Prepared(call, tool, arguments)
+
+
+class _End:
+    """Says that a call has nothing more to yield."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    value: Outcome
+    committed: asyncio.Event
+
+
+class _Batch:
+    """The calls of one message while they run."""
+
+    def __init__(self, turn: LiveTurn, context: ContextFactory) -> None:
+        self.outcomes: asyncio.Queue[_Item | _End] = asyncio.Queue()
+        self.approvals: list[ApprovalNeeded] = []
+        self._turn = turn
+        self._context = context
+        self._slots = asyncio.Semaphore(MAX_PARALLEL_CALLS)
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def run(self, prepared: _Prepared) -> None:
+        """Run one call when those that it conflicts with are through."""
+        try:
+            async with AsyncExitStack() as held:
+                await held.enter_async_context(self._slots)
+                for name in sorted(prepared.tool.writes(prepared.arguments)):
+                    await held.enter_async_context(self._locks[name])
+                await self._run(prepared)
+        finally:
+            self.outcomes.put_nowait(_End())
+
+    async def _run(self, prepared: _Prepared) -> None:
+        call, tool, arguments = prepared.call, prepared.tool, prepared.arguments
+        context = self._context(self._turn, call, self._progress(call))
+        if tool.effect(arguments) is Effect.UNSAFE:
+            await self._commit(ToolDispatched(call))
+        started = time.monotonic()
+        try:
+            result = await tool.run(arguments, context)
+        except ApprovalRequired as required:
+            self.approvals.append(ApprovalNeeded(call, required.subject))
+            return
+        except CommandUncertain:
+            self._put((ToolReturned(call, _UNCERTAIN, is_error=True, uncertain=True),))
+            return
+        except (ToolFailed, RetryWithHint, SandboxUnavailable, PathRefused) as error:
+            result = ToolResult(str(error), is_error=True)
+        except Exception:  # noqa: BLE001 - a crashing tool is a result, not the end of the turn
+            _log.exception("tool crashed", extra={"tool": tool.name, "call": call.key})
+            result = ToolResult(f"The tool {tool.name} crashed; its log has why.", is_error=True)
+        duration_ms = round((time.monotonic() - started) * 1000)
+        self._put((_returned(call, result, duration_ms),))
+
+    def _progress(self, call: PendingCall) -> Callable[[str], None]:
+        def progress(text: str) -> None:
+            self._put(ToolProgress(call.key, text))
+
+        return progress
+
+    def _put(self, value: Outcome) -> asyncio.Event:
+        committed = asyncio.Event()
+        self.outcomes.put_nowait(_Item(value, committed))
+        return committed
+
+    async def _commit(self, fact: Fact) -> None:
+        await self._put((fact,)).wait()
+
+
+def _returned(call: PendingCall, result: ToolResult, duration_ms: int) -> ToolReturned:
+    return ToolReturned(
+        call=call,
+        text=result.text,
+        is_error=result.is_error,
+        exit_code=result.exit_code,
+        backend=result.backend,
+        duration_ms=duration_ms,
+    )
+
+
+def _error(call: PendingCall, text: str) -> ToolReturned:
+    return ToolReturned(call, text, is_error=True)
+
+
+def _malformed(error: ValueError) -> str:
+    if isinstance(error, ValidationError):
+        return f"The arguments are not right, and the tool was not run. {explain(error)}"
+    return f"The arguments are not a JSON object ({error}), and the tool was not run."

@@ -1,0 +1,200 @@
+"""What a batch of facts does to a turn: the rows to store, and the state once they are stored."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from agent_service.calls import PendingCall, StepState
+from agent_service.events import (
+    ApprovalNeeded,
+    ApprovalRequested,
+    Durable,
+    Fact,
+    ModelAnswered,
+    Outcome,
+    Recorded,
+    TextFinished,
+    ToolDispatched,
+    ToolFinished,
+    ToolReturned,
+    ToolStarted,
+    TurnFinished,
+    UsageReported,
+    preview,
+)
+from agent_service.live_turn import LiveTurn
+from agent_service.models.base import ModelMessage, assistant_message
+from agent_service.usage import Usage
+
+FINAL_STATES = {
+    Outcome.COMPLETED: "COMPLETED",
+    Outcome.FAILED: "FAILED",
+    Outcome.CANCELLED: "CANCELLED",
+    Outcome.LIMIT_REACHED: "LIMIT_REACHED",
+    Outcome.NEEDS_REVIEW: "NEEDS_REVIEW",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NewStep:
+    """A step to insert with state INTENT."""
+
+    kind: str
+    sequence: int
+    message_sequence: int
+    call: PendingCall | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewMessage:
+    """A message to insert."""
+
+    sequence: int
+    content: dict[str, Any]
+    reasoning: str = ""
+
+
+@dataclass(slots=True)
+class Transition:
+    """Collects what a batch of facts stores; `apply` is called once that is committed."""
+
+    turn: LiveTurn
+    now_ms: int
+    steps: list[NewStep] = field(default_factory=list[NewStep])
+    step_states: list[tuple[int, StepState]] = field(default_factory=list[tuple[int, StepState]])
+    messages: list[NewMessage] = field(default_factory=list[NewMessage])
+    events: list[Recorded] = field(default_factory=list[Recorded])
+    approvals: list[ApprovalRequested] = field(default_factory=list[ApprovalRequested])
+    finished: TurnFinished | None = None
+    state: str = "RUNNING"
+    _sequence: int = 0
+    _steps: int = 0
+    _message_count: int = 0
+    _model_calls: int = 0
+    _usage: Usage = field(default_factory=Usage)
+    _pending: dict[str, PendingCall] = field(default_factory=dict[str, PendingCall])
+    _results: dict[int, dict[str, Any]] = field(default_factory=dict[int, dict[str, Any]])
+
+    def __post_init__(self) -> None:
+        self._sequence = self.turn.sequence
+        self._steps = self.turn.steps
+        self._message_count = self.turn.message_count
+        self._model_calls = self.turn.model_calls
+        self._usage = self.turn.usage
+        self._pending = dict(self.turn.pending)
+        self._results = dict(self.turn.results)
+
+    @classmethod
+    def of(cls, turn: LiveTurn, facts: tuple[Fact, ...], now_ms: int) -> "Transition":
+        """The transition that a batch of facts makes."""
+        transition = cls(turn, now_ms)
+        for fact in facts:
+            transition._add(fact)
+        if transition.finished is None and not transition._pending:
+            transition._intend_model_call()
+        transition.state = transition._next_state()
+        return transition
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of the last durable event."""
+        return self._sequence
+
+    @property
+    def message_count(self) -> int:
+        """Messages of the session, reserved ones included."""
+        return self._message_count
+
+    @property
+    def usage(self) -> Usage:
+        """What the turn used so far."""
+        return self._usage
+
+    def apply(self) -> None:
+        """Bring the turn to the state that is now stored."""
+        turn = self.turn
+        turn.sequence = self._sequence
+        turn.steps = self._steps
+        turn.message_count = self._message_count
+        turn.model_calls = self._model_calls
+        turn.usage = self._usage
+        turn.pending = self._pending
+        turn.waits_for_person = bool(self.approvals)
+        turn.finished = self.finished
+        turn.messages += [m.content for m in self.messages if m.content["role"] == "assistant"]
+        turn.results = self._results
+        if not self._pending:
+            turn.messages += [self._results[key] for key in sorted(self._results)]
+            turn.results = {}
+
+    def _add(self, fact: Fact) -> None:
+        match fact:
+            case ModelAnswered(step, message):
+                self._answered(step, message)
+            case ToolDispatched(call):
+                self._pending[call.key] = replace(call, state=StepState.DISPATCHED)
+                self.step_states.append((call.sequence, StepState.DISPATCHED))
+            case ToolReturned():
+                self._returned(fact)
+            case ApprovalNeeded(call, subject):
+                expires_at_ms = self.now_ms + self.turn.approval_timeout_ms
+                name = call.call.name
+                asked = ApprovalRequested(f"apr_{call.key}", call.key, name, subject, expires_at_ms)
+                self.approvals.append(asked)
+                self._event(asked)
+            case TurnFinished():
+                self.finished = replace(fact, usage=self._usage)
+                self._event(self.finished)
+
+    def _answered(self, step: int, message: ModelMessage) -> None:
+        usage = Usage.of_call(message.usage)
+        self._usage += usage
+        self._model_calls += 1
+        self.step_states.append((self._steps, StepState.DONE))
+        self._message_count += 1
+        content = assistant_message(message)
+        self.messages.append(NewMessage(self._message_count, content, message.reasoning))
+        self._event(TextFinished(step, message.text, len(message.tool_calls)))
+        self._event(UsageReported(step, usage))
+        for call in message.tool_calls:
+            self._steps += 1
+            self._message_count += 1
+            key = f"{self.turn.id}:{self._steps}"
+            pending = PendingCall(key, call, self._steps, self._message_count)
+            self._pending[key] = pending
+            self.steps.append(NewStep("TOOL", self._steps, self._message_count, pending))
+            self._event(ToolStarted(key, call.name, call.arguments_json, step))
+
+    def _returned(self, fact: ToolReturned) -> None:
+        call = fact.call
+        del self._pending[call.key]
+        state = StepState.UNCERTAIN if fact.uncertain else StepState.DONE
+        self.step_states.append((call.sequence, state))
+        content = {"role": "tool", "tool_call_id": call.call.id, "content": fact.text}
+        self._results[call.message_sequence] = content
+        self.messages.append(NewMessage(call.message_sequence, content))
+        self._event(
+            ToolFinished(
+                call_id=call.key,
+                name=call.call.name,
+                is_error=fact.is_error,
+                exit_code=fact.exit_code,
+                backend=fact.backend,
+                duration_ms=fact.duration_ms,
+                preview=preview(fact.text),
+            )
+        )
+
+    def _intend_model_call(self) -> None:
+        self._steps += 1
+        self.steps.append(NewStep("MODEL", self._steps, self._message_count + 1))
+
+    def _next_state(self) -> str:
+        if self.finished is not None:
+            return FINAL_STATES[self.finished.outcome]
+        if self.approvals:
+            return "WAITING_PERSON"
+        return "WAITING_TOOL" if self._pending else "RUNNING"
+
+    def _event(self, event: Durable) -> None:
+        self._sequence += 1
+        self.events.append(Recorded(self._sequence, self.now_ms, self.turn.epoch, event))
