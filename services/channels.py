@@ -1,6 +1,5 @@
 """Channels to the other services: made when first used, shared, and never closed by their users."""
 
-import asyncio
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
@@ -12,7 +11,8 @@ from services import deadlines
 from services.addresses import Address, TcpAddress, parse_address
 from services.auth import Identity
 from services.calls import AUTHORIZATION_KEY, BEARER, CallObserver
-from services.errors import FailedPrecondition, ServiceUnavailable
+from services.errors import FailedPrecondition
+from services.lifecycle import Workers
 from services.managed_channel import CallExtras, Connection, ManagedChannel
 from services.retries import service_config
 from services.tls import Stamp, TlsFiles, TlsWatch, channel_credentials
@@ -55,7 +55,7 @@ class Channels:
         self._has_token = token is not None
         metadata = ((AUTHORIZATION_KEY, BEARER + token),) if token is not None else ()
         self._extras = CallExtras(metadata, observer)
-        self._retired = _Retired()
+        self._retiring = Workers()
         self._named: dict[str, ManagedChannel] = {}
         self._leased: dict[str, ManagedChannel] = {}
 
@@ -91,9 +91,9 @@ class Channels:
 
     async def close(self) -> None:
         """Cancels the calls that are open and closes every channel."""
-        await self._retired.close()
-        for channel in (*self._named.values(), *self._leased.values()):
-            await channel.close()
+        async with self._retiring:
+            for channel in (*self._named.values(), *self._leased.values()):
+                await channel.close()
 
     def _channel(self, text: str) -> ManagedChannel:
         address = parse_address(text)
@@ -106,32 +106,7 @@ class Channels:
             ("grpc.primary_user_agent", self._user_agent),
             ("grpc.service_config", service_config(balanced=isinstance(address, TcpAddress))),
         )
-        return ManagedChannel(_Dialer(address, options, tls, self._retired), self._extras)
-
-
-class _Retired:
-    """The connections that wait for their last calls to end."""
-
-    def __init__(self) -> None:
-        self._closing: set[asyncio.Task[None]] = set()
-        self.closed = False
-
-    def add(self, channel: grpc.aio.Channel) -> None:
-        task = asyncio.create_task(self._close(channel))
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
-
-    async def close(self) -> None:
-        self.closed = True
-        for task in self._closing:
-            task.cancel()
-        await asyncio.gather(*self._closing, return_exceptions=True)
-
-    async def _close(self, channel: grpc.aio.Channel) -> None:
-        try:
-            await channel.close(deadlines.RETIRE_GRACE_S)
-        finally:
-            await channel.close(None)
+        return ManagedChannel(_Dialer(address, options, tls, self._retiring), self._extras)
 
 
 class _Dialer:
@@ -142,19 +117,17 @@ class _Dialer:
         address: Address,
         options: tuple[tuple[str, str | int], ...],
         tls: TlsWatch | None,
-        retired: _Retired,
+        retiring: Workers,
     ) -> None:
         self._address = address
         self._options = options
         self._tls = tls
-        self._retired = retired
+        self._retiring = retiring
 
     def stamp(self) -> Stamp:
         return self._tls.stamp() if self._tls is not None else ()
 
     def connect(self) -> Connection:
-        if self._retired.closed:
-            raise ServiceUnavailable("this process has closed its connections")
         target, options = self._address.target, self._options
         if self._tls is None:
             return Connection(grpc.aio.insecure_channel(target, options), ())
@@ -163,4 +136,11 @@ class _Dialer:
         return Connection(grpc.aio.secure_channel(target, credentials, options), stamp)
 
     def retire(self, channel: grpc.aio.Channel) -> None:
-        self._retired.add(channel)
+        self._retiring.start(f"retire {self._address}", _close(channel))
+
+
+async def _close(channel: grpc.aio.Channel) -> None:
+    try:
+        await channel.close(deadlines.RETIRE_GRACE_S)
+    finally:
+        await channel.close(None)

@@ -10,7 +10,7 @@ HermesError
 ├── FailedPrecondition    the thing is in a state in which this cannot be done
 ├── Aborted               somebody else was faster; look again and decide anew
 │   └── StaleEpoch        a later owner has taken over
-├── ResourceExhausted     something is used up for now
+├── ResourceExhausted     something is used up at the moment
 │   └── LimitExceeded     a quota or a size limit would be exceeded
 ├── Unavailable           cannot be done at the moment; the same call may succeed later
 │   ├── Draining          the service is shutting down
@@ -198,7 +198,7 @@ class StaleEpoch(Aborted):
 
 
 class ResourceExhausted(HermesError):
-    """Something is used up for now."""
+    """Something is used up at the moment."""
 
     default_reason = Reason.LIMIT_EXCEEDED
 

@@ -12,6 +12,7 @@ import grpc.aio
 
 from services.calls import CallObserver
 from services.deadlines import DEFAULT_UNARY_S
+from services.errors import ServiceUnavailable
 from services.tls import Stamp, TlsInvalid
 
 _log = logging.getLogger(__name__)
@@ -62,6 +63,7 @@ class ManagedChannel(grpc.aio.Channel):
         self._dialer = dialer
         self._connection: Connection | None = None
         self._refused: Stamp | None = None
+        self._closed = False
 
     @property
     def connected(self) -> bool:
@@ -72,6 +74,8 @@ class ManagedChannel(grpc.aio.Channel):
         """Returns the connection for the next call."""
         connection = self._connection
         if connection is None:
+            if self._closed:
+                raise ServiceUnavailable("this process has closed its connections")
             connection = self._connection = self._dialer.connect()
         elif (stamp := self._dialer.stamp()) not in (connection.stamp, self._refused):
             connection = self._reconnected(connection, stamp)
@@ -145,6 +149,7 @@ class ManagedChannel(grpc.aio.Channel):
         await self.current().channel_ready()
 
     async def close(self, grace: float | None = None) -> None:
+        self._closed = True
         if self._connection is not None:
             await self._connection.channel.close(grace)
             self._connection = None
