@@ -1,0 +1,96 @@
+# Everything one does with a checkout of Hermes. `make` alone lists it.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory --no-builtin-rules
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip
+
+# One stamp for each set of dependencies; `test` contains `all`.
+INSTALLED := $(VENV)/.installed-$(if $(wildcard $(VENV)/.installed-test),test,all)
+TESTABLE := $(VENV)/.installed-test
+
+# Without the image Hermes still works: it takes another sandbox and says which.
+IMAGE_IF_ENGINE = if $(BIN)/python -c 'import docker; docker.from_env(timeout=2).ping()' 2>/dev/null; \
+  then $(BIN)/python docker/sandbox-image || true; fi
+LATEST_RELEASE := git describe --tags --abbrev=0 --match 'v*' 2>/dev/null
+
+.PHONY: help
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: install
+install: $(INSTALLED) ## create .venv and install Hermes into it
+
+.PHONY: up
+up: install ## start Hermes and open a chat; makes the sandbox image first where Docker runs
+	@$(IMAGE_IF_ENGINE)
+	@exec $(BIN)/hermes up
+
+.PHONY: sandbox-image
+sandbox-image: install ## make the image in which commands run, if the Docker engine lacks it
+	@$(BIN)/python docker/sandbox-image
+
+.PHONY: test
+test: $(TESTABLE) ## run all tests; ARGS="-k name" selects
+	@$(IMAGE_IF_ENGINE)
+	@$(BIN)/pytest $(ARGS)
+
+.PHONY: check
+check: $(TESTABLE) ## what every change must pass: lint, types, contracts, architecture and unit tests
+	@$(MAKE) --jobs=4 --keep-going --output-sync=target check-lint check-types check-protos check-rules
+
+.PHONY: check-lint
+check-lint: $(TESTABLE)
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet .
+
+.PHONY: check-types
+check-types: $(TESTABLE)
+	@$(BIN)/pyright
+
+.PHONY: check-protos
+check-protos: $(TESTABLE)
+	@$(BIN)/buf lint protos
+	@if release=$$($(LATEST_RELEASE)); then \
+	  $(BIN)/buf breaking protos --against ".git#tag=$$release,subdir=protos"; \
+	fi
+
+.PHONY: check-rules
+check-rules: $(TESTABLE)
+	@$(BIN)/pytest --quiet tests/architecture tests/unit
+
+.PHONY: format
+format: $(TESTABLE) ## format the code and apply the safe fixes
+	@$(BIN)/ruff check --quiet --fix .
+	@$(BIN)/ruff format --quiet .
+
+.PHONY: protos
+protos: $(TESTABLE) ## generate protos/gen from the contracts
+	@$(BIN)/python protos/generate
+
+.PHONY: bench
+bench: $(TESTABLE) ## measure latency, throughput and memory; JSON=file writes the figures as well
+	@$(BIN)/python -m tests.bench $(if $(JSON),--json "$(JSON)")
+
+.PHONY: clean
+clean: ## remove caches and build output; .venv stays
+	@rm -rf build dist .pytest_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+$(VENV)/.installed-%: pyproject.toml | $(PIP)
+	@echo 'Installing Hermes into $(VENV) …'
+	@$(PIP) install --quiet --disable-pip-version-check --editable '.[$*]'
+	@touch $@
+
+# pip is the last thing that venv makes, so an interrupted creation is taken up again.
+$(PIP):
+	@for python in python3.13 python3.12 python3.11 python3; do \
+	  if $$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
+	  then exec $$python -m venv $(VENV); fi; \
+	done; \
+	echo 'Hermes needs Python 3.11 or newer with venv; on Debian: apt install python3-venv' >&2; \
+	exit 1
