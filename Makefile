@@ -90,7 +90,7 @@ $(VENV)/.installed-%: pyproject.toml | $(PIP)
 $(PIP):
 	@for python in python3.13 python3.12 python3.11 python3; do \
 	  if $$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
-	  then exec $$python -m venv $(VENV); fi; \
+	  then exec $$python -m venv --upgrade-deps $(VENV); fi; \
 	done; \
 	echo 'Hermes needs Python 3.11 or newer with venv; on Debian: apt install python3-venv' >&2; \
 	exit 1

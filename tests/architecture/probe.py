@@ -23,6 +23,7 @@ from pathlib import Path, PurePath
 from types import FrameType, ModuleType
 
 from prometheus_client import REGISTRY
+from sqlalchemy import ClauseElement
 
 EFFECTS = (
     "fcntl.",
@@ -109,6 +110,15 @@ def watched_environment(recorder: Recorder) -> Generator[None]:
     vars(os.environ)["_data"] = variables
 
 
+def imported(name: str, recorder: Recorder) -> ModuleType | None:
+    """Import a module; what cannot be imported is noted, and the others are still looked at."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        recorder.seen.append(f"{name} cannot be imported: {error}")
+        return None
+
+
 def process_state() -> dict[str, object]:
     """Take what importing must leave as it was."""
     return {
@@ -136,8 +146,8 @@ def state_of(module: ModuleType, packages: set[str]) -> Iterator[str]:
 
 
 def changeable(value: object) -> bool:
-    """Whether an object has state that is not frozen."""
-    if isinstance(value, enum.Enum | tuple | str | int):
+    """Whether an object has state that is not frozen; SQL expressions are values."""
+    if isinstance(value, enum.Enum | tuple | str | int | ClauseElement):
         return False
     if dataclasses.is_dataclass(value):
         return not vars(type(value))["__dataclass_params__"].frozen
@@ -152,7 +162,7 @@ def main(root: str, *names: str) -> None:
     sys.addaudithook(recorder.audit)
     sys.path.insert(0, root)
     with watched_environment(recorder):
-        modules = [importlib.import_module(name) for name in names]
+        modules = [module for name in names if (module := imported(name, recorder))]
     sys.path.remove(root)
     found = recorder.seen.copy()
     found += [

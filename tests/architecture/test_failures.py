@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from tests.architecture.source import (
+    Function,
     Module,
     assert_clean,
     assert_refuses,
@@ -34,18 +35,17 @@ def broad(kind: ast.expr | None) -> bool:
 
 
 def passes_on(handler: ast.ExceptHandler) -> bool:
-    """Whether a handler ends by raising again, or by handing the exception to who waits for it."""
+    """Whether a handler ends by raising again, or by handing the exception itself to somebody."""
     match handler.body[-1]:
         case ast.Raise(exc=None):
             return True
-        case ast.Assign(targets=[ast.Attribute()], value=ast.Name(id=given)):
-            return given == handler.name
-        case ast.Expr(
-            value=ast.Call(func=ast.Attribute(attr="set_exception"), args=[ast.Name(id=given)])
-        ):
-            return given == handler.name
+        case ast.Assign(targets=[ast.Attribute()], value=given) | ast.Return(value=given):
+            handed = given.elts if isinstance(given, ast.Tuple) else [given]
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="set_exception"), args=handed)):
+            pass
         case _:
             return False
+    return any(isinstance(node, ast.Name) and node.id == handler.name for node in handed)
 
 
 def logged(handler: ast.ExceptHandler) -> bool:
@@ -66,14 +66,29 @@ def broad_excepts(module: Module) -> Iterator[str]:
 
 
 def unowned_tasks(module: Module) -> Iterator[str]:
-    """A task is made by a group, or by the lifecycle, which keeps and ends it."""
+    """A task belongs to a group, to the lifecycle's workers, or to the function that awaits it."""
     if module.path == LIFECYCLE:
         return
     groups = set(task_groups(module))
     for node in module.find(ast.Call):
         owner, _, name = dotted(node.func).rpartition(".")
-        if name == "ensure_future" or (name == "create_task" and owner not in groups):
+        made = name == "ensure_future" or (name == "create_task" and owner not in groups)
+        if made and not awaited_here(module, node):
             yield module.at(node, f"nobody owns the task of {dotted(node.func)}")
+
+
+def awaited_here(module: Module, call: ast.Call) -> bool:
+    """Whether the function that makes a task gives it a name and awaits what has that name."""
+    around = list(module.around(call))
+    function = next((node for node in around if isinstance(node, Function)), None)
+    assignment = next((node for node in around if isinstance(node, ast.Assign)), None)
+    if function is None or assignment is None:
+        return False
+    awaits = (node for node in ast.walk(function) if isinstance(node, ast.Await))
+    awaited = {name.id for node in awaits for name in ast.walk(node) if isinstance(name, ast.Name)}
+    return any(
+        isinstance(target, ast.Name) and target.id in awaited for target in assignment.targets
+    )
 
 
 def task_groups(module: Module) -> Iterator[str]:
@@ -106,11 +121,13 @@ def test_failures_are_caught_narrowly() -> None:
         sample("try: f()\nexcept Exception: log.exception('failed')"),
         sample("try: f()\nexcept (OSError, BaseException): pass"),
         sample("with contextlib.suppress(Exception): f()"),
+        sample("def f():\n  try: g()\n  except Exception as error: return f'failed: {error}'"),
         sample("try: f()\nexcept Exception: pass", BOUNDARIES[0]),
     )
     for accepted in (
         sample("try: f()\nexcept BaseException:\n    undo()\n    raise"),
         sample("try: f()\nexcept BaseException as error: self.error = error"),
+        sample("def f():\n  try: g()\n  except Exception as error: return None, error"),
         sample("try: f()\nexcept BaseException as error: future.set_exception(error)"),
         sample("try: f()\nexcept Exception: log.exception('failed')", BOUNDARIES[0]),
     ):
@@ -123,11 +140,14 @@ def test_tasks_have_owners() -> None:
         unowned_tasks,
         sample("async def f():\n    asyncio.create_task(g())"),
         sample("async def f():\n    task = asyncio.ensure_future(g())"),
+        sample("async def f(self):\n    self.task = asyncio.create_task(g())"),
         sample("def f():\n    asyncio.get_running_loop().create_task(g())"),
     )
     own = "async def f():\n  async with asyncio.TaskGroup() as group:\n    group.create_task(g())"
     given = "def f(group: asyncio.TaskGroup):\n    group.create_task(g())"
-    assert not [*unowned_tasks(sample(own)), *unowned_tasks(sample(given))]
+    kept = "async def f():\n    task = asyncio.create_task(g())\n    await asyncio.shield(task)"
+    for accepted in (sample(own), sample(given), sample(kept)):
+        assert not list(unowned_tasks(accepted))
 
 
 def test_nothing_waits_for_the_garbage_collector() -> None:

@@ -26,7 +26,7 @@ SEAMS = {
 def protocols(module: Module) -> Iterator[ast.ClassDef]:
     for node in module.find(ast.ClassDef):
         bases = (base.value if isinstance(base, ast.Subscript) else base for base in node.bases)
-        if any(dotted(base).rpartition(".")[2] == "Protocol" for base in bases):
+        if any(dotted(base) in {"Protocol", "typing.Protocol"} for base in bases):
             yield node
 
 
