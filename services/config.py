@@ -1,0 +1,246 @@
+"""Settings, read once: command line over environment over config.yaml over defaults.
+
+This is the only module that looks at the process's environment. `load_settings` reads the sources;
+`Settings.load` turns them into the model that a service asks for.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import ValidationError
+
+from services.config_fields import (
+    ConfigError,
+    ConfigModel,
+    Declared,
+    Env,
+    Flag,
+    Notice,
+    Problem,
+    Yaml,
+    declared_fields,
+    holds_many,
+    holds_mapping,
+)
+from services.config_problems import Origins, explain
+from services.config_sources import EnvFile, Found, YamlFile, read_env_file, read_yaml, scalars
+from services.home import DEFAULT_PROFILE, HomeError, HomePaths
+
+__all__ = [
+    "ConfigError",
+    "ConfigModel",
+    "Env",
+    "Flag",
+    "HomePolicy",
+    "Notice",
+    "Problem",
+    "Settings",
+    "Yaml",
+    "load_settings",
+]
+
+Model = TypeVar("Model", bound=ConfigModel)
+
+FILE_SUFFIX = "_FILE"
+"""Ends the name of a variable that points to the file with a secret."""
+
+_SECRET_NAME = re.compile(
+    r"(?:^|_)(?:api_?key|key|token|secret|password|passwd|passphrase)(?:_|$)", re.IGNORECASE
+)
+_URL_PASSWORD = re.compile(r"://[^\s/:@]*:([^\s/@]+)@")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What every source says, from which each service takes its own models."""
+
+    home: HomePaths
+    profile: str
+    """The profile whose home this is."""
+    flags: Mapping[str, object] = field(repr=False)
+    environ: Mapping[str, str] = field(repr=False)
+    env_file: EnvFile
+    yaml: YamlFile
+    notices: tuple[Notice, ...] = ()
+
+    def load(self, model: type[Model]) -> Model:
+        """The validated `model`, or ConfigError naming everything in it that is wrong."""
+        values: dict[str, Any] = {}
+        origins: Origins = {}
+        for declared in declared_fields(model):
+            found = self.find(declared)
+            origins[declared.location] = (declared, found)
+            inner = values
+            for name in declared.location[:-1]:
+                inner = inner.setdefault(name, {})
+            if found is not None:
+                inner[declared.location[-1]] = found.value
+        try:
+            return model.model_validate(values)
+        except ValidationError as error:
+            problems = explain(error, origins, self.yaml)
+        raise ConfigError(problems)
+
+    def find(self, declared: Declared) -> Found | None:
+        """What the strongest source says about a field, in the shape that its type wants."""
+        found = self._find_text(declared)
+        if found is None:
+            return self._find_yaml(declared)
+        return Found(found.key, found.where, _from_text(declared.annotation, found.value))
+
+    def variable(self, name: str) -> Found | None:
+        """An environment variable, else the line of `.env`; an empty one counts as unset."""
+        if value := self.environ.get(name):
+            return Found(name, "environment", value)
+        found = self.env_file.values.get(name)
+        return found if found and found.value else None
+
+    def secret_file(self, name: str) -> Found | None:
+        """The content of the file that `<name>_FILE` points to, as container platforms do it."""
+        pointer = self.variable(name + FILE_SUFFIX)
+        if pointer is None:
+            return None
+        try:
+            text = Path(str(pointer.value)).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "not UTF-8 text"
+            message = f"{pointer.value} cannot be read: {reason}"
+            raise ConfigError([Problem(pointer.key, pointer.where, message)]) from None
+        return Found(pointer.key, str(pointer.value), text) if text else None
+
+    def secret_values(self) -> Iterator[str]:
+        """Values that must not appear in any output, going by the names that they have."""
+        in_file = {name: str(found.value) for name, found in self.env_file.values.items()}
+        for name, value in (*in_file.items(), *self.environ.items()):
+            plain_name = name.removesuffix(FILE_SUFFIX)
+            if not is_secret_name(plain_name):
+                yield from _URL_PASSWORD.findall(value)
+            elif plain_name == name:
+                yield value
+            elif content := self.secret_file(plain_name):
+                yield str(content.value)
+        for path, value in scalars(self.yaml.data):
+            if isinstance(value, str):
+                if path and is_secret_name(path[-1]):
+                    yield value
+                yield from _URL_PASSWORD.findall(value)
+
+    def _find_text(self, declared: Declared) -> Found | None:
+        if declared.flag and self.flags.get(declared.flag.name) is not None:
+            return Found(declared.flag.option, "command line", self.flags[declared.flag.name])
+        variables = map(self.variable, declared.env)
+        files = map(self.secret_file, declared.env if declared.secret else ())
+        return next(filter(None, chain(variables, files)), None)
+
+    def _find_yaml(self, declared: Declared) -> Found | None:
+        for path in declared.yaml:
+            found = self.yaml.find(path)
+            if found is None:
+                continue
+            # `model: name` and `model: {default: name}` are both in use: a mapping is a value
+            # of the shorter path only where the field wants a mapping.
+            several = len(declared.yaml) > 1
+            if several and isinstance(found.value, dict) and not holds_mapping(declared.annotation):
+                continue
+            if holds_many(declared.annotation) and isinstance(found.value, (str, int)):
+                return replace(found, value=split_list(str(found.value)))
+            return found
+        return None
+
+
+class HomePolicy(ConfigModel):
+    """What the owner of a home allows beyond the defaults."""
+
+    allow_local_backend: Annotated[bool, Yaml("security.allow_local_backend")] = False
+    """Let `terminal.backend: local` run commands on this machine itself, without a sandbox."""
+
+
+def load_settings(
+    flags: Mapping[str, object], environ: Mapping[str, str] | None = None
+) -> Settings:
+    """Read every source of settings; nothing in the process's environment is changed.
+
+    `flags` holds the options given on the command line, None for those that were not;
+    `home` and `profile` among them choose the home.
+    """
+    if environ is None:
+        environ = dict(os.environ)
+    home, profile = _choose_home(flags, environ)
+    settings = Settings(
+        home=home,
+        profile=profile,
+        flags=flags,
+        environ=environ,
+        env_file=read_env_file(home.env, environ),
+        yaml=read_yaml(home.config),
+    )
+    ignored, notices = _host_settings(settings)
+    return replace(
+        settings,
+        yaml=replace(settings.yaml, ignored=frozenset(ignored)),
+        notices=(*settings.env_file.notices, *notices),
+    )
+
+
+def _choose_home(flags: Mapping[str, object], environ: Mapping[str, str]) -> tuple[HomePaths, str]:
+    user_home = Path(environ.get("HOME") or Path.home())
+    named = str(flags.get("home") or environ.get("HERMES_HOME") or "~/.hermes")
+    root = user_home / named[2:] if named.startswith("~/") else Path(named)
+    runtime_base = Path(environ.get("XDG_RUNTIME_DIR") or "/tmp")  # noqa: S108 (made private)
+    home = HomePaths(root.absolute(), runtime_base)
+    profile = str(flags.get("profile") or environ.get("HERMES_PROFILE") or DEFAULT_PROFILE)
+    chosen = home.profile(profile)
+    if chosen is not home and not chosen.root.is_dir():
+        raise HomeError(f"profile {profile}: {chosen.root} does not exist")
+    return chosen, profile
+
+
+def _host_settings(settings: Settings) -> tuple[list[str], list[Notice]]:
+    """The keys with which an older home asks to run on the host itself; they count as unset."""
+    yaml = settings.yaml
+    ignored: list[str] = []
+    notices: list[Notice] = []
+    backend = yaml.find("terminal.backend")
+    local = backend is not None and str(backend.value).strip().lower() == "local"
+    if backend and local and not settings.load(HomePolicy).allow_local_backend:
+        ignored.append("terminal.backend")
+        message = (
+            f"terminal.backend: local ({backend.where}) is not used: commands run in a "
+            "sandbox, not on this machine itself (security.allow_local_backend: true allows it)"
+        )
+        notices.append(Notice("local_backend", message))
+    cwd = yaml.find("terminal.cwd")
+    if cwd and str(cwd.value).strip() in (".", "./"):
+        # It meant the folder that the program was started in; unset, it is the workspace.
+        ignored.append("terminal.cwd")
+    return ignored, notices
+
+
+def _from_text(annotation: Any, value: object) -> object:
+    """Text of the environment or the command line as a list or mapping where that is wanted."""
+    if not isinstance(value, str):
+        return value
+    if holds_many(annotation):
+        return split_list(value)
+    if holds_mapping(annotation):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether what has this name is usually a secret."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def split_list(text: str) -> list[str]:
+    """The items of a comma-separated text."""
+    return [item.strip() for item in text.split(",") if item.strip()]

@@ -1,0 +1,127 @@
+"""Everything that can be configured, for `hermes config`, the checks and the documentation."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import cast
+
+from pydantic.fields import FieldInfo
+
+from services.config import FILE_SUFFIX, Settings
+from services.config_fields import (
+    ConfigModel,
+    Declared,
+    TypeName,
+    declared_fields,
+    holds_mapping,
+    type_text,
+)
+from services.config_paths import KnownPaths
+
+_LIMITS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One setting."""
+
+    key: str
+    yaml: tuple[str, ...]
+    env: tuple[str, ...]
+    option: str
+    """The command line option; empty when there is none."""
+    type: str
+    default: str
+    """Empty when there is none, or when it depends on the machine."""
+    meaning: str
+    """What it does and its unit."""
+    secret: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A setting as it is in effect."""
+
+    entry: Entry
+    value: str
+    """Never that of a secret."""
+    where: str
+    """What set it, or `default`."""
+
+
+class ConfigCatalog:
+    """The settings of a number of models, to be listed and looked up by name."""
+
+    def __init__(self, models: Iterable[type[ConfigModel]]) -> None:
+        self.models = tuple(models)
+        self._declared = tuple(d for model in self.models for d in declared_fields(model))
+        self.entries: tuple[Entry, ...] = tuple(map(_entry, self._declared))
+        self.paths = KnownPaths(self._declared)
+        self.variables: frozenset[str] = frozenset(
+            name
+            for declared in self._declared
+            for variable in declared.env
+            for name in (variable, variable + FILE_SUFFIX)[: 1 + declared.secret]
+        )
+
+    def declared_at(self, key: str) -> Declared | None:
+        """The field that a variable or a path in config.yaml sets, or is a part of."""
+        for declared in self._declared:
+            if key in declared.env or key in declared.yaml:
+                return declared
+        above = [d for d in self._declared if any(key.startswith(f"{p}.") for p in d.yaml)]
+        return next((d for d in above if holds_mapping(d.annotation)), None)
+
+    def show(self, settings: Settings) -> list[Shown]:
+        """Each setting's value and what set it."""
+        return [_shown(e, d, settings) for e, d in zip(self.entries, self._declared, strict=True)]
+
+
+def _entry(declared: Declared) -> Entry:
+    return Entry(
+        key=declared.key,
+        yaml=declared.yaml,
+        env=declared.env,
+        option=declared.flag.option if declared.flag else "",
+        type=_type_text(declared.info),
+        default=_default_text(declared.info),
+        meaning=" ".join((declared.info.description or "").split()),
+        secret=declared.secret,
+    )
+
+
+def _type_text(info: FieldInfo) -> str:
+    named = next((m.text for m in info.metadata if isinstance(m, TypeName)), None)
+    limits = [
+        f"{words} {getattr(m, name)}"
+        for m in info.metadata
+        for name, words in _LIMITS.items()
+        if getattr(m, name, None) is not None
+    ]
+    return ", ".join([named or type_text(info.annotation), *limits])
+
+
+def _shown(entry: Entry, declared: Declared, settings: Settings) -> Shown:
+    found = settings.find(declared)
+    if found is None:
+        return Shown(entry, entry.default, "default")
+    value = "(set, not shown)" if entry.secret else _text(found.value)
+    return Shown(entry, value, f"{found.key}, {found.where}")
+
+
+def _default_text(info: FieldInfo) -> str:
+    if info.is_required() or info.default_factory is not None:
+        return ""
+    return _text(info.default)
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Enum):
+        return str(value.value)
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return ", ".join(map(_text, cast("list[object]", value)))
+    return str(value)

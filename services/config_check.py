@@ -1,0 +1,96 @@
+"""What is wrong with a configuration as a whole, before anything is started with it."""
+
+import re
+from collections.abc import Iterator
+
+from services.config import Settings
+from services.config_catalog import ConfigCatalog
+from services.config_fields import ConfigError, Notice, Problem
+from services.config_paths import YamlPath, nearest, suggestion
+
+OWN_GROUPS = frozenset({"services", "executor", "scheduler"})
+"""Groups of config.yaml that no older program has, so that an unknown key in them is an error."""
+
+ACCEPTED_GROUPS = frozenset(
+    {
+        "_config_version",
+        "auxiliary",
+        "budget",
+        "compression",
+        "cron",
+        "curator",
+        "delegation",
+        "display",
+        "fallback_providers",
+        "mcp_servers",
+        "memory",
+        "platforms",
+        "providers",
+        "security",
+        "session_reset",
+        "skills",
+        "streaming",
+    }
+)
+"""Documented groups of a home's config.yaml in which a key that nobody reads is not remarked on."""
+
+ACCEPTED_VARIABLES = frozenset({"HERMES_HOME", "HERMES_PROFILE", "HERMES_HUMAN_DELAY_MODE"})
+TEST_VARIABLES = frozenset({"HERMES_REQUIRE", "HERMES_SCALE", "HERMES_CORPORA"})
+
+_OUR_VARIABLE = re.compile(r"HERMES_[A-Z0-9_]+")
+
+
+def check_settings(settings: Settings, catalog: ConfigCatalog) -> tuple[Notice, ...]:
+    """Validate everything that the models of `catalog` read, and look for names nobody reads.
+
+    Returns what a person should hear of, what was found on loading included; raises ConfigError
+    with all that is wrong at once.
+    """
+    problems: list[Problem] = []
+    for model in catalog.models:
+        try:
+            settings.load(model)
+        except ConfigError as error:
+            problems.extend(error.problems)
+    problems.extend(_unknown_variables(settings, catalog))
+    notices = list(settings.notices)
+    notices.extend(_unknown_lines(settings, catalog))
+    for path in catalog.paths.unknown(settings.yaml.data):
+        if path[0] in OWN_GROUPS:
+            problems.append(_unknown_key(settings, catalog, path, ""))
+        elif path[0] not in ACCEPTED_GROUPS:
+            ignored = _unknown_key(settings, catalog, path, " and has no effect")
+            notices.append(Notice("unknown_key", str(ignored)))
+    if problems:
+        raise ConfigError(list(dict.fromkeys(problems)))
+    return tuple(notices)
+
+
+def _unknown_key(
+    settings: Settings, catalog: ConfigCatalog, path: YamlPath, consequence: str
+) -> Problem:
+    key = ".".join(path)
+    where = settings.yaml.where(path)
+    similar = catalog.paths.nearest(path, ACCEPTED_GROUPS)
+    if similar == key:
+        return Problem(key, where, "must be a group of `name: value` lines")
+    return Problem(key, where, f"is not a known key{consequence}{suggestion(similar)}")
+
+
+def _unknown_variables(settings: Settings, catalog: ConfigCatalog) -> Iterator[Problem]:
+    known = catalog.variables | ACCEPTED_VARIABLES | TEST_VARIABLES
+    for name in sorted(settings.environ):
+        if _OUR_VARIABLE.fullmatch(name) and name not in known and settings.environ[name]:
+            ours = (other for other in known if other.startswith("HERMES_"))
+            message = f"is not a known variable{suggestion(nearest(name, ours))}"
+            yield Problem(name, "environment", message)
+
+
+def _unknown_lines(settings: Settings, catalog: ConfigCatalog) -> Iterator[Notice]:
+    """Our own names in `.env`, which may be there for another version of the program."""
+    known = catalog.variables | ACCEPTED_VARIABLES
+    for name, found in settings.env_file.values.items():
+        if _OUR_VARIABLE.fullmatch(name) and name not in known:
+            similar = suggestion(nearest(name, known))
+            message = f"{name} ({found.where}): is not a known variable{similar}"
+            yield Notice("unknown_variable", message)

@@ -1,0 +1,194 @@
+"""Changing one setting in the home's own files; only what is known and valid is written."""
+
+import io
+import re
+import stat
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from pathlib import Path, PurePath
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel, SecretStr
+
+from services.config import Settings, is_secret_name
+from services.config_catalog import ConfigCatalog
+from services.config_fields import (
+    ConfigError,
+    ConfigModel,
+    Declared,
+    Problem,
+    origin_of,
+    without_none,
+)
+from services.config_paths import nearest, suggestion
+from services.config_sources import (
+    EnvFile,
+    Found,
+    YamlFile,
+    parse_env,
+    parse_yaml,
+    plain,
+    read_text,
+    round_trip,
+)
+from services.home import DEFAULT_PROFILE, HomePaths, replace_file
+
+_PRIVATE = 0o600
+# A reader of YAML 1.1, such as another program that shares the home, takes these for booleans.
+_BOOLEANS = {"y": True, "yes": True, "on": True, "n": False, "no": False, "off": False}
+# How the file is indented already: {key:\n    key:} and {key:\n  - item}.
+_INDENTED_KEY = re.compile(r"^[^\s#-][^\n]*:[ ]*\n( +)[^\s#-]", re.MULTILINE)
+_FIRST_DASH = re.compile(r"^( *)[^\s#-][^\n]*:[ ]*\n( *)- ", re.MULTILINE)
+_BARE_VALUE = re.compile(r"[A-Za-z0-9_./:@%+=,~-]*")
+
+
+def set_value(home: HomePaths, key: str, value: str, models: Iterable[type[ConfigModel]]) -> Path:
+    """Set a path of config.yaml or a variable of `.env`; return the file that was written.
+
+    Comments and everything else in the file are kept. An unknown key, or a value that is not
+    valid, is a ConfigError and nothing is written. A secret that has a variable goes to `.env`.
+    """
+    catalog = ConfigCatalog(models)
+    declared = catalog.declared_at(key)
+    if declared is not None and (key in declared.env or (declared.secret and declared.env)):
+        return _set_variable(home, declared, key if key in declared.env else declared.env[0], value)
+    path = tuple(key.split("."))
+    if declared is None or (key not in declared.yaml and path not in catalog.paths):
+        similar = catalog.paths.nearest(path) or nearest(key, catalog.variables)
+        raise _refused(key, f"is not a known key{suggestion(similar)}")
+    return _set_path(home, declared, key, value)
+
+
+def _set_path(home: HomePaths, declared: Declared, key: str, value: str) -> Path:
+    text = read_text(home.config)
+    data = parse_yaml(text, home.config)
+    *groups, name = key.split(".")
+    node: Any = data
+    for depth, group in enumerate(groups, 1):
+        if node.get(group) is None:
+            node[group] = {}
+        node = node[group]
+        if not hasattr(node, "keys"):
+            above = ".".join(groups[:depth])
+            raise _refused(key, f"{above} is a plain value in {home.config}; remove it first")
+    node[name] = _quoted(_typed(declared, key, value))
+    _validate(declared, key, _settings(home, yaml=data))
+    private = is_secret_name(name) or not home.config.exists()
+    mode = _PRIVATE if private else stat.S_IMODE(home.config.stat().st_mode)
+    replace_file(home.config, _dumped(data, text), mode)
+    return home.config
+
+
+def _set_variable(home: HomePaths, declared: Declared, name: str, value: str) -> Path:
+    _validate(declared, name, _settings(home, variables={name: value}))
+    text = _with_variable(read_text(home.env), name, value)
+    written = parse_env(text, home.env, {}).values.get(name)
+    if written is None or written.value != value:
+        raise _refused(name, "has characters that a .env file cannot hold")
+    replace_file(home.env, text, _PRIVATE)
+    return home.env
+
+
+def _settings(
+    home: HomePaths, *, yaml: Any = None, variables: Mapping[str, str] | None = None
+) -> Settings:
+    """Settings with nothing beside what is given, so that it alone is looked at."""
+    where = str(home.env)
+    return Settings(
+        home=home,
+        profile=DEFAULT_PROFILE,
+        flags={},
+        environ={},
+        env_file=EnvFile(home.env, {k: Found(k, where, v) for k, v in (variables or {}).items()}),
+        yaml=YamlFile(home.config, yaml or {}),
+    )
+
+
+def _validate(declared: Declared, key: str, settings: Settings) -> None:
+    """Raise for what is wrong with `key` itself; other lines may be wrong or still missing."""
+    try:
+        settings.load(declared.model)
+    except ConfigError as error:
+        inside = (f"{key}.", f"{key}[")
+        problems = [p for p in error.problems if p.key == key or p.key.startswith(inside)]
+        if problems:
+            raise ConfigError([Problem(p.key, "", p.message) for p in problems]) from None
+
+
+def _typed(declared: Declared, key: str, value: str) -> Any:
+    """The value as YAML would have it, where the setting is not a text anyway."""
+    annotation = declared.annotation
+    above = next(p for p in declared.yaml if key == p or key.startswith(f"{p}."))
+    for part in key.removeprefix(above).split(".")[1:]:
+        annotation = _inside(annotation, part)
+    if _takes_text(annotation):
+        return value
+    if origin_of(annotation) is bool and value.lower() in _BOOLEANS:
+        return _BOOLEANS[value.lower()]
+    try:
+        return plain(parse_yaml(f"value: {value}", Path("value"))["value"])
+    except ConfigError:
+        return value  # validation says what it must be
+
+
+def _inside(annotation: Any, name: str) -> Any:
+    origin = origin_of(annotation)
+    if isinstance(origin, type) and issubclass(origin, BaseModel):
+        field = origin.model_fields.get(name)
+        return field.annotation if field else Any
+    values = get_args(without_none(annotation))[1:]
+    return values[0] if values else Any
+
+
+def _takes_text(annotation: Any) -> bool:
+    annotation = without_none(annotation)
+    if get_origin(annotation) is Literal:
+        return all(isinstance(value, str) for value in get_args(annotation))
+    origin = origin_of(annotation)
+    return isinstance(origin, type) and issubclass(origin, (str, SecretStr, PurePath, Enum))
+
+
+def _quoted(value: Any) -> Any:
+    from ruamel.yaml.scalarstring import DoubleQuotedScalarString
+
+    if isinstance(value, str) and value.lower() in _BOOLEANS:
+        return DoubleQuotedScalarString(value)
+    return value
+
+
+def _dumped(data: Any, before: str) -> str:
+    yaml = round_trip()
+    if mapping := _INDENTED_KEY.search(before):
+        yaml.indent(mapping=len(mapping[1]))
+    if dash := _FIRST_DASH.search(before):
+        offset = len(dash[2]) - len(dash[1])
+        yaml.indent(sequence=offset + 2, offset=offset)
+    stream = io.StringIO()
+    # A file of nothing but comments has no data that they could be kept with.
+    stream.write(before if type(data) is dict else "")
+    yaml.dump(data, stream)
+    return stream.getvalue()
+
+
+def _with_variable(text: str, name: str, value: str) -> str:
+    """The text of a `.env` with the last line that sets `name` replaced, or one added."""
+    from dotenv.parser import parse_stream
+
+    shown = value
+    if not _BARE_VALUE.fullmatch(value):
+        shown = "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    bindings = list(parse_stream(io.StringIO(text)))
+    lines = [binding.original.string for binding in bindings]
+    same = [index for index, binding in enumerate(bindings) if binding.key == name]
+    if not same:
+        before = text if not text or text.endswith("\n") else f"{text}\n"
+        return f"{before}{name}={shown}\n"
+    old = lines[same[-1]]
+    blank = old[: len(old) - len(old.lstrip())]
+    export = "export " if old.lstrip().startswith("export ") else ""
+    lines[same[-1]] = f"{blank}{export}{name}={shown}\n"
+    return "".join(lines)
+
+
+def _refused(key: str, message: str) -> ConfigError:
+    return ConfigError([Problem(key, "", message)])

@@ -1,0 +1,180 @@
+"""The settings that every service has."""
+
+import socket
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, PlainValidator, SecretStr, model_validator
+
+from services.addresses import Address, UnixAddress, parse_address
+from services.config import ConfigModel, Env, Flag, HomePolicy, Yaml
+from services.config_fields import TypeName
+from services.errors import InvalidArgument
+from services.home import HomePaths
+from services.tls import TlsFiles
+
+
+def _address(value: object) -> Address:
+    try:
+        return parse_address(str(value))
+    except InvalidArgument as error:
+        raise ValueError(error.message) from None
+
+
+AddressSetting = Annotated[
+    Address, PlainValidator(_address), TypeName("host:port or unix:/path/to/socket")
+]
+UserPath = Annotated[Path, AfterValidator(Path.expanduser)]
+Port = Annotated[int, Field(ge=0, le=65535)]
+
+
+class LogConfig(ConfigModel):
+    """What is logged, and how."""
+
+    level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        Yaml("services.log.level"),
+        Env("HERMES_LOG_LEVEL"),
+        Flag("log_level"),
+    ] = "info"
+    """The least severe lines that are written."""
+    format: Annotated[
+        Literal["json", "text"],
+        Yaml("services.log.format"),
+        Env("HERMES_LOG_FORMAT"),
+        Flag("log_format"),
+    ] = "json"
+    """`json` is one object a line for machines, `text` is for reading on a terminal."""
+    max_file_bytes: Annotated[
+        int, Field(ge=65_536), Yaml("services.log.max_file_bytes"), Env("HERMES_LOG_MAX_FILE_BYTES")
+    ] = 10_000_000
+    """Size in bytes at which a log file is set aside and a new one begun."""
+    kept_files: Annotated[
+        int, Field(ge=1, le=100), Yaml("services.log.kept_files"), Env("HERMES_LOG_KEPT_FILES")
+    ] = 5
+    """Log files set aside that are kept, the oldest going first."""
+
+
+class MetricsConfig(ConfigModel):
+    """Where Prometheus reads the metrics."""
+
+    host: Annotated[str, Yaml("services.metrics.host"), Env("HERMES_METRICS_HOST")] = "127.0.0.1"
+    """The address that /metrics is served on."""
+    port: Annotated[
+        Port, Yaml("services.metrics.port"), Env("HERMES_METRICS_PORT"), Flag("metrics_port")
+    ] = 9464
+    """The TCP port of /metrics; 0 lets the system choose one."""
+
+
+class TlsConfig(ConfigModel):
+    """The PEM files with which services prove to each other who they are."""
+
+    ca: Annotated[
+        UserPath | None, Yaml("services.tls.ca"), Env("HERMES_TLS_CA"), Flag("tls_ca")
+    ] = None
+    """The certificate of the authority that signed all services' certificates."""
+    certificate: Annotated[
+        UserPath | None,
+        Yaml("services.tls.certificate"),
+        Env("HERMES_TLS_CERTIFICATE"),
+        Flag("tls_certificate"),
+    ] = None
+    """This service's certificate."""
+    key: Annotated[
+        UserPath | None, Yaml("services.tls.key"), Env("HERMES_TLS_KEY"), Flag("tls_key")
+    ] = None
+    """The private key of this service's certificate."""
+
+    @model_validator(mode="after")
+    def _all_or_none(self) -> "TlsConfig":
+        if len({path is None for path in (self.ca, self.certificate, self.key)}) > 1:
+            raise ValueError("services.tls needs all of ca, certificate and key, or none of them")
+        return self
+
+    @property
+    def files(self) -> TlsFiles | None:
+        """The files, or None where services trust the Unix socket's permissions."""
+        if self.ca and self.certificate and self.key:
+            return TlsFiles(self.ca, self.certificate, self.key)
+        return None
+
+
+class AddressesConfig(ConfigModel):
+    """Where the services are found when they do not run in one process."""
+
+    agent: Annotated[
+        AddressSetting | None, Yaml("services.addresses.agent"), Env("HERMES_AGENT_ADDRESS")
+    ] = None
+    """The agent service; unset means the socket in the home."""
+    executor: Annotated[
+        AddressSetting | None, Yaml("services.addresses.executor"), Env("HERMES_EXECUTOR_ADDRESS")
+    ] = None
+    """The executor service; unset means the socket in the home."""
+    gateway: Annotated[
+        AddressSetting | None, Yaml("services.addresses.gateway"), Env("HERMES_GATEWAY_ADDRESS")
+    ] = None
+    """The gateway service; unset means the socket in the home."""
+    scheduler: Annotated[
+        AddressSetting | None, Yaml("services.addresses.scheduler"), Env("HERMES_SCHEDULER_ADDRESS")
+    ] = None
+    """The scheduler service; unset means the socket in the home."""
+
+    def of(self, service: str, home: HomePaths) -> Address:
+        """Where `service` is found."""
+        configured: dict[str, Address | None] = {
+            "agent": self.agent,
+            "executor": self.executor,
+            "gateway": self.gateway,
+            "scheduler": self.scheduler,
+        }
+        return configured[service] or UnixAddress(home.socket)
+
+
+class DatabaseConfig(ConfigModel):
+    """Where a service keeps its rows."""
+
+    url: Annotated[SecretStr | None, Yaml("services.database.url"), Env("HERMES_DATABASE_URL")] = (
+        None
+    )
+    """A SQLAlchemy URL, in which `{service}` stands for the service's name; unset means a SQLite
+    file in the home."""
+
+    def url_of(self, service: str, home: HomePaths) -> str:
+        """The SQLAlchemy URL of the database that `service` owns."""
+        if self.url is None:
+            return f"sqlite:///{home.database(service)}"
+        return self.url.get_secret_value().replace("{service}", service)
+
+
+class ServiceConfig(ConfigModel):
+    """What one process of services needs besides the settings of each service."""
+
+    log: LogConfig
+    metrics: MetricsConfig
+    tls: TlsConfig
+    addresses: AddressesConfig
+    database: DatabaseConfig
+    listen: Annotated[
+        AddressSetting | None, Yaml("services.listen"), Env("HERMES_LISTEN"), Flag("listen")
+    ] = None
+    """Where gRPC calls are answered; unset means the socket in the home."""
+    drain_grace_s: Annotated[
+        float,
+        Field(ge=0, le=600),
+        Yaml("services.drain_grace_s"),
+        Env("HERMES_DRAIN_GRACE_S"),
+        Flag("drain_grace_s"),
+    ] = 5.0
+    """Seconds that running work is given to come to a safe point when the process is stopped."""
+    instance: Annotated[
+        str,
+        Field(min_length=1, max_length=100),
+        Yaml("services.instance"),
+        Env("HERMES_INSTANCE"),
+        Flag("instance"),
+    ] = Field(default_factory=socket.gethostname)
+    """This process's name among replicas, as it stands in leases; the host's name by default."""
+
+
+MODELS: tuple[type[ConfigModel], ...] = (ServiceConfig, HomePolicy)
+"""What the chassis itself can be configured with."""

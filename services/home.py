@@ -1,0 +1,208 @@
+"""Where a home keeps what: the folders and files under `HERMES_HOME`, and who may read them.
+
+The home belongs to the user and may be older than this program, so its own mode is left alone;
+the folders that services make in it are for the owner only.
+"""
+
+import hashlib
+import os
+import re
+import stat
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.addresses import MAX_SOCKET_PATH_BYTES
+from services.errors import FailedPrecondition
+
+DEFAULT_PROFILE = "default"
+
+_PROFILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+class HomeError(FailedPrecondition):
+    """The home cannot be used as it is; the message is one line that says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class HomePaths:
+    """The files and folders of one home."""
+
+    root: Path
+    """The home itself, absolute."""
+    runtime_base: Path
+    """Where a folder for the socket goes when the home's own path is too long for one."""
+
+    @property
+    def config(self) -> Path:
+        """The settings that a person edits."""
+        return self.root / "config.yaml"
+
+    @property
+    def env(self) -> Path:
+        """Keys and tokens, one NAME=value a line."""
+        return self.root / ".env"
+
+    @property
+    def auth(self) -> Path:
+        """Tokens of device logins."""
+        return self.root / "auth.json"
+
+    @property
+    def soul(self) -> Path:
+        """The agent's identity."""
+        return self.root / "SOUL.md"
+
+    @property
+    def memories(self) -> Path:
+        """MEMORY.md and USER.md."""
+        return self.root / "memories"
+
+    @property
+    def skills(self) -> Path:
+        """One folder a skill."""
+        return self.root / "skills"
+
+    @property
+    def cron(self) -> Path:
+        """jobs.json and the output of runs."""
+        return self.root / "cron"
+
+    @property
+    def hooks(self) -> Path:
+        """One folder a hook."""
+        return self.root / "hooks"
+
+    @property
+    def sessions(self) -> Path:
+        """Transcripts as JSON."""
+        return self.root / "sessions"
+
+    @property
+    def logs(self) -> Path:
+        """Rotating log files."""
+        return self.root / "logs"
+
+    @property
+    def state(self) -> Path:
+        """The services' databases."""
+        return self.root / "state"
+
+    @property
+    def run(self) -> Path:
+        """Tokens, locks and the socket of the running services."""
+        return self.root / "run"
+
+    @property
+    def workspaces(self) -> Path:
+        """The sessions' files, mounted into their sandboxes."""
+        return self.root / "workspaces"
+
+    @property
+    def socket(self) -> Path:
+        """The Unix socket of the services that run in one process."""
+        inside = self.run / "hermes.sock"
+        if len(os.fsencode(inside)) <= MAX_SOCKET_PATH_BYTES:
+            return inside
+        digest = hashlib.sha256(os.path.realpath(self.root).encode()).hexdigest()[:12]
+        return self.runtime_base / f"hermes-{os.geteuid()}-{digest}" / "hermes.sock"
+
+    def database(self, service: str) -> Path:
+        """The SQLite file that `service` owns."""
+        return self.state / f"{service}.db"
+
+    def profile(self, name: str) -> "HomePaths":
+        """The home of another profile of this home, which has the same layout."""
+        if name == DEFAULT_PROFILE:
+            return self
+        if not _PROFILE_NAME.fullmatch(name):
+            msg = f"profile {name!r}: a name has letters, digits, - and _, and at most 64 of them"
+            raise HomeError(msg)
+        return HomePaths(self.root / "profiles" / name, self.runtime_base)
+
+    def create(self) -> None:
+        """Make what services need; raise HomeError with what to do where that is not possible."""
+        _make(self.root)
+        _check_writable(self.root)
+        for folder in (self.state, self.logs, self.workspaces):
+            _make(folder)
+            _check_writable(folder)
+        private_folder(self.run)
+        socket = self.socket
+        if len(os.fsencode(socket)) > MAX_SOCKET_PATH_BYTES:
+            msg = (
+                f"{socket}: a socket's path may have {MAX_SOCKET_PATH_BYTES} bytes; "
+                "set XDG_RUNTIME_DIR or HERMES_HOME to a shorter folder"
+            )
+            raise HomeError(msg)
+        if socket.parent != self.run:
+            private_folder(socket.parent)
+
+
+def private_folder(path: Path) -> None:
+    """Make `path` a folder that only we can enter, or raise HomeError.
+
+    A folder in a shared place such as /tmp may have been put there by somebody else, so it is
+    looked at without following links.
+    """
+    _make(path)
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise HomeError(f"{path} is not a folder (a link?); remove it and start again")
+    if found.st_uid != os.geteuid():
+        msg = (
+            f"{path} belongs to user id {found.st_uid} and not to {os.geteuid()}; "
+            "run as that user, or remove the folder"
+        )
+        raise HomeError(msg)
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        path.chmod(0o700)
+        if stat.S_IMODE(path.lstat().st_mode) & 0o077:
+            msg = f"{path} cannot be made private here; set HERMES_HOME to a local file system"
+            raise HomeError(msg)
+
+
+def replace_file(path: Path, text: str, mode: int) -> None:
+    """Write a file so that a reader sees the old or the new one, never a part of either."""
+    target = Path(os.path.realpath(path))  # a link into somebody's dotfiles stays one
+    _make(target.parent)
+    temporary: Path | None = None
+    try:
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        temporary = Path(name)
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            os.fchmod(stream.fileno(), mode)
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(target)
+    except PermissionError:
+        raise HomeError(_no_permission(target)) from None
+    except OSError as error:
+        raise HomeError(f"{target} cannot be written: {error.strerror}") from None
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def _make(path: Path) -> None:
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise HomeError(f"{path} cannot be made: a file is in its place; move it away") from None
+    except PermissionError:
+        raise HomeError(_no_permission(path)) from None
+    except OSError as error:
+        raise HomeError(f"{path} cannot be made: {error.strerror}") from None
+
+
+def _check_writable(path: Path) -> None:
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise HomeError(_no_permission(path))
+
+
+def _no_permission(path: Path) -> str:
+    return (
+        f"no permission to write to {path}; make it yours (chown), "
+        "or set HERMES_HOME to a folder that you own"
+    )

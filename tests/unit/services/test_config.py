@@ -1,0 +1,271 @@
+"""Where a setting comes from, and what a person is told when it is wrong."""
+
+import os
+import traceback
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+from pydantic import SecretStr
+
+from services.config import ConfigError, ConfigModel, Flag, Yaml, load_settings
+from tests.unit.services.settings import AgentConfig, LoopConfig, settings
+
+
+def lines(caught: pytest.ExceptionInfo[ConfigError]) -> list[str]:
+    return str(caught.value).splitlines()
+
+
+def test_each_source_gives_way_to_the_one_above_it(tmp_path: Path) -> None:
+    assert settings(tmp_path).load(LoopConfig).max_turns == 90
+    yaml = "agent:\n  max_turns: 10\n"
+    assert settings(tmp_path, yaml).load(LoopConfig).max_turns == 10
+    in_file = settings(tmp_path, yaml, env_file="HERMES_MAX_TURNS=20\n")
+    assert in_file.load(LoopConfig).max_turns == 20
+    environ = {"HERMES_MAX_TURNS": "30"}
+    assert settings(tmp_path, environ=environ).load(LoopConfig).max_turns == 30
+    flags = {"turns": 40}
+    assert settings(tmp_path, environ=environ, flags=flags).load(LoopConfig).max_turns == 40
+
+
+def test_an_empty_variable_and_an_option_not_given_count_as_unset(tmp_path: Path) -> None:
+    found = settings(
+        tmp_path,
+        "agent: {max_turns: 10}\nmodel: ''\nstreaming:\n  enabled:\n",
+        env_file="LLM_MODEL=b\nHERMES_MODEL=\n",
+        environ={"HERMES_MAX_TURNS": "", "HERMES_MODEL": ""},
+        flags={"turns": None},
+    ).load(LoopConfig)
+    assert (found.max_turns, found.model, found.stream) == (10, "b", True)
+
+
+def test_the_first_name_that_is_set_wins(tmp_path: Path) -> None:
+    environ = {"LLM_MODEL": "second", "HERMES_MODEL": "first"}
+    assert settings(tmp_path, environ=environ).load(LoopConfig).model == "first"
+    del environ["HERMES_MODEL"]
+    assert settings(tmp_path, environ=environ).load(LoopConfig).model == "second"
+
+
+@pytest.mark.parametrize(
+    ("yaml", "model"),
+    [
+        ("model: a/b\n", "a/b"),
+        ("model:\n  default: a/b\n", "a/b"),
+        ("model:\n  provider: openrouter\n", None),
+    ],
+)
+def test_a_path_may_have_an_older_shorter_form(
+    tmp_path: Path, yaml: str, model: str | None
+) -> None:
+    assert settings(tmp_path, yaml).load(LoopConfig).model == model
+
+
+def test_text_becomes_what_the_field_wants(tmp_path: Path) -> None:
+    environ = {
+        "ALLOWED_USERS": "1, two ,,3",
+        "HERMES_STREAM": "off",
+        "HERMES_PROVIDERS": '{"a": {"base_url": "http://x"}}',
+    }
+    found = settings(tmp_path, environ=environ)
+    assert found.load(LoopConfig).allowed == ("1", "two", "3")
+    assert found.load(LoopConfig).stream is False
+    assert found.load(AgentConfig).providers["a"].base_url == "http://x"
+
+
+@pytest.mark.parametrize("value", ["123456", "[123456]", "'123456'", "['123456']"])
+def test_a_list_of_one_may_be_written_plainly(tmp_path: Path, value: str) -> None:
+    assert settings(tmp_path, f"agent:\n  allowed: {value}\n").load(LoopConfig).allowed == (
+        "123456",
+    )
+
+
+def test_words_of_older_yaml_stay_words(tmp_path: Path) -> None:
+    found = settings(tmp_path, "approvals:\n  mode: off\nstreaming:\n  enabled: no\n")
+    assert found.load(LoopConfig).mode == "off"
+    assert found.load(LoopConfig).stream is False
+
+
+def test_a_key_given_twice_has_its_last_value(tmp_path: Path) -> None:
+    found = settings(tmp_path, "agent:\n  max_turns: 1\n  max_turns: 2\n")
+    assert found.load(LoopConfig).max_turns == 2
+
+
+def test_every_problem_is_one_line_with_its_place(tmp_path: Path) -> None:
+    found = settings(
+        tmp_path,
+        "agent:\n  max_turns: ninety\n\napprovals:\n  mode: always\nstreaming:\n  enabled: 5\n",
+    )
+    with pytest.raises(ConfigError) as caught:
+        found.load(LoopConfig)
+    config = tmp_path / "config.yaml"
+    assert lines(caught) == [
+        f"agent.max_turns ({config}, line 2): must be a valid integer, not 'ninety'",
+        f"approvals.mode ({config}, line 5): must be 'manual', 'smart' or 'off', not 'always'",
+        f"streaming.enabled ({config}, line 7): must be a valid boolean, not 5",
+    ]
+
+
+def test_the_place_is_named_as_the_person_wrote_it(tmp_path: Path) -> None:
+    def told(**sources: dict[str, str]) -> str:
+        with pytest.raises(ConfigError) as caught:
+            settings(tmp_path, **sources).load(LoopConfig)  # type: ignore[arg-type]
+        return str(caught.value)
+
+    limit = "must be less than or equal to 1000"
+    assert told(flags={"turns": "2000"}) == f"--turns (command line): {limit}, not '2000'"
+    environ = {"HERMES_MAX_TURNS": "2000"}
+    assert told(environ=environ) == f"HERMES_MAX_TURNS (environment): {limit}, not '2000'"
+    (tmp_path / ".env").write_text("A=1\n# why\nexport HERMES_MAX_TURNS='2000'\n")
+    where = f"{tmp_path}/.env, line 3"
+    assert told() == f"HERMES_MAX_TURNS ({where}): {limit}, not '2000'"
+
+
+def test_a_problem_inside_a_mapping_has_its_own_line(tmp_path: Path) -> None:
+    found = settings(
+        tmp_path,
+        "providers:\n  a:\n    base_url: http://x\n    timeout_s: soon\n  b:\n    timeout_s: 1\n"
+        "terminal:\n  timeout: 0\n",
+    )
+    with pytest.raises(ConfigError) as caught:
+        found.load(AgentConfig)
+    config = tmp_path / "config.yaml"
+    assert lines(caught) == [
+        f"terminal.timeout ({config}, line 8): must be greater than 0, not 0",
+        f"providers.a.timeout_s ({config}, line 4): must be a valid number",
+        f"providers.b.base_url ({config}, line 5): is required",
+    ]
+
+
+def test_what_is_required_says_how_to_set_it(tmp_path: Path) -> None:
+    class Required(ConfigModel):
+        token: Annotated[str, Yaml("hub.token"), Flag("hub_token")]
+        """Needed."""
+
+    with pytest.raises(ConfigError) as caught:
+        settings(tmp_path).load(Required)
+    assert lines(caught) == ["hub.token: is required; set hub.token in config.yaml or --hub-token"]
+
+
+@pytest.mark.parametrize(
+    ("model", "key", "sources"),
+    [
+        (LoopConfig, "model.api_key", {"yaml": "model:\n  api_key: hunter22\n"}),
+        (LoopConfig, "MODEL_API_KEY", {"env_file": "MODEL_API_KEY=hunter22\n"}),
+        (LoopConfig, "MODEL_API_KEY", {"environ": {"MODEL_API_KEY": "hunter22"}}),
+        (LoopConfig, "model.api_key", {"yaml": "model:\n  api_key: [hunter22]\n"}),
+        (AgentConfig, "providers.a.api_key", {"yaml": "providers: {a: {api_key: [hunter22]}}\n"}),
+    ],
+)
+def test_a_secret_is_never_shown(
+    tmp_path: Path, model: type[ConfigModel], key: str, sources: dict[str, str]
+) -> None:
+    found = settings(tmp_path, **sources)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError) as caught:
+        found.load(model)
+    trace = "".join(traceback.format_exception(caught.value))
+    assert key in str(caught.value)
+    assert "hunter22" not in trace + repr(found)
+
+
+def test_a_secret_may_stand_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("a key from a mounted file\n")
+    environ = {"MODEL_API_KEY_FILE": str(tmp_path / "key")}
+    found = settings(tmp_path, environ=environ)
+    assert found.load(LoopConfig).api_key == SecretStr("a key from a mounted file")
+    assert "a key from a mounted file" in set(found.secret_values())
+    both = settings(tmp_path, environ={**environ, "MODEL_API_KEY": "the variable itself"})
+    assert both.load(LoopConfig).api_key == SecretStr("the variable itself")
+    (tmp_path / "key").unlink()
+    with pytest.raises(ConfigError, match=r"MODEL_API_KEY_FILE.*No such file"):
+        found.load(LoopConfig)
+
+
+def test_secrets_are_known_by_their_names(tmp_path: Path) -> None:
+    found = settings(
+        tmp_path,
+        "platforms:\n  telegram: {token: t-1, chat: c-1}\ndb: postgresql://u:p-1@h/d\n",
+        env_file="OPENROUTER_API_KEY=k-1\nHERMES_MODEL=m-1\n",
+        environ={"MODAL_TOKEN_SECRET": "s-1", "PATH": "/bin", "URL": "https://u:p-2@h"},
+    )
+    assert set(found.secret_values()) == {"t-1", "p-1", "k-1", "s-1", "p-2"}
+
+
+def test_the_environment_of_the_process_is_used_and_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
+    monkeypatch.setenv("HERMES_MAX_TURNS", "33")
+    (tmp_path / ".env").write_text("LLM_MODEL=x\nPICKED=${HERMES_MAX_TURNS}\n")
+    before = dict(os.environ)
+    found = load_settings({})
+    assert found.load(LoopConfig).max_turns == 33
+    assert found.load(LoopConfig).model == "x"
+    picked = found.variable("PICKED")
+    assert picked is not None
+    assert picked.value == "33"
+    assert dict(os.environ) == before
+
+
+def test_a_line_that_is_no_variable_is_remarked_on_without_its_text(tmp_path: Path) -> None:
+    found = settings(tmp_path, env_file="A=1\nsk-secret text\nB=2\n")
+    assert [n.message for n in found.notices] == [
+        f"{tmp_path}/.env, line 2 is not NAME=value; the line is ignored"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("yaml", "told"),
+    [
+        ("a: b: c\n", "config.yaml, line 1: is not valid YAML: mapping values are not allowed"),
+        ("a: 1\n\tb: 2\n", "config.yaml, line 2: is not valid YAML"),
+        ("a: *x\n", "config.yaml, line 1: is not valid YAML: found undefined alias"),
+        ("- a\n", "config.yaml: must have `name: value` lines at its top"),
+        ("a: \x01\n", "config.yaml: is not valid YAML: it has control characters"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path, yaml: str, told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        settings(tmp_path, yaml)
+    assert told in str(caught.value)
+    assert len(lines(caught)) == 1
+
+
+def test_bytes_that_are_no_text_are_one_line(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_bytes(b"A=\xff\xfe\n")
+    with pytest.raises(ConfigError, match="not UTF-8 text") as caught:
+        settings(tmp_path)
+    assert len(lines(caught)) == 1
+
+
+def test_an_older_home_never_runs_on_the_host(tmp_path: Path) -> None:
+    yaml = "terminal:\n  timeout: 5\n  backend: local\n  cwd: .\n"
+    found = settings(tmp_path, yaml)
+    terminal = found.load(AgentConfig).terminal
+    assert (terminal.backend, terminal.cwd, terminal.timeout_s) == (None, "/workspace", 5)
+    (notice,) = found.notices
+    assert notice.kind == "local_backend"
+    assert f"terminal.backend: local ({tmp_path}/config.yaml, line 3) is not used" in notice.message
+    assert notice.used_instead("bubblewrap").message.endswith("; bubblewrap is used instead")
+
+
+def test_the_host_is_used_only_where_the_owner_says_so(tmp_path: Path) -> None:
+    yaml = "terminal: {backend: local}\nsecurity: {allow_local_backend: true}\n"
+    found = settings(tmp_path, yaml)
+    assert found.load(AgentConfig).terminal.backend == "local"
+    assert found.notices == ()
+    with pytest.raises(ConfigError, match="allow_local_backend"):
+        settings(tmp_path, yaml.replace("true", "perhaps"))
+
+
+def test_another_backend_is_kept(tmp_path: Path) -> None:
+    found = settings(tmp_path, "terminal: {backend: docker, cwd: /srv}\n")
+    assert found.load(AgentConfig).terminal.backend == "docker"
+    assert found.load(AgentConfig).terminal.cwd == "/srv"
+
+
+def test_a_field_must_say_where_it_comes_from(tmp_path: Path) -> None:
+    class Nowhere(ConfigModel):
+        x: int = 1
+
+    with pytest.raises(TypeError, match=r"Nowhere\.x says no Yaml, Env or Flag"):
+        settings(tmp_path).load(Nowhere)

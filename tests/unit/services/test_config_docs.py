@@ -1,0 +1,68 @@
+"""The reference in docs/configuration.md is what the models say.
+
+`python -m tests.unit.services.test_config_docs` writes it anew.
+"""
+
+from importlib import import_module
+from itertools import groupby
+from pathlib import Path
+
+from services import config_models
+from services.config import ConfigModel
+from services.config_catalog import ConfigCatalog, Entry
+
+ROOT = Path(__file__).parents[3]
+DOCUMENT = ROOT / "docs" / "configuration.md"
+BEGIN = "<!-- The tables below are made from the models. -->"
+END = "<!-- End of the tables. -->"
+HEAD = "| Setting | Environment, option | Value | Default | Meaning |\n|---|---|---|---|---|"
+
+
+def all_models() -> list[type[ConfigModel]]:
+    models = list(config_models.MODELS)
+    for path in sorted(ROOT.glob("*_service/config.py")):
+        models.extend(import_module(f"{path.parent.name}.config").MODELS)
+    return models
+
+
+def tables(models: list[type[ConfigModel]]) -> str:
+    """The settings of each group of config.yaml as a table."""
+    entries = sorted(ConfigCatalog(models).entries, key=group)
+    return "\n\n".join(
+        "\n".join([f"### {name}", "", HEAD, *map(row, members)])
+        for name, members in groupby(entries, key=group)
+    )
+
+
+def group(entry: Entry) -> str:
+    return f"`{entry.yaml[0].split('.')[0]}`" if entry.yaml else "Environment only"
+
+
+def row(entry: Entry) -> str:
+    ways = [*entry.env, entry.option] if entry.option else entry.env
+    cells = (code(*entry.yaml), code(*ways), entry.type.replace("|", "\\|"), code(entry.default))
+    return f"| {' | '.join(cells)} | {entry.meaning} |"
+
+
+def code(*names: str) -> str:
+    return ", ".join(f"`{name}`" for name in names if name)
+
+
+def with_tables(document: str) -> str:
+    before, _, rest = document.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n\n{tables(all_models())}\n\n{END}{after}"
+
+
+def test_the_reference_is_what_the_models_say() -> None:
+    document = DOCUMENT.read_text(encoding="utf-8")
+    assert document == with_tables(document), f"run python -m {__name__}"
+
+
+def test_every_setting_is_explained() -> None:
+    silent = [entry.key for entry in ConfigCatalog(all_models()).entries if not entry.meaning]
+    assert not silent
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(with_tables(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")

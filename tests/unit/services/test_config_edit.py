@@ -1,0 +1,157 @@
+"""`hermes config set`: strict in what it writes, careful with what is there."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from services import config_models
+from services.config import ConfigError
+from services.config_edit import set_value
+from services.home import HomeError, HomePaths
+from tests.unit.services.settings import MODELS, AgentConfig, LoopConfig, settings
+
+ALL = (*MODELS, *config_models.MODELS)
+
+WRITTEN = """\
+# My settings
+agent:
+    max_turns: 10     # enough
+    unheard_of: [1,   2]
+terminal:
+    backend: docker
+    volumes:
+      - a
+      - "b"
+
+# the end
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> HomePaths:
+    return HomePaths(tmp_path, tmp_path)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_one_value_changes_and_everything_else_stays(home: HomePaths) -> None:
+    home.config.write_text(WRITTEN)
+    home.config.chmod(0o640)
+    assert set_value(home, "agent.max_turns", "20", ALL) == home.config
+    assert home.config.read_text() == WRITTEN.replace("10 ", "20 ").replace("[1,   2]", "[1, 2]")
+    assert mode(home.config) == 0o640
+    assert list(home.root.iterdir()) == [home.config]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "line"),
+    [
+        ("streaming.enabled", "no", "  enabled: false"),
+        ("streaming.enabled", "false", "  enabled: false"),
+        ("approvals.mode", "off", '  mode: "off"'),
+        ("agent.allowed", "[1, b]", "  - 1"),
+        ("model.default", "1.10", "  default: '1.10'"),
+        ("providers.new.base_url", "http://x:1/v1", "    base_url: http://x:1/v1"),
+        ("services.listen", "[::1]:7000", "  listen: '[::1]:7000'"),
+    ],
+)
+def test_a_value_reads_back_as_it_was_meant(
+    home: HomePaths, key: str, value: str, line: str
+) -> None:
+    set_value(home, key, value, ALL)
+    assert line in home.config.read_text().splitlines()
+    assert mode(home.config) == 0o600
+    found = settings(home.root)
+    for model in ALL:
+        found.load(model)
+
+
+def test_comments_of_an_otherwise_empty_file_stay(home: HomePaths) -> None:
+    home.config.write_text("# nothing here yet\n")
+    set_value(home, "agent.max_turns", "20", ALL)
+    assert home.config.read_text() == "# nothing here yet\nagent:\n  max_turns: 20\n"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        (
+            "agent.max_turn",
+            "5",
+            "agent.max_turn: is not a known key; did you mean agent.max_turns?",
+        ),
+        ("HERMES_MODLE", "5", "HERMES_MODLE: is not a known key; did you mean HERMES_MODEL?"),
+        ("agent", "5", "agent: is not a known key"),
+        ("memory.limit", "5", "memory.limit: is not a known key"),
+        ("providers.new.base", "5", "did you mean providers.new.base_url?"),
+        ("agent.max_turns", "0", "agent.max_turns: must be greater than or equal to 1, not 0"),
+        ("agent.max_turns", "[", "agent.max_turns: must be a valid integer, not '['"),
+        ("HERMES_MAX_TURNS", "x", "HERMES_MAX_TURNS: must be a valid integer, not 'x'"),
+        ("terminal.timeout", "1h", "terminal.timeout: must be a valid number, not '1h'"),
+        ("model.default", "x", "model.default: model is a plain value in"),
+    ],
+)
+def test_what_is_not_known_or_not_valid_is_not_written(
+    home: HomePaths, key: str, value: str, told: str
+) -> None:
+    home.config.write_text("model: a/b\n")
+    with pytest.raises(ConfigError) as caught:
+        set_value(home, key, value, ALL)
+    assert told in str(caught.value)
+    assert home.config.read_text() == "model: a/b\n"
+    assert not home.env.exists()
+
+
+def test_another_wrong_line_does_not_stand_in_the_way(home: HomePaths) -> None:
+    home.config.write_text("approvals:\n  mode: wrong\n")
+    set_value(home, "agent.max_turns", "20", ALL)
+    set_value(home, "approvals.mode", "smart", ALL)
+    assert settings(home.root).load(LoopConfig).mode == "smart"
+
+
+def test_a_variable_goes_to_the_private_file(home: HomePaths) -> None:
+    home.env.write_text("# keys\nA=1\n\n# the model\nexport LLM_MODEL=old # old\nB='x y'")
+    home.env.chmod(0o644)
+    assert set_value(home, "LLM_MODEL", "it's new #1", ALL) == home.env
+    set_value(home, "ALLOWED_USERS", "1,2", ALL)
+    assert home.env.read_text() == (
+        "# keys\nA=1\n\n# the model\nexport LLM_MODEL='it\\'s new #1'\nB='x y'\nALLOWED_USERS=1,2\n"
+    )
+    assert mode(home.env) == 0o600
+    assert settings(home.root).load(LoopConfig).model == "it's new #1"
+
+
+def test_a_secret_goes_to_the_private_file_whatever_it_was_called(home: HomePaths) -> None:
+    assert set_value(home, "model.api_key", "a-long-enough-key", ALL) == home.env
+    assert home.env.read_text() == "MODEL_API_KEY=a-long-enough-key\n"
+    with pytest.raises(ConfigError) as caught:
+        set_value(home, "model.api_key", "hunter22", ALL)
+    assert "MODEL_API_KEY" in str(caught.value)
+    assert "hunter22" not in str(caught.value)
+    assert set_value(home, "providers.x.api_key", "k", (AgentConfig,)) == home.config
+
+
+def test_what_the_file_cannot_hold_is_refused(home: HomePaths) -> None:
+    with pytest.raises(ConfigError, match="cannot hold"):
+        set_value(home, "LLM_MODEL", "a${b}c", ALL)
+    assert not home.env.exists()
+
+
+def test_a_link_into_somebodys_dotfiles_stays_one(home: HomePaths, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "dotfiles"
+    elsewhere.mkdir()
+    (elsewhere / "config.yaml").write_text("agent: {max_turns: 1}\n")
+    home.config.symlink_to(elsewhere / "config.yaml")
+    set_value(home, "agent.max_turns", "2", ALL)
+    assert home.config.is_symlink()
+    assert (elsewhere / "config.yaml").read_text() == "agent: {max_turns: 2}\n"
+
+
+def test_a_home_that_cannot_be_written_is_one_line(home: HomePaths) -> None:
+    link = home.root / "config.yaml"
+    link.symlink_to("/proc/none/config.yaml")
+    with pytest.raises(HomeError, match="/proc/none cannot be made"):
+        set_value(home, "agent.max_turns", "2", ALL)
