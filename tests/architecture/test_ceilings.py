@@ -77,7 +77,7 @@ def many_parameters(module: Module) -> Iterator[str]:
 
 
 def deep_nesting(module: Module) -> Iterator[str]:
-    """Blocks in blocks; `elif` is on the level of its `if`, a function in a function is a level."""
+    """Blocks in blocks; an `elif` is on the level of its `if`, and a function is no block."""
     for node in module.find(*BLOCKS):
         level = sum(is_level(module, outer) for outer in (node, *module.around(node)))
         if level == NESTING + 1:
@@ -86,8 +86,6 @@ def deep_nesting(module: Module) -> Iterator[str]:
 
 def is_level(module: Module, node: ast.AST) -> bool:
     parent = module.parents.get(node)
-    if isinstance(node, Function):
-        return not isinstance(parent, ast.Module | ast.ClassDef)
     if isinstance(node, ast.If) and isinstance(parent, ast.If):
         return not (parent.orelse == [node] and parent.col_offset == node.col_offset)
     return isinstance(node, BLOCKS)
@@ -150,8 +148,9 @@ def test_blocks_are_shallow() -> None:
                 for a in b:
                     if c:
                         with d:
-                            if e:
-                                pass
+                            while e:
+                                if f:
+                                    pass
         """),
     )
     assert not list(
