@@ -1,7 +1,7 @@
 """Seams are small Protocols beside their consumer, each with one suite for all implementations."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tests.architecture.source import (
     Function,
@@ -11,6 +11,8 @@ from tests.architecture.source import (
     dotted,
     product,
     sample,
+    suite,
+    within,
 )
 
 METHODS = 6
@@ -48,6 +50,17 @@ def missing_seams(module: Module) -> Iterator[str]:
         yield module.at(None, f"the Protocol {expected} is not here")
 
 
+def unproven_seams(contracts: Iterable[Module]) -> list[str]:
+    """Return the seams of which no suite in tests/contract imports anything."""
+    packages = {
+        path.removesuffix("/base.py").replace("/", ".")
+        for path in SEAMS
+        if path.endswith("/base.py")
+    }
+    used = [name for module in contracts for _, name in module.imports]
+    return sorted(seam for seam in packages if not any(within(name, seam) for name in used))
+
+
 def test_seams_are_small() -> None:
     assert_clean(large_seams, product())
     methods = "".join(f"    async def m{number}(self): ...\n" for number in range(7))
@@ -60,5 +73,12 @@ def test_seams_are_small() -> None:
 
 def test_the_seams_are_where_one_looks() -> None:
     assert_clean(missing_seams, product())
-    assert not set(SEAMS) - {module.path for module in product()}
+    missing = sorted(set(SEAMS) - {module.path for module in product()})
+    assert not missing
     assert_refuses(missing_seams, sample("class Model: ...", "agent_service/models/base.py"))
+
+
+def test_each_seam_has_a_suite_for_all_its_implementations() -> None:
+    contracts = [module for module in suite() if module.path.startswith("tests/contract/")]
+    assert unproven_seams(contracts) == []
+    assert len(unproven_seams([sample("from agent_service.models.base import Model")])) == 3

@@ -103,6 +103,14 @@ def cached_singletons(module: Module) -> Iterator[str]:
             yield module.at(node, f"{node.name} caches one object for the process")
 
 
+def unslotted(module: Module) -> Iterator[str]:
+    for node in module.find(ast.ClassDef):
+        for mark in node.decorator_list:
+            text = ast.unparse(mark)
+            if "dataclass" in text and "slots=True" not in text:
+                yield module.at(node, f"{node.name} takes any attribute: @dataclass(slots=True)")
+
+
 def test_only_the_configuration_reads_the_environment() -> None:
     assert_clean(environment, product())
     assert_refuses(
@@ -139,3 +147,12 @@ def test_no_object_is_kept_by_a_function() -> None:
         sample("@functools.lru_cache(maxsize=1)\ndef get_client():\n    return Client()"),
     )
     assert not list(cached_singletons(sample("@cache\ndef parse(text):\n    return text")))
+
+
+def test_records_have_slots() -> None:
+    assert_clean(unslotted, product())
+    assert_refuses(
+        unslotted,
+        sample("@dataclass\nclass A: ..."),
+        sample("@dataclasses.dataclass(frozen=True)\nclass A: ..."),
+    )
