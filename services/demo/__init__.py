@@ -1,0 +1,1 @@
+"""A scripted model behind a real, OpenAI-compatible HTTP server."""

@@ -1,0 +1,57 @@
+"""A model endpoint for tests: the demo's server, with every request kept.
+
+`python -m tests.fakes.model --script FILE --port 0` runs it by itself.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from services.demo.__main__ import main
+from services.demo.model_script import Script
+from services.demo.model_server import Exchange, ModelServer
+
+
+class FakeModel:
+    """A running scripted model; `requests` are the chat completions calls, oldest first."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.requests: list[Exchange] = []
+        self._changed = asyncio.Event()
+
+    @property
+    def bodies(self) -> list[dict[str, Any]]:
+        """The decoded bodies of the requests."""
+        return [json.loads(request.body) for request in self.requests]
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until requests that came or ended make the condition true."""
+        while not condition():
+            self._changed.clear()
+            await self._changed.wait()
+
+    def observe(self, exchange: Exchange) -> None:
+        """Take note of an exchange that begins or ends."""
+        if exchange.method == "POST" and not exchange.outcome:
+            self.requests.append(exchange)
+        self._changed.set()
+
+
+@asynccontextmanager
+async def fake_model(script: Mapping[str, Any]) -> AsyncGenerator[FakeModel]:
+    """Run a scripted model for as long as the context is open."""
+    model = FakeModel()
+    async with ModelServer(Script.parse(script), model.observe).listen() as model.url:
+        yield model
+
+
+def answers(*replies: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a script whose first model calls of a turn get these answers, one after another."""
+    return {"rules": [{"steps": [list(replies)]}]}
+
+
+if __name__ == "__main__":
+    main()
