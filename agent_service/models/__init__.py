@@ -1,0 +1,1 @@
+"""Language models behind one seam; `base.py` is the contract."""

@@ -1,0 +1,138 @@
+"""The model seam: what the turn loop asks a model for, and the events that it gets back."""
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from agent_service.models.errors import ModelErrorKind
+
+DEFAULT_MAX_TOKENS = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One model call, of parts that were `encoded` when they came into being.
+
+    Each message is a JSON object and `tools` a JSON array (empty: none), in the shape of the
+    chat completions API; an adapter for another API translates them. Messages go out as
+    they are: encoding a long conversation again for every call would cost more CPU than the
+    rest of the call, and what a provider has cached must not change by a byte.
+    """
+
+    model: str
+    messages: Sequence[bytes]
+    tools: bytes = b""
+    max_tokens: int = DEFAULT_MAX_TOKENS
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """More of the answer's text, from the given attempt (1 is the first)."""
+
+    text: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    """More of the model's reasoning, from the given attempt (1 is the first)."""
+
+    text: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRetry:
+    """An attempt failed and another follows: every delta of this call so far is void.
+
+    `attempt` is the one that failed; the next starts after `delay_s`.
+    """
+
+    attempt: int
+    reason: ModelErrorKind
+    message: str
+    delay_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool call as the model wrote it; `arguments_json` may be malformed."""
+
+    id: str
+    name: str
+    arguments_json: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What the provider counted; `cost_micro_usd` is None where it names no price."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost_micro_usd: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelMessage:
+    """The whole answer; always the last event of a call.
+
+    `usage` is None where the provider reported none. `reasoning_details` are the
+    provider's own reasoning blocks, to be sent back unchanged.
+    """
+
+    text: str
+    reasoning: str
+    tool_calls: tuple[ToolCall, ...]
+    usage: Usage | None
+    finish_reason: str
+    model: str
+    provider: str
+    reasoning_details: tuple[Mapping[str, Any], ...] = ()
+
+
+ModelEvent = TextDelta | ReasoningDelta | ModelRetry | ModelMessage
+
+
+class Model(Protocol):
+    """A language model that streams its answer."""
+
+    async def prepare(self) -> None:
+        """Do what the first call would otherwise wait for; safe to call again."""
+        ...
+
+    def stream(
+        self, request: ModelRequest
+    ) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
+        """Call the model; the iterator ends with one `ModelMessage` or raises `ModelError`.
+
+        Leaving the context, also by cancellation, closes the connection at once.
+        """
+        ...
+
+
+def encoded(value: object) -> bytes:
+    """Return JSON as it goes to a provider."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode(errors="replace")
+
+
+def assistant_message(message: ModelMessage) -> dict[str, Any]:
+    """Return the answer as a message of the next request."""
+    entry: dict[str, Any] = {"role": "assistant", "content": message.text}
+    if message.tool_calls:
+        entry["content"] = message.text or None
+        entry["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments_json},
+            }
+            for call in message.tool_calls
+        ]
+    if message.reasoning_details:
+        entry["reasoning_details"] = list(message.reasoning_details)
+    return entry

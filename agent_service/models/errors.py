@@ -1,0 +1,83 @@
+"""Errors of the model seam.
+
+Exception
+├── ModelError       a model call failed; `kind` says how
+└── EndpointError    no usable endpoint is configured
+    ├── NoEndpoint        nothing is set and no local server answers
+    └── InvalidEndpoint   something is set, and it cannot work
+"""
+
+from enum import StrEnum
+
+
+class ModelErrorKind(StrEnum):
+    """Why a model call failed, as far as the loop's next step depends on it."""
+
+    AUTH = "auth"
+    BILLING = "billing"
+    RATE_LIMIT = "rate_limit"
+    OVERLOADED = "overloaded"
+    TIMEOUT = "timeout"
+    CONTEXT_OVERFLOW = "context_overflow"
+    CONTENT_POLICY = "content_policy"
+    BAD_REQUEST = "bad_request"
+    CONNECTION = "connection"
+    CUT_STREAM = "cut_stream"
+    EMPTY = "empty"
+
+    @property
+    def retryable(self) -> bool:
+        """True where the same request may succeed a moment later."""
+        return self in _RETRYABLE
+
+
+_RETRYABLE = frozenset(
+    {
+        ModelErrorKind.RATE_LIMIT,
+        ModelErrorKind.OVERLOADED,
+        ModelErrorKind.TIMEOUT,
+        ModelErrorKind.CONNECTION,
+        ModelErrorKind.CUT_STREAM,
+        ModelErrorKind.EMPTY,
+    }
+)
+
+
+class ModelError(Exception):
+    """A model call failed; `str()` of it tells the user what happened and what to do.
+
+    `status` is the HTTP status, `detail` the provider's own words, both None or empty
+    where there was no answer. Neither text contains the key.
+    """
+
+    def __init__(
+        self,
+        kind: ModelErrorKind,
+        message: str,
+        *,
+        retry_after_s: float | None = None,
+        status: int | None = None,
+        detail: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.retry_after_s = retry_after_s
+        self.status = status
+        self.detail = detail
+
+    @property
+    def retryable(self) -> bool:
+        """True where the same request may succeed a moment later."""
+        return self.kind.retryable
+
+
+class EndpointError(Exception):
+    """No usable model endpoint is configured; `str()` of it says what to set."""
+
+
+class NoEndpoint(EndpointError):
+    """Nothing is configured, and no local model server answers."""
+
+
+class InvalidEndpoint(EndpointError):
+    """An endpoint is configured, and it cannot work as it is."""

@@ -1,0 +1,248 @@
+"""From what an endpoint answered, or did not, to a `ModelError` that says what to do."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, cast
+
+from agent_service.models.endpoints import Endpoint
+from agent_service.models.errors import ModelError, ModelErrorKind
+
+Kind = ModelErrorKind
+
+_MAX_DETAIL_CHARS = 300
+
+_BY_STATUS: Mapping[int, Kind] = {
+    401: Kind.AUTH,
+    402: Kind.BILLING,
+    403: Kind.AUTH,
+    408: Kind.TIMEOUT,
+    413: Kind.CONTEXT_OVERFLOW,
+    429: Kind.RATE_LIMIT,
+    504: Kind.TIMEOUT,
+    524: Kind.TIMEOUT,
+}
+
+# Providers agree on few codes: these are the words that they use, each for statuses where the
+# number alone says too little.
+_BY_WORDS: tuple[tuple[frozenset[int], Kind, re.Pattern[str]], ...] = (
+    (
+        frozenset({400, 413, 422, 500}),
+        Kind.CONTEXT_OVERFLOW,
+        re.compile(
+            r"context_length_exceeded|maximum context length|context (window|size|length)"
+            r"|prompt is too long|too many (input )?tokens|exceed_context_size|reduce the length",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        frozenset({400, 403, 422}),
+        Kind.CONTENT_POLICY,
+        re.compile(
+            r"content[ _](policy|filter|management)|moderation|flagged|safety system", re.IGNORECASE
+        ),
+    ),
+    (
+        frozenset({400}),
+        Kind.AUTH,
+        re.compile(r"api[ _]key (is )?(not valid|invalid)|invalid api[ _]key", re.IGNORECASE),
+    ),
+    (
+        frozenset({403, 429}),
+        Kind.BILLING,
+        re.compile(
+            r"insufficient[_ ](quota|credit|balance|funds)|payment required|out of credits",
+            re.IGNORECASE,
+        ),
+    ),
+)
+_ADVICE: Mapping[Kind, str] = {
+    Kind.AUTH: "The model endpoint {url} refused the key: check {key_name}.",
+    Kind.BILLING: "The account at {url} has no credit left: top it up, or choose another model.",
+    Kind.RATE_LIMIT: "The model endpoint {url} limits requests: wait, or choose another model.",
+    Kind.OVERLOADED: "The model endpoint {url} is overloaded or failing{http}: "
+    "try again later, or choose another model.",
+    Kind.TIMEOUT: "The model endpoint {url} took too long{http}: "
+    "try again later, or choose another model.",
+    Kind.CONTEXT_OVERFLOW: "The conversation is too long for {model}: "
+    "start a new session, or choose a model with a larger window.",
+    Kind.CONTENT_POLICY: "The content policy of {url} stopped the answer: "
+    "put the request in other words, or choose another model.",
+    Kind.BAD_REQUEST: "The model endpoint {url} rejected the request{http}.",
+}
+
+# A cap on the output that does not fit beside the prompt reads like an overflow, but no
+# shorter conversation helps as much as a smaller cap.
+_CAP_TOO_LARGE = re.compile(r"max_(completion_)?tokens\b.{0,40}too (large|big|high)", re.IGNORECASE)
+
+
+def http_failure(
+    endpoint: Endpoint, model: str, status: int, headers: Mapping[str, str], body: object
+) -> ModelError:
+    """Return the error for an answer that is not a success."""
+    detail = _clean(_detail(body), endpoint)
+    kind = _kind(status, f"{_code(body)} {detail}")
+    return ModelError(
+        kind,
+        _message(kind, endpoint, model, status, detail),
+        retry_after_s=retry_after_s(headers, datetime.now(UTC)),
+        status=status,
+        detail=detail,
+    )
+
+
+def stream_failure(endpoint: Endpoint, model: str, error: object) -> ModelError:
+    """Return the error that a provider reported inside a stream that began well."""
+    code = _code({"error": error})
+    status = int(code) if code.isdecimal() and 400 <= int(code) < 600 else 0
+    detail = _clean(_detail({"error": error}), endpoint)
+    kind = _kind(status or 400, f"{code} {detail}")
+    if status == 0 and kind is Kind.BAD_REQUEST:
+        kind = Kind.OVERLOADED  # the request was accepted, so what failed is on their side
+    return ModelError(
+        kind, _message(kind, endpoint, model, status, detail), status=status or None, detail=detail
+    )
+
+
+def connection_failure(endpoint: Endpoint, reason: str) -> ModelError:
+    """Return the error for an endpoint that cannot be reached or hung up."""
+    return ModelError(
+        Kind.CONNECTION,
+        f"Cannot reach the model endpoint {endpoint.shown_url} ({_clean(reason, endpoint)}): "
+        "check that the URL is right, that the server runs and that this machine is online.",
+    )
+
+
+def timeout_failure(endpoint: Endpoint, idle_s: float) -> ModelError:
+    """Return the error for an endpoint that stays silent."""
+    return ModelError(
+        Kind.TIMEOUT,
+        f"The model endpoint {endpoint.shown_url} sent nothing for {idle_s:g} s: "
+        "try again later, or choose another model.",
+    )
+
+
+def cut_failure(endpoint: Endpoint, reason: str) -> ModelError:
+    """Return the error for a stream that ended in the middle or cannot be read."""
+    return ModelError(
+        Kind.CUT_STREAM,
+        f"The model endpoint {endpoint.shown_url} broke off its answer ({reason}): try again.",
+    )
+
+
+def empty_failure(endpoint: Endpoint, model: str, finish_reason: str) -> ModelError:
+    """Return the error for an answer with neither text nor a tool call."""
+    if finish_reason == "length":
+        return ModelError(
+            Kind.BAD_REQUEST,
+            f"The model {model} used up its output tokens before it answered: "
+            "raise model.max_tokens.",
+        )
+    if finish_reason == "content_filter":
+        message = _message(Kind.CONTENT_POLICY, endpoint, model, 0, "")
+        return ModelError(Kind.CONTENT_POLICY, message)
+    return ModelError(
+        Kind.EMPTY,
+        f"The model {model} at {endpoint.shown_url} answered nothing: "
+        "try again, or choose another model.",
+    )
+
+
+def not_a_stream_failure(endpoint: Endpoint, content_type: str) -> ModelError:
+    """Return the error for a successful answer that is no chat completion."""
+    return ModelError(
+        Kind.BAD_REQUEST,
+        f"{endpoint.shown_url} answered with {_clean(content_type, endpoint) or 'no content type'} "
+        "instead of a chat completion: check the base URL; most end in /v1.",
+    )
+
+
+def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
+    """Return how long the provider asks to wait, from any form of its header."""
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    text = headers.get("retry-after")
+    seconds = _number(text)
+    if seconds is not None or not text:
+        return seconds
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - now).total_seconds())
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text or "")
+    except ValueError:
+        return None
+    return number if 0 <= number < float("inf") else None
+
+
+def _kind(status: int, words: str) -> Kind:
+    if _CAP_TOO_LARGE.search(words):
+        return Kind.BAD_REQUEST
+    for statuses, kind, pattern in _BY_WORDS:
+        if status in statuses and pattern.search(words):
+            return kind
+    if status in _BY_STATUS:
+        return _BY_STATUS[status]
+    return Kind.OVERLOADED if status >= 500 else Kind.BAD_REQUEST
+
+
+def _message(kind: Kind, endpoint: Endpoint, model: str, status: int, detail: str) -> str:
+    advice = _ADVICE[kind]
+    if kind is Kind.AUTH and not endpoint.api_key.get_secret_value():
+        advice = "The model endpoint {url} wants a key: set {key_name}."
+    elif status == 404:
+        advice = (
+            "{url} has no model {model}, or is no model endpoint: check the name and the base URL."
+        )
+    elif kind is Kind.BAD_REQUEST and _CAP_TOO_LARGE.search(detail):
+        advice = "The model {model} cannot write that much: lower model.max_tokens."
+    message = advice.format(
+        url=endpoint.shown_url,
+        model=model,
+        key_name=endpoint.key_name,
+        http=f" (HTTP {status})" if status else "",
+    )
+    return f"{message} It says: {detail}" if detail else message
+
+
+def _error_object(body: object) -> Mapping[str, Any] | str:
+    """Return the part of a body that describes the error; providers nest it differently."""
+    if isinstance(body, dict):
+        found = cast("Mapping[str, Any]", body)
+        inner: Any = found.get("error") or found.get("detail") or found
+        return cast("Mapping[str, Any]", inner) if isinstance(inner, dict) else str(inner)
+    return str(body) if isinstance(body, str) else ""
+
+
+def _detail(body: object) -> str:
+    error = _error_object(body)
+    if isinstance(error, str):
+        return error
+    message = error.get("message") or error.get("msg") or ""
+    metadata = error.get("metadata")
+    raw = cast("Mapping[str, Any]", metadata).get("raw") if isinstance(metadata, dict) else None
+    return f"{message} ({raw})" if isinstance(raw, str) and raw else str(message)
+
+
+def _code(body: object) -> str:
+    error = _error_object(body)
+    if isinstance(error, str):
+        return ""
+    return str(error.get("code") or error.get("type") or "")
+
+
+def _clean(text: str, endpoint: Endpoint) -> str:
+    """Return one printable line without the key, short enough for a message."""
+    key = endpoint.api_key.get_secret_value()
+    hidden = text.replace(key, "[key]") if key else text
+    line = " ".join("".join(char if char.isprintable() else " " for char in hidden).split())
+    return line if len(line) <= _MAX_DETAIL_CHARS else line[:_MAX_DETAIL_CHARS] + "…"

@@ -1,0 +1,161 @@
+"""The one place that knows the provider SDK: a pooled client that posts and streams."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self, cast
+
+from agent_service.models.discovery import is_loopback
+from agent_service.models.endpoints import Endpoint
+from agent_service.models.failures import (
+    connection_failure,
+    cut_failure,
+    http_failure,
+    timeout_failure,
+)
+
+if TYPE_CHECKING:
+    from httpx2 import Response
+    from openai import AsyncOpenAI
+
+# An idle connection is kept for as long as a person or a tool usually takes between two
+# calls: a new one costs a TLS handshake before the first token.
+_KEEP_ALIVE_S = 120.0
+_MAX_CONNECTIONS = 1_000
+_DRAIN_S = 0.05
+# Local servers want no key, but the SDK insists on one.
+_NO_KEY = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """How long to wait for a connection, and for the next bytes of an answer."""
+
+    connect_s: float = 10.0
+    idle_s: float = 300.0
+
+
+class Answer:
+    """A successful answer whose body is still coming in."""
+
+    def __init__(self, response: "Response") -> None:
+        self._response = response
+        self.content_type: str = response.headers.get("content-type", "")
+        self.chunks = response.aiter_bytes()
+
+    async def read(self) -> bytes:
+        """Return the whole body."""
+        return await self._response.aread()
+
+    async def drain(self) -> None:
+        """Read to the end of a body that has nothing more to say, if the end comes soon.
+
+        A body that was read to its end leaves the connection to the next call.
+        """
+        import httpx2  # loaded by the SDK
+
+        with suppress(TimeoutError, httpx2.RequestError):
+            async with asyncio.timeout(_DRAIN_S):
+                async for _ in self.chunks:
+                    pass
+
+
+class Transport:
+    """Posts chat completions to one endpoint over a pool of connections.
+
+    The SDK is imported and the client is built in a thread on first use: together they
+    take half a second that neither start-up nor the event loop has to spare.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        timeouts: Timeouts | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self._endpoint = endpoint
+        self._timeouts = timeouts or Timeouts()
+        self._headers = dict(headers or {})
+        self._client: AsyncOpenAI | None = None
+        self._connecting = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    async def prepare(self) -> None:
+        """Import the SDK and build the client, unless that is done."""
+        await self._ready()
+
+    @asynccontextmanager
+    async def post(self, model: str, body: bytes) -> AsyncGenerator[Answer]:
+        """Post a request and hand out its answer; raises `ModelError`.
+
+        The body goes as the bytes that it is, by the SDK's own way to endpoints that it has
+        no method for: its method for this one walks through what it is given and encodes it
+        again, which takes twice the CPU of all the rest.
+        """
+        client = await self._ready()
+        import httpx2  # loaded by the SDK
+        import openai  # loaded by now
+
+        try:
+            response = await client.post(
+                "/chat/completions",
+                cast_to=httpx2.Response,
+                content=body,
+                stream=True,
+                stream_cls=openai.AsyncStream[Any],
+            )
+            async with aclosing(cast("httpx2.Response", response)) as answer:
+                yield Answer(answer)
+        except openai.APIStatusError as error:
+            raise http_failure(
+                self._endpoint, model, error.status_code, error.response.headers, error.body
+            ) from None  # the answer may repeat the key, and a traceback would show it
+        except (openai.APITimeoutError, httpx2.TimeoutException) as error:
+            if isinstance(error.__cause__, httpx2.ConnectTimeout):
+                reason = f"no connection within {self._timeouts.connect_s:g} s"
+                raise connection_failure(self._endpoint, reason) from error
+            raise timeout_failure(self._endpoint, self._timeouts.idle_s) from error
+        except openai.APIConnectionError as error:
+            raise connection_failure(self._endpoint, str(error.__cause__ or error)) from error
+        except httpx2.RequestError as error:
+            raise cut_failure(self._endpoint, str(error) or "the connection is gone") from error
+
+    async def _ready(self) -> "AsyncOpenAI":
+        if self._client is None:
+            async with self._connecting:
+                if self._client is None:
+                    self._client = await asyncio.to_thread(self._connect)
+        return self._client
+
+    def _connect(self) -> "AsyncOpenAI":
+        import httpx2  # what the SDK stands on
+        import openai  # 0.4 s
+
+        timeout = httpx2.Timeout(self._timeouts.idle_s, connect=self._timeouts.connect_s)
+        client = openai.AsyncOpenAI(
+            base_url=self._endpoint.base_url,
+            api_key=self._endpoint.api_key.get_secret_value() or _NO_KEY,
+            max_retries=0,
+            timeout=timeout,
+            default_headers=self._headers,
+            http_client=openai.DefaultAsyncHttpxClient(
+                timeout=timeout,
+                limits=httpx2.Limits(
+                    max_connections=_MAX_CONNECTIONS, keepalive_expiry=_KEEP_ALIVE_S
+                ),
+                follow_redirects=False,
+                trust_env=not is_loopback(self._endpoint.base_url),
+            ),
+        )
+        if self._endpoint.provider != "openai":
+            # The SDK takes them from the environment; they are nobody else's business.
+            client.organization = client.project = None
+        return client
