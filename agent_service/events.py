@@ -5,6 +5,7 @@ one or more durable `Event`s with a sequence. `Live` events are only for those w
 """
 
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -200,7 +201,7 @@ class Recorded:
     """An event as watchers get it: `sequence` is 0 for a live one."""
 
     sequence: int
-    time_ms: int
+    time: datetime
     attempt: int
     event: Event
 
@@ -248,6 +249,11 @@ class ApprovalNeeded:
 Fact = ModelAnswered | ToolDispatched | ToolReturned | ApprovalNeeded | TurnFinished
 
 PREVIEW_CHARS = 4000
+
+
+def to_ms(moment: datetime) -> int:
+    """Milliseconds since 1970 of an aware time."""
+    return round(moment.timestamp() * 1000)
 
 
 def encode(event: Durable) -> tuple[str, dict[str, Any]]:

@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
 from dataclasses import replace
+from datetime import datetime
 
 from agent_service.events import (
     Live,
@@ -13,7 +14,6 @@ from agent_service.events import (
     TextFinished,
     TextSnapshot,
     ToolProgress,
-    TurnFinished,
 )
 
 PROGRESS_KEPT_CHARS = 16_000
@@ -26,6 +26,7 @@ class Subscription:
     def __init__(self, backlog: list[Recorded]) -> None:
         self._queue = deque(backlog)
         self._ready = asyncio.Event()
+        self._closed = False
         if backlog:
             self._ready.set()
 
@@ -39,23 +40,28 @@ class Subscription:
         self._queue.append(item)
         self._ready.set()
 
+    def close(self) -> None:
+        """Say that no more events will come from here."""
+        self._closed = True
+        self._ready.set()
+
     async def events(self) -> AsyncGenerator[Recorded]:
-        """The events up to and including TurnFinished."""
+        """The events until the stream is closed."""
         while True:
             await self._ready.wait()
-            while self._queue:
-                item = self._queue.popleft()
-                yield item
-                if isinstance(item.event, TurnFinished):
-                    return
             self._ready.clear()
+            while self._queue:
+                yield self._queue.popleft()
+            if self._closed:
+                return
 
 
 class TurnStream:
     """The events of one turn that this process owns."""
 
-    def __init__(self, recorded: list[Recorded]) -> None:
+    def __init__(self, recorded: list[Recorded], attempt: int) -> None:
         self._recorded = recorded
+        self._attempt = attempt
         self._partial = TextSnapshot(step=0, text="", reasoning="")
         self._subscriptions: set[Subscription] = set()
 
@@ -76,11 +82,11 @@ class TurnStream:
         """Forget the text of a model call that is tried again."""
         self._partial = TextSnapshot(step=step, text="", reasoning="")
 
-    def subscribe(self, after_sequence: int, *, now_ms: int, attempt: int) -> Subscription:
+    def subscribe(self, after_sequence: int, now: datetime) -> Subscription:
         """Everything after the sequence, the running call's text so far, then what comes."""
         backlog = [item for item in self._recorded if item.sequence > after_sequence]
         if self._partial.text or self._partial.reasoning:
-            backlog.append(Recorded(0, now_ms, attempt, self._partial))
+            backlog.append(Recorded(0, now, self._attempt, self._partial))
         subscription = Subscription(backlog)
         self._subscriptions.add(subscription)
         return subscription
@@ -88,6 +94,11 @@ class TurnStream:
     def unsubscribe(self, subscription: Subscription) -> None:
         """Forget a watcher."""
         self._subscriptions.discard(subscription)
+
+    def close(self) -> None:
+        """End every subscription: the turn has ended, or is not owned here any more."""
+        for subscription in self._subscriptions:
+            subscription.close()
 
     def _follow(self, item: Recorded) -> None:
         partial = self._partial

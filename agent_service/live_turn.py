@@ -1,6 +1,7 @@
 """A turn that this process owns, as the loop reads it."""
 
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 from agent_service.calls import PendingCall
@@ -30,8 +31,8 @@ class LiveTurn:
     """Of the last durable event."""
     steps: int
     """Steps so far, of models and tools."""
-    started_at_ms: int
-    approval_timeout_ms: int
+    started_at: datetime
+    approval_timeout: timedelta
     session_usage: Usage
     model_calls: int = 0
     usage: Usage = field(default_factory=Usage)

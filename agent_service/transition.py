@@ -1,6 +1,7 @@
 """What a batch of facts does to a turn: the rows to store, and the state once they are stored."""
 
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from agent_service.calls import PendingCall, StepState
@@ -20,6 +21,7 @@ from agent_service.events import (
     TurnFinished,
     UsageReported,
     preview,
+    to_ms,
 )
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ModelMessage, assistant_message
@@ -58,7 +60,7 @@ class Transition:
     """Collects what a batch of facts stores; `apply` is called once that is committed."""
 
     turn: LiveTurn
-    now_ms: int
+    now: datetime
     steps: list[NewStep] = field(default_factory=list[NewStep])
     step_states: list[tuple[int, StepState]] = field(default_factory=list[tuple[int, StepState]])
     messages: list[NewMessage] = field(default_factory=list[NewMessage])
@@ -84,9 +86,9 @@ class Transition:
         self._results = dict(self.turn.results)
 
     @classmethod
-    def of(cls, turn: LiveTurn, facts: tuple[Fact, ...], now_ms: int) -> "Transition":
+    def of(cls, turn: LiveTurn, facts: tuple[Fact, ...], now: datetime) -> "Transition":
         """The transition that a batch of facts makes."""
-        transition = cls(turn, now_ms)
+        transition = cls(turn, now)
         for fact in facts:
             transition._add(fact)
         if transition.finished is None and not transition._pending:
@@ -136,9 +138,11 @@ class Transition:
             case ToolReturned():
                 self._returned(fact)
             case ApprovalNeeded(call, subject):
-                expires_at_ms = self.now_ms + self.turn.approval_timeout_ms
+                expires_at = self.now + self.turn.approval_timeout
                 name = call.call.name
-                asked = ApprovalRequested(f"apr_{call.key}", call.key, name, subject, expires_at_ms)
+                asked = ApprovalRequested(
+                    f"apr_{call.key}", call.key, name, subject, to_ms(expires_at)
+                )
                 self.approvals.append(asked)
                 self._event(asked)
             case TurnFinished():
@@ -197,4 +201,4 @@ class Transition:
 
     def _event(self, event: Durable) -> None:
         self._sequence += 1
-        self.events.append(Recorded(self._sequence, self.now_ms, self.turn.epoch, event))
+        self.events.append(Recorded(self._sequence, self.now, self.turn.epoch, event))

@@ -1,4 +1,4 @@
-"""The agent's tables. Times are milliseconds since 1970 in UTC."""
+"""The agent's tables."""
 
 from sqlalchemy import (
     JSON,
@@ -14,6 +14,8 @@ from sqlalchemy import (
     Text,
     text,
 )
+
+from services.database.sql import UtcTime
 
 metadata = MetaData()
 
@@ -43,9 +45,9 @@ session = Table(
     Column("message_count", BigInteger, nullable=False),
     Column("usage", JSON, nullable=False),
     Column("approved_tools", JSON, nullable=False),
-    Column("created_at_ms", BigInteger, nullable=False),
-    Column("updated_at_ms", BigInteger, nullable=False),
-    Index("session_by_use", "profile", "updated_at_ms"),
+    Column("created_at", UtcTime, nullable=False),
+    Column("updated_at", UtcTime, nullable=False),
+    Index("session_by_use", "profile", "updated_at"),
 )
 
 turn = Table(
@@ -60,20 +62,20 @@ turn = Table(
     Column("owner_endpoint", Text, nullable=False),
     Column("epoch", BigInteger, nullable=False),
     Column("version", BigInteger, nullable=False),
-    Column("lease_until", BigInteger),
+    Column("lease_until", UtcTime),
     Column("attempt", Integer, nullable=False),
-    Column("stuck_sequence", BigInteger, nullable=False),
+    Column("stuck_at", BigInteger, nullable=False),
     Column("stuck_count", Integer, nullable=False),
     Column("cancel_requested", Boolean, nullable=False),
     Column("request_digest", String(64), nullable=False),
     Column("request", JSON, nullable=False),
     Column("usage", JSON, nullable=False),
     Column("last_sequence", BigInteger, nullable=False),
-    Column("created_at_ms", BigInteger, nullable=False),
-    Column("finished_at_ms", BigInteger),
+    Column("created_at", UtcTime, nullable=False),
+    Column("finished_at", UtcTime),
     Index("turn_live", "session_id", unique=True, sqlite_where=_live, postgresql_where=_live),
     Index("turn_by_state", "state", "lease_until"),
-    Index("turn_by_session", "session_id", "created_at_ms"),
+    Index("turn_by_session", "session_id", "created_at"),
 )
 
 step = Table(
@@ -82,7 +84,6 @@ step = Table(
     Column("turn_id", String(128), ForeignKey("turn.id"), primary_key=True),
     Column("sequence", Integer, primary_key=True),
     Column("kind", String(8), nullable=False),
-    Column("effect", String(8), nullable=False),
     Column("key", String(160), nullable=False, unique=True),
     Column("state", String(12), nullable=False),
     Column("call", JSON),
@@ -98,7 +99,7 @@ message = Table(
     Column("role", String(12), nullable=False),
     Column("content", JSON, nullable=False),
     Column("reasoning", Text, nullable=False),
-    Column("created_at_ms", BigInteger, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
 )
 """`content` is the message exactly as it is sent, so that a replay is byte-identical."""
 
@@ -110,7 +111,7 @@ event = Table(
     Column("kind", String(32), nullable=False),
     Column("payload", JSON, nullable=False),
     Column("attempt", Integer, nullable=False),
-    Column("created_at_ms", BigInteger, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
 )
 
 approval = Table(
@@ -125,10 +126,10 @@ approval = Table(
     Column("subject", Text, nullable=False),
     Column("decision", String(8)),
     Column("decided_by", Text, nullable=False),
-    Column("created_at_ms", BigInteger, nullable=False),
-    Column("expires_at_ms", BigInteger, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("expires_at", UtcTime, nullable=False),
     Index("approval_by_turn", "turn_id"),
-    Index("approval_open", "decision", "expires_at_ms"),
+    Index("approval_open", "decision", "expires_at"),
 )
 
 sandbox_binding = Table(

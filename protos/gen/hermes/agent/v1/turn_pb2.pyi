@@ -151,7 +151,7 @@ class StartTurnRequest(_message.Message):
     SYSTEM_MESSAGE_FIELD_NUMBER: _builtins.int
     WORKDIR_FIELD_NUMBER: _builtins.int
     turn_id: _builtins.str
-    """Chosen by the caller, 1 to 128 characters of [A-Za-z0-9_.:-]; unique over all profiles."""
+    """Chosen by the caller, 1 to 100 characters of [A-Za-z0-9_.:-]; unique over all profiles."""
     profile: _builtins.str
     """Whose turn it is; empty means "default"."""
     session_id: _builtins.str

@@ -576,7 +576,7 @@ class AttachExecResponse(_message.Message):
     HEARTBEAT_FIELD_NUMBER: _builtins.int
     EXITED_FIELD_NUMBER: _builtins.int
     stdin_ack_offset: _builtins.int
-    """Input up to this byte has reached the command."""
+    """Input up to this byte has reached the command; sent once after `opened` and whenever it moves."""
     @_builtins.property
     def opened(self) -> Global___Exec:
         """The stream is open."""

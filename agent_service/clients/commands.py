@@ -1,0 +1,284 @@
+"""Commands of a session's sandbox, over the executor's ExecService."""
+
+import asyncio
+import random
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import grpc.aio
+from google.protobuf.duration_pb2 import Duration
+
+from agent_service.clients.leases import Held, SandboxLeases, is_gone
+from agent_service.live_turn import LiveTurn
+from agent_service.sandbox import (
+    Command,
+    CommandStatus,
+    CommandUncertain,
+    CommandUnknown,
+    Exit,
+    ExitReason,
+    OnOutput,
+    OutputPage,
+    SandboxUnavailable,
+    Stream,
+)
+from hermes.executor.v1 import exec_pb2
+from hermes.executor.v1.exec_pb2_grpc import ExecServiceStub
+from services.errors import Reason, message_of, reason_of
+from services.streams import open_stream
+
+ACK_BYTES = 256 * 1024
+"""Output is acknowledged whenever so much of it was read."""
+
+REATTACH_LIMIT_S = 60.0
+"""How long an executor that cannot be reached is waited for."""
+
+KILL_DEADLINE_S = 45.0
+
+_STREAMS = {
+    exec_pb2.OUTPUT_STREAM_STDOUT: Stream.STDOUT,
+    exec_pb2.OUTPUT_STREAM_STDERR: Stream.STDERR,
+}
+_WIRE_STREAMS = {stream: number for number, stream in _STREAMS.items()}
+
+CHUNK_BYTES = 32 * 1024
+
+AttachCall = grpc.aio.StreamStreamCall[exec_pb2.AttachExecRequest, exec_pb2.AttachExecResponse]
+
+_T = TypeVar("_T")
+
+
+@dataclass(slots=True)
+class _Position:
+    """What was read of a command's output."""
+
+    stdout: int = 0
+    stderr: int = 0
+    acknowledged: int = 0
+
+    def advance(self, output: exec_pb2.AttachExecResponse.Output) -> None:
+        end = output.offset + len(output.data)
+        if output.stream == exec_pb2.OUTPUT_STREAM_STDOUT:
+            self.stdout = end
+        else:
+            self.stderr = end
+
+    def ack(self) -> exec_pb2.AttachExecRequest | None:
+        if self.stdout + self.stderr - self.acknowledged < ACK_BYTES:
+            return None
+        self.acknowledged = self.stdout + self.stderr
+        ack = exec_pb2.AttachExecRequest.Ack(stdout_offset=self.stdout, stderr_offset=self.stderr)
+        return exec_pb2.AttachExecRequest(ack=ack)
+
+
+class SessionCommands:
+    """The commands of one turn's session; `resumed` when an earlier owner may have begun them."""
+
+    def __init__(self, leases: SandboxLeases, turn: LiveTurn, *, resumed: bool) -> None:
+        self._leases = leases
+        self._turn = turn
+        self._resumed = resumed
+
+    async def run(self, command: Command, on_output: OnOutput) -> CommandStatus:
+        """Start the command, or find it by its key, and follow it to its end."""
+        held, _ = await self._start(command)
+        position = _Position()
+        waited_s = 0.0
+        while True:
+            try:
+                return await self._follow(held, command.key, position, on_output)
+            except grpc.aio.AioRpcError as error:
+                if is_gone(error):
+                    await self._leases.drop(self._turn, held)
+                    raise CommandUncertain(message_of(error)) from error
+                if not _is_unreachable(error) or waited_s > REATTACH_LIMIT_S:
+                    raise SandboxUnavailable(message_of(error)) from error
+            pause = random.uniform(0.1, 0.5)  # noqa: S311 - spreads reconnects, nothing secret
+            waited_s += pause
+            await asyncio.sleep(pause)
+
+    async def start(self, command: Command) -> CommandStatus:
+        """Start the command, or find it by its key, and return at once."""
+        _, started = await self._start(command)
+        return status(started)
+
+    async def kill(self, key: str) -> CommandStatus:
+        """End the command's whole tree and verify it; CommandUnknown when there is none."""
+        held = await self._existing(key)
+        request = exec_pb2.SignalExecRequest(
+            lease=held.lease, profile=self._turn.profile, exec_id=key
+        )
+        answer = await self._asked(
+            key, ExecServiceStub(held.channel).SignalExec(request, timeout=KILL_DEADLINE_S)
+        )
+        return status(answer.exec)
+
+    async def list(self) -> list[CommandStatus]:
+        """The commands that the sandbox knows, the oldest first; none when there is no sandbox."""
+        if not await self._leases.exists(self._turn):
+            return []
+        held = await self._leases.hold(self._turn, resumed=False)
+        request = exec_pb2.ListExecsRequest(lease=held.lease, profile=self._turn.profile)
+        answer = await self._asked("", ExecServiceStub(held.channel).ListExecs(request))
+        return [status(found) for found in answer.execs]
+
+    async def read(self, key: str, stream: Stream, offset: int, length: int) -> OutputPage:
+        """Stored output from `offset` on; a negative offset counts from the end."""
+        held = await self._existing(key)
+        request = exec_pb2.ReadExecOutputRequest(
+            lease=held.lease,
+            profile=self._turn.profile,
+            exec_id=key,
+            stream=_WIRE_STREAMS[stream],
+            offset=offset,
+            length_bytes=length,
+        )
+        page = await self._asked(key, ExecServiceStub(held.channel).ReadExecOutput(request))
+        return OutputPage(page.data, page.offset, page.total_bytes, status(page.exec))
+
+    async def write(self, key: str, data: bytes, eof: bool) -> None:
+        """Give the command input, and end it when `eof` is set."""
+        held = await self._existing(key)
+        try:
+            async with open_stream(ExecServiceStub(held.channel).AttachExec()) as call:
+                await call.write(self._open(held, key, _Position()))
+                await _feed(call, data, eof=eof)
+        except grpc.aio.AioRpcError as error:
+            raise self._failure(key, error) from error
+
+    async def _start(self, command: Command) -> tuple[Held, exec_pb2.Exec]:
+        held = await self._leases.hold(self._turn, resumed=self._resumed)
+        try:
+            return held, await self._start_in(held, command)
+        except grpc.aio.AioRpcError as error:
+            if not is_gone(error):
+                raise SandboxUnavailable(message_of(error)) from error
+            if not await self._leases.drop(self._turn, held):
+                raise SandboxUnavailable("The turn goes on in another replica.") from error
+        # What a resumed call may have started went with the sandbox; `hold` says so by raising.
+        held = await self._leases.hold(self._turn, resumed=self._resumed)
+        try:
+            return held, await self._start_in(held, command)
+        except grpc.aio.AioRpcError as error:
+            raise SandboxUnavailable(message_of(error)) from error
+
+    async def _start_in(self, held: Held, command: Command) -> exec_pb2.Exec:
+        request = exec_pb2.StartExecRequest(
+            lease=held.lease,
+            profile=self._turn.profile,
+            exec_id=command.key,
+            argv=exec_pb2.Argv(arguments=command.argv),
+            cwd=command.cwd,
+            env=command.env,
+            run_timeout=_duration(command.timeout_s),
+            leave_children=command.background,
+        )
+        if command.terminal is not None:
+            request.terminal.row_count, request.terminal.column_count = command.terminal
+        return (await ExecServiceStub(held.channel).StartExec(request)).exec
+
+    async def _follow(
+        self, held: Held, key: str, position: _Position, on_output: OnOutput
+    ) -> CommandStatus:
+        async with open_stream(ExecServiceStub(held.channel).AttachExec()) as call:
+            await call.write(self._open(held, key, position))
+            opened: exec_pb2.Exec | None = None
+            async for message in call:
+                match message.WhichOneof("kind"):
+                    case "output":
+                        position.advance(message.output)
+                        on_output(_STREAMS[message.output.stream], message.output.data)
+                        if (ack := position.ack()) is not None:
+                            await call.write(ack)
+                    case "opened":
+                        opened = message.opened
+                    case "exited" if opened is not None:
+                        opened.exit.CopyFrom(message.exited)
+                        return status(opened)
+                    case _:
+                        pass
+        raise SandboxUnavailable("The executor ended the stream without saying how it went.")
+
+    def _open(self, held: Held, key: str, position: _Position) -> exec_pb2.AttachExecRequest:
+        return exec_pb2.AttachExecRequest(
+            open=exec_pb2.AttachExecRequest.Open(
+                lease=held.lease,
+                profile=self._turn.profile,
+                exec_id=key,
+                stdout_offset=position.stdout,
+                stderr_offset=position.stderr,
+            )
+        )
+
+    async def _existing(self, key: str) -> Held:
+        if not await self._leases.exists(self._turn):
+            raise CommandUnknown(key)
+        return await self._leases.hold(self._turn, resumed=False)
+
+    async def _asked(self, key: str, answer: Awaitable[_T]) -> _T:
+        try:
+            return await answer
+        except grpc.aio.AioRpcError as error:
+            raise self._failure(key, error) from error
+
+    def _failure(self, key: str, error: grpc.aio.AioRpcError) -> Exception:
+        if is_gone(error):
+            return CommandUnknown(key)
+        return SandboxUnavailable(message_of(error))
+
+
+def status(found: exec_pb2.Exec) -> CommandStatus:
+    """A command as the tools see it."""
+    ended = None
+    if found.HasField("exit"):
+        name = exec_pb2.ExitReason.Name(found.exit.reason).removeprefix("EXIT_REASON_").lower()
+        ended = Exit(
+            reason=ExitReason(name),
+            code=found.exit.code if found.exit.HasField("code") else None,
+            signal=found.exit.signal,
+            survivor_count=found.exit.survivor_count,
+            stdout_bytes=found.exit.stdout_bytes,
+            stderr_bytes=found.exit.stderr_bytes,
+        )
+    return CommandStatus(
+        key=found.exec_id,
+        backend=found.backend,
+        started_at_ms=found.start_time.ToMilliseconds(),
+        exit=ended,
+    )
+
+
+async def _feed(call: AttachCall, data: bytes, *, eof: bool) -> None:
+    """Send input after what the command has already, and wait until it has arrived."""
+    first = wanted = None
+    async for message in call:
+        match message.WhichOneof("kind"):
+            case "stdin_ack_offset" if first is None:
+                first = message.stdin_ack_offset
+                wanted = first + len(data)
+                for start in range(0, len(data), CHUNK_BYTES):
+                    chunk = data[start : start + CHUNK_BYTES]
+                    stdin = exec_pb2.AttachExecRequest.Stdin(offset=first + start, data=chunk)
+                    await call.write(exec_pb2.AttachExecRequest(stdin=stdin))
+                if eof:
+                    end = exec_pb2.AttachExecRequest.StdinEof()
+                    await call.write(exec_pb2.AttachExecRequest(stdin_eof=end))
+                if not data:
+                    return
+            case "stdin_ack_offset" if message.stdin_ack_offset == wanted:
+                return
+            case "exited":
+                raise CommandUnknown("the command has ended")
+            case _:
+                pass
+
+
+def _is_unreachable(error: grpc.aio.AioRpcError) -> bool:
+    return reason_of(error) in (Reason.SERVICE_UNAVAILABLE, Reason.DRAINING)
+
+
+def _duration(seconds: float) -> Duration:
+    duration = Duration()
+    duration.FromMilliseconds(round(seconds * 1000))
+    return duration

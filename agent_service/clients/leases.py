@@ -1,0 +1,106 @@
+"""The sandboxes that this replica holds for its sessions, claimed when first needed."""
+
+import asyncio
+from collections import defaultdict
+from dataclasses import dataclass
+
+import grpc.aio
+from google.protobuf.duration_pb2 import Duration
+
+from agent_service.live_turn import LiveTurn
+from agent_service.sandbox import CommandUncertain, SandboxUnavailable
+from agent_service.storage import bindings
+from hermes.executor.v1 import sandbox_pb2
+from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
+from services.channels import Channels
+from services.database import Database
+from services.errors import Reason, message_of, reason_of
+from services.ids import new_id
+
+ACQUIRE_WAIT_S = 60
+ACQUIRE_DEADLINE_S = 90
+
+GONE = frozenset({Reason.LEASE_INVALID, Reason.SANDBOX_LOST, Reason.NOT_FOUND, Reason.STALE_EPOCH})
+"""Answers after which the sandbox has to be claimed anew."""
+
+_LOST = "The sandbox of an earlier step is gone."
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A sandbox that is claimed, and the way to its executor."""
+
+    sandbox_id: str
+    backend: str
+    lease: sandbox_pb2.Lease
+    channel: grpc.aio.Channel
+
+
+class SandboxLeases:
+    """Claims and remembers one sandbox a session."""
+
+    def __init__(self, channels: Channels, database: Database) -> None:
+        self._channels = channels
+        self._database = database
+        self._held: dict[str, Held] = {}
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def hold(self, turn: LiveTurn, *, resumed: bool) -> Held:
+        """The session's sandbox; CommandUncertain when a resumed call's sandbox is gone."""
+        held = self._held.get(turn.session_id)
+        if held is not None:
+            return held
+        async with self._locks[turn.session_id]:
+            held = self._held.get(turn.session_id)
+            if held is None:
+                held = self._held[turn.session_id] = await self._acquire(turn, resumed=resumed)
+        return held
+
+    async def exists(self, turn: LiveTurn) -> bool:
+        """Whether the session has used a sandbox."""
+        if turn.session_id in self._held:
+            return True
+        binding = await self._database.read(lambda conn: bindings.get(conn, turn.session_id))
+        return bool(binding.sandbox_id)
+
+    async def drop(self, turn: LiveTurn, held: Held) -> bool:
+        """Forget a sandbox that is gone; True when the turn may claim another."""
+        if self._held.get(turn.session_id) is held:
+            del self._held[turn.session_id]
+        # Only the turn's owner may claim again: a replica that woke up late must not take the
+        # sandbox away from the one that goes on with the turn.
+        return await self._database.read(lambda conn: bindings.owns(conn, turn))
+
+    async def _acquire(self, turn: LiveTurn, *, resumed: bool) -> Held:
+        binding = await self._database.read(lambda conn: bindings.get(conn, turn.session_id))
+        request = sandbox_pb2.AcquireSandboxRequest(
+            request_id=new_id("acq"),
+            profile=turn.profile,
+            session_id=turn.session_id,
+            workdir=binding.workdir,
+            wait=Duration(seconds=ACQUIRE_WAIT_S),
+        )
+        near = self._channels.to("executor")
+        known = self._channels.at(binding.endpoint) if binding.endpoint else near
+        try:
+            answer = await SandboxServiceStub(known).AcquireSandbox(
+                request, timeout=ACQUIRE_DEADLINE_S
+            )
+        except grpc.aio.AioRpcError as error:
+            raise SandboxUnavailable(f"No sandbox can be had: {message_of(error)}") from error
+        sandbox_id, endpoint = answer.sandbox.sandbox_id, answer.endpoint or binding.endpoint
+        if sandbox_id != binding.sandbox_id:
+            await self._database.write(
+                lambda conn: bindings.put(conn, turn.session_id, sandbox_id, endpoint)
+            )
+        channel = self._channels.at(endpoint) if endpoint else near
+        held = Held(sandbox_id, answer.sandbox.backend, answer.lease, channel)
+        if resumed and binding.sandbox_id not in ("", sandbox_id):
+            self._held[turn.session_id] = held
+            raise CommandUncertain(_LOST)
+        return held
+
+
+def is_gone(error: grpc.aio.AioRpcError) -> bool:
+    """Whether an answer says that the sandbox has to be claimed anew."""
+    return reason_of(error) in GONE

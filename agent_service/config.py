@@ -1,0 +1,72 @@
+"""The agent's settings."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, SecretStr
+
+from agent_service.models.endpoints import EndpointSettings
+from services.config import ConfigModel, Env, Flag, Yaml
+
+
+class ModelConfig(ConfigModel):
+    """Which model answers, and how it is reached."""
+
+    name: Annotated[str, Yaml("model.default"), Env("HERMES_MODEL"), Flag("model")] = ""
+    """The model's id at the endpoint; empty is the provider's default."""
+    provider: Annotated[str, Yaml("model.provider")] = ""
+    """`openrouter` or `openai`, where keys of both are set; empty prefers OpenRouter."""
+    base_url: Annotated[str, Yaml("model.base_url"), Env("HERMES_BASE_URL"), Flag("base_url")] = ""
+    """Base URL of any OpenAI-compatible endpoint, such as http://127.0.0.1:8080/v1."""
+    api_key: Annotated[SecretStr, Env("HERMES_API_KEY")] = SecretStr("")
+    """Key for `base_url`; empty where the endpoint wants none."""
+    openrouter_api_key: Annotated[SecretStr, Env("OPENROUTER_API_KEY")] = SecretStr("")
+    """Key for OpenRouter."""
+    openai_api_key: Annotated[SecretStr, Env("OPENAI_API_KEY")] = SecretStr("")
+    """Key for OpenAI."""
+    max_tokens: Annotated[int, Field(ge=1, le=1_000_000), Yaml("model.max_tokens")] = 16_384
+    """Tokens that one answer may have."""
+    max_retries: Annotated[int, Field(ge=0, le=10), Yaml("agent.api_max_retries")] = 3
+    """How often a failed model call is tried again."""
+    app_title: Annotated[str, Yaml("model.app_title")] = "Hermes"
+    """Name of this deployment at OpenRouter."""
+    app_url: Annotated[str, Yaml("model.app_url")] = ""
+    """Address of this deployment at OpenRouter."""
+
+    @property
+    def endpoint(self) -> EndpointSettings:
+        """What the choice of the endpoint depends on."""
+        return EndpointSettings(
+            base_url=self.base_url,
+            api_key=self.api_key,
+            model=self.name,
+            provider=self.provider,
+            openrouter_api_key=self.openrouter_api_key,
+            openai_api_key=self.openai_api_key,
+        )
+
+
+class AgentConfig(ConfigModel):
+    """What the agent service can be configured with."""
+
+    model: ModelConfig
+    max_turns: Annotated[int, Field(ge=1, le=1000), Yaml("agent.max_turns")] = 90
+    """Model calls that one message may cause."""
+    system_message: Annotated[str, Yaml("agent.system_message")] = ""
+    """Added to the system prompt of every new session."""
+    time_zone: Annotated[str, Yaml("agent.time_zone")] = ""
+    """IANA time zone of the times that the agent is told; empty is the machine's."""
+    approvals: Annotated[Literal["manual", "smart", "off"], Yaml("approvals.mode")] = "off"
+    """`manual` asks a person before every terminal command, `off` asks nobody; `smart` counts as
+    `manual`."""
+    approval_timeout_s: Annotated[float, Field(ge=1, le=7 * 86_400), Yaml("approvals.timeout")] = (
+        900.0
+    )
+    """Seconds after which an unanswered approval counts as denied."""
+    lease_s: Annotated[
+        float, Field(ge=3, le=300), Yaml("agent.lease_s"), Env("HERMES_AGENT_LEASE_S")
+    ] = 30.0
+    """Seconds after which a replica that does not answer loses its turns to another."""
+
+
+MODELS: tuple[type[ConfigModel], ...] = (AgentConfig,)
+"""What `hermes config` shows of this service."""

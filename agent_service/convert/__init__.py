@@ -1,0 +1,1 @@
+"""Between the agent's protobuf messages and what its core works with."""

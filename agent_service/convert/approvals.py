@@ -1,0 +1,46 @@
+"""Approvals on the wire."""
+
+from agent_service.convert.common import timestamp
+from agent_service.events import Decision
+from agent_service.storage.approvals import ApprovalInfo
+from hermes.agent.v1 import approval_pb2, turn_event_pb2
+from services.errors import InvalidArgument
+
+_DECISIONS: dict[int, Decision] = {
+    turn_event_pb2.APPROVAL_DECISION_ONCE: Decision.ONCE,
+    turn_event_pb2.APPROVAL_DECISION_SESSION: Decision.SESSION,
+    turn_event_pb2.APPROVAL_DECISION_DENY: Decision.DENY,
+}
+_WIRE_DECISIONS = {
+    Decision.ONCE: turn_event_pb2.APPROVAL_DECISION_ONCE,
+    Decision.SESSION: turn_event_pb2.APPROVAL_DECISION_SESSION,
+    Decision.DENY: turn_event_pb2.APPROVAL_DECISION_DENY,
+    Decision.EXPIRED: turn_event_pb2.APPROVAL_DECISION_EXPIRED,
+}
+
+
+def decision(number: int) -> Decision:
+    """A decision that a person may take."""
+    if number not in _DECISIONS:
+        raise InvalidArgument("not a decision", fields={"decision": "ONCE, SESSION or DENY"})
+    return _DECISIONS[number]
+
+
+def wire_decision(taken: Decision) -> turn_event_pb2.ApprovalDecision:
+    """A decision on the wire."""
+    return _WIRE_DECISIONS[taken]
+
+
+def approval(info: ApprovalInfo) -> approval_pb2.Approval:
+    """An approval on the wire."""
+    return approval_pb2.Approval(
+        approval_id=info.id,
+        turn_id=info.turn_id,
+        session_id=info.session_id,
+        tool=info.tool,
+        subject=info.subject,
+        create_time=timestamp(info.created_at),
+        expire_time=timestamp(info.expires_at),
+        decision=None if info.decision is None else wire_decision(info.decision),
+        decided_by=info.decided_by,
+    )

@@ -1,0 +1,33 @@
+"""What the agent's converters share."""
+
+from datetime import datetime
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from agent_service.usage import Usage
+from hermes.common.v1 import usage_pb2
+from services.home import DEFAULT_PROFILE
+
+
+def profile_of(name: str) -> str:
+    """The profile that a request means."""
+    return name or DEFAULT_PROFILE
+
+
+def usage(used: Usage) -> usage_pb2.Usage:
+    """Usage on the wire."""
+    return usage_pb2.Usage(
+        prompt_tokens=used.prompt_tokens,
+        completion_tokens=used.completion_tokens,
+        cached_tokens=used.cached_tokens,
+        reasoning_tokens=used.reasoning_tokens,
+        cost_micro_usd=used.cost_micro_usd,
+        call_count=used.call_count,
+    )
+
+
+def timestamp(moment: datetime) -> Timestamp:
+    """A time on the wire."""
+    wire = Timestamp()
+    wire.FromDatetime(moment)
+    return wire

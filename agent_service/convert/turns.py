@@ -1,0 +1,73 @@
+"""Turns on the wire."""
+
+from agent_service.convert.common import profile_of, timestamp, usage
+from agent_service.requests import BusyMode, TurnInfo, TurnRequest
+from hermes.agent.v1 import turn_pb2
+from hermes.common.v1 import origin_pb2
+from services.errors import InvalidArgument
+from services.validation import check_id
+
+MAX_TURN_ID_CHARS = 100
+MAX_TEXT_BYTES = 1024 * 1024
+MAX_MODEL_CALLS = 1000
+
+_KINDS = {turn_pb2.TURN_KIND_USER: "user", turn_pb2.TURN_KIND_JOB: "job"}
+_WIRE_KINDS = {kind: number for number, kind in _KINDS.items()}
+_TRUST = {origin_pb2.TRUST_OWNER: "owner", origin_pb2.TRUST_SERVICE: "service"}
+
+
+def turn_request(request: turn_pb2.StartTurnRequest) -> TurnRequest:
+    """A checked StartTurn; InvalidArgument names what is wrong."""
+    check_id("turn_id", request.turn_id, MAX_TURN_ID_CHARS)
+    check_id("session_id", request.session_id)
+    text = "\n\n".join(part.text for part in request.parts)
+    if not text.strip():
+        raise InvalidArgument("the message is empty", fields={"parts": "at least one with text"})
+    if len(text.encode()) > MAX_TEXT_BYTES:
+        raise InvalidArgument("the message is too long", fields={"parts": "at most 1 MiB"})
+    if not request.origin.platform:
+        raise InvalidArgument("no platform", fields={"origin.platform": "must not be empty"})
+    if not 0 <= request.max_model_calls <= MAX_MODEL_CALLS:
+        raise InvalidArgument("limit out of range", fields={"max_model_calls": "0 to 1000"})
+    busy = request.busy_mode == turn_pb2.BUSY_MODE_QUEUE
+    return TurnRequest(
+        turn_id=request.turn_id,
+        profile=profile_of(request.profile),
+        session_id=request.session_id,
+        text=text,
+        origin=_origin(request.origin),
+        kind=_KINDS.get(request.kind, "user"),
+        busy_mode=BusyMode.QUEUE if busy else BusyMode.INTERRUPT,
+        max_model_calls=request.max_model_calls,
+        toolsets=tuple(sorted(request.toolsets)),
+        model=request.model,
+        system_message=request.system_message,
+        workdir=request.workdir,
+    )
+
+
+def turn(info: TurnInfo) -> turn_pb2.Turn:
+    """A turn on the wire."""
+    return turn_pb2.Turn(
+        turn_id=info.id,
+        session_id=info.session_id,
+        kind=_WIRE_KINDS[info.kind],
+        state=turn_pb2.TurnState.Value(f"TURN_STATE_{info.state}"),
+        create_time=timestamp(info.created_at),
+        finish_time=None if info.finished_at is None else timestamp(info.finished_at),
+        attempt=info.attempt,
+        last_sequence=info.last_sequence,
+        usage=usage(info.usage),
+    )
+
+
+def _origin(origin: origin_pb2.Origin) -> dict[str, str]:
+    return {
+        "platform": origin.platform,
+        "chat_id": origin.chat_id,
+        "thread_id": origin.thread_id,
+        "user_id": origin.user_id,
+        "user_name": origin.user_name,
+        "chat_type": origin.chat_type or "dm",
+        "trust": _TRUST.get(origin.trust, "untrusted"),
+    }

@@ -1,0 +1,64 @@
+"""The system prompt of a session: built once, stored with it, sent unchanged ever after."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+IDENTITY = """\
+You are Hermes, a personal assistant that gets things done for one person.
+Be helpful, knowledgeable and direct. Say what you know and say what you do not know. Prefer a
+useful answer to a long one. When something can be looked up or tried, look it up or try it
+instead of guessing, and look only where the question points."""
+
+TOOL_USE = """\
+# Tools
+Use a tool when it brings you closer to the goal, and several in one message when they do not
+depend on each other. Do what you announce in the same message. Read a result before you rely
+on it; when a call fails, find out why before you try again."""
+
+TERMINAL = """\
+# Sandbox
+Commands and files live in this session's own sandbox, an isolated Linux machine without
+network. Its folder /workspace is kept for the session; everything else may be gone when the
+sandbox is replaced. The user cannot see files in it unless you show what they contain."""
+
+_PLATFORMS = {
+    "cli": "You are talking in a terminal. Markdown is rendered; keep lines and tables narrow.",
+    "telegram": (
+        "You are talking in Telegram, usually to somebody on a phone. Keep answers short. "
+        "Markdown is rendered, tables and headings are not."
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFacts:
+    """What a session's prompt depends on."""
+
+    session_id: str
+    platform: str
+    started_at: datetime
+    """Aware, in the user's time zone."""
+    toolsets: frozenset[str]
+    """Toolsets that are loaded."""
+    system_messages: tuple[str, ...] = ()
+    """From the configuration and from the caller that creates the session."""
+
+
+def build(facts: SessionFacts) -> str:
+    """The whole prompt."""
+    return "\n\n".join(layer.strip() for layer in _layers(facts) if layer.strip())
+
+
+def _layers(facts: SessionFacts) -> Iterable[str]:
+    yield IDENTITY
+    if facts.toolsets:
+        yield TOOL_USE
+    if "terminal" in facts.toolsets:
+        yield TERMINAL
+    yield from facts.system_messages
+    yield (
+        f"Current time: {facts.started_at.isoformat(timespec='seconds')}\n"
+        f"Session: {facts.session_id}"
+    )
+    yield _PLATFORMS.get(facts.platform, "")

@@ -1,0 +1,82 @@
+"""What a caller asks of the agent, and what it is told of a turn."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from agent_service.usage import Usage
+
+
+class BusyMode(StrEnum):
+    """What happens when the session already has a live turn."""
+
+    INTERRUPT = "interrupt"
+    QUEUE = "queue"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRequest:
+    """A turn to start."""
+
+    turn_id: str
+    profile: str
+    session_id: str
+    text: str
+    origin: Mapping[str, str]
+    """Platform, chat, thread and user; `platform` is always there."""
+    kind: str
+    busy_mode: BusyMode = BusyMode.INTERRUPT
+    max_model_calls: int = 0
+    """0 is the configured number."""
+    toolsets: tuple[str, ...] = ()
+    """Empty means all."""
+    model: str = ""
+    """Empty is the configured one."""
+    system_message: str = ""
+    workdir: str = ""
+
+    @property
+    def platform(self) -> str:
+        """The platform that the message came from."""
+        return self.origin["platform"]
+
+    def digest(self) -> str:
+        """The same for the same request."""
+        encoded = json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(encoded.encode()).hexdigest()
+
+    def stored(self) -> dict[str, Any]:
+        """What is kept of it with the turn."""
+        return {
+            "text": self.text,
+            "origin": dict(self.origin),
+            "max_model_calls": self.max_model_calls,
+            "toolsets": list(self.toolsets),
+            "model": self.model,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TurnInfo:
+    """A turn as its callers see it."""
+
+    id: str
+    session_id: str
+    kind: str
+    state: str
+    created_at: datetime
+    finished_at: datetime | None
+    attempt: int
+    last_sequence: int
+    owner: str | None = None
+    owner_endpoint: str = ""
+    usage: Usage = field(default_factory=Usage)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it has ended."""
+        return self.finished_at is not None

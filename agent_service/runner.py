@@ -1,0 +1,170 @@
+"""Drives one claimed turn: the loop's facts into the journal, its events to the watchers."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from enum import StrEnum
+
+from agent_service.errors import model_failure
+from agent_service.events import (
+    Fact,
+    ModelAnswered,
+    Notice,
+    Outcome,
+    Recorded,
+    ToolReturned,
+    TurnFinished,
+)
+from agent_service.hub import TurnStream
+from agent_service.live_turn import LiveTurn
+from agent_service.loop import Step, run_turn
+from agent_service.models.base import Model, ModelMessage
+from agent_service.models.errors import ModelError
+from agent_service.sandbox import Commands, CommandUnknown, SandboxUnavailable
+from agent_service.storage import journal
+from agent_service.tools.toolbox import Toolbox
+from agent_service.transition import Transition
+from services.clock import Clock
+from services.database import Database
+from services.errors import HermesError
+from services.leases import Fenced
+
+_log = logging.getLogger(__name__)
+
+_INTERRUPTED = "The user interrupted this call."
+
+
+class Stop(StrEnum):
+    """Why a running turn is stopped from outside."""
+
+    INTERRUPT = "interrupt"
+    """It ends, and so do its commands."""
+    DETACH = "detach"
+    """It goes on elsewhere or later; its commands run on."""
+
+
+@dataclass(slots=True)
+class Driving:
+    """A turn while it is driven here."""
+
+    turn: LiveTurn
+    stream: TurnStream
+    task: asyncio.Task[None] | None = None
+    stopped: Stop | None = None
+
+    def stop(self, why: Stop) -> None:
+        """Stop it; the first reason holds, except that detaching overrules."""
+        if self.stopped is None or why is Stop.DETACH:
+            self.stopped = why
+            if self.task is not None:
+                self.task.cancel()
+
+
+class Runner:
+    """What every turn is driven with."""
+
+    def __init__(
+        self,
+        database: Database,
+        model: Model,
+        toolbox: Toolbox,
+        commands: Callable[[LiveTurn], Commands],
+        clock: Clock,
+    ) -> None:
+        self._database = database
+        self._model = model
+        self._toolbox = toolbox
+        self._commands = commands
+        self._clock = clock
+
+    async def drive(self, driving: Driving, *, is_stuck: bool, cancelled: bool) -> None:
+        """Bring a turn to its end, to a person's decision, or to where it was told to stop."""
+        try:
+            if cancelled:
+                await self._cancel(driving)
+            elif is_stuck:
+                await self._commit(driving, (_needs_review(driving.turn),))
+            else:
+                await self._run(driving)
+        except Fenced:
+            _log.warning("the turn has another owner now")
+        except HermesError as error:
+            # Nothing more can be stored; whoever claims the turn next goes on from the journal.
+            _log.error("the turn was let go: %s", error)
+
+    async def _run(self, driving: Driving) -> None:
+        try:
+            async with aclosing(run_turn(driving.turn, self._model, self._toolbox)) as steps:
+                async for step in steps:
+                    await self._take(driving, step)
+        except ModelError as error:
+            await self._commit(driving, (model_failure(error, driving.stream.partial_text),))
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if driving.stopped is None or task is None:
+                raise
+            task.uncancel()
+            if driving.stopped is Stop.INTERRUPT:
+                await self._cancel(driving)
+            else:
+                await self._release(driving)
+
+    async def _take(self, driving: Driving, step: Step) -> None:
+        if isinstance(step, tuple):
+            await self._commit(driving, step)
+            return
+        turn = driving.turn
+        if isinstance(step, Notice):
+            driving.stream.void_partial(turn.step)
+        driving.stream.publish(Recorded(0, self._clock.now(), turn.epoch, step))
+
+    async def _commit(self, driving: Driving, facts: tuple[Fact, ...]) -> None:
+        transition = Transition.of(driving.turn, facts, self._clock.now())
+        await self._database.write(lambda conn: journal.commit(conn, transition))
+        transition.apply()
+        for recorded in transition.events:
+            driving.stream.publish(recorded)
+
+    async def _cancel(self, driving: Driving) -> None:
+        turn, partial = driving.turn, driving.stream.partial_text
+        survivors = await self._kill(turn) if turn.pending else 0
+        facts: list[Fact] = [
+            ToolReturned(call, _INTERRUPTED, is_error=True) for call in turn.pending.values()
+        ]
+        if partial and not turn.pending:
+            said = ModelMessage(partial, "", (), None, "interrupted", turn.model, "")
+            facts.append(ModelAnswered(turn.step, said))
+        ended = TurnFinished(Outcome.CANCELLED, text=partial, survivor_count=survivors)
+        await self._commit(driving, (*facts, ended))
+
+    async def _kill(self, turn: LiveTurn) -> int:
+        await self._database.write(lambda conn: journal.mark_cancelling(conn, turn))
+        commands = self._commands(turn)
+        return sum(await asyncio.gather(*(_survivors(commands, key) for key in turn.pending)))
+
+    async def _release(self, driving: Driving) -> None:
+        await self._database.write(lambda conn: journal.release(conn, driving.turn))
+
+
+async def _survivors(commands: Commands, key: str) -> int:
+    try:
+        status = await commands.kill(key)
+    except CommandUnknown:
+        return 0
+    except SandboxUnavailable as error:
+        _log.warning("a command of the interrupted turn could not be reached: %s", error)
+        return 0
+    return status.exit.survivor_count if status.exit is not None else 0
+
+
+def _needs_review(turn: LiveTurn) -> TurnFinished:
+    return TurnFinished(
+        Outcome.NEEDS_REVIEW,
+        message=(
+            f"Hermes was lost {turn.epoch} times while it worked on this message, always at the "
+            "same step. Look at the log, then send the message again."
+        ),
+        reason="POISON",
+    )

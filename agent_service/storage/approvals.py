@@ -1,0 +1,147 @@
+"""Approvals: each decided once, by whoever comes first."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, bindparam
+
+from agent_service import events
+from agent_service.events import Decision
+from agent_service.storage.schema import approval, session, turn
+from agent_service.storage.turns import insert_events
+from services.errors import FailedPrecondition, NotFound
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalInfo:
+    """A question to a person."""
+
+    id: str
+    turn_id: str
+    session_id: str
+    tool: str
+    subject: str
+    created_at: datetime
+    expires_at: datetime
+    decision: Decision | None
+    decided_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A decision, and the event that tells of it when it was taken just now."""
+
+    approval: ApprovalInfo
+    event: events.Recorded | None
+
+
+_BY_ID = sa.select(approval).where(approval.c.id == bindparam("id"))
+_OPEN = (
+    sa.select(approval)
+    .where(
+        approval.c.profile == bindparam("profile"),
+        approval.c.decision.is_(None),
+        sa.or_(bindparam("session_id") == "", approval.c.session_id == bindparam("session_id")),
+    )
+    .order_by(approval.c.created_at, approval.c.id)
+)
+_EXPIRED = sa.select(approval).where(
+    approval.c.decision.is_(None), approval.c.expires_at < bindparam("now")
+)
+_DECIDE = (
+    sa.update(approval)
+    .where(approval.c.id == bindparam("key"), approval.c.decision.is_(None))
+    .values(decision=bindparam("taken"), decided_by=bindparam("by"))
+)
+_OPEN_OF_TURN = sa.select(sa.func.count()).where(
+    approval.c.turn_id == bindparam("turn_id"), approval.c.decision.is_(None)
+)
+_TELL = (
+    sa.update(turn)
+    .where(turn.c.id == bindparam("turn_key"), turn.c.state == "WAITING_PERSON")
+    .values(last_sequence=turn.c.last_sequence + 1, version=turn.c.version + 1)
+    .returning(turn.c.last_sequence, turn.c.epoch)
+)
+_RESUME = (
+    sa.update(turn)
+    .where(turn.c.id == bindparam("turn_key"), turn.c.state == "WAITING_PERSON")
+    .values(state="QUEUED_RESUME")
+)
+_APPROVED_TOOLS = sa.select(session.c.approved_tools).where(session.c.id == bindparam("id"))
+_APPROVE_TOOL = (
+    sa.update(session)
+    .where(session.c.id == bindparam("session_key"))
+    .values(approved_tools=bindparam("tools", type_=sa.JSON()))
+)
+
+
+def list_open(conn: Connection, profile: str, session_id: str) -> Sequence[ApprovalInfo]:
+    """The approvals that wait, the oldest first; of one session unless it is empty."""
+    rows = conn.execute(_OPEN, {"profile": profile, "session_id": session_id})
+    return [_info(row) for row in rows]
+
+
+def expired(conn: Connection, now: datetime) -> Sequence[ApprovalInfo]:
+    """The approvals that nobody answered in time."""
+    return [_info(row) for row in conn.execute(_EXPIRED, {"now": now})]
+
+
+def resolve(
+    conn: Connection,
+    approval_id: str,
+    profile: str | None,
+    decision: Decision,
+    decided_by: str,
+    now: datetime,
+) -> Resolved:
+    """Decide; the same decision again is no error, another one is FailedPrecondition."""
+    row = conn.execute(_BY_ID, {"id": approval_id}).one_or_none()
+    if row is None or (profile is not None and row.profile != profile):
+        raise NotFound(f"there is no approval {approval_id}")
+    if row.expires_at < now and decision is not Decision.EXPIRED and row.decision is None:
+        raise FailedPrecondition(f"approval {approval_id} has expired")
+    changed = conn.execute(
+        _DECIDE, {"key": approval_id, "taken": decision, "by": decided_by}
+    ).rowcount
+    decided = _info(conn.execute(_BY_ID, {"id": approval_id}).one())
+    if not changed:
+        if decided.decision is not decision:
+            raise FailedPrecondition(f"approval {approval_id} is decided: {decided.decision}")
+        return Resolved(decided, None)
+    if decision is Decision.SESSION:
+        known = conn.execute(_APPROVED_TOOLS, {"id": decided.session_id}).scalar_one()
+        tools = sorted({*known, decided.tool})
+        conn.execute(_APPROVE_TOOL, {"session_key": decided.session_id, "tools": tools})
+    return Resolved(decided, _tell(conn, decided, row.call_id, now))
+
+
+def _tell(
+    conn: Connection, decided: ApprovalInfo, call_id: str, now: datetime
+) -> events.Recorded | None:
+    waiting = conn.execute(_TELL, {"turn_key": decided.turn_id}).one_or_none()
+    if waiting is None:
+        return None
+    assert decided.decision is not None
+    told = events.ApprovalResolved(decided.id, call_id, decided.decision, decided.decided_by)
+    recorded = events.Recorded(waiting.last_sequence, now, waiting.epoch, told)
+    insert_events(conn, decided.turn_id, [recorded])
+    if conn.execute(_OPEN_OF_TURN, {"turn_id": decided.turn_id}).scalar_one() == 0:
+        conn.execute(_RESUME, {"turn_key": decided.turn_id})
+    return recorded
+
+
+def _info(row: sa.Row[Any]) -> ApprovalInfo:
+    return ApprovalInfo(
+        id=row.id,
+        turn_id=row.turn_id,
+        session_id=row.session_id,
+        tool=row.tool,
+        subject=row.subject,
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+        decision=None if row.decision is None else Decision(row.decision),
+        decided_by=row.decided_by,
+    )

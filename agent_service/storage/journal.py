@@ -1,0 +1,289 @@
+"""The journal of a claimed turn: what it is resumed from, and every step that it takes."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, bindparam
+
+from agent_service import events
+from agent_service.calls import PendingCall, StepState
+from agent_service.events import Decision
+from agent_service.live_turn import LiveTurn
+from agent_service.models.base import ToolCall
+from agent_service.storage.schema import approval, event, message, session, step, turn
+from agent_service.storage.turns import insert_events
+from agent_service.transition import NewStep, Transition
+from agent_service.usage import Usage
+from services.leases import Fenced
+
+Conversation = list[dict[str, Any]]
+
+_TURN = (
+    sa.select(
+        turn,
+        session.c.system_prompt,
+        session.c.message_count,
+        session.c.platform,
+        session.c.usage.label("session_usage"),
+        session.c.approved_tools,
+    )
+    .join_from(turn, session)
+    .where(turn.c.id == bindparam("id"))
+)
+_MESSAGES = (
+    sa.select(message.c.sequence, message.c.content)
+    .where(message.c.session_id == bindparam("session_id"))
+    .order_by(message.c.sequence)
+)
+_NEWER_MESSAGES = _MESSAGES.where(message.c.sequence > bindparam("after"))
+_STEPS = sa.select(step).where(step.c.turn_id == bindparam("id")).order_by(step.c.sequence)
+_EVENTS = (
+    sa.select(event)
+    .where(event.c.turn_id == bindparam("id"), event.c.sequence > bindparam("after"))
+    .order_by(event.c.sequence)
+)
+_DECISIONS = sa.select(approval.c.call_id, approval.c.decision).where(
+    approval.c.turn_id == bindparam("id"), approval.c.decision.is_not(None)
+)
+_fenced = (
+    sa.update(turn)
+    .where(
+        turn.c.id == bindparam("turn_key"),
+        turn.c.owner == bindparam("my_owner"),
+        turn.c.epoch == bindparam("my_epoch"),
+    )
+    .values(version=turn.c.version + 1)
+)
+_ADVANCE = _fenced.values(
+    state=bindparam("new_state"),
+    last_sequence=bindparam("new_sequence"),
+    usage=bindparam("new_usage", type_=sa.JSON()),
+)
+_LET_GO = _ADVANCE.values(
+    owner=None,
+    lease_until=None,
+    finished_at=bindparam("new_finished_at", type_=turn.c.finished_at.type),
+)
+_CANCELLING = _fenced.values(state="CANCELLING")
+_RELEASE = _fenced.values(owner=None, lease_until=None)
+_STEP_STATE = (
+    sa.update(step)
+    .where(step.c.turn_id == bindparam("turn_key"), step.c.sequence == bindparam("step_sequence"))
+    .values(state=bindparam("new_state"))
+)
+_TOUCH_SESSION = (
+    sa.update(session)
+    .where(session.c.id == bindparam("session_key"))
+    .values(
+        message_count=bindparam("count"),
+        usage=bindparam("new_usage", type_=sa.JSON()),
+        updated_at=bindparam("now", type_=session.c.updated_at.type),
+    )
+)
+_INSERT_MESSAGE = sa.insert(message)
+_INSERT_STEP = sa.insert(step)
+_INSERT_APPROVAL = sa.insert(approval)
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What a turn uses where its request names nothing."""
+
+    model: str
+    max_model_calls: int
+    approval_timeout: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A turn as its new owner finds it."""
+
+    turn: LiveTurn
+    recorded: list[events.Recorded]
+
+
+def load(
+    conn: Connection, turn_id: str, defaults: Defaults, hot: tuple[int, Conversation] | None
+) -> Loaded:
+    """The claimed turn; `hot` is the session's conversation in memory and how long it is."""
+    row = conn.execute(_TURN, {"id": turn_id}).one()
+    steps = conn.execute(_STEPS, {"id": turn_id}).all()
+    request, models = row.request, [found for found in steps if found.kind == "MODEL"]
+    live = LiveTurn(
+        id=row.id,
+        profile=row.profile,
+        session_id=row.session_id,
+        platform=row.platform,
+        owner=row.owner,
+        epoch=row.epoch,
+        model=request["model"] or defaults.model,
+        max_model_calls=request["max_model_calls"] or defaults.max_model_calls,
+        toolsets=frozenset(request["toolsets"]),
+        messages=[],
+        message_count=row.message_count,
+        sequence=row.last_sequence,
+        steps=len(steps),
+        started_at=row.created_at,
+        approval_timeout=defaults.approval_timeout,
+        usage=Usage(**row.usage),
+        session_usage=Usage(**row.session_usage),
+        model_calls=sum(found.state != "INTENT" for found in models),
+        approved_tools=frozenset(row.approved_tools),
+    )
+    _load_pending(conn, live, steps)
+    live.messages = _conversation(conn, live, row.system_prompt, hot)
+    recorded = events_after(conn, turn_id, 0)
+    return Loaded(live, recorded)
+
+
+def commit(conn: Connection, transition: Transition) -> None:
+    """Store a transition; Fenced when the turn has another owner by now."""
+    live = transition.turn
+    values: dict[str, Any] = {
+        "new_state": transition.state,
+        "new_sequence": transition.last_sequence,
+        "new_usage": asdict(transition.usage),
+    }
+    if transition.finished is None and not transition.approvals:
+        fence(conn, live, _ADVANCE, values)
+    else:
+        ended = transition.now if transition.finished else None
+        fence(conn, live, _LET_GO, {**values, "new_finished_at": ended})
+    if transition.step_states:
+        conn.execute(
+            _STEP_STATE,
+            [
+                {"turn_key": live.id, "step_sequence": sequence, "new_state": state}
+                for sequence, state in transition.step_states
+            ],
+        )
+    if transition.steps:
+        conn.execute(_INSERT_STEP, [_step_row(live.id, new) for new in transition.steps])
+    if transition.messages:
+        _insert_messages(conn, transition)
+    insert_events(conn, live.id, transition.events)
+    if transition.approvals:
+        conn.execute(_INSERT_APPROVAL, _approval_rows(transition))
+
+
+def fence(conn: Connection, live: LiveTurn, statement: sa.Update, values: dict[str, Any]) -> None:
+    """Run the statement that opens a turn's write; Fenced when the turn has another owner."""
+    mine = {"turn_key": live.id, "my_owner": live.owner, "my_epoch": live.epoch}
+    if not conn.execute(statement, mine | values).rowcount:
+        raise Fenced(f"turn {live.id} has another owner")
+
+
+def mark_cancelling(conn: Connection, live: LiveTurn) -> None:
+    """Note that the turn's commands are being killed."""
+    fence(conn, live, _CANCELLING, {})
+
+
+def release(conn: Connection, live: LiveTurn) -> None:
+    """Let the turn go, so that another replica goes on at once."""
+    fence(conn, live, _RELEASE, {})
+
+
+def events_after(conn: Connection, turn_id: str, after: int) -> list[events.Recorded]:
+    """The turn's durable events after a sequence."""
+    return [
+        events.Recorded(
+            row.sequence, row.created_at, row.attempt, events.decode(row.kind, row.payload)
+        )
+        for row in conn.execute(_EVENTS, {"id": turn_id, "after": after})
+    ]
+
+
+def _load_pending(conn: Connection, live: LiveTurn, steps: Sequence[sa.Row[Any]]) -> None:
+    for found in steps:
+        if found.kind == "TOOL" and found.state in (StepState.INTENT, StepState.DISPATCHED):
+            live.pending[found.key] = PendingCall(
+                key=found.key,
+                call=ToolCall(**found.call),
+                sequence=found.sequence,
+                message_sequence=found.message_sequence,
+                state=StepState(found.state),
+                resumed=True,
+            )
+    if live.pending:
+        rows = conn.execute(_DECISIONS, {"id": live.id})
+        live.decisions = {row.call_id: Decision(row.decision) for row in rows}
+
+
+def _conversation(
+    conn: Connection, live: LiveTurn, system_prompt: str, hot: tuple[int, Conversation] | None
+) -> Conversation:
+    if hot is not None and not live.pending and hot[0] == live.message_count - 1:
+        newest = conn.execute(_NEWER_MESSAGES, {"session_id": live.session_id, "after": hot[0]})
+        return [*hot[1], *(row.content for row in newest)]
+    messages: Conversation = [{"role": "system", "content": system_prompt}]
+    first_pending = min((p.message_sequence for p in live.pending.values()), default=0)
+    for row in conn.execute(_MESSAGES, {"session_id": live.session_id}):
+        if first_pending and row.content["role"] == "tool" and row.sequence > first_pending:
+            live.results[row.sequence] = row.content
+        else:
+            messages.append(row.content)
+    return messages
+
+
+def _insert_messages(conn: Connection, transition: Transition) -> None:
+    live = transition.turn
+    conn.execute(
+        _INSERT_MESSAGE,
+        [
+            {
+                "session_id": live.session_id,
+                "sequence": new.sequence,
+                "turn_id": live.id,
+                "role": new.content["role"],
+                "content": new.content,
+                "reasoning": new.reasoning,
+                "created_at": transition.now,
+            }
+            for new in transition.messages
+        ],
+    )
+    conn.execute(
+        _TOUCH_SESSION,
+        {
+            "session_key": live.session_id,
+            "count": transition.message_count,
+            "new_usage": asdict(live.session_usage + transition.usage),
+            "now": transition.now,
+        },
+    )
+
+
+def _step_row(turn_id: str, new: NewStep) -> dict[str, Any]:
+    call = None if new.call is None else asdict(new.call.call)
+    return {
+        "turn_id": turn_id,
+        "sequence": new.sequence,
+        "kind": new.kind,
+        "key": f"{turn_id}:{new.sequence}",
+        "state": StepState.INTENT,
+        "call": call,
+        "message_sequence": new.message_sequence,
+    }
+
+
+def _approval_rows(transition: Transition) -> list[dict[str, Any]]:
+    live = transition.turn
+    return [
+        {
+            "id": asked.approval_id,
+            "profile": live.profile,
+            "session_id": live.session_id,
+            "turn_id": live.id,
+            "call_id": asked.call_id,
+            "tool": asked.tool,
+            "subject": asked.subject,
+            "decision": None,
+            "decided_by": "",
+            "created_at": transition.now,
+            "expires_at": transition.now + live.approval_timeout,
+        }
+        for asked in transition.approvals
+    ]

@@ -1,0 +1,121 @@
+"""Sessions and their messages, as they are listed and shown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, bindparam
+
+from agent_service.storage.schema import message, session, session_state
+from agent_service.usage import Usage
+from services.database.sql import UtcTime, upsert
+from services.errors import NotFound
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """A session without its messages."""
+
+    id: str
+    title: str
+    platform: str
+    created_at: datetime
+    updated_at: datetime
+    message_count: int
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """One message; `content` has the form of the chat completions API."""
+
+    sequence: int
+    turn_id: str
+    content: dict[str, Any]
+    reasoning: str
+    created_at: datetime
+
+
+_BY_ID = sa.select(session).where(session.c.id == bindparam("id"))
+_BY_USE = (
+    sa.select(session)
+    .where(
+        session.c.profile == bindparam("profile"),
+        sa.or_(bindparam("platform") == "", session.c.platform == bindparam("platform")),
+    )
+    .order_by(session.c.updated_at.desc(), session.c.id.desc())
+    .limit(bindparam("most"))
+)
+_AFTER = _BY_USE.where(
+    sa.tuple_(session.c.updated_at, session.c.id)
+    < sa.tuple_(bindparam("before", type_=UtcTime()), bindparam("before_id"))
+)
+_MESSAGES = (
+    sa.select(message)
+    .where(message.c.session_id == bindparam("session_id"), message.c.sequence > bindparam("after"))
+    .order_by(message.c.sequence)
+    .limit(bindparam("most"))
+)
+_STATE = sa.select(session_state.c.value).where(
+    session_state.c.session_id == bindparam("session_id"), session_state.c.name == bindparam("name")
+)
+_PUT_STATE = upsert(session_state, ("session_id", "name"), ("value",))
+
+
+def get(conn: Connection, session_id: str, profile: str) -> SessionInfo:
+    """The session; NotFound when there is none, or not in this profile."""
+    row = conn.execute(_BY_ID, {"id": session_id}).one_or_none()
+    if row is None or row.profile != profile:
+        raise NotFound(f"there is no session {session_id}")
+    return _info(row)
+
+
+def list_by_use(
+    conn: Connection,
+    profile: str,
+    platform: str,
+    before: tuple[datetime, str] | None,
+    most: int,
+) -> Sequence[SessionInfo]:
+    """The sessions used last, or those used before the one that `before` names."""
+    values: dict[str, Any] = {"profile": profile, "platform": platform, "most": most}
+    if before is None:
+        return [_info(row) for row in conn.execute(_BY_USE, values)]
+    values |= {"before": before[0], "before_id": before[1]}
+    return [_info(row) for row in conn.execute(_AFTER, values)]
+
+
+def messages(
+    conn: Connection, session_id: str, profile: str, after: int, most: int
+) -> Sequence[StoredMessage]:
+    """The session's messages after a sequence, in order."""
+    get(conn, session_id, profile)
+    rows = conn.execute(_MESSAGES, {"session_id": session_id, "after": after, "most": most})
+    return [
+        StoredMessage(row.sequence, row.turn_id, row.content, row.reasoning, row.created_at)
+        for row in rows
+    ]
+
+
+def get_state(conn: Connection, session_id: str, name: str) -> Any:
+    """A value that a tool keeps with the session, or None."""
+    return conn.execute(_STATE, {"session_id": session_id, "name": name}).scalar_one_or_none()
+
+
+def put_state(conn: Connection, session_id: str, name: str, value: Any) -> None:
+    """Keep a value with the session."""
+    conn.execute(_PUT_STATE, {"session_id": session_id, "name": name, "value": value})
+
+
+def _info(row: sa.Row[Any]) -> SessionInfo:
+    return SessionInfo(
+        id=row.id,
+        title=row.title,
+        platform=row.platform,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        message_count=row.message_count,
+        usage=Usage(**row.usage),
+    )

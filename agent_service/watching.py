@@ -1,0 +1,64 @@
+"""Follows a turn for a watcher, wherever it is owned and however often that changes."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+
+from agent_service.events import Recorded, TurnFinished
+from agent_service.hub import TurnStream
+from agent_service.storage import journal, turns
+from services.clock import Clock
+from services.database import Database
+
+POLL_S = 0.25
+"""How often the journal is read for a turn that is not owned here."""
+
+
+class Watching:
+    """Finds a turn's events: in this process while it owns the turn, else in the journal."""
+
+    def __init__(
+        self, database: Database, stream_of: Callable[[str], TurnStream | None], clock: Clock
+    ) -> None:
+        self._database = database
+        self._stream_of = stream_of
+        self._clock = clock
+
+    async def watch(self, turn_id: str, profile: str, after: int) -> AsyncGenerator[Recorded]:
+        """The events after a sequence, durable ones once each, up to TurnFinished."""
+        last = after
+        while True:
+            stream = self._stream_of(turn_id)
+            is_over = False
+            if stream is None:
+                found, is_over = await self._journaled(turn_id, profile, last)
+                for item in found:
+                    yield item
+                    last = item.sequence
+            else:
+                async with aclosing(self._live(stream, last)) as items:
+                    async for item in items:
+                        yield item
+                        last = item.sequence or last
+                        is_over = isinstance(item.event, TurnFinished)
+            if is_over:
+                return
+            if stream is None:
+                await self._clock.sleep(POLL_S)
+
+    async def _live(self, stream: TurnStream, after: int) -> AsyncGenerator[Recorded]:
+        subscription = stream.subscribe(after, self._clock.now())
+        try:
+            async for item in subscription.events():
+                yield item
+        finally:
+            stream.unsubscribe(subscription)
+
+    async def _journaled(
+        self, turn_id: str, profile: str, after: int
+    ) -> tuple[list[Recorded], bool]:
+        return await self._database.read(
+            lambda conn: (
+                journal.events_after(conn, turn_id, after),
+                turns.get(conn, turn_id, profile).is_finished,
+            )
+        )

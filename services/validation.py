@@ -1,0 +1,15 @@
+"""Checks that requests of every service share."""
+
+import re
+
+from services.errors import InvalidArgument
+
+_ID = re.compile(r"[A-Za-z0-9_.:-]+")
+MAX_ID_CHARS = 128
+
+
+def check_id(field: str, value: str, max_chars: int = MAX_ID_CHARS) -> None:
+    """Refuse an id that a caller chose when it is empty, too long or has strange characters."""
+    if len(value) > max_chars or not _ID.fullmatch(value):
+        wanted = f"1 to {max_chars} characters of A-Z a-z 0-9 _ . : -"
+        raise InvalidArgument(f"{field} is not an id: {wanted}", fields={field: wanted})
