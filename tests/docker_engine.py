@@ -1,5 +1,7 @@
 """The real Docker engine that tests use, or a visible skip where there is none."""
 
+from typing import Any
+
 import docker
 from docker.errors import DockerException, ImageNotFound
 
@@ -22,3 +24,9 @@ def docker_client() -> docker.DockerClient:
     require("docker", not obstacle, obstacle)
     assert client is not None
     return client
+
+
+def run_in(client: docker.DockerClient, container: str, *argv: str) -> tuple[int, str]:
+    """Run a command in a container as its own user; exit status and output."""
+    result: Any = client.containers.get(container).exec_run(list(argv))
+    return result.exit_code, result.output.decode(errors="replace").strip()

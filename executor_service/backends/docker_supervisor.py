@@ -1,0 +1,90 @@
+"""The read-only volume through which the supervisor comes into every container.
+
+A volume is filled through a container that mounts it and is never started, which works for engines
+on other hosts too. Giving that container its final name is what declares the volume complete, and
+its staying there keeps the volume from being pruned. Every function here blocks.
+"""
+
+import contextlib
+import io
+import secrets
+import tarfile
+import time
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    import docker
+
+FOLDER = "/opt/hermes"
+"""Where containers mount the volume."""
+FILE = "supervisor.pyz"
+_ROLE = "org.hermes.role"
+_HOLDER = "supervisor-volume"
+_VOLUME = "org.hermes.volume"
+_KEEP_OLD_S = 3600
+
+
+def supervisor_volume(sdk: "docker.DockerClient", image: str, supervisor: bytes) -> str:
+    """Name of a volume that holds this supervisor, filled now if there is none yet."""
+    from docker.errors import NotFound
+
+    name = f"hermes-supervisor-{sha256(supervisor).hexdigest()[:16]}"
+    with contextlib.suppress(NotFound):
+        return _volume_of(sdk, name)
+    _remove_old_ones(sdk, name)
+    return _fill(sdk, image, name, supervisor)
+
+
+def _volume_of(sdk: "docker.DockerClient", name: str) -> str:
+    return cast("str", sdk.api.inspect_container(name)["Config"]["Labels"][_VOLUME])
+
+
+def _fill(sdk: "docker.DockerClient", image: str, name: str, supervisor: bytes) -> str:
+    from docker.errors import APIError
+    from docker.types import Mount
+
+    volume = f"{name}-{secrets.token_hex(4)}"
+    created = cast("Any", sdk.api).create_container(
+        image,
+        ["true"],
+        name=volume,
+        labels={_ROLE: _HOLDER, _VOLUME: volume},
+        host_config=sdk.api.create_host_config(
+            mounts=[Mount(FOLDER, volume, type="volume")], network_mode="none"
+        ),
+        use_config_proxy=False,
+    )
+    holder: str = created["Id"]
+    try:
+        sdk.api.put_archive(holder, FOLDER, _tar(supervisor))
+        sdk.api.rename(holder, name)
+    except APIError as error:
+        sdk.api.remove_container(holder, force=True)
+        sdk.api.remove_volume(volume)
+        if error.status_code == 409:
+            # Another executor was faster.
+            return _volume_of(sdk, name)
+        raise
+    return volume
+
+
+def _tar(supervisor: bytes) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        entry = tarfile.TarInfo(FILE)
+        entry.size, entry.mode = len(supervisor), 0o444
+        archive.addfile(entry, io.BytesIO(supervisor))
+    return packed.getvalue()
+
+
+def _remove_old_ones(sdk: "docker.DockerClient", name: str) -> None:
+    """Remove what other versions left; the engine keeps volumes that a box still mounts."""
+    from docker.errors import APIError
+
+    every = {"label": f"{_ROLE}={_HOLDER}"}
+    for holder in cast("Any", sdk.api).containers(all=True, filters=every):
+        if time.time() - holder["Created"] > _KEEP_OLD_S and f"/{name}" not in holder["Names"]:
+            with contextlib.suppress(APIError):
+                sdk.api.remove_container(holder["Id"], force=True)
+                sdk.api.remove_volume(holder["Labels"][_VOLUME])

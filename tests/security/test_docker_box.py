@@ -1,0 +1,236 @@
+"""What a box of the docker backend can see, change and use up, tried from inside real ones."""
+
+import asyncio
+import os
+import socket
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import docker
+import pytest
+
+from executor_service.backends.base import MIB, Box, BoxSpec, Limits
+from executor_service.backends.docker import DockerBackend, DockerOptions
+from executor_service.supervisor_zipapp import build_zipapp
+from tests.docker_engine import docker_client, run_in
+
+TMP = ["/tmp", "/var/tmp", "/run", "/dev/shm"]
+LIMITS = Limits(memory_bytes=192 * MIB, cpu_count=1, pids=32, tmp_bytes=64 * MIB)
+
+
+class Inside:
+    """A box and a way to run commands in it."""
+
+    def __init__(self, client: docker.DockerClient, box: Box) -> None:
+        self.client = client
+        self.box = box
+
+    def run(self, *argv: str) -> tuple[int, str]:
+        return run_in(self.client, self.box.native_id, *argv)
+
+    def shell(self, script: str) -> str:
+        code, output = self.run("bash", "-c", script)
+        assert code == 0, output
+        return output
+
+    def python(self, script: str) -> str:
+        code, output = self.run("python3", "-c", script)
+        assert code == 0, output
+        return output
+
+
+def box_uid() -> int:
+    return os.getuid() or 1000
+
+
+@pytest.fixture(scope="module")
+def inside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
+    client = docker_client()
+    workspace = tmp_path_factory.mktemp("workspace")
+    os.chown(workspace, box_uid(), -1)
+    owner = f"test-{uuid.uuid4().hex}"
+
+    async def create() -> Box:
+        backend = DockerBackend(owner, build_zipapp(), DockerOptions())
+        box = await backend.create(BoxSpec(f"b{uuid.uuid4().hex}", owner, "p", workspace, LIMITS))
+        await (await backend.connect(box)).close()
+        await backend.close()
+        return box
+
+    async def destroy(box: Box) -> None:
+        backend = DockerBackend(owner, b"", DockerOptions())
+        await backend.destroy(box)
+        await backend.close()
+
+    box = asyncio.run(create())
+    try:
+        yield Inside(client, box)
+    finally:
+        asyncio.run(destroy(box))
+        client.close()
+
+
+def test_commands_have_no_privilege_to_lose(inside: Inside) -> None:
+    status = dict(
+        line.split(":\t", 1)
+        for line in inside.shell("cat /proc/self/status").splitlines()
+        if ":\t" in line
+    )
+    assert status["Uid"].split("\t") == [str(box_uid())] * 4
+    assert {status[name] for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {
+        "0000000000000000"
+    }
+    assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
+    assert inside.shell("find / -xdev -perm /6000 -type f 2>/dev/null; true") == ""
+
+
+def test_the_supervisor_is_the_first_process_and_out_of_reach(inside: Inside) -> None:
+    assert "supervisor.pyz" in inside.shell("tr '\\0' ' ' </proc/1/cmdline")
+    for secret in ("/proc/1/environ", "/proc/1/mem", "/proc/1/maps", "/proc/1/fd/0"):
+        assert inside.run("head", "-c1", secret)[0] != 0
+    everything = inside.shell("cat /proc/*/cmdline /proc/*/environ 2>/dev/null; true")
+    assert inside.box.secret not in everything
+    assert inside.run("sh", "-c", "echo >>/opt/hermes/supervisor.pyz")[0] != 0
+    assert inside.run("kill", "-KILL", "1") == (0, "")
+    assert inside.run("true")[0] == 0
+
+
+def test_nothing_can_be_written_but_what_is_sized_and_the_workspace(inside: Inside) -> None:
+    writable = inside.shell("find / -type d -writable -not -path '/proc/*' 2>/dev/null; true")
+    assert sorted(writable.split()) == sorted(["/workspace", "/dev/mqueue", *TMP])
+    assert inside.run("sh", "-c", "echo 1 >/proc/sys/kernel/core_pattern")[0] != 0
+    assert inside.run("sh", "-c", "echo b >/proc/sysrq-trigger")[0] != 0
+    assert inside.run("sh", "-c", "mkdir /sys/fs/cgroup/pids/x /sys/fs/cgroup/x")[0] != 0
+
+
+def test_programs_run_from_tmp_and_the_workspace_alone(inside: Inside) -> None:
+    def runs_from(folder: str) -> bool:
+        return inside.run("sh", "-c", f"cp /bin/true {folder}/t && {folder}/t")[0] == 0
+
+    assert {path: runs_from(path) for path in ["/workspace", *TMP]} == {
+        "/workspace": True,
+        **{path: path == "/tmp" for path in TMP},
+    }
+
+
+def test_the_host_is_not_there(inside: Inside, tmp_path: Path) -> None:
+    canary = tmp_path / "canary"
+    canary.write_text("host")
+    assert inside.run("cat", str(canary))[0] != 0
+    assert inside.shell("hostname") == "sandbox"
+    devices = {"full", "mqueue", "null", "ptmx", "pts", "random", "shm", "tty", "urandom", "zero"}
+    links = {"core", "fd", "stderr", "stdin", "stdout"}
+    assert set(inside.shell("ls /dev").split()) - links == devices
+    for name in ("docker.sock", "containerd/containerd.sock"):
+        assert inside.run("ls", f"/run/{name}")[0] != 0
+        assert inside.run("ls", f"/var/run/{name}")[0] != 0
+
+
+def test_there_is_no_network(inside: Inside) -> None:
+    assert inside.shell("ls /sys/class/net") == "lo"
+    host = socket.socket(socket.AF_UNIX)
+    name = f"hermes-test-{uuid.uuid4().hex}"
+    host.bind("\0" + name)
+    host.listen()
+    with host, socket.create_server(("0.0.0.0", 0)) as server:
+        port = server.getsockname()[1]
+        attempts = inside.python(
+            f"""
+import socket
+def attempt(family, address):
+    try:
+        with socket.socket(family) as sock:
+            sock.settimeout(2)
+            sock.connect(address)
+    except OSError:
+        return False
+    return True
+print([
+    attempt(socket.AF_UNIX, "\\0{name}"),
+    attempt(socket.AF_INET, ("127.0.0.1", {port})),
+    attempt(socket.AF_INET, ("172.17.0.1", {port})),
+    attempt(socket.AF_INET, ("169.254.169.254", 80)),
+    attempt(socket.AF_INET6, ("fe80::1", 80)),
+])"""
+        )
+    assert attempts == str([False] * 5)
+    assert inside.shell("cat /etc/resolv.conf") == "nameserver 127.0.0.1"
+    assert inside.python("import socket; print(socket.gethostbyname('localhost'))") == "127.0.0.1"
+
+
+def test_every_writable_place_in_memory_is_full_at_its_size(inside: Inside) -> None:
+    sizes = {
+        path: int(
+            inside.shell(
+                f"dd if=/dev/zero of={path}/fill bs=64k count=16384 2>&1 | "
+                f"grep -q 'No space left' && stat -c %s {path}/fill; rm {path}/fill"
+            )
+        )
+        for path in TMP
+    }
+    page = 64 * 1024  # what dd writes at a time
+    expected = dict(zip(TMP, (64 * MIB, 32 * MIB, 8 * MIB, 8 * MIB), strict=True))
+    assert {path: -(-size // page) * page for path, size in sizes.items()} == expected
+
+
+def test_empty_files_run_out_too(inside: Inside) -> None:
+    count = inside.python(
+        """
+import os
+n = 0
+try:
+    while n < 200_000:
+        os.close(os.open(f"/dev/shm/{n}", os.O_CREAT))
+        n += 1
+except OSError as error:
+    print(error.errno, n)
+for i in range(n):
+    os.unlink(f"/dev/shm/{i}")"""
+    )
+    code, made = map(int, count.split())
+    assert code == 28
+    assert 60_000 < made < 65_537
+
+
+def test_a_memory_bomb_takes_only_itself_along(inside: Inside) -> None:
+    code, _ = inside.run("python3", "-c", "b = [bytearray(1 << 20) for _ in range(4096)]")
+    assert code == 137
+    assert inside.run("true")[0] == 0
+
+
+def test_a_fork_bomb_stops_at_the_limit(inside: Inside) -> None:
+    made = inside.python(
+        """
+import os, signal, time
+children = []
+try:
+    while len(children) < 1000:
+        child = os.fork()
+        if child == 0:
+            time.sleep(30)
+            os._exit(0)
+        children.append(child)
+except BlockingIOError:
+    print(len(children))
+for child in children:
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)"""
+    )
+    assert 0 < int(made) < LIMITS.pids
+    assert inside.run("true")[0] == 0
+
+
+def test_what_the_engine_keeps_of_a_box(inside: Inside) -> None:
+    facts = inside.client.containers.get(inside.box.native_id).attrs
+    host = facts["HostConfig"]
+    assert host["LogConfig"]["Type"] == "none"
+    assert host["Memory"] == host["MemorySwap"] == LIMITS.memory_bytes
+    assert (host["PidsLimit"], host["NanoCpus"]) == (LIMITS.pids, 1_000_000_000)
+    assert not any(host[name] for name in ("Privileged", "Devices", "CapAdd", "Binds"))
+    assert not any(host[name] for name in ("PidMode", "UTSMode", "UsernsMode"))
+    assert {(mount["Destination"], mount["RW"]) for mount in facts["Mounts"]} == {
+        ("/workspace", True),
+        ("/opt/hermes", False),
+    }
+    assert {entry.partition("=")[0] for entry in facts["Config"]["Env"]} == {"HOME", "LANG", "PATH"}
