@@ -1,0 +1,203 @@
+"""One command in a box, as far as one link to that box goes."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from executor_service.errors import ExecutorError
+from executor_service.link.messages import (
+    CommandState,
+    Exit,
+    ExitReason,
+    TerminalSize,
+    Usage,
+    read_exit,
+    read_usage,
+)
+from executor_service.link.outgoing import Outgoing
+from executor_service.supervisor import frames
+from executor_service.supervisor.frames import FrameError
+
+_DEFAULT_SIGNAL = 15
+_MOST_UNACKED_BYTES = frames.WINDOW_BYTES + 2 * frames.MAX_DATA_BYTES
+
+
+class CommandSink(Protocol):
+    """Takes what a command does; called from the link's reader, so it must be quick."""
+
+    def output(self, fd: int, offset: int, data: memoryview) -> None:
+        """Bytes of stdout (1) or stderr (2), each exactly once and in order.
+
+        Output flows on only after `RemoteCommand.ack`; data may be kept, it never changes.
+        """
+        ...
+
+    def stdin_taken(self, offset: int) -> None:
+        """The command has read this much of its input."""
+        ...
+
+    def heartbeat(self, usage: Usage) -> None:
+        """What the command uses now."""
+        ...
+
+    def exited(self, exit_: Exit) -> None:
+        """The command is over; nothing comes after this."""
+        ...
+
+    def lost(self, error: ExecutorError) -> None:
+        """The link ended before the command did; or StartRefused, after a start that had to wait
+        was adopted by this link."""
+        ...
+
+
+class RemoteCommand:
+    """Handle on a command of a box; another link to the box has another handle."""
+
+    def __init__(
+        self,
+        ident: int,
+        state: CommandState,
+        outgoing: Outgoing,
+        on_forgotten: Callable[["RemoteCommand"], None],
+    ) -> None:
+        self.ident = ident
+        """The number of its frames."""
+        self.exec_id = state.exec_id
+        self.state = state
+        """As it was when this handle was made."""
+        self.exit: Exit | None = None
+        self.sink: CommandSink | None = None
+        self._on_forgotten = on_forgotten
+        self._outgoing = outgoing
+        self._received = {1: state.stdout_offset, 2: state.stderr_offset}
+        self._acked = dict(self._received)
+        self._stdin_sent = state.stdin_received
+        self._stdin_taken = state.stdin_taken
+        self._stdin_moved = asyncio.Event()
+        self._error: ExecutorError | None = None
+
+    def ack(self, fd: int, offset: int) -> None:
+        """Everything before offset is safe here; the box forgets it and sends more."""
+        if not self._acked[fd] <= offset <= self._received[fd]:
+            raise ValueError(f"acknowledged {offset} of {self._received[fd]} received bytes")
+        self._acked[fd] = offset
+        self._outgoing.send(frames.ACK, self.ident, frames.OUTPUT_HEAD.pack(fd, offset))
+
+    async def write_stdin(self, offset: int, data: bytes, ends: bool = False) -> None:
+        """Send input as fast as the command reads it.
+
+        Bytes that the box has already are skipped, so a caller may begin again; a gap is a
+        ValueError. Raises how the link ended if it does.
+        """
+        if offset > self._stdin_sent:
+            raise ValueError(f"input at {offset} follows {self._stdin_sent} bytes")
+        view = memoryview(data)[self._stdin_sent - offset :]
+        while view or ends:
+            room = await self._stdin_room()
+            piece, view = view[:room], view[room:]
+            last = ends and not view
+            head = frames.STDIN_HEAD.pack(self._stdin_sent, last)
+            self._stdin_sent += len(piece)
+            self._outgoing.send(frames.STDIN, self.ident, head, piece)
+            if last:
+                return
+
+    def resize(self, size: TerminalSize) -> None:
+        """Change the size of the command's terminal."""
+        message = {"rows": size.rows, "columns": size.columns}
+        self._outgoing.send_json(frames.RESIZE, self.ident, message)
+
+    def signal(self, number: int, whole_tree: bool = False) -> None:
+        """Send a signal to the first process's group, or to every process of the command."""
+        message = {"signal": number, "whole_tree": whole_tree}
+        self._outgoing.send_json(frames.SIGNAL, self.ident, message)
+
+    def cancel(
+        self,
+        reason: ExitReason = ExitReason.CANCELLED,
+        grace_s: float | None = None,
+        number: int = _DEFAULT_SIGNAL,
+    ) -> None:
+        """End the whole tree: the signal, after the grace period SIGKILL; the exit follows.
+
+        Without a grace period the command's own counts; 0 kills at once. Calling again with a
+        shorter one shortens it.
+        """
+        grace_ms = None if grace_s is None else round(grace_s * 1000)
+        message = {"reason": reason.value, "grace_ms": grace_ms, "signal": number}
+        self._outgoing.send_json(frames.CANCEL, self.ident, message)
+
+    def forget(self) -> None:
+        """Let the box drop a finished command, once its exit is stored."""
+        if self.exit is None:
+            raise ValueError("a command that has not finished cannot be forgotten")
+        self._on_forgotten(self)
+        self._outgoing.send(frames.FORGET, self.ident)
+
+    # ---- what the link hands in
+
+    def on_output(self, payload: memoryview) -> None:
+        """An OUTPUT frame."""
+        (fd, offset), data = frames.split_head(frames.OUTPUT_HEAD, payload)
+        if self.exit is not None or fd not in self._received:
+            raise FrameError("output after the exit or on no stream")
+        if offset != self._received[fd] or not 0 < len(data) <= frames.MAX_DATA_BYTES:
+            raise FrameError("output with a gap or of a wrong size")
+        self._received[fd] += len(data)
+        if sum(self._received.values()) - sum(self._acked.values()) > _MOST_UNACKED_BYTES:
+            raise FrameError("more output than was asked for")
+        if self.sink is not None:
+            self.sink.output(fd, offset, data)
+        else:
+            self.ack(fd, self._received[fd])
+
+    def on_stdin_ack(self, payload: memoryview) -> None:
+        """A STDIN_ACK frame."""
+        (taken,), _ = frames.split_head(frames.STDIN_ACK_BODY, payload)
+        if not self._stdin_taken <= taken <= self._stdin_sent:
+            raise FrameError("took input that was not sent")
+        self._stdin_taken = taken
+        self._stdin_moved.set()
+        if self.sink is not None:
+            self.sink.stdin_taken(taken)
+
+    def on_heartbeat(self, payload: memoryview) -> None:
+        """A HEARTBEAT frame."""
+        usage = read_usage(frames.read_json(payload))
+        if self.sink is not None:
+            self.sink.heartbeat(usage)
+
+    def on_exited(self, payload: memoryview) -> None:
+        """An EXITED frame."""
+        exit_ = read_exit(frames.read_json(payload))
+        if self.exit is not None:
+            raise FrameError("a second exit")
+        if self._received != {1: exit_.stdout_bytes, 2: exit_.stderr_bytes}:
+            raise FrameError("exit does not count the output that came")
+        self.exit = exit_
+        self._stdin_moved.set()
+        if self.sink is not None:
+            self.sink.exited(exit_)
+        else:
+            self.forget()
+
+    def on_link_ended(self, error: ExecutorError) -> None:
+        """Nothing more will come through this handle."""
+        self._error = error
+        self._stdin_moved.set()
+        if self.sink is not None and self.exit is None:
+            self.sink.lost(error)
+
+    async def _stdin_room(self) -> int:
+        """How much may be sent now: at least one byte."""
+        while True:
+            await self._outgoing.room()
+            if self._error is not None:
+                raise self._error
+            if self.exit is not None:
+                return frames.MAX_DATA_BYTES
+            room = frames.STDIN_WINDOW_BYTES - (self._stdin_sent - self._stdin_taken)
+            if room > 0:
+                return min(room, frames.MAX_DATA_BYTES)
+            self._stdin_moved.clear()
+            await self._stdin_moved.wait()

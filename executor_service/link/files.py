@@ -1,0 +1,272 @@
+"""Files of a box, worked on by its supervisor."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Generic, Protocol, TypeVar
+
+from executor_service.errors import ExecutorError, FileRefused
+from executor_service.link.messages import (
+    DirectoryPage,
+    FileInfo,
+    number,
+    read_file_info,
+    read_page,
+    text,
+)
+from executor_service.link.outgoing import Outgoing
+from executor_service.supervisor import frames
+from executor_service.supervisor.frames import FrameError
+
+Message = dict[str, Any]
+T = TypeVar("T")
+
+
+class _Operation(Protocol):
+    """Something that has been asked of the box."""
+
+    def data(self, offset: int, data: memoryview) -> None: ...
+
+    def done(self, message: Message) -> None: ...
+
+    def failed(self, error: ExecutorError) -> None: ...
+
+
+class _Answer(Generic[T]):
+    """Waits for the one answer of an operation."""
+
+    def __init__(self, read: Callable[[Message], T]) -> None:
+        self._read = read
+        self._values: list[T] = []
+        self._error: ExecutorError | None = None
+        self.arrived = asyncio.Event()
+
+    def data(self, offset: int, data: memoryview) -> None:
+        raise FrameError(f"{len(data)} bytes at {offset} for an operation without data")
+
+    def done(self, message: Message) -> None:
+        self._values.append(self._read(message))
+        self.arrived.set()
+
+    def failed(self, error: ExecutorError) -> None:
+        self._error = error
+        self.arrived.set()
+
+    async def wait(self) -> T:
+        await self.arrived.wait()
+        if self._error is not None:
+            raise self._error
+        return self._values[0]
+
+
+class Download:
+    """Part of a file as it arrives: iterate over it; info is known after the end."""
+
+    def __init__(self, ident: int, offset: int, outgoing: Outgoing) -> None:
+        self.info: FileInfo | None = None
+        self._ident = ident
+        self._received = self._taken = offset
+        self._outgoing = outgoing
+        self._chunks: deque[memoryview] = deque()
+        self._error: ExecutorError | None = None
+        self._more = asyncio.Event()
+
+    async def __aiter__(self) -> AsyncIterator[memoryview]:
+        while True:
+            while self._chunks:
+                chunk = self._chunks.popleft()
+                self._taken += len(chunk)
+                head = frames.FILE_HEAD.pack(self._taken)
+                self._outgoing.send(frames.FILE_ACK, self._ident, head)
+                yield chunk
+            if self._error is not None:
+                raise self._error
+            if self.info is not None:
+                return
+            self._more.clear()
+            await self._more.wait()
+
+    def data(self, offset: int, data: memoryview) -> None:
+        """A FILE_BYTES frame."""
+        if offset != self._received or not data:
+            raise FrameError("file data with a gap")
+        self._received += len(data)
+        if self._received - self._taken > frames.DOWNLOAD_WINDOW_BYTES:
+            raise FrameError("more file data than was asked for")
+        self._chunks.append(data)
+        self._more.set()
+
+    def done(self, message: Message) -> None:
+        """The FILE_DONE frame."""
+        if number(message, "end") != self._received:
+            raise FrameError("file does not end where its data does")
+        self.info = read_file_info(message)
+        self._more.set()
+
+    def failed(self, error: ExecutorError) -> None:
+        """The FILE_FAILED frame, or the end of the link."""
+        self._error = error
+        self._more.set()
+
+
+class Upload:
+    """A file on its way into the box; it appears there whole, by commit, or not at all."""
+
+    def __init__(self, ident: int, outgoing: Outgoing, answer: _Answer[FileInfo]) -> None:
+        self._ident = ident
+        self._outgoing = outgoing
+        self._answer = answer
+        self._sent = 0
+
+    async def write(self, data: bytes | memoryview) -> None:
+        """Append data; FileRefused as soon as the box has said why not."""
+        view = memoryview(data)
+        while view:
+            piece, view = view[: frames.MAX_DATA_BYTES], view[frames.MAX_DATA_BYTES :]
+            await self._outgoing.room()
+            if self._answer.arrived.is_set():
+                await self._answer.wait()
+            head = frames.FILE_HEAD.pack(self._sent)
+            self._sent += len(piece)
+            self._outgoing.send(frames.FILE_DATA, self._ident, head, piece)
+
+    async def commit(self, size_bytes: int, sha256: str) -> FileInfo:
+        """Put the file in its place if size and SHA-256 (hex) are those of what arrived."""
+        message = {"op": "commit", "size": size_bytes, "sha256": sha256}
+        self._outgoing.send_json(frames.FILE, self._ident, message)
+        return await self._answer.wait()
+
+
+class RemoteFiles:
+    """Operations on the files of one box; paths are absolute or relative to the workspace.
+
+    Each raises FileRefused with a code when the box cannot, or how the link ended.
+    """
+
+    def __init__(self, outgoing: Outgoing, new_ident: Callable[[], int]) -> None:
+        self._outgoing = outgoing
+        self._new_ident = new_ident
+        self._operations: dict[int, _Operation] = {}
+        self._error: ExecutorError | None = None
+
+    async def stat(self, path: str, follow: bool = False) -> FileInfo:
+        """What path is; of a symbolic link itself unless follow is set."""
+        message = {"op": "stat", "path": path, "follow": follow}
+        return await self._ask(message, read_file_info)
+
+    async def list_directory(self, path: str, after: str = "", limit: int = 1000) -> DirectoryPage:
+        """The first entries whose name comes after `after`; a page may have fewer than limit."""
+        message = {"op": "list", "path": path, "after": after, "limit": limit}
+        return await self._ask(message, read_page)
+
+    async def make_directory(self, path: str) -> None:
+        """Make a folder and its parents; no error if it exists."""
+        await self._ask({"op": "mkdir", "path": path}, _nothing)
+
+    async def move(self, source: str, target: str, overwrite: bool = False) -> None:
+        """Rename within one file system."""
+        message = {"op": "move", "source": source, "target": target, "overwrite": overwrite}
+        await self._ask(message, _nothing)
+
+    async def remove(self, path: str, recursive: bool = False) -> None:
+        """Remove a file, a link or an empty folder; with recursive a whole tree."""
+        await self._ask({"op": "remove", "path": path, "recursive": recursive}, _nothing)
+
+    @asynccontextmanager
+    async def download(
+        self, path: str, offset: int = 0, length: int | None = None
+    ) -> AsyncGenerator[Download]:
+        """Read a regular file from offset; leaving the block before the end stops it."""
+        message: Message = {"op": "read", "path": path, "offset": offset}
+        if length is not None:
+            message["length"] = length
+        ident = self._new_ident()
+        download = Download(ident, offset, self._outgoing)
+        async with self._running(ident, download, message):
+            yield download
+
+    @asynccontextmanager
+    async def upload(
+        self, path: str, mode: int | None = None, parents: bool = False
+    ) -> AsyncGenerator[Upload]:
+        """Write a file beside path; only commit puts it there, leaving the block drops it.
+
+        An existing file keeps its permission bits unless mode is given; parents makes missing
+        folders.
+        """
+        message: Message = {"op": "write", "path": path, "mode": mode, "parents": parents}
+        ident = self._new_ident()
+        answer = _Answer(read_file_info)
+        async with self._running(ident, answer, message):
+            yield Upload(ident, self._outgoing, answer)
+
+    async def _ask(self, message: Message, read: Callable[[Message], T]) -> T:
+        answer = _Answer(read)
+        async with self._running(self._new_ident(), answer, message):
+            return await answer.wait()
+
+    @asynccontextmanager
+    async def _running(
+        self, ident: int, operation: _Operation, message: Message
+    ) -> AsyncGenerator[None]:
+        if self._error is not None:
+            raise self._error
+        self._operations[ident] = operation
+        self._outgoing.send_json(frames.FILE, ident, message)
+        try:
+            yield
+        finally:
+            if ident in self._operations:
+                # Its answer may be on the way already, or still has to come.
+                self._operations[ident] = _Ignored()
+                self._outgoing.send(frames.FILE_CANCEL, ident)
+
+    # ---- what the link hands in
+
+    def on_bytes(self, ident: int, payload: memoryview) -> None:
+        """A FILE_BYTES frame."""
+        (offset,), data = frames.split_head(frames.FILE_HEAD, payload)
+        self._operation(ident).data(offset, data)
+
+    def on_done(self, ident: int, payload: memoryview) -> None:
+        """A FILE_DONE frame."""
+        self._operation(ident).done(frames.read_json(payload))
+        del self._operations[ident]
+
+    def on_failed(self, ident: int, payload: memoryview) -> None:
+        """A FILE_FAILED frame."""
+        message = frames.read_json(payload)
+        error = FileRefused(text(message, "code"), text(message, "message"))
+        self._operation(ident).failed(error)
+        del self._operations[ident]
+
+    def on_link_ended(self, error: ExecutorError) -> None:
+        """Nothing more will be answered."""
+        self._error = error
+        for operation in self._operations.values():
+            operation.failed(error)
+        self._operations.clear()
+
+    def _operation(self, ident: int) -> _Operation:
+        operation = self._operations.get(ident)
+        if operation is None:
+            raise FrameError("answer to nothing")
+        return operation
+
+
+class _Ignored:
+    """Stands for an operation that its caller has given up."""
+
+    def data(self, offset: int, data: memoryview) -> None:
+        pass
+
+    def done(self, message: Message) -> None:
+        pass
+
+    def failed(self, error: ExecutorError) -> None:
+        pass
+
+
+def _nothing(_message: Message) -> None:
+    """What the answer of an operation without a result says."""

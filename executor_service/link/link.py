@@ -1,0 +1,290 @@
+"""The link itself: hello, the table of commands, and who gets which frame."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from executor_service.backends.base import ByteStream
+from executor_service.errors import (
+    BoxPoisoned,
+    ExecutorError,
+    LinkClosed,
+    LinkRefused,
+    StartRefused,
+)
+from executor_service.link.command import CommandSink, RemoteCommand
+from executor_service.link.files import RemoteFiles
+from executor_service.link.messages import StartCommand, number, read_command, text
+from executor_service.link.outgoing import Outgoing
+from executor_service.supervisor import frames
+from executor_service.supervisor.frames import FrameError, FrameReader
+
+_READ_BYTES = 256 * 1024
+_READ_BEFORE_OTHERS_BYTES = 1024 * 1024
+_MAX_COMMANDS = 2048
+_MAX_IDENT = 1 << 31
+_HELLO_TIMEOUT_S = 15.0
+
+Adopt = Callable[[RemoteCommand], CommandSink | None]
+"""Says who takes what a command does; None ends a command that nobody wants."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """What the executor says first."""
+
+    box_key: str
+    secret: str = field(repr=False)
+    epoch: int
+    """The box refuses a lower epoch than it has seen, and closes the link that this replaces."""
+    acked: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    """By exec id, how much of stdout and stderr is here already; output goes on from there."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Starting:
+    """A start that the box has not answered yet."""
+
+    request: StartCommand
+    adopt: Adopt
+    answer: asyncio.Future[RemoteCommand]
+
+
+class SupervisorLink:
+    """Speaks with one box's supervisor over one stream; made by open_link."""
+
+    def __init__(self, stream: ByteStream, hello: Hello, adopt: Adopt) -> None:
+        self.commands: dict[str, RemoteCommand] = {}
+        """By exec id: all commands that the box knows, until they are forgotten."""
+        self.error: ExecutorError | None = None
+        """How the link ended; None while it lives."""
+        self._outgoing = Outgoing(stream)
+        self._last_ident = 0
+        self.files = RemoteFiles(self._outgoing, self._new_ident)
+        self._stream = stream
+        self._hello = hello
+        self._adopt = adopt
+        self._ended = asyncio.Event()
+        self._ready = asyncio.Event()
+        self._by_ident: dict[int, RemoteCommand] = {}
+        self._starting: dict[int, _Starting] = {}
+        self._pings: dict[int, asyncio.Event] = {}
+        self._handlers: dict[int, Callable[[int, memoryview], None]] = {
+            frames.READY: self._on_ready,
+            frames.DENIED: self._on_denied,
+            frames.COMMAND: self._on_command,
+            frames.START_FAILED: self._on_start_failed,
+            frames.OUTPUT: lambda ident, payload: self._command(ident).on_output(payload),
+            frames.STDIN_ACK: lambda ident, payload: self._command(ident).on_stdin_ack(payload),
+            frames.HEARTBEAT: lambda ident, payload: self._command(ident).on_heartbeat(payload),
+            frames.EXITED: lambda ident, payload: self._command(ident).on_exited(payload),
+            frames.PONG: self._on_pong,
+            frames.FILE_BYTES: self.files.on_bytes,
+            frames.FILE_DONE: self.files.on_done,
+            frames.FILE_FAILED: self.files.on_failed,
+        }
+
+    async def start(self, request: StartCommand, adopt: Adopt) -> RemoteCommand:
+        """Start a command; adopt is called before its first output, if it could be started.
+
+        A command that the box knows by this id and the same request is returned as it is, adopt is
+        not called. StartRefused when the box cannot, or when the id means another request. How the
+        link ended when it does meanwhile; then the next link's table tells whether it was started.
+        """
+        if self.error is not None:
+            raise self.error
+        message = request.to_wire()
+        known = self.commands.get(request.exec_id)
+        if known is not None:
+            if known.state.digest != message["digest"]:
+                raise StartRefused("CONFLICT", f"{request.exec_id} is another command")
+            return known
+        ident = self._new_ident()
+        answer: asyncio.Future[RemoteCommand] = asyncio.get_running_loop().create_future()
+        self._starting[ident] = _Starting(request, adopt, answer)
+        self._outgoing.send_json(frames.START, ident, message)
+        return await answer
+
+    async def ping(self, timeout_s: float) -> None:
+        """Ask for a sign of life; TimeoutError without one, or how the link ended."""
+        ident = self._new_ident()
+        answered = self._pings[ident] = asyncio.Event()
+        self._outgoing.send(frames.PING, ident)
+        async with asyncio.timeout(timeout_s):
+            await answered.wait()
+        if self.error is not None:
+            raise self.error
+
+    async def wait_ended(self) -> ExecutorError:
+        """Wait until the link has ended, and how."""
+        await self._ended.wait()
+        assert self.error is not None
+        return self.error
+
+    # ---- life, for open_link
+
+    async def say_hello(self) -> None:
+        """Prove who we are and learn what the box has."""
+        message = {
+            "version": frames.PROTOCOL_VERSION,
+            "box": self._hello.box_key,
+            "secret": self._hello.secret,
+            "epoch": self._hello.epoch,
+            "acked": {exec_id: list(offsets) for exec_id, offsets in self._hello.acked.items()},
+        }
+        self._outgoing.send_json(frames.HELLO, 0, message)
+        try:
+            async with asyncio.timeout(_HELLO_TIMEOUT_S):
+                await self._ready.wait()
+        except TimeoutError:
+            self._end(LinkClosed("the box does not answer"))
+        if self.error is not None:
+            raise self.error
+
+    async def read(self) -> None:
+        """Take frames until the link ends."""
+        reader = FrameReader(frames.REPLIES, frames.MAX_REPLY_BYTES)
+        since_pause_bytes = 0
+        try:
+            while data := await self._stream.read(_READ_BYTES):
+                for kind, ident, payload in reader.feed(data):
+                    if self.error is not None:
+                        return
+                    self._handlers[kind](ident, payload)
+                since_pause_bytes += len(data)
+                if since_pause_bytes >= _READ_BEFORE_OTHERS_BYTES:
+                    since_pause_bytes = 0
+                    await asyncio.sleep(0)
+        except FrameError as error:
+            self._end(BoxPoisoned(f"box {self._hello.box_key} broke the protocol: {error}"))
+        finally:
+            self._end(LinkClosed("the box ended the channel"))
+            await self._stream.close()
+
+    async def write(self) -> None:
+        """Send frames until the link ends."""
+        try:
+            await self._outgoing.run()
+        except LinkClosed as error:
+            self._end(error)
+        finally:
+            await self._stream.close()
+
+    async def close(self) -> None:
+        """End the link; commands go on in the box."""
+        self._end(LinkClosed("closed by the executor"))
+        await self._stream.close()
+
+    def _end(self, error: ExecutorError) -> None:
+        if self.error is not None:
+            return
+        self.error = error
+        self._outgoing.end(error)
+        for command in list(self._by_ident.values()):
+            command.on_link_ended(error)
+        for starting in self._starting.values():
+            if not starting.answer.done():
+                starting.answer.set_exception(error)
+        self.files.on_link_ended(error)
+        for answered in self._pings.values():
+            answered.set()
+        self._ready.set()
+        self._ended.set()
+
+    # ---- frames
+
+    def _on_command(self, ident: int, payload: memoryview) -> None:
+        state = read_command(frames.read_json(payload))
+        if ident in self._by_ident or state.exec_id in self.commands:
+            raise FrameError("a command was named twice")
+        command = RemoteCommand(ident, state, self._outgoing, self._on_forgotten)
+        starting = self._starting.pop(ident, None)
+        if not self._ready.is_set():
+            self._check_resumed(command)
+            self._last_ident = max(self._last_ident, ident)
+            adopt = self._adopt
+        elif starting is not None and starting.request.exec_id == state.exec_id:
+            adopt = starting.adopt
+        else:
+            raise FrameError("a command that nobody started")
+        self._by_ident[ident] = self.commands[state.exec_id] = command
+        command.sink = adopt(command)
+        if command.sink is None:
+            command.cancel(grace_s=0)
+        if starting is not None and not starting.answer.done():
+            starting.answer.set_result(command)
+
+    def _check_resumed(self, command: RemoteCommand) -> None:
+        state = command.state
+        first, second = self._hello.acked.get(state.exec_id, (0, 0))
+        if state.stdout_offset < first or state.stderr_offset < second:
+            raise FrameError("output would come twice")
+        if len(self._by_ident) >= _MAX_COMMANDS or command.ident > _MAX_IDENT:
+            raise FrameError("too many commands")
+
+    def _on_ready(self, _ident: int, payload: memoryview) -> None:
+        if self._ready.is_set():
+            raise FrameError("a second welcome")
+        if number(frames.read_json(payload), "commands") != len(self._by_ident):
+            raise FrameError("the table of commands is incomplete")
+        self._ready.set()
+
+    def _on_denied(self, _ident: int, payload: memoryview) -> None:
+        if self._ready.is_set():
+            raise FrameError("refused after the welcome")
+        self._end(LinkRefused(text(frames.read_json(payload), "reason")))
+
+    def _on_start_failed(self, ident: int, payload: memoryview) -> None:
+        message = frames.read_json(payload)
+        error = StartRefused(text(message, "code"), text(message, "message"))
+        starting = self._starting.pop(ident, None)
+        if starting is not None:
+            if not starting.answer.done():
+                starting.answer.set_exception(error)
+            return
+        command = self._command(ident)
+        if command.state.state != "starting":
+            raise FrameError("a running command cannot fail to start")
+        self._on_forgotten(command)
+        command.on_link_ended(error)
+
+    def _on_pong(self, ident: int, _payload: memoryview) -> None:
+        answered = self._pings.pop(ident, None)
+        if answered is None:
+            raise FrameError("answer to no ping")
+        answered.set()
+
+    def _on_forgotten(self, command: RemoteCommand) -> None:
+        self._by_ident.pop(command.ident, None)
+        self.commands.pop(command.exec_id, None)
+
+    def _command(self, ident: int) -> RemoteCommand:
+        command = self._by_ident.get(ident)
+        if command is None or not self._ready.is_set():
+            raise FrameError("frame of an unknown command")
+        return command
+
+    def _new_ident(self) -> int:
+        self._last_ident += 1
+        return self._last_ident
+
+
+@asynccontextmanager
+async def open_link(
+    stream: ByteStream, hello: Hello, adopt: Adopt
+) -> AsyncGenerator[SupervisorLink]:
+    """A link over stream for the time of the block; it takes the stream over and closes it.
+
+    adopt is asked for each command that the box knows already, before its output goes on.
+    LinkRefused, LinkClosed or BoxPoisoned when the box does not answer as it should; afterwards
+    wait_ended tells how the link ended.
+    """
+    link = SupervisorLink(stream, hello, adopt)
+    running = asyncio.gather(link.read(), link.write())
+    try:
+        await link.say_hello()
+        yield link
+    finally:
+        await link.close()
+        await running

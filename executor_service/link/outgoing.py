@@ -1,0 +1,67 @@
+"""Frames on their way to a box: one task writes them in order, and who can wait may do so."""
+
+import asyncio
+from typing import Any
+
+from executor_service.backends.base import ByteStream
+from executor_service.errors import ExecutorError
+from executor_service.supervisor import frames
+from executor_service.supervisor.frames import Buffer
+
+_HIGH_BYTES = 512 * 1024
+
+
+class Outgoing:
+    """The queue in front of a stream."""
+
+    def __init__(self, stream: ByteStream) -> None:
+        self._stream = stream
+        self._waiting: list[Buffer] = []
+        self._waiting_bytes = 0
+        self._more = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._error: ExecutorError | None = None
+
+    def send(self, kind: int, ident: int, *parts: Buffer) -> None:
+        """Queue a frame, whatever waits already; nothing once the link has ended."""
+        if self._error is not None:
+            return
+        self._waiting += (frames.header(kind, ident, *parts), *parts)
+        self._waiting_bytes += frames.HEADER.size + sum(map(len, parts))
+        self._more.set()
+        if self._waiting_bytes > _HIGH_BYTES:
+            self._room.clear()
+
+    def send_json(self, kind: int, ident: int, message: dict[str, Any]) -> None:
+        """Queue a control frame."""
+        if self._error is None:
+            packed = frames.pack_json(kind, ident, message)
+            self._waiting.append(packed)
+            self._waiting_bytes += len(packed)
+            self._more.set()
+
+    async def room(self) -> None:
+        """Wait until not too much is queued; raises how the link ended."""
+        await self._room.wait()
+        if self._error is not None:
+            raise self._error
+
+    async def run(self) -> None:
+        """Write until the link ends; LinkClosed when the stream breaks."""
+        while self._error is None:
+            await self._more.wait()
+            self._more.clear()
+            batch, self._waiting = self._waiting, []
+            if batch:
+                await self._stream.write(batch[0] if len(batch) == 1 else b"".join(batch))
+            self._waiting_bytes = sum(map(len, self._waiting))
+            if self._waiting_bytes <= _HIGH_BYTES:
+                self._room.set()
+
+    def end(self, error: ExecutorError) -> None:
+        """The link has ended: drop what waits and wake everyone."""
+        self._error = error
+        self._waiting.clear()
+        self._more.set()
+        self._room.set()

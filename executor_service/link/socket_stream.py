@@ -1,0 +1,59 @@
+"""A ByteStream over a connected socket, without a thread and without a second buffer."""
+
+import asyncio
+import socket
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+
+from executor_service.errors import LinkClosed
+
+
+class SocketStream:
+    """Reads and writes a non-blocking socket on the running event loop."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        self._socket = sock
+        self._closing = False
+        self._calls = 0
+
+    async def read(self, n: int) -> bytes:
+        """At least one and at most n bytes; empty when the stream has ended or broke."""
+        if self._closing:
+            return b""
+        with self._call():
+            try:
+                return await asyncio.get_running_loop().sock_recv(self._socket, n)
+            except OSError:
+                return b""
+
+    async def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Take all of data, waiting while the other side is slow; LinkClosed when it cannot."""
+        if self._closing:
+            raise LinkClosed("the stream is closed")
+        with self._call():
+            try:
+                await asyncio.get_running_loop().sock_sendall(self._socket, data)
+            except OSError as error:
+                raise LinkClosed(f"the stream broke: {error}") from error
+
+    async def close(self) -> None:
+        """End the stream, waking a pending read; safe to call twice."""
+        if self._closing:
+            return
+        self._closing = True
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        if self._calls == 0:
+            self._socket.close()
+
+    @contextmanager
+    def _call(self) -> Generator[None]:
+        """Keep the descriptor until the last call that waits on it has returned."""
+        self._calls += 1
+        try:
+            yield
+        finally:
+            self._calls -= 1
+            if self._closing and self._calls == 0:
+                self._socket.close()

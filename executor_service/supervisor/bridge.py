@@ -1,0 +1,75 @@
+"""Joins standard input and output to the supervisor's socket, for ways into a box that only run a
+program: the stream of an engine's exec call, a remote shell."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import time
+from contextlib import suppress
+
+_READ_BYTES = 256 * 1024
+_WAIT_FOR_SOCKET_S = 10.0
+
+
+class _Route:
+    """One direction, with what was read and not yet written."""
+
+    def __init__(self, source: int, target: int) -> None:
+        self.source = source
+        self.target = target
+        self.pending = b""
+
+
+def socket_address(path: str) -> str:
+    """A path as the kernel wants it; `@name` is a name without a file."""
+    return "\0" + path[1:] if path.startswith("@") else path
+
+
+def bridge(path: str) -> int:
+    """Copy both ways until either side ends; the exit status of the program."""
+    try:
+        sock = _connect(socket_address(path))
+    except OSError:
+        return 1
+    try:
+        _copy_until_end(sock.fileno())
+    except OSError:
+        return 1
+    return 0
+
+
+def _copy_until_end(sock: int) -> None:
+    routes = (_Route(0, sock), _Route(sock, 1))
+    for fd in (0, 1, sock):
+        os.set_blocking(fd, False)
+    while True:
+        readers = [route.source for route in routes if not route.pending]
+        writers = [route.target for route in routes if route.pending]
+        readable, writable, _ = select.select(readers, writers, [])
+        for route in routes:
+            if route.source in readable and not route.pending:
+                route.pending = os.read(route.source, _READ_BYTES)
+                if not route.pending:
+                    return
+            if route.pending and (route.target in writable or route.source in readable):
+                with suppress(BlockingIOError):
+                    sent = os.write(route.target, route.pending)
+                    route.pending = route.pending[sent:]
+
+
+def _connect(address: str) -> socket.socket:
+    """The supervisor may still be starting when the bridge comes."""
+    give_up_at = time.monotonic() + _WAIT_FOR_SOCKET_S
+    while True:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            sock.connect(address)
+        except OSError:
+            sock.close()
+            if time.monotonic() > give_up_at:
+                raise
+            time.sleep(0.02)
+        else:
+            return sock

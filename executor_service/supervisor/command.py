@@ -1,0 +1,272 @@
+"""One command from its start to its exit report."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any, Callable, NamedTuple
+
+from executor_service.supervisor import frames
+from executor_service.supervisor.connection import Connection
+from executor_service.supervisor.loop import WRITABLE, Loop, Timer
+from executor_service.supervisor.memory import OomCounter
+from executor_service.supervisor.outputs import Outputs
+from executor_service.supervisor.request import StartRequest
+from executor_service.supervisor.spawn import Spawner, WindowSize, resize_terminal
+from executor_service.supervisor.streams import InputStream, OutputStream
+from executor_service.supervisor.tree import Forest
+
+_DRAIN_GRACE_S = 0.3
+"""How long output is awaited from processes that outlive the command's first one."""
+
+
+class World:
+    """What all commands share."""
+
+    def __init__(self, loop: Loop, spawner: Spawner) -> None:
+        self.loop = loop
+        self.spawner = spawner
+        self.forest = Forest(loop)
+        self.oom_counter = OomCounter()
+        self.connection: Connection | None = None
+
+
+class ExitStatus(NamedTuple):
+    """How the first process ended; both None when that was never learned."""
+
+    code: int | None
+    signal: int | None
+
+
+class Command:
+    """Runs one command through the states starting, running, finished."""
+
+    def __init__(self, ident: int, request: StartRequest, world: World) -> None:
+        self.ident = ident
+        self.request = request
+        self.state = "starting"
+        self.leader: int | None = None
+        """Process id of the first process until it is reaped."""
+        self._world = world
+        self._tree = world.forest.plant()
+        self._outputs = Outputs(world.loop, [], self.pump)
+        self._stdin = InputStream(None, is_terminal=False)
+        self._stdin_told = 0
+        self._timers: dict[str, Timer] = {}
+        self._started_at = 0.0
+        self._oom_kills_before = 0
+        self._reason = ""
+        self._status: ExitStatus | None = None
+        self._survivors: int | None = None
+        """Processes that could not be killed; None while some may still run."""
+        self._stays = False
+        self._exit: dict[str, Any] = {}
+        self._exit_sent = False
+
+    def launch(self) -> None:
+        """Start the first process; OSError or ValueError says why not."""
+        world = self._world
+        self._oom_kills_before = world.oom_counter.read()
+        child = world.spawner.spawn(self.request.launch, self._tree.marker)
+        self._started_at = time.monotonic()
+        self.state = "running"
+        self.leader = child.pid
+        self._tree.leader_started(child.pid)
+        self._stdin = InputStream(child.stdin, self.request.launch.terminal is not None)
+        streams = [OutputStream(1, child.stdout)]
+        if child.stderr is not None:
+            streams.append(OutputStream(2, child.stderr))
+        self._outputs = Outputs(world.loop, streams, self.pump)
+        self._outputs.on_all_closed = self._outputs_closed
+        if self.request.run_timeout_s is not None:
+            self._after("timeout", self.request.run_timeout_s, lambda: self.end("TIMEOUT"))
+        if self.request.heartbeat_s is not None:
+            self._after("heartbeat", self.request.heartbeat_s, self._heartbeat)
+
+    def abandon(self) -> None:
+        """It was never started and never will be."""
+        self._world.forest.fell(self._tree)
+
+    def process_count(self) -> int:
+        """How many processes it has now."""
+        return len(self._tree.members())
+
+    # ---- what the executor asks for
+
+    def end(self, reason: str, number: int = signal.SIGTERM, grace_s: float | None = None) -> None:
+        """End the whole tree: the signal now, SIGKILL after the grace period."""
+        if self.state != "running" or self._survivors is not None:
+            return
+        self._reason = self._reason or reason
+        grace_s = self.request.kill_grace_s if grace_s is None else grace_s
+        if self._status is not None or grace_s <= 0:
+            self._kill()
+        else:
+            self._tree.signal_all(number)
+            self._after("kill", grace_s, self._kill)
+
+    def signal(self, number: int, whole_tree: bool) -> None:
+        """Send a signal to every process of the command, or to the first one's group."""
+        if whole_tree:
+            self._tree.signal_all(number)
+        else:
+            self._tree.signal_group(number)
+
+    def resize(self, size: WindowSize) -> None:
+        """Change the size of the command's terminal, if it has one."""
+        if self.request.launch.terminal is not None and self._stdin.fd is not None:
+            resize_terminal(self._stdin.fd, size)
+
+    def take_input(self, offset: int, data: memoryview, ends: bool) -> None:
+        """Queue standard input and hand over what the command reads."""
+        self._stdin.receive(offset, data, ends)
+        self._write_input()
+
+    def ack(self, number: int, offset: int) -> None:
+        """The executor has this much of a stream, so more may be read."""
+        self._outputs.ack(number, offset)
+        if self._survivors is None:
+            self._outputs.watch()
+        else:
+            self._finish_when_drained()
+
+    def describe(self) -> dict[str, Any]:
+        """What an executor needs to know to go on with this command."""
+        return {
+            "exec_id": self.request.exec_id,
+            "digest": self.request.digest,
+            "state": self.state,
+            "acked": self._outputs.acked(),
+            "stdin_received": self._stdin.received,
+            "stdin_taken": self._stdin.written,
+        }
+
+    # ---- sending
+
+    def rewind(self, acked: list[int] | None) -> None:
+        """A new executor has so much of each stream: it gets the rest, and the exit again."""
+        self._outputs.rewind(acked or self._outputs.acked())
+        self._exit_sent = False
+        self._stdin_told = self._stdin.written
+
+    def pump(self) -> None:
+        """Send what can be sent now: output, and after the last of it the exit."""
+        connection = self._world.connection
+        if connection is None:
+            return
+        self._outputs.send(connection, self.ident)
+        if self.state == "finished" and self._outputs.all_sent and not self._exit_sent:
+            self._exit_sent = True
+            connection.send(frames.pack_json(frames.EXITED, self.ident, self._exit))
+
+    def _heartbeat(self) -> None:
+        connection = self._world.connection
+        if connection is not None:
+            usage = self._tree.usage()._asdict()
+            connection.send(frames.pack_json(frames.HEARTBEAT, self.ident, usage))
+        if self.request.heartbeat_s is not None:
+            self._after("heartbeat", self.request.heartbeat_s, self._heartbeat)
+
+    # ---- standard input
+
+    def _write_input(self) -> None:
+        stdin, loop = self._stdin, self._world.loop
+        if stdin.fd is not None:
+            if not stdin.write():
+                self._close_input()
+            elif stdin.waiting:
+                loop.watch(stdin.fd, WRITABLE, lambda _events: self._write_input())
+            else:
+                loop.unwatch(stdin.fd)
+        connection = self._world.connection
+        if connection is not None and stdin.written > self._stdin_told:
+            self._stdin_told = stdin.written
+            body = frames.STDIN_ACK_BODY.pack(stdin.written)
+            connection.send(frames.pack(frames.STDIN_ACK, self.ident, body))
+
+    def _close_input(self) -> None:
+        fd, self._stdin.fd = self._stdin.fd, None
+        self._stdin.abandon()
+        if fd is not None:
+            self._world.loop.unwatch(fd)
+            os.close(fd)
+
+    # ---- the end
+
+    def leader_reaped(self, status: int, alone: bool) -> None:
+        """The first process has ended; alone says that no process of any command is left."""
+        killed_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+        self._status = ExitStatus(None if killed_by else os.WEXITSTATUS(status), killed_by)
+        self.leader = None
+        self._tree.leader_reaped()
+        self._cancel("timeout")
+        if alone or not self._tree.members():
+            self._settle(survivors=0)
+        elif self._outputs.all_closed:
+            self._end_leftovers()
+        elif not self._tree.killing:
+            self._after("drain", _DRAIN_GRACE_S, self._end_leftovers)
+
+    def _outputs_closed(self) -> None:
+        if self._status is not None and self._survivors is None:
+            self._end_leftovers()
+
+    def _end_leftovers(self) -> None:
+        """Some processes outlive the first one, and have had time to finish on their own."""
+        if self.request.leave_children and not self._reason:
+            self._stays = True
+            self._settle(survivors=0)
+        else:
+            self._kill()
+
+    def _kill(self) -> None:
+        self._cancel("kill")
+        self._cancel("drain")
+        self._tree.kill(self._settle)
+
+    def _settle(self, survivors: int) -> None:
+        """Nothing of the command will write any more that we would wait for."""
+        if self._survivors is not None:
+            return
+        for name in list(self._timers):
+            self._cancel(name)
+        self._survivors = survivors
+        self._finish_when_drained()
+
+    def _finish_when_drained(self) -> None:
+        if self.state == "finished" or not self._outputs.drain(keep_open=self._stays):
+            return
+        self.state = "finished"
+        self._close_input()
+        if self._stays:
+            self._world.forest.leave(self._tree)
+        else:
+            self._world.forest.fell(self._tree)
+        status = self._status or ExitStatus(None, None)
+        self._exit = {
+            "code": status.code,
+            "signal": status.signal,
+            "reason": self._reason or self._natural_reason(status),
+            "totals": self._outputs.ends(),
+            "survivors": self._survivors,
+            "duration_ms": int((time.monotonic() - self._started_at) * 1000),
+        }
+        self.pump()
+
+    def _natural_reason(self, status: ExitStatus) -> str:
+        by_kernel = status.signal == signal.SIGKILL or status.code == 128 + signal.SIGKILL
+        if by_kernel and self._world.oom_counter.read() > self._oom_kills_before:
+            return "OOM"
+        return "EXITED" if status.signal is None else "SIGNALED"
+
+    # ---- timers
+
+    def _after(self, name: str, delay_s: float, call: Callable[[], None]) -> None:
+        self._cancel(name)
+        self._timers[name] = self._world.loop.after(delay_s, call)
+
+    def _cancel(self, name: str) -> None:
+        timer = self._timers.pop(name, None)
+        if timer is not None:
+            timer.cancel()

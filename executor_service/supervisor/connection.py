@@ -1,0 +1,205 @@
+"""The channel to the executor: who may speak, what was said, and what waits to be sent."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import socket
+from collections import deque
+from typing import Callable
+
+from executor_service.supervisor import frames
+from executor_service.supervisor.frames import Buffer, FrameError, FrameReader
+from executor_service.supervisor.loop import READABLE, WRITABLE, Loop
+
+_READ_BYTES = 256 * 1024
+_CONGESTED_BYTES = 256 * 1024
+_MAX_STRANGERS = 8
+_HELLO_TIMEOUT_S = 10.0
+_MAX_HELLO_BYTES = 512 * 1024
+
+Handler = Callable[[int, int, memoryview], None]
+"""Takes one request: kind, id, payload; raises FrameError for what it cannot mean."""
+
+
+class Connection:
+    """One accepted socket: frames in, queued bytes out, never blocking."""
+
+    def __init__(self, loop: Loop, sock: socket.socket, handler: Handler) -> None:
+        sock.setblocking(False)
+        self.reader = FrameReader(frames.REQUESTS, _MAX_HELLO_BYTES)
+        self.handler = handler
+        self.on_closed: Callable[[], None] = _nothing
+        self.on_drained: Callable[[], None] = _nothing
+        self.closed = False
+        self._loop = loop
+        self._sock = sock
+        self._queue: deque[memoryview] = deque()
+        self._queued_bytes = 0
+        self._closes_when_sent = False
+        loop.watch(sock.fileno(), READABLE, self._ready)
+
+    @property
+    def congested(self) -> bool:
+        """Whether streams should wait because the executor reads slowly."""
+        return self._queued_bytes > _CONGESTED_BYTES
+
+    def send(self, *parts: Buffer) -> None:
+        """Send the parts, now as far as possible, the rest when the socket takes it."""
+        if self.closed:
+            return
+        sent = 0
+        if not self._queue:
+            try:
+                sent = self._sock.sendmsg(parts)
+            except BlockingIOError:
+                pass
+            except OSError:
+                self.close()
+                return
+        for part in parts:
+            if sent >= len(part):
+                sent -= len(part)
+                continue
+            rest = memoryview(part)[sent:]
+            sent = 0
+            self._queue.append(rest)
+            self._queued_bytes += len(rest)
+        if self._queue:
+            self._loop.watch(self._sock.fileno(), READABLE | WRITABLE, self._ready)
+
+    def close(self, after_sending: bool = False) -> None:
+        """End the connection, at once or when what waits has been sent."""
+        if self.closed:
+            return
+        if after_sending and self._queue:
+            self._closes_when_sent = True
+            return
+        self.closed = True
+        self._queue.clear()
+        self._loop.unwatch(self._sock.fileno())
+        self._sock.close()
+        self.on_closed()
+
+    def _ready(self, events: int) -> None:
+        if events & WRITABLE:
+            self._flush()
+        if events & ~WRITABLE and not self.closed:
+            self._receive()
+
+    def _receive(self) -> None:
+        try:
+            data = self._sock.recv(_READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.close()
+            return
+        try:
+            for kind, ident, payload in self.reader.feed(data):
+                if self.closed or self._closes_when_sent:
+                    return
+                self.handler(kind, ident, payload)
+        except FrameError:
+            self.close()
+
+    def _flush(self) -> None:
+        try:
+            while self._queue:
+                count = self._sock.send(self._queue[0])
+                self._queued_bytes -= count
+                if count < len(self._queue[0]):
+                    self._queue[0] = self._queue[0][count:]
+                    return
+                self._queue.popleft()
+        except BlockingIOError:
+            return
+        except OSError:
+            self.close()
+            return
+        if self._closes_when_sent:
+            self.close()
+            return
+        self._loop.watch(self._sock.fileno(), READABLE, self._ready)
+        self.on_drained()
+
+
+class Door:
+    """Lets in whoever proves to be this box's executor; the highest epoch wins."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        listener: socket.socket,
+        box_key: str,
+        secret_sha256: str,
+        on_executor: Callable[[Connection, dict[str, object]], None],
+    ) -> None:
+        self._loop = loop
+        self._listener = listener
+        self._box_key = box_key
+        self._secret_sha256 = secret_sha256
+        self._on_executor = on_executor
+        self._strangers: list[Connection] = []
+        self._highest_epoch = -1
+        listener.setblocking(False)
+        loop.watch(listener.fileno(), READABLE, self._accept)
+
+    def _accept(self, _events: int) -> None:
+        try:
+            sock, _ = self._listener.accept()
+        except OSError:
+            return
+        if len(self._strangers) >= _MAX_STRANGERS:
+            self._strangers[0].close()
+        connection = Connection(self._loop, sock, _refuse)
+        timer = self._loop.after(_HELLO_TIMEOUT_S, connection.close)
+
+        def forget() -> None:
+            timer.cancel()
+            self._strangers.remove(connection)
+
+        def first_frame(kind: int, _ident: int, payload: memoryview) -> None:
+            if kind != frames.HELLO:
+                raise FrameError("the first frame is not hello")
+            hello = frames.read_json(payload)
+            refusal = self._refusal(hello)
+            if refusal:
+                connection.send(frames.pack_json(frames.DENIED, 0, {"reason": refusal}))
+                connection.close(after_sending=True)
+                return
+            forget()
+            connection.on_closed = _nothing
+            connection.reader.max_payload_bytes = frames.MAX_REQUEST_BYTES
+            self._on_executor(connection, hello)
+
+        self._strangers.append(connection)
+        connection.on_closed = forget
+        connection.handler = first_frame
+
+    def _refusal(self, hello: dict[str, object]) -> str:
+        secret = hello.get("secret")
+        epoch = hello.get("epoch")
+        if not isinstance(secret, str) or not isinstance(epoch, int):
+            raise FrameError("hello lacks its fields")
+        digest = hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
+        if not hmac.compare_digest(digest, self._secret_sha256):
+            return "WRONG_SECRET"
+        if hello.get("box") != self._box_key:
+            return "WRONG_BOX"
+        if hello.get("version") != frames.PROTOCOL_VERSION:
+            return "VERSION"
+        if epoch < self._highest_epoch:
+            return "STALE_EPOCH"
+        self._highest_epoch = epoch
+        return ""
+
+
+def _refuse(_kind: int, _ident: int, _payload: memoryview) -> None:
+    raise FrameError("nobody listens")
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,217 @@
+"""Looking at, reading, writing, moving and removing files, as the box's user and inside the box."""
+
+from __future__ import annotations
+
+import errno
+import heapq
+import os
+import stat
+from contextlib import suppress
+from typing import Any, Iterator
+
+from executor_service.supervisor.frames import FrameError
+from executor_service.supervisor.paths import Paths
+
+_MAX_PAGE_ENTRIES = 1000
+_MAX_PAGE_BYTES = 40 * 1024
+_MAX_DEPTH = 200
+_MAX_SHOWN_CHARACTERS = 500
+_READ_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK | os.O_CLOEXEC
+
+_CODES = {
+    errno.ENOENT: "NOT_FOUND",
+    errno.ENOTDIR: "NOT_A_DIRECTORY",
+    errno.EISDIR: "IS_A_DIRECTORY",
+    errno.ENOTEMPTY: "NOT_EMPTY",
+    errno.EEXIST: "ALREADY_EXISTS",
+    errno.EACCES: "PERMISSION_DENIED",
+    errno.EPERM: "PERMISSION_DENIED",
+    errno.EROFS: "READ_ONLY",
+    errno.ENOSPC: "NO_SPACE",
+    errno.EDQUOT: "NO_SPACE",
+    errno.ENAMETOOLONG: "NAME_TOO_LONG",
+    errno.ELOOP: "LINK_REFUSED",
+    errno.EINVAL: "INVALID_PATH",
+    errno.EXDEV: "OTHER_FILE_SYSTEM",
+    errno.ENXIO: "NOT_A_FILE",
+}
+
+
+class FileError(Exception):
+    """A file operation could not be done; code is one of a fixed set of words."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def file_error(error: OSError) -> FileError:
+    """The word for what the kernel said."""
+    code = _CODES.get(error.errno or 0, "IO_ERROR")
+    where = str(error.filename or "")[:_MAX_SHOWN_CHARACTERS]
+    return FileError(code, f"{error.strerror or error}: {where}".rstrip(": "))
+
+
+def describe(status: os.stat_result) -> dict[str, Any]:
+    """What is told about a file."""
+    return {
+        "type": file_type(status.st_mode),
+        "size": status.st_size,
+        "mode": stat.S_IMODE(status.st_mode),
+        "mtime_ns": status.st_mtime_ns,
+    }
+
+
+def file_type(mode: int) -> str:
+    """file, directory, symlink or other."""
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISDIR(mode):
+        return "directory"
+    return "symlink" if stat.S_ISLNK(mode) else "other"
+
+
+def text_field(message: dict[str, Any], name: str) -> str:
+    """A field of a request that must be text."""
+    value = message.get(name)
+    if not isinstance(value, str):
+        raise FrameError(f"{name} is not text")
+    return value
+
+
+def number_field(message: dict[str, Any], name: str, default: int) -> int:
+    """A field of a request that must be a whole number that is not negative."""
+    value = message.get(name, default)
+    if not isinstance(value, int) or value < 0:
+        raise FrameError(f"{name} is not a number")
+    return value
+
+
+def stat_path(paths: Paths, message: dict[str, Any]) -> dict[str, Any]:
+    """Type, size, mode and time of path, of the link itself unless follow is set."""
+    follow = bool(message.get("follow"))
+    fd = paths.open(text_field(message, "path"), os.O_PATH | (0 if follow else os.O_NOFOLLOW))
+    try:
+        status = os.stat(fd)
+        found = describe(status)
+        if stat.S_ISLNK(status.st_mode):
+            found["target"] = os.readlink("", dir_fd=fd)
+    finally:
+        os.close(fd)
+    return found
+
+
+def list_folder(paths: Paths, message: dict[str, Any]) -> dict[str, Any]:
+    """One page of a folder, sorted by name, beginning after the name `after`."""
+    after = str(message.get("after") or "")
+    limit = min(max(1, number_field(message, "limit", _MAX_PAGE_ENTRIES)), _MAX_PAGE_ENTRIES)
+    fd = paths.open(text_field(message, "path"), _READ_FOLDER)
+    try:
+        with os.scandir(fd) as scan:
+            names = heapq.nsmallest(limit + 1, (e.name for e in scan if e.name > after))
+        entries: list[dict[str, Any]] = []
+        room_bytes = _MAX_PAGE_BYTES
+        more = len(names) > limit
+        for name in names[:limit]:
+            room_bytes -= 6 * len(name) + 120
+            if room_bytes < 0:
+                more = True
+                break
+            with suppress(FileNotFoundError):
+                status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                entries.append({"name": name, **describe(status)})
+    finally:
+        os.close(fd)
+    return {"entries": entries, "more": more}
+
+
+def make_folder(paths: Paths, message: dict[str, Any]) -> dict[str, Any]:
+    """Make a folder and those above it; it is no error if it exists."""
+    os.close(open_or_make_folder(paths, text_field(message, "path")))
+    return {}
+
+
+def open_or_make_folder(paths: Paths, path: str) -> int:
+    """A descriptor for the folder path, made with its parents where missing."""
+    missing: list[str] = []
+    while True:
+        try:
+            fd = paths.open_directory(path)
+            break
+        except FileNotFoundError:
+            path, name = os.path.split(path.rstrip("/"))
+            if name in ("", ".", ".."):
+                raise
+            missing.append(name)
+            path = path or "."
+    while missing:
+        name = missing.pop()
+        try:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=fd)
+            flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+            parent, fd = fd, os.open(name, flags, dir_fd=fd)
+        except OSError:
+            os.close(fd)
+            raise
+        os.close(parent)
+    return fd
+
+
+def move_path(paths: Paths, message: dict[str, Any]) -> dict[str, Any]:
+    """Rename, within one file system; an existing target is replaced only with overwrite."""
+    source_folder, source = paths.open_parent(text_field(message, "source"))
+    try:
+        target_folder, target = paths.open_parent(text_field(message, "target"))
+        try:
+            if not message.get("overwrite") and _exists(target, target_folder):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+            os.rename(source, target, src_dir_fd=source_folder, dst_dir_fd=target_folder)
+        finally:
+            os.close(target_folder)
+    finally:
+        os.close(source_folder)
+    return {}
+
+
+def remove_path(paths: Paths, message: dict[str, Any]) -> Iterator[None]:
+    """Remove a file, a link, an empty folder, or with recursive a whole tree; yields as it goes.
+
+    Descends through descriptors and never through a link, so that nothing outside is reached
+    whatever is swapped meanwhile.
+    """
+    folder, name = paths.open_parent(text_field(message, "path"))
+    try:
+        if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            os.unlink(name, dir_fd=folder)
+        elif message.get("recursive"):
+            yield from _remove_tree(folder, name)
+        else:
+            os.rmdir(name, dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+def _remove_tree(folder: int, name: str, depth: int = 0) -> Iterator[None]:
+    if depth > _MAX_DEPTH:
+        raise FileError("TOO_DEEP", f"more than {_MAX_DEPTH} folders inside each other")
+    fd = os.open(name, _READ_FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+    try:
+        with os.scandir(fd) as scan:
+            for entry in scan:
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _remove_tree(fd, entry.name, depth + 1)
+                else:
+                    os.unlink(entry.name, dir_fd=fd)
+                yield
+    finally:
+        os.close(fd)
+    os.rmdir(name, dir_fd=folder)
+
+
+def _exists(name: str, folder: int) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True

@@ -1,0 +1,128 @@
+"""The frames between the executor and a supervisor, the same code at both ends.
+
+A frame is a header (payload length, kind, id, crc32) and a payload. The id names a command or a
+file transfer and is chosen by the executor; 0 is the connection itself. Control payloads are JSON
+objects; stream payloads are a small binary head and raw bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from typing import Any, Dict, Iterator, Union, cast
+
+PROTOCOL_VERSION = 1
+MAX_DATA_BYTES = 64 * 1024
+MAX_REPLY_BYTES = MAX_DATA_BYTES + 64
+MAX_REQUEST_BYTES = 4 * 1024 * 1024
+WINDOW_BYTES = 1024 * 1024
+"""Output of one command that may be on its way without having been acknowledged."""
+STDIN_WINDOW_BYTES = 256 * 1024
+"""Input of one command that the supervisor holds until the command reads it."""
+DOWNLOAD_WINDOW_BYTES = 512 * 1024
+"""Bytes of a file that may be on their way without having been acknowledged."""
+
+# executor -> supervisor
+HELLO, START, STDIN, RESIZE, SIGNAL, CANCEL, ACK, FORGET, PING = range(1, 10)
+FILE, FILE_DATA, FILE_ACK, FILE_CANCEL = range(10, 14)
+REQUESTS = frozenset(range(HELLO, FILE_CANCEL + 1))
+# supervisor -> executor
+READY, DENIED, COMMAND, START_FAILED, OUTPUT, STDIN_ACK, HEARTBEAT, EXITED, PONG = range(64, 73)
+FILE_DONE, FILE_FAILED, FILE_BYTES = range(73, 76)
+REPLIES = frozenset(range(READY, FILE_BYTES + 1))
+
+HEADER = struct.Struct("!IBII")
+_CHECKED = struct.Struct("!IBI")
+OUTPUT_HEAD = struct.Struct("!BQ")
+"""Of OUTPUT and ACK: file descriptor (1 or 2), byte offset."""
+STDIN_HEAD = struct.Struct("!QB")
+"""Of STDIN: byte offset, 1 when the input ends after these bytes."""
+STDIN_ACK_BODY = struct.Struct("!Q")
+"""Of STDIN_ACK: bytes that the command has taken."""
+FILE_HEAD = struct.Struct("!Q")
+"""Of FILE_DATA, FILE_BYTES and FILE_ACK: byte offset."""
+
+Buffer = Union[bytes, bytearray, memoryview]
+
+
+class FrameError(ValueError):
+    """The other end sent something that is not a frame of this protocol."""
+
+
+def header(kind: int, ident: int, *parts: Buffer) -> bytes:
+    """The header of a frame whose payload is the concatenation of parts."""
+    size = sum(map(len, parts))
+    crc = zlib.crc32(_CHECKED.pack(size, kind, ident))
+    for part in parts:
+        crc = zlib.crc32(part, crc)
+    return HEADER.pack(size, kind, ident, crc)
+
+
+def pack(kind: int, ident: int, payload: Buffer = b"") -> bytes:
+    """One whole frame as bytes."""
+    return header(kind, ident, payload) + payload
+
+
+def pack_json(kind: int, ident: int, message: dict[str, Any]) -> bytes:
+    """One whole control frame; text that was not UTF-8 survives as lone surrogates."""
+    return pack(kind, ident, json.dumps(message, separators=(",", ":")).encode("ascii"))
+
+
+def read_json(payload: Buffer) -> dict[str, Any]:
+    """The object in a control frame."""
+    try:
+        message = json.loads(bytes(payload))
+    except (ValueError, RecursionError) as error:
+        raise FrameError("control frame is not JSON") from error
+    if not isinstance(message, dict):
+        raise FrameError("control frame is not an object")
+    return cast("Dict[str, Any]", message)
+
+
+def split_head(head: struct.Struct, payload: memoryview) -> tuple[tuple[int, ...], memoryview]:
+    """The binary head of a stream frame and the bytes after it."""
+    if len(payload) < head.size:
+        raise FrameError("frame is too short")
+    return head.unpack_from(payload), payload[head.size :]
+
+
+class FrameReader:
+    """Cuts a byte stream into frames and refuses what is not one."""
+
+    def __init__(self, kinds: frozenset[int], max_payload_bytes: int) -> None:
+        self._kinds = kinds
+        self.max_payload_bytes = max_payload_bytes
+        self._kept: list[bytes] = []
+        self._kept_bytes = 0
+        self._wanted_bytes = HEADER.size
+
+    def feed(self, data: bytes) -> Iterator[tuple[int, int, memoryview]]:
+        """Kind, id and payload of every frame that data completes; FrameError at the first bad one.
+
+        A payload is a view into a buffer that is never changed afterwards.
+        """
+        self._kept.append(data)
+        self._kept_bytes += len(data)
+        if self._kept_bytes < self._wanted_bytes:
+            return
+        whole = data if len(self._kept) == 1 else b"".join(self._kept)
+        view = memoryview(whole)
+        start = 0
+        self._wanted_bytes = HEADER.size
+        while len(view) - start >= HEADER.size:
+            size, kind, ident, crc = HEADER.unpack_from(view, start)
+            if kind not in self._kinds or size > self.max_payload_bytes:
+                raise FrameError("frame of unknown kind or size")
+            end = start + HEADER.size + size
+            if end > len(view):
+                self._wanted_bytes = HEADER.size + size
+                break
+            payload = view[start + HEADER.size : end]
+            if zlib.crc32(payload, zlib.crc32(view[start : start + _CHECKED.size])) != crc:
+                raise FrameError("frame checksum is wrong")
+            start = end
+            yield kind, ident, payload
+        rest = whole[start:]
+        self._kept = [rest] if rest else []
+        self._kept_bytes = len(rest)

@@ -1,0 +1,89 @@
+"""The supervisor's command line.
+
+    supervisor --listen-fd N | --socket PATH  --box KEY --secret-sha256 HEX  serve a box
+    supervisor --bridge PATH                                                 join stdio to it
+
+PATH may be `@name` for an abstract socket.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import signal
+import socket
+from contextlib import suppress
+
+from executor_service.supervisor.bridge import bridge, socket_address
+from executor_service.supervisor.command import World
+from executor_service.supervisor.connection import Door
+from executor_service.supervisor.loop import Loop
+from executor_service.supervisor.paths import Paths
+from executor_service.supervisor.server import Supervisor
+from executor_service.supervisor.spawn import Spawner
+from executor_service.supervisor.syscalls import adopt_orphans, hide_from_same_user
+
+_ORPHAN_TIMEOUT_S = 1800.0
+_BACKLOG = 8
+
+
+def main(argv: list[str]) -> int:
+    """Run the program; returns its exit status."""
+    parser = argparse.ArgumentParser(prog="supervisor", allow_abbrev=False)
+    parser.add_argument("--bridge", metavar="PATH")
+    parser.add_argument("--listen-fd", type=int)
+    parser.add_argument("--socket", metavar="PATH")
+    parser.add_argument("--box")
+    parser.add_argument("--secret-sha256")
+    parser.add_argument("--workspace", default="/workspace")
+    parser.add_argument("--orphan-timeout-s", type=float, default=_ORPHAN_TIMEOUT_S)
+    parser.add_argument("--max-processes", type=int, help="per user namespace: Linux >= 5.14")
+    options = parser.parse_args(argv)
+    if options.bridge:
+        hide_from_same_user()
+        return bridge(options.bridge)
+    if not options.box or not options.secret_sha256:
+        parser.error("--box and --secret-sha256 are needed")
+    if (options.listen_fd is None) == (options.socket is None):
+        parser.error("give either --listen-fd or --socket")
+    return _serve(options)
+
+
+def _serve(options: argparse.Namespace) -> int:
+    os.chdir("/")
+    loop = Loop()
+    paths = Paths(options.workspace)
+    # Opens its own /proc files, which belong to root once this process is hidden.
+    spawner = Spawner(paths, dict(os.environ))
+    hide_from_same_user()
+    adopt_orphans()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if options.max_processes:
+        limit = options.max_processes
+        resource.setrlimit(resource.RLIMIT_NPROC, (limit, limit))
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda _number, _frame: loop.stop())
+    world = World(loop, spawner)
+    supervisor = Supervisor(world, paths, options.orphan_timeout_s)
+    listener = _listener(options)
+    Door(loop, listener, options.box, options.secret_sha256, supervisor.executor_came)
+    supervisor.serve()
+    world.forest.kill_everything()
+    return 0
+
+
+def _listener(options: argparse.Namespace) -> socket.socket:
+    if options.listen_fd is not None:
+        os.set_inheritable(options.listen_fd, False)
+        return socket.socket(fileno=options.listen_fd)
+    if not options.socket.startswith("@"):
+        with suppress(FileNotFoundError):
+            os.unlink(options.socket)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(socket_address(options.socket))
+    if not options.socket.startswith("@"):
+        os.chmod(options.socket, 0o600)
+    listener.listen(_BACKLOG)
+    return listener

@@ -1,0 +1,140 @@
+"""Opening what a path names, without following procfs's magic links and without races.
+
+A path is absolute or relative to the workspace. Everything that the box can see may be named, so
+ordinary symbolic links and `..` are fine; a magic link (/proc/self/fd/3, /proc/1/root) would lead
+out through what some process has open, and is refused. Nothing is looked at by name and then
+opened by name: every step works on what the step before has opened.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import Callable
+
+from executor_service.supervisor.syscalls import openat2_without_magic_links
+
+MAX_PATH_BYTES = 4095
+MAX_NAME_BYTES = 255
+_MAX_LINKS = 40
+_FOLDER_FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+
+Opener = Callable[[str, int, int], int]
+"""Path, flags, and the folder that a relative path starts from."""
+
+
+class Paths:
+    """Opens paths the way that this kernel allows."""
+
+    def __init__(self, workspace: str, use_openat2: bool = True) -> None:
+        self._workspace = workspace
+        self._proc_device = os.stat("/proc").st_dev
+        self._root = os.open("/", _FOLDER_FLAGS)
+        by_kernel = use_openat2 and _kernel_can(self._root)
+        self._open: Opener = _open_by_kernel if by_kernel else self._open_by_walking
+
+    def open(self, path: str, flags: int) -> int:
+        """A descriptor for path; OSError with ELOOP for magic links, EINVAL for NUL."""
+        return self._open(self._absolute(path), flags, self._root)
+
+    def open_directory(self, path: str) -> int:
+        """A descriptor for a folder, to work in or below."""
+        return self.open(path, _FOLDER_FLAGS)
+
+    def open_parent(self, path: str, follow: bool = False) -> tuple[int, str]:
+        """The folder that holds path and the name in it; follow also steps through symbolic links.
+
+        The name is one plain component, so that what is done to it stays in that folder.
+        """
+        parent, name = _split(self._absolute(path))
+        folder = self._open(parent, _FOLDER_FLAGS, self._root)
+        for _ in range(_MAX_LINKS):
+            previous = folder
+            try:
+                target = self._read_link(name, folder) if follow else None
+                if target is None:
+                    return folder, name
+                parent, name = _split(target)
+                folder = self._open(parent or ".", _FOLDER_FLAGS, previous)
+            except OSError:
+                os.close(previous)
+                raise
+            os.close(previous)
+        os.close(folder)
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+
+    def _absolute(self, path: str) -> str:
+        if not path or "\0" in path:
+            raise OSError(errno.EINVAL, "Path is empty or has a NUL character", path)
+        try:
+            encoded = os.fsencode(path)
+        except UnicodeError:
+            raise OSError(errno.EINVAL, "Path is not text", ascii(path)) from None
+        if len(encoded) > MAX_PATH_BYTES or any(
+            len(name) > MAX_NAME_BYTES for name in encoded.split(b"/")
+        ):
+            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), path[:64] + "...")
+        return os.path.join(self._workspace, path)
+
+    def _read_link(self, name: str, folder: int) -> str | None:
+        """Where name in folder points; None when it is no symbolic link or does not exist."""
+        try:
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        if not stat.S_ISLNK(found.st_mode):
+            return None
+        if found.st_dev == self._proc_device:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
+        return os.readlink(name, dir_fd=folder)
+
+    def _open_by_walking(self, path: str, flags: int, start: int) -> int:
+        """What openat2 does, for kernels and sandboxes without it: one component at a time."""
+        todo = _components(path)
+        current = os.dup(self._root if path.startswith("/") else start)
+        links = 0
+        try:
+            while todo:
+                name = todo.pop()
+                target = self._read_link(name, current)
+                if target is None or (not todo and flags & os.O_NOFOLLOW):
+                    step = _FOLDER_FLAGS if todo else flags
+                    opened = os.open(name, step | os.O_NOFOLLOW, dir_fd=current)
+                    if not todo:
+                        return opened
+                else:
+                    links += 1
+                    if links > _MAX_LINKS:
+                        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+                    todo += _components(target)
+                    opened = os.dup(self._root if target.startswith("/") else current)
+                os.close(current)
+                current = opened
+            return os.open(".", flags, dir_fd=current)
+        finally:
+            os.close(current)
+
+
+def _components(path: str) -> list[str]:
+    """The names in path, last first."""
+    return [part for part in reversed(path.split("/")) if part not in ("", ".")]
+
+
+def _split(path: str) -> tuple[str, str]:
+    parent, name = os.path.split(path.rstrip("/"))
+    if name in ("", ".", ".."):
+        raise OSError(errno.EINVAL, "Path does not end in a name", path)
+    return parent, name
+
+
+def _open_by_kernel(path: str, flags: int, start: int) -> int:
+    return openat2_without_magic_links(path, flags | os.O_CLOEXEC, start)
+
+
+def _kernel_can(root: int) -> bool:
+    try:
+        os.close(_open_by_kernel("/", _FOLDER_FLAGS, root))
+    except (NotImplementedError, OSError):
+        return False
+    return True

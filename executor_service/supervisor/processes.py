@@ -1,0 +1,216 @@
+"""Which processes belong to which command, and how to end them all.
+
+A process belongs to a command when its chain of parents leads to the command's first process. A
+process that outlived its parents becomes the supervisor's child; then it belongs to the command
+whose marker is in its environment, or in whose session it is, or that it was seen to belong to
+before. One that hid all of that belongs to the only running command that can have started it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Iterable, NamedTuple, Tuple
+
+MARKER_VARIABLE = "HERMES_EXEC"
+_MAX_ENVIRON_BYTES = 4 * 1024 * 1024
+_STOP_ROUNDS = 8
+_CLOCK_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+Identity = Tuple[int, int]
+"""Process id and start time: never used twice."""
+
+
+class Process(NamedTuple):
+    """One line of the process table."""
+
+    pid: int
+    state: str
+    parent: int
+    group: int
+    session: int
+    cpu_ticks: int
+    started_ticks: int
+    resident_pages: int
+
+    @property
+    def identity(self) -> Identity:
+        """What tells it from a later process with the same id."""
+        return (self.pid, self.started_ticks)
+
+
+class Usage(NamedTuple):
+    """What the processes of one command use now."""
+
+    rss_bytes: int
+    cpu_ms: int
+    pids: int
+
+
+class Owner(NamedTuple):
+    """A command, as far as finding its processes goes."""
+
+    marker: str
+    leader: int
+    """Its first process, which is also its session."""
+    leader_lives: bool
+    started_ticks: int
+    running: bool
+    """False for a finished command whose processes were allowed to stay."""
+
+
+def now_ticks() -> int:
+    """The present in the unit of Process.started_ticks."""
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * _CLOCK_TICKS_PER_S)
+
+
+def read_process(pid: int) -> Process | None:
+    """One process, None if there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as stat:
+            line = stat.read(4096)
+    except OSError:
+        return None
+    fields = line[line.rfind(b")") + 2 :].split()
+    return Process(
+        pid=pid,
+        state=fields[0].decode(),
+        parent=int(fields[1]),
+        group=int(fields[2]),
+        session=int(fields[3]),
+        cpu_ticks=int(fields[11]) + int(fields[12]),
+        started_ticks=int(fields[19]),
+        resident_pages=int(fields[21]),
+    )
+
+
+def read_table() -> dict[int, Process]:
+    """All processes of the box."""
+    table: dict[int, Process] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            process = read_process(int(name))
+            if process is not None:
+                table[process.pid] = process
+    return table
+
+
+def usage_of(processes: Iterable[Process]) -> Usage:
+    """The sum over processes."""
+    rss_pages = cpu_ticks = pids = 0
+    for process in processes:
+        rss_pages += process.resident_pages
+        cpu_ticks += process.cpu_ticks
+        pids += 1
+    return Usage(rss_pages * _PAGE_BYTES, cpu_ticks * 1000 // _CLOCK_TICKS_PER_S, pids)
+
+
+def send_signal(process: Process, number: int) -> None:
+    """Signal exactly this process, never a later one with the same id."""
+    fd = _open_pidfd(process.pid)
+    try:
+        current = read_process(process.pid)
+        if current is None or current.identity != process.identity:
+            return
+        if fd is None:
+            os.kill(process.pid, number)
+        else:
+            signal.pidfd_send_signal(fd, number)
+    except OSError:
+        pass  # it has ended meanwhile, or it is not ours to signal: the next look will tell
+    finally:
+        if fd is not None:
+            os.close(fd)
+
+
+def _open_pidfd(pid: int) -> int | None:
+    """A handle on the process; None if it ended, or where Python or the kernel has no handles."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
+
+
+class Census:
+    """Tells whose each process is, and remembers it for when the process has lost its parents."""
+
+    def __init__(self) -> None:
+        self._known: dict[Identity, str] = {}
+
+    def count(self, owners: list[Owner]) -> dict[str, list[Process]]:
+        """The living processes of each owner, by its marker."""
+        table = read_table()
+        children: dict[int, list[Process]] = {}
+        for process in table.values():
+            children.setdefault(process.parent, []).append(process)
+        leaders = {owner.leader: owner for owner in owners if owner.leader_lives}
+        found: dict[str, list[Process]] = {owner.marker: [] for owner in owners}
+        known: dict[Identity, str] = {}
+        for root in children.get(os.getpid(), []):
+            leader = leaders.get(root.pid)
+            marker = leader.marker if leader else self._owner_of_orphan(root, owners)
+            if marker is None:
+                continue
+            for process in _with_descendants(root, children):
+                known[process.identity] = marker
+                if process.state not in "ZX":
+                    found[marker].append(process)
+        self._known = known
+        return found
+
+    def _owner_of_orphan(self, orphan: Process, owners: list[Owner]) -> str | None:
+        markers = {owner.marker for owner in owners}
+        sessions = {owner.leader: owner.marker for owner in owners}
+        for marker in (
+            self._known.get(orphan.identity),
+            _marker_of(orphan.pid),
+            sessions.get(orphan.session),
+        ):
+            if marker in markers:
+                return marker
+        suspects = [
+            owner.marker
+            for owner in owners
+            if owner.running and owner.started_ticks <= orphan.started_ticks + 1
+        ]
+        return suspects[0] if len(suspects) == 1 else None
+
+
+def _with_descendants(root: Process, children: dict[int, list[Process]]) -> list[Process]:
+    family = [root]
+    for process in family:
+        family.extend(children.get(process.pid, ()))
+    return family
+
+
+def _marker_of(pid: int) -> str | None:
+    try:
+        with open(f"/proc/{pid}/environ", "rb", buffering=0) as environ:
+            variables = environ.read(_MAX_ENVIRON_BYTES).split(b"\0")
+    except OSError:
+        return None
+    prefix = MARKER_VARIABLE.encode() + b"="
+    for variable in variables:
+        if variable.startswith(prefix):
+            return variable[len(prefix) :].decode("ascii", "replace")
+    return None
+
+
+def kill_all(census: Census, owners: list[Owner], marker: str) -> None:
+    """Kill every process of one owner, however fast they multiply.
+
+    They are stopped first, until a look finds no new one, so that none can start another between
+    the look and the kill.
+    """
+    stopped: set[Identity] = set()
+    for _ in range(_STOP_ROUNDS):
+        fresh = [p for p in census.count(owners).get(marker, []) if p.identity not in stopped]
+        if not fresh:
+            break
+        for process in fresh:
+            send_signal(process, signal.SIGSTOP)
+            stopped.add(process.identity)
+    for process in census.count(owners).get(marker, []):
+        send_signal(process, signal.SIGKILL)

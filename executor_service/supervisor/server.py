@@ -1,0 +1,293 @@
+"""The supervisor itself: the table of commands, and what each request of the executor does."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from typing import Any, Callable, NamedTuple
+
+from executor_service.supervisor import frames
+from executor_service.supervisor.command import Command, World
+from executor_service.supervisor.connection import Connection
+from executor_service.supervisor.frames import FrameError
+from executor_service.supervisor.loop import Timer
+from executor_service.supervisor.paths import Paths
+from executor_service.supervisor.request import acked_offsets, start_request, window_size
+from executor_service.supervisor.transfers import Transfers
+
+_MAX_LIVE_COMMANDS = 128
+_MAX_KNOWN_COMMANDS = 1024
+_START_RETRY_S = 0.1
+_PATIENCE_S = 1.0
+"""How long a start is retried before another command is ended to make room for it."""
+_GIVE_UP_S = 10.0
+
+_START_ERRORS = {
+    errno.ENOENT: "NOT_FOUND",
+    errno.ENOTDIR: "NOT_FOUND",
+    errno.EACCES: "PERMISSION_DENIED",
+    errno.ENOEXEC: "NOT_EXECUTABLE",
+    errno.E2BIG: "TOO_LONG",
+    errno.EAGAIN: "NO_PROCESSES",
+    errno.EMFILE: "TOO_MANY_COMMANDS",
+}
+
+
+class _Waiting(NamedTuple):
+    """A command that could not be started yet because the box has too many processes."""
+
+    command: Command
+    since: float
+
+
+class Supervisor:
+    """Serves one executor at a time and outlives it."""
+
+    def __init__(self, world: World, paths: Paths, orphan_timeout_s: float) -> None:
+        self._world = world
+        self._paths = paths
+        self._orphan_timeout_s = orphan_timeout_s
+        self._commands: dict[int, Command] = {}
+        self._by_exec_id: dict[str, Command] = {}
+        self._waiting: list[_Waiting] = []
+        self._transfers: Transfers | None = None
+        self._orphan_timer: Timer | None = None
+        self._handlers: dict[int, Callable[[int, memoryview], None]] = {
+            frames.START: self._start,
+            frames.STDIN: self._stdin,
+            frames.RESIZE: self._resize,
+            frames.SIGNAL: self._signal,
+            frames.CANCEL: self._cancel,
+            frames.ACK: self._ack,
+            frames.FORGET: self._forget,
+            frames.PING: self._ping,
+            frames.FILE: self._file,
+            frames.FILE_DATA: self._file_data,
+            frames.FILE_ACK: self._file_ack,
+            frames.FILE_CANCEL: self._file_cancel,
+        }
+        self._executor_left()
+
+    def serve(self) -> None:
+        """Run until nobody needs the box any more."""
+        self._world.loop.on_children(self._reap)
+        self._world.loop.run()
+
+    def executor_came(self, connection: Connection, hello: dict[str, Any]) -> None:
+        """A proven executor replaces the one before, and learns what there is."""
+        offsets = acked_offsets(hello)
+        if self._world.connection is not None:
+            self._world.connection.close()
+        if self._orphan_timer is not None:
+            self._orphan_timer.cancel()
+        self._world.connection = connection
+        self._transfers = Transfers(self._world.loop, self._paths, connection)
+        connection.handler = self._handle
+        connection.on_closed = self._executor_left
+        connection.on_drained = self._pump
+        for command in self._commands.values():
+            command.rewind(offsets.get(command.request.exec_id))
+            self._describe(command)
+        ready = {"version": frames.PROTOCOL_VERSION, "commands": len(self._commands)}
+        connection.send(frames.pack_json(frames.READY, 0, ready))
+        self._pump()
+
+    def _executor_left(self) -> None:
+        self._world.connection = None
+        if self._transfers is not None:
+            self._transfers.close()
+            self._transfers = None
+        self._orphan_timer = self._world.loop.after(self._orphan_timeout_s, self._shut_down)
+
+    def _shut_down(self) -> None:
+        for command in self._commands.values():
+            command.end("CANCELLED", grace_s=0)
+        self._world.loop.stop()
+
+    def _pump(self) -> None:
+        for command in self._commands.values():
+            command.pump()
+        if self._transfers is not None:
+            self._transfers.pump_all()
+
+    def _reap(self) -> None:
+        """Collect everyone who ended: first processes of commands, and orphans."""
+        ended: list[tuple[int, int]] = []
+        alone = False
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                alone = True
+                break
+            if pid == 0:
+                break
+            ended.append((pid, status))
+        leaders = {command.leader: command for command in self._commands.values()}
+        for pid, status in ended:
+            command = leaders.get(pid)
+            if command is not None:
+                command.leader_reaped(status, alone)
+
+    def _handle(self, kind: int, ident: int, payload: memoryview) -> None:
+        handler = self._handlers.get(kind)
+        if handler is None:
+            raise FrameError("request makes no sense here")
+        handler(ident, payload)
+
+    # ---- commands
+
+    def _start(self, ident: int, payload: memoryview) -> None:
+        request = start_request(frames.read_json(payload))
+        known = self._by_exec_id.get(request.exec_id)
+        if known is not None:
+            if known.request.digest != request.digest or known.ident != ident:
+                self._start_failed(ident, "CONFLICT", "another command has this id")
+            else:
+                self._describe(known)
+            return
+        if ident in self._commands:
+            raise FrameError("command number is in use")
+        live = sum(command.state != "finished" for command in self._commands.values())
+        if live >= _MAX_LIVE_COMMANDS:
+            self._start_failed(ident, "TOO_MANY_COMMANDS", f"{live} commands are running")
+            return
+        self._make_room()
+        command = Command(ident, request, self._world)
+        self._commands[ident] = self._by_exec_id[request.exec_id] = command
+        self._try_to_launch(_Waiting(command, time.monotonic()))
+
+    def _try_to_launch(self, waiting: _Waiting) -> None:
+        command = waiting.command
+        waited_s = time.monotonic() - waiting.since
+        try:
+            command.launch()
+        except OSError as error:
+            if error.errno == errno.EAGAIN and waited_s < _GIVE_UP_S:
+                if waited_s >= _PATIENCE_S:
+                    self._end_biggest()
+                if not self._waiting:
+                    self._world.loop.after(_START_RETRY_S, self._retry_waiting)
+                self._waiting.append(waiting)
+                return
+            code = _START_ERRORS.get(error.errno or 0, "FAILED")
+            self._drop_unstarted(command, code, f"{error.strerror}: {error.filename or ''}")
+        except ValueError as error:
+            self._drop_unstarted(command, "INVALID", str(error))
+        else:
+            self._describe(command)
+
+    def _retry_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            self._try_to_launch(one)
+
+    def _end_biggest(self) -> None:
+        running = [c for c in self._commands.values() if c.state == "running"]
+        if running:
+            max(running, key=Command.process_count).end("PIDS_LIMIT", grace_s=0)
+
+    def _drop_unstarted(self, command: Command, code: str, message: str) -> None:
+        command.abandon()
+        self._remove(command)
+        self._start_failed(command.ident, code, message)
+
+    def _start_failed(self, ident: int, code: str, message: str) -> None:
+        self._send(frames.START_FAILED, ident, {"code": code, "message": message.rstrip(": ")})
+
+    def _describe(self, command: Command) -> None:
+        self._send(frames.COMMAND, command.ident, command.describe())
+
+    def _make_room(self) -> None:
+        """Forget the oldest finished commands when there are too many."""
+        surplus = len(self._commands) - _MAX_KNOWN_COMMANDS + 1
+        finished = [c for c in self._commands.values() if c.state == "finished"]
+        for command in finished[: max(0, surplus)]:
+            self._remove(command)
+
+    def _remove(self, command: Command) -> None:
+        del self._commands[command.ident]
+        del self._by_exec_id[command.request.exec_id]
+
+    def _stdin(self, ident: int, payload: memoryview) -> None:
+        (offset, ends), data = frames.split_head(frames.STDIN_HEAD, payload)
+        command = self._commands.get(ident)
+        if command is not None:
+            command.take_input(offset, data, bool(ends))
+
+    def _resize(self, ident: int, payload: memoryview) -> None:
+        size = window_size(frames.read_json(payload))
+        command = self._commands.get(ident)
+        if command is not None:
+            command.resize(size)
+
+    def _signal(self, ident: int, payload: memoryview) -> None:
+        message = frames.read_json(payload)
+        number = _signal_number(message.get("signal"))
+        command = self._commands.get(ident)
+        if command is not None:
+            command.signal(number, bool(message.get("whole_tree")))
+
+    def _cancel(self, ident: int, payload: memoryview) -> None:
+        message = frames.read_json(payload)
+        grace_ms = message.get("grace_ms")
+        if grace_ms is not None and not isinstance(grace_ms, int):
+            raise FrameError("grace period is not a number")
+        command = self._commands.get(ident)
+        if command is None:
+            return
+        if command.state == "starting":
+            self._waiting = [one for one in self._waiting if one.command is not command]
+            self._drop_unstarted(command, "CANCELLED", "cancelled before it could start")
+            return
+        command.end(
+            str(message.get("reason") or "CANCELLED"),
+            _signal_number(message.get("signal", 15)),
+            None if grace_ms is None else grace_ms / 1000,
+        )
+
+    def _ack(self, ident: int, payload: memoryview) -> None:
+        (number, offset), _ = frames.split_head(frames.OUTPUT_HEAD, payload)
+        command = self._commands.get(ident)
+        if command is not None:
+            command.ack(number, offset)
+
+    def _forget(self, ident: int, _payload: memoryview) -> None:
+        command = self._commands.get(ident)
+        if command is not None and command.state == "finished":
+            self._remove(command)
+
+    def _ping(self, ident: int, _payload: memoryview) -> None:
+        self._send(frames.PONG, ident, {})
+
+    # ---- files
+
+    @property
+    def _files(self) -> Transfers:
+        assert self._transfers is not None
+        return self._transfers
+
+    def _file(self, ident: int, payload: memoryview) -> None:
+        self._files.request(ident, frames.read_json(payload))
+
+    def _file_data(self, ident: int, payload: memoryview) -> None:
+        (offset,), data = frames.split_head(frames.FILE_HEAD, payload)
+        self._files.data(ident, offset, data)
+
+    def _file_ack(self, ident: int, payload: memoryview) -> None:
+        (offset,), _ = frames.split_head(frames.FILE_HEAD, payload)
+        self._files.ack(ident, offset)
+
+    def _file_cancel(self, ident: int, _payload: memoryview) -> None:
+        self._files.cancel(ident)
+
+    def _send(self, kind: int, ident: int, message: dict[str, Any]) -> None:
+        if self._world.connection is not None:
+            self._world.connection.send(frames.pack_json(kind, ident, message))
+
+
+def _signal_number(value: object) -> int:
+    if not isinstance(value, int) or not 0 < value < 65:
+        raise FrameError("signal is not a number")
+    return value

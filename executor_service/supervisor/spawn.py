@@ -1,0 +1,193 @@
+"""Starting the first process of a command."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import struct
+import termios
+from contextlib import suppress
+from typing import NamedTuple, Sequence
+
+from executor_service.supervisor.paths import Paths
+from executor_service.supervisor.processes import MARKER_VARIABLE
+
+_F_SETPIPE_SZ = 1031
+_PIPE_BYTES = 256 * 1024
+_OOM_SCORE_OF_COMMANDS = b"1000"
+_CATCHABLE_SIGNALS = [
+    number for number in range(1, signal.NSIG) if number not in (signal.SIGKILL, signal.SIGSTOP)
+]
+_CLASSIC_SIGNALS = [number for number in _CATCHABLE_SIGNALS if number < 32]
+
+
+class WindowSize(NamedTuple):
+    """Size of a terminal in characters."""
+
+    rows: int
+    columns: int
+
+
+class Launch(NamedTuple):
+    """What to start."""
+
+    argv: Sequence[str]
+    cwd: str
+    env: dict[str, str]
+    terminal: WindowSize | None
+    takes_input: bool
+
+
+class Child(NamedTuple):
+    """What was started, with our ends of its streams; a terminal is one descriptor for all."""
+
+    pid: int
+    stdin: int | None
+    stdout: int
+    stderr: int | None
+
+
+class Spawner:
+    """Starts children with default signals, their own session and nothing of ours open.
+
+    It changes this process's directory and badness for the moment of the start, so it is only for
+    a process with one thread; that is what makes a start cheap and its errors exact.
+    """
+
+    def __init__(self, paths: Paths, base_env: dict[str, str]) -> None:
+        self._paths = paths
+        self._base_env = base_env
+        self._oom_score = _open_oom_score()
+        self._own_oom_score = b"0"
+        if self._oom_score is not None:
+            self._own_oom_score = os.pread(self._oom_score, 16, 0).strip()
+
+    def spawn(self, launch: Launch, marker: str) -> Child:
+        """Start launch; OSError says why not."""
+        env = {**self._base_env, **launch.env, MARKER_VARIABLE: marker}
+        cwd = self._paths.open_directory(launch.cwd)
+        opened: list[int] = []
+        try:
+            os.fchdir(cwd)
+            program = _find_program(launch.argv[0], env.get("PATH", os.defpath))
+            if launch.terminal is None:
+                return self._spawn_on_pipes(program, launch, env, opened)
+            return self._spawn_on_terminal(program, launch, env, opened)
+        except BaseException:
+            for fd in opened:
+                os.close(fd)
+            raise
+        finally:
+            os.chdir("/")
+            os.close(cwd)
+
+    def _spawn_on_pipes(
+        self, program: str, launch: Launch, env: dict[str, str], opened: list[int]
+    ) -> Child:
+        stdin: int | None = None
+        if launch.takes_input:
+            child_in, stdin = _pipe(opened)
+            actions: list[tuple[object, ...]] = [(os.POSIX_SPAWN_DUP2, child_in, 0)]
+            os.set_blocking(stdin, False)
+        else:
+            child_in = None
+            actions = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
+        stdout, child_out = _pipe(opened)
+        stderr, child_err = _pipe(opened)
+        for fd in (stdout, stderr):
+            os.set_blocking(fd, False)
+        actions += [(os.POSIX_SPAWN_DUP2, child_out, 1), (os.POSIX_SPAWN_DUP2, child_err, 2)]
+        pid = self._start(program, launch, env, actions)
+        for fd in (child_in, child_out, child_err):
+            if fd is not None:
+                opened.remove(fd)
+                os.close(fd)
+        return Child(pid, stdin, stdout, stderr)
+
+    def _spawn_on_terminal(
+        self, program: str, launch: Launch, env: dict[str, str], opened: list[int]
+    ) -> Child:
+        ours, theirs = os.openpty()
+        opened += [ours, theirs]
+        assert launch.terminal is not None
+        resize_terminal(ours, launch.terminal)
+        os.set_blocking(ours, False)
+        # Opened by a session leader that has no terminal yet, it becomes the controlling one.
+        name = os.ttyname(theirs)
+        pid = self._start(
+            program,
+            launch,
+            env,
+            [
+                (os.POSIX_SPAWN_OPEN, 0, name, os.O_RDWR, 0),
+                (os.POSIX_SPAWN_DUP2, 0, 1),
+                (os.POSIX_SPAWN_DUP2, 0, 2),
+            ],
+        )
+        os.close(theirs)
+        # Two descriptors, because input and output are watched and closed on their own.
+        return Child(pid, os.dup(ours), ours, None)
+
+    def _start(
+        self,
+        program: str,
+        launch: Launch,
+        env: dict[str, str],
+        actions: list[tuple[object, ...]],
+    ) -> int:
+        self._set_oom_score(_OOM_SCORE_OF_COMMANDS)
+        try:
+            return os.posix_spawn(
+                program,
+                list(launch.argv),
+                env,
+                file_actions=actions,
+                setsid=True,
+                setsigmask=(),
+                setsigdef=_CLASSIC_SIGNALS,
+            )
+        finally:
+            self._set_oom_score(self._own_oom_score)
+
+    def _set_oom_score(self, score: bytes) -> None:
+        if self._oom_score is None:
+            return
+        try:
+            os.pwrite(self._oom_score, score, 0)
+        except OSError:
+            # Some sandboxes show the file and refuse the change: then there is nothing to prefer.
+            os.close(self._oom_score)
+            self._oom_score = None
+
+
+def resize_terminal(fd: int, size: WindowSize) -> None:
+    """Set a terminal's size; its foreground processes get SIGWINCH."""
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", size.rows, size.columns, 0, 0))
+
+
+def _open_oom_score() -> int | None:
+    try:
+        return os.open("/proc/self/oom_score_adj", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
+def _pipe(opened: list[int]) -> tuple[int, int]:
+    ends = os.pipe()
+    opened += ends
+    with suppress(OSError):  # past the user's share of pipe memory the usual size has to do
+        fcntl.fcntl(ends[0], _F_SETPIPE_SZ, _PIPE_BYTES)
+    return ends
+
+
+def _find_program(name: str, search_path: str) -> str:
+    if not name:
+        raise FileNotFoundError(2, "No such file or directory", name)
+    if "/" in name:
+        return name
+    for folder in search_path.split(os.pathsep):
+        candidate = os.path.join(folder or ".", name)
+        if os.path.isfile(candidate) and os.access(candidate, os.X_OK):
+            return candidate
+    raise FileNotFoundError(2, "No such file or directory", name)

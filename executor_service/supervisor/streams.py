@@ -1,0 +1,157 @@
+"""The bytes of one command on their way out and in, addressed by offset."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+
+from executor_service.supervisor.frames import (
+    MAX_DATA_BYTES,
+    STDIN_WINDOW_BYTES,
+    Buffer,
+    FrameError,
+)
+
+_CHUNK_COST_BYTES = 128
+"""What keeping a chunk costs beside its bytes, so that tiny writes are bounded too."""
+_MERGE_BELOW_BYTES = 4096
+_END_OF_TERMINAL_INPUT = b"\x04"
+
+
+class OutputStream:
+    """What a command wrote to one descriptor, kept until the executor has acknowledged it."""
+
+    def __init__(self, number: int, fd: int) -> None:
+        self.number = number
+        self.fd: int | None = fd
+        """Our end of the pipe; None when it is closed."""
+        self.idle = False
+        """True when the last look found nothing to read but the pipe is still open."""
+        self.end = 0
+        self.acked = 0
+        self._sent = 0
+        self._kept_from = 0
+        """Where the first kept chunk begins: at acked, or before it inside the same chunk."""
+        self._unacked: deque[bytes] = deque()
+        self._unsent: deque[bytes] = deque()
+
+    @property
+    def cost_bytes(self) -> int:
+        """Memory that the kept output takes."""
+        chunks = len(self._unacked) + len(self._unsent)
+        return self.end - self.acked + chunks * _CHUNK_COST_BYTES
+
+    @property
+    def all_sent(self) -> bool:
+        """Whether everything that was read has been given to next_chunk's caller."""
+        return not self._unsent
+
+    def read(self) -> bool:
+        """Take one chunk from the pipe; False when nothing is there or nothing will come."""
+        if self.fd is None:
+            return False
+        try:
+            data = os.read(self.fd, MAX_DATA_BYTES)
+        except BlockingIOError:
+            self.idle = True
+            return False
+        except OSError:
+            data = b""  # a terminal answers EIO when its last user has gone
+        self.idle = False
+        if not data:
+            return False
+        self.end += len(data)
+        if self._unsent and len(data) + len(self._unsent[-1]) <= _MERGE_BELOW_BYTES:
+            self._unsent[-1] += data
+        else:
+            self._unsent.append(data)
+        return True
+
+    def next_chunk(self) -> tuple[int, Buffer] | None:
+        """Offset and bytes to send next; None when all has been sent."""
+        if not self._unsent:
+            return None
+        chunk = self._unsent.popleft()
+        self._unacked.append(chunk)
+        start = self._sent
+        self._sent += len(chunk)
+        skip = max(0, self.acked - start)
+        return (start + skip, memoryview(chunk)[skip:] if skip else chunk)
+
+    def ack(self, offset: int) -> None:
+        """Forget what lies before offset; what was never sent cannot be acknowledged."""
+        self.acked = max(self.acked, min(offset, self._sent))
+        while self._unacked and self._kept_from + len(self._unacked[0]) <= self.acked:
+            self._kept_from += len(self._unacked.popleft())
+
+    def rewind(self) -> None:
+        """Send again, to a new executor, all that was not acknowledged."""
+        self._unsent.extendleft(reversed(self._unacked))
+        self._unacked.clear()
+        self._sent = self._kept_from
+
+
+class InputStream:
+    """What the executor sent for a command's standard input and the command has not read yet."""
+
+    def __init__(self, fd: int | None, is_terminal: bool) -> None:
+        self.fd = fd
+        """Our end of the pipe; None when no more input is wanted."""
+        self._is_terminal = is_terminal
+        self.received = 0
+        self.written = 0
+        self._ends = False
+        self._pending: deque[Buffer] = deque()
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there is something to write once the command reads."""
+        return self.fd is not None and bool(self._pending)
+
+    @property
+    def finished(self) -> bool:
+        """Whether all input was handed over and its end was announced."""
+        return self._ends and not self._pending
+
+    def receive(self, offset: int, data: memoryview, ends: bool) -> None:
+        """Take input, skipping what was received before; FrameError for a gap or a flood."""
+        skip = self.received - offset
+        if skip < 0:
+            raise FrameError("standard input has a gap")
+        fresh = bytes(data[skip:])
+        if self.received + len(fresh) - self.written > STDIN_WINDOW_BYTES:
+            raise FrameError("standard input exceeds its window")
+        self.received += len(fresh)
+        if self.fd is None:
+            self.written = self.received
+            return
+        if fresh:
+            self._pending.append(fresh)
+        if ends and not self._ends:
+            self._ends = True
+            if self._is_terminal:
+                self._pending.append(_END_OF_TERMINAL_INPUT)
+
+    def write(self) -> bool:
+        """Hand over what the command takes now; False when it takes no more, ever."""
+        assert self.fd is not None
+        try:
+            while self._pending:
+                head = self._pending[0]
+                count = os.write(self.fd, head)
+                self.written = min(self.received, self.written + count)
+                if count < len(head):
+                    self._pending[0] = memoryview(head)[count:]
+                else:
+                    self._pending.popleft()
+        except BlockingIOError:
+            return True
+        except OSError:
+            self.abandon()
+            return False
+        return not self._ends or self._is_terminal
+
+    def abandon(self) -> None:
+        """Forget what is pending and take whatever comes as if it had been read."""
+        self._pending.clear()
+        self.written = self.received

@@ -1,0 +1,68 @@
+"""The few system calls that Python's standard library has no function for."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+
+_PR_SET_DUMPABLE = 4
+_PR_SET_CHILD_SUBREAPER = 36
+_SYS_OPENAT2 = 437
+_RESOLVE_NO_MAGICLINKS = 0x02
+_MACHINES_WITH_COMMON_NUMBERS = ("x86_64", "aarch64", "riscv64", "ppc64le", "s390x", "armv7l")
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _OpenHow(ctypes.Structure):
+    _fields_ = (
+        ("flags", ctypes.c_uint64),
+        ("mode", ctypes.c_uint64),
+        ("resolve", ctypes.c_uint64),
+    )
+
+
+def _prctl(option: int, value: int) -> None:
+    unsigned = ctypes.c_ulong
+    if _libc.prctl(option, unsigned(value), unsigned(0), unsigned(0), unsigned(0)) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+
+
+def hide_from_same_user() -> None:
+    """Keep processes of the same user out of this one's memory, environment and descriptors."""
+    _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose own parent has ended, as a first process is anyway."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def openat2_without_magic_links(path: str, flags: int, start: int) -> int:
+    """Open path below the folder start, following symbolic links but no magic ones (ELOOP).
+
+    NotImplementedError where the kernel or its filter does not offer the call.
+    """
+    if platform.machine() not in _MACHINES_WITH_COMMON_NUMBERS:
+        raise NotImplementedError
+    how = _OpenHow(flags, 0, _RESOLVE_NO_MAGICLINKS)
+    encoded = ctypes.c_char_p(os.fsencode(path))
+    while True:
+        fd = _libc.syscall(
+            ctypes.c_long(_SYS_OPENAT2),
+            ctypes.c_int(start),
+            encoded,
+            ctypes.byref(how),
+            ctypes.c_size_t(ctypes.sizeof(how)),
+        )
+        if fd >= 0:
+            return int(fd)
+        code = ctypes.get_errno()
+        if code in (errno.EINTR, errno.EAGAIN):
+            continue
+        if code == errno.ENOSYS:
+            raise NotImplementedError
+        raise OSError(code, os.strerror(code), path)

@@ -1,0 +1,266 @@
+"""File operations on the channel: each has an id, and ends with one answer."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import secrets
+import stat
+import time
+from contextlib import suppress
+from typing import Any, Callable, Iterator
+
+from executor_service.supervisor import files, frames
+from executor_service.supervisor.connection import Connection
+from executor_service.supervisor.files import FileError, file_error
+from executor_service.supervisor.frames import FrameError
+from executor_service.supervisor.loop import Loop
+from executor_service.supervisor.paths import Paths
+
+_MAX_TRANSFERS = 64
+_SLICE_S = 0.005
+_READ_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW_FILE_MODE = 0o644
+
+_AT_ONCE: dict[str, Callable[[Paths, dict[str, Any]], dict[str, Any]]] = {
+    "stat": files.stat_path,
+    "list": files.list_folder,
+    "mkdir": files.make_folder,
+    "move": files.move_path,
+}
+
+
+class Download:
+    """Sends a part of a regular file, as fast as it is acknowledged."""
+
+    def __init__(self, paths: Paths, message: dict[str, Any]) -> None:
+        self._offset = files.number_field(message, "offset", 0)
+        length = files.number_field(message, "length", 1 << 62)
+        self._fd = paths.open(files.text_field(message, "path"), _READ_FILE)
+        try:
+            self._status = os.fstat(self._fd)
+            _require_regular(self._status)
+        except BaseException:
+            self.close()
+            raise
+        self._end = self._offset + length
+        self._acked = self._offset
+
+    def pump(self, connection: Connection, ident: int) -> bool:
+        """Send what may be sent now; False when the answer has been sent."""
+        while not connection.congested:
+            room = self._acked + frames.DOWNLOAD_WINDOW_BYTES - self._offset
+            if room <= 0:
+                return True
+            wanted = min(frames.MAX_DATA_BYTES, room, self._end - self._offset)
+            data = os.pread(self._fd, wanted, self._offset) if wanted else b""
+            if not data:
+                done = {**files.describe(self._status), "end": self._offset}
+                connection.send(frames.pack_json(frames.FILE_DONE, ident, done))
+                return False
+            head = frames.FILE_HEAD.pack(self._offset)
+            connection.send(frames.header(frames.FILE_BYTES, ident, head, data), head, data)
+            self._offset += len(data)
+        return True
+
+    def ack(self, offset: int) -> None:
+        """The executor has the file up to offset."""
+        if not self._acked <= offset <= self._offset:
+            raise FrameError("acknowledged what was not sent")
+        self._acked = offset
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._fd)
+
+
+class Upload:
+    """Writes beside the target and takes its place only when length and digest are right."""
+
+    def __init__(self, paths: Paths, message: dict[str, Any]) -> None:
+        path = files.text_field(message, "path")
+        if message.get("parents"):
+            parent = os.path.dirname(path.rstrip("/"))
+            if parent:
+                os.close(files.open_or_make_folder(paths, parent))
+        self._folder, self._name = paths.open_parent(path, follow=True)
+        self._fd = -1
+        self._part = f".hermes-{secrets.token_hex(8)}.part"
+        try:
+            mode = self._mode_of_target()
+            if message.get("mode") is not None:
+                mode = files.number_field(message, "mode", 0) & 0o777
+            self._fd = os.open(self._part, _CREATE, 0o600, dir_fd=self._folder)
+            os.fchmod(self._fd, mode)
+        except BaseException:
+            self.close()
+            raise
+        self._size = 0
+        self._sha256 = hashlib.sha256()
+
+    def write(self, offset: int, data: memoryview) -> None:
+        """Append; bytes come in order."""
+        if offset != self._size:
+            raise FrameError("upload has a gap")
+        self._sha256.update(data)
+        self._size += len(data)
+        while data:
+            data = data[os.write(self._fd, data) :]
+
+    def commit(self, size: int, sha256: str) -> dict[str, Any]:
+        """Take the target's place."""
+        if (size, sha256) != (self._size, self._sha256.hexdigest()):
+            raise FileError("DIGEST_MISMATCH", "length or SHA-256 of what arrived is different")
+        os.rename(self._part, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        return files.describe(os.fstat(self._fd))
+
+    def close(self) -> None:
+        """Let go of everything; what was not committed vanishes."""
+        if self._fd >= 0:
+            with suppress(FileNotFoundError):
+                os.unlink(self._part, dir_fd=self._folder)
+            os.close(self._fd)
+        os.close(self._folder)
+
+    def _mode_of_target(self) -> int:
+        try:
+            status = os.stat(self._name, dir_fd=self._folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return _NEW_FILE_MODE
+        _require_regular(status)
+        return stat.S_IMODE(status.st_mode) & 0o777
+
+
+class Transfers:
+    """The file operations of one connection; they end with it."""
+
+    def __init__(self, loop: Loop, paths: Paths, connection: Connection) -> None:
+        self._loop = loop
+        self._paths = paths
+        self._connection = connection
+        self._running: dict[int, Download | Upload] = {}
+
+    def request(self, ident: int, message: dict[str, Any]) -> None:
+        """Begin an operation, or commit an upload."""
+        operation = message.get("op")
+        with _Answering(self, ident):
+            if operation == "commit":
+                self._commit(ident, message)
+            elif operation == "remove":
+                self._work(ident, files.remove_path(self._paths, message))
+            elif operation in ("read", "write"):
+                self._begin(ident, operation, message)
+            elif operation in _AT_ONCE:
+                self._done(ident, _AT_ONCE[str(operation)](self._paths, message))
+            else:
+                raise FrameError("unknown file operation")
+
+    def data(self, ident: int, offset: int, data: memoryview) -> None:
+        """Bytes of an upload; they are still coming for a while when it has failed."""
+        upload = self._running.get(ident)
+        if isinstance(upload, Upload):
+            with _Answering(self, ident):
+                upload.write(offset, data)
+
+    def ack(self, ident: int, offset: int) -> None:
+        """The executor has this much of a download."""
+        download = self._running.get(ident)
+        if isinstance(download, Download):
+            download.ack(offset)
+            self.pump(ident)
+
+    def cancel(self, ident: int) -> None:
+        """Stop an operation; it is answered as cancelled unless it was answered already."""
+        if ident in self._running:
+            self.failed(ident, FileError("CANCELLED", "cancelled by the caller"))
+
+    def pump_all(self) -> None:
+        """The connection takes more."""
+        for ident in list(self._running):
+            self.pump(ident)
+
+    def pump(self, ident: int) -> None:
+        """Go on with a download."""
+        download = self._running.get(ident)
+        if isinstance(download, Download):
+            with _Answering(self, ident):
+                if not download.pump(self._connection, ident):
+                    del self._running[ident]
+                    download.close()
+
+    def close(self) -> None:
+        """Drop everything that is under way."""
+        for transfer in self._running.values():
+            transfer.close()
+        self._running.clear()
+
+    def failed(self, ident: int, error: FileError) -> None:
+        """Answer with an error and let go."""
+        transfer = self._running.pop(ident, None)
+        if transfer is not None:
+            transfer.close()
+        answer = {"code": error.code, "message": str(error)}
+        self._connection.send(frames.pack_json(frames.FILE_FAILED, ident, answer))
+
+    def _begin(self, ident: int, operation: str, message: dict[str, Any]) -> None:
+        if ident in self._running:
+            raise FrameError("file operation id is in use")
+        if len(self._running) >= _MAX_TRANSFERS:
+            raise FileError("TOO_MANY", f"more than {_MAX_TRANSFERS} transfers at a time")
+        if operation == "read":
+            self._running[ident] = Download(self._paths, message)
+            self.pump(ident)
+        else:
+            self._running[ident] = Upload(self._paths, message)
+
+    def _commit(self, ident: int, message: dict[str, Any]) -> None:
+        upload = self._running.get(ident)
+        if isinstance(upload, Upload):
+            size = files.number_field(message, "size", 0)
+            done = upload.commit(size, files.text_field(message, "sha256"))
+            del self._running[ident]
+            upload.close()
+            self._done(ident, done)
+
+    def _work(self, ident: int, steps: Iterator[None]) -> None:
+        """Take steps for a moment, then let others have their turn."""
+        with _Answering(self, ident):
+            pause_at = time.monotonic() + _SLICE_S
+            for _ in steps:
+                if self._connection.closed:
+                    return
+                if time.monotonic() > pause_at:
+                    self._loop.after(0, lambda: self._work(ident, steps))
+                    return
+            self._done(ident, {})
+
+    def _done(self, ident: int, message: dict[str, Any]) -> None:
+        self._connection.send(frames.pack_json(frames.FILE_DONE, ident, message))
+
+
+class _Answering:
+    """Turns what goes wrong with files into an answer."""
+
+    def __init__(self, transfers: Transfers, ident: int) -> None:
+        self._transfers = transfers
+        self._ident = ident
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        if isinstance(error, OSError):
+            error = file_error(error)
+        if not isinstance(error, FileError):
+            return False
+        self._transfers.failed(self._ident, error)
+        return True
+
+
+def _require_regular(status: os.stat_result) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(status.st_mode):
+        raise FileError("NOT_A_FILE", "not a regular file")
