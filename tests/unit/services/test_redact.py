@@ -1,0 +1,208 @@
+"""No secret gets through, in whatever spelling, and ordinary text stays as it is."""
+
+import base64
+import json
+import random
+import re
+from pathlib import Path
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from services.redact import MASK, MIN_SECRET_CHARS, Redactor
+
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+ANY_SECRET = st.text(st.characters(codec="utf-8"), min_size=MIN_SECRET_CHARS, max_size=60).filter(
+    lambda text: len(text.strip()) >= MIN_SECRET_CHARS
+)
+
+
+def made(count: int, seed: int, alphabet: str = LETTERS) -> str:
+    """A value made up for the test, with a digit and a letter in it."""
+    return "a1" + "".join(random.Random(seed).choices(alphabet, k=count - 2))
+
+
+def pem(kind: str) -> str:
+    body = "\n".join(made(64, seed) for seed in range(6))
+    return f"-----BEGIN {kind}-----\n{body}\n-----END {kind}-----"
+
+
+SHAPED = {
+    "openai": f"sk-proj-{made(40, 1)}",
+    "openrouter": f"sk-or-v1-{made(64, 2)}",
+    "anthropic": f"sk-ant-api03-{made(80, 3)}",
+    "telegram": f"bot123456789:AA{made(33, 4)}",
+    "discord": f"MTk4{made(20, 5)}.{made(6, 6)}.{made(38, 7)}",
+    "slack": f"xoxb-{made(12, 8)}-{made(24, 9)}",
+    "slack app": f"xapp-1-{made(30, 10)}",
+    "github": f"ghp_{made(36, 11)}",
+    "github fine": f"github_pat_{made(60, 12)}",
+    "gitlab": f"glpat-{made(20, 13)}",
+    "aws": "AKIA" + made(16, 14).upper(),
+    "google": f"AIza{made(35, 15)}",
+    "hugging face": f"hf_{made(34, 16)}",
+    "groq": f"gsk_{made(52, 17)}",
+    "stripe": f"sk_live_{made(24, 18)}",
+    "jwt": f"eyJhbGciOiJIUzI1NiJ9.eyJ{made(30, 19)}.{made(43, 20)}",
+    "rsa": pem("RSA PRIVATE KEY"),
+    "pkcs8": pem("PRIVATE KEY"),
+    "openssh": pem("OPENSSH PRIVATE KEY"),
+    "pgp": pem("PGP PRIVATE KEY BLOCK"),
+}
+
+
+@pytest.mark.parametrize("name", SHAPED)
+@pytest.mark.parametrize(
+    "text", ["{}", "key={} and so on", '{{"a": "{}"}}', "https://x/{}/send?x=1", "'{}'\n"]
+)
+def test_a_well_known_shape_needs_no_registration(name: str, text: str) -> None:
+    secret = SHAPED[name]
+    clean = Redactor().redact(text.format(secret))
+    assert MASK in clean
+    tails = [line for line in secret.splitlines() if "-----" not in line]
+    assert not [line for line in tails if line[-20:] in clean]
+    assert clean.endswith(text.rpartition("}")[2])
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("Authorization: Bearer abc.def-123456", f"Authorization: Bearer {MASK}"),
+        ("authorization: bearer a1b2c3d4e5", f"authorization: bearer {MASK}"),
+        ("'Authorization': 'Basic dXNlcjpwYXNz'", f"'Authorization': 'Basic {MASK}'"),
+        ("postgresql+psycopg://me:hunter2@db:5432/h", f"postgresql+psycopg://me:{MASK}@db:5432/h"),
+        ("redis://:hunter2@cache", f"redis://:{MASK}@cache"),
+        ("export MY_API_KEY=abcdefgh12345678", f"export MY_API_KEY={MASK}"),
+        ('{"client_secret": "abcdefgh12345678"}', f'{{"client_secret": "{MASK}"}}'),
+        ("aws_secret_access_key = wJalrXUtnFEMI/K7MDENG+x", f"aws_secret_access_key = {MASK}"),
+        ("?access_token=abcdefgh12345678&x=1", f"?access_token={MASK}&x=1"),
+        (f"...{pem('PRIVATE KEY')[:150]}", f"...{MASK}"),
+    ],
+)
+def test_the_words_around_a_secret_stay(text: str, clean: str) -> None:
+    assert Redactor().redact(text) == clean
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the bearer of this letter, and the bearer token authentication",
+        "basic understanding of internationalization",
+        'api_key = os.environ["OPENAI_API_KEY_2"]',
+        "password = get_password_from_keyring1(user)",
+        "prompt_tokens=12345 completion_tokens: 678 max_tokens: 16384",
+        "https://user@example.org:8080/path?x=1 http://localhost:11434/v1",
+        "12:34:56 at 2026-01-02T03:04:05.123456Z",
+        "class sk-loading-spinner-container; npm_config_cache_directory_name",
+        "turn_id=trn_01hxyz0123456789abcdefghjk session_id=20260102_030405_ab12cd",
+        "-----BEGIN CERTIFICATE-----\nMIIB1234\n-----END CERTIFICATE-----",
+        "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    ],
+)
+def test_ordinary_text_stays_as_it_is(text: str) -> None:
+    assert Redactor([made(30, 1)]).redact(text) == text
+
+
+def test_this_program_stays_as_it_is() -> None:
+    redactor = Redactor()
+    for path in Path(__file__).parents[3].glob("services/*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert redactor.redact(text) == text, path
+
+
+def spellings(secret: str) -> list[str]:
+    data = secret.encode()
+    return [
+        secret,
+        data.hex(),
+        data.hex().upper(),
+        quote(secret, safe=""),
+        quote_plus(secret),
+        re.sub("%..", lambda match: match[0].lower(), quote(secret)),
+        json.dumps({"k": secret}),
+        json.dumps(json.dumps({"k": secret})),
+        repr({"k": secret}),
+        *(base64.b64encode(b"x" * n + data + b"y" * n).decode() for n in range(4)),
+        *(base64.urlsafe_b64encode(b"x" * n + data).decode() for n in range(4)),
+    ]
+
+
+def test_thirty_canaries_in_every_spelling_are_not_found() -> None:
+    alphabet = LETTERS + "/+=\"'\\ \u00e9%&"
+    canaries = [made(12 + seed, seed, alphabet) for seed in range(30)]
+    redactor = Redactor(canaries)
+    for canary in canaries:
+        for spelling in spellings(canary):
+            clean = redactor.redact(f"before {spelling} after")
+            assert clean.startswith("before ")
+            assert clean.endswith(" after")
+            assert MASK in clean, spelling
+            # No run of the spelling that would be worth anything is left.
+            assert not [
+                spelling[at : at + 8]
+                for at in range(len(spelling) - 7)
+                if spelling[at : at + 8] in clean and "k" not in spelling[at : at + 8]
+            ], (spelling, clean)
+
+
+@given(ANY_SECRET, st.text(max_size=40), st.text(max_size=40))
+@settings(max_examples=200, deadline=None)
+def test_any_value_is_taken_out(secret: str, before: str, after: str) -> None:
+    redactor = Redactor([secret])
+    text = before + secret + after
+    for written in (text, json.dumps(text), json.dumps(json.dumps(text)), repr(text)):
+        clean = redactor.redact(written)
+        assert MASK in clean
+        assert secret.strip() not in clean.replace(MASK, "")
+
+
+def test_a_secret_can_be_added_later() -> None:
+    redactor = Redactor()
+    assert redactor.redact("it is correct-horse") == "it is correct-horse"
+    assert redactor.add_secret("  correct-horse\n")
+    assert redactor.redact("it is correct-horse") == f"it is {MASK}"
+
+
+def test_what_is_too_short_to_be_told_apart_is_left() -> None:
+    redactor = Redactor(["", "EMPTY", "1234567"])
+    assert not redactor.add_secret("token")
+    assert redactor.redact("an EMPTY token of 1234567") == "an EMPTY token of 1234567"
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "=",
+        "=1",
+        "a=",
+        ":1",
+        "://a:",
+        "sk-",
+        "eyJ",
+        "ghp_",
+        "bearer ",
+        "-----BEGIN A ",
+        "1:",
+        " ",
+        "M1",
+    ],
+)
+def test_a_long_line_takes_no_longer_than_its_length(part: str) -> None:
+    # Time that grows with the square would be far beyond the limit of a test.
+    text = part * (500_000 // len(part))
+    assert Redactor(["correct-horse"]).redact(text + "(") == text + "("
+
+
+def test_redactions_are_counted() -> None:
+    counts: list[int] = []
+    redactor = Redactor(["correct-horse"], counts.append)
+    redactor.redact("nothing here")
+    redactor.redact(f"correct-horse, correct-horse and {SHAPED['github']}")
+    assert counts == [3]
+
+
+def test_bytes_that_are_no_text_can_be_a_secret() -> None:
+    secret = b"caf\xe9-caf\xe9-1234".decode("utf-8", "surrogateescape")
+    assert Redactor([secret]).redact(f"x {secret} y") == f"x {MASK} y"
