@@ -1,12 +1,18 @@
 """Which model endpoint to use: what is configured, else a local server."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
-from agent_service.models.discovery import LocalServer, discover_local, list_models
+from agent_service.models.discovery import (
+    LOCAL_PORTS,
+    LocalServer,
+    discover_local,
+    list_models,
+)
 from agent_service.models.errors import InvalidEndpoint, NoEndpoint
 
 OPENROUTER_URL = "https://openrouter.ai/api/v1"
@@ -61,15 +67,19 @@ class EndpointSettings:
     openai_api_key: SecretStr = _UNSET
 
 
-async def find_endpoint(settings: EndpointSettings, env_file: str = "~/.hermes/.env") -> Endpoint:
+async def find_endpoint(
+    settings: EndpointSettings,
+    env_file: str = "~/.hermes/.env",
+    local_ports: Mapping[str, int] = LOCAL_PORTS,
+) -> Endpoint:
     """Return the configured endpoint, else the first local server's.
 
     Raises `NoEndpoint`, whose three lines say what to set, or `InvalidEndpoint`.
     """
     configured = configured_endpoint(settings)
     if configured is not None:
-        return configured if configured.model else await _with_listed_model(configured)
-    servers = await discover_local()
+        return configured if configured.model else await with_listed_model(configured)
+    servers = await discover_local(local_ports)
     if not servers:
         raise NoEndpoint(_NOTHING_SET.format(env_file=env_file))
     return local_endpoint(servers[0], settings.model)
@@ -146,7 +156,11 @@ def _openai(settings: EndpointSettings) -> Endpoint | None:
     )
 
 
-async def _with_listed_model(endpoint: Endpoint) -> Endpoint:
+async def with_listed_model(endpoint: Endpoint) -> Endpoint:
+    """Return an endpoint without a model with the first that it lists.
+
+    Raises `InvalidEndpoint` where it lists none.
+    """
     models = await list_models(endpoint.base_url, endpoint.api_key, timeout_s=_LISTING_TIMEOUT_S)
     if not models:
         raise InvalidEndpoint(

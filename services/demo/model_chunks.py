@@ -22,7 +22,7 @@ def data_lines(
     for delta in _deltas(reply, text):
         yield f'{head}, "choices": [{{"index": 0, "delta": {json.dumps(delta)}}}]}}'
     finish = reply.finish_reason or ("tool_calls" if reply.tool_calls else "stop")
-    choice = {"index": 0, "delta": {}, "finish_reason": finish}
+    choice: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": finish}
     yield f'{head}, "choices": [{json.dumps(choice)}]}}'
     usage = reply.usage or _estimate(reply, text, prompt_bytes)
     yield f'{head}, "choices": [], "usage": {json.dumps(usage)}}}'

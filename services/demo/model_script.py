@@ -123,7 +123,11 @@ class Script:
         """Check a loaded script; raises `ScriptError`."""
         fields = _mapping(document, "a script")
         _check_keys(fields, {"models", "rules"}, "a script")
-        return Script(fields.get("models") or ["scripted"], [_rule(r) for r in fields["rules"]])
+        rules = fields.get("rules")
+        if not isinstance(rules, list) or not rules:
+            raise ScriptError("a script needs at least one rule")
+        found = [_rule(rule) for rule in cast("list[object]", rules)]
+        return Script(fields.get("models") or ["scripted"], found)
 
     @staticmethod
     def load(path: Path) -> "Script":

@@ -1,0 +1,83 @@
+"""Opening each implementation of the Model seam against a scripted server."""
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from agent_service.models.base import (
+    Model,
+    ModelEvent,
+    ModelMessage,
+    ModelRequest,
+    TextDelta,
+    encoded,
+)
+from agent_service.models.chat_completions import ChatCompletions
+from agent_service.models.endpoints import Endpoint
+from agent_service.models.errors import ModelError
+from agent_service.models.retries import RetryPolicy
+from agent_service.models.transport import Timeouts
+from tests.fakes.model import FakeModel, fake_model
+
+KEY = "sk-secret-0123456789"
+NO_RETRIES = RetryPolicy(max_retries=0)
+QUICK_RETRIES = RetryPolicy(first_delay_s=0.01, longest_delay_s=0.01)
+TOOLS = b'[{"type":"function","function":{"name":"terminal","parameters":{}}}]'
+
+Connect = Callable[[Endpoint, RetryPolicy, Timeouts], AbstractAsyncContextManager[Model]]
+
+
+def chat_completions(
+    endpoint: Endpoint, retries: RetryPolicy, timeouts: Timeouts
+) -> AbstractAsyncContextManager[Model]:
+    return ChatCompletions(endpoint, retries, timeouts)
+
+
+IMPLEMENTATIONS: Mapping[str, Connect] = {"chat_completions": chat_completions}
+
+
+@asynccontextmanager
+async def scripted(
+    connect: Connect,
+    script: Mapping[str, Any],
+    retries: RetryPolicy = NO_RETRIES,
+    timeouts: Timeouts | None = None,
+) -> AsyncGenerator[tuple[Model, FakeModel]]:
+    async with (
+        fake_model(script) as server,
+        connect(endpoint_at(server.url), retries, timeouts or Timeouts()) as model,
+    ):
+        yield model, server
+
+
+def endpoint_at(url: str, provider: str = "custom") -> Endpoint:
+    return Endpoint(url, SecretStr(KEY), "scripted", provider, "test", "HERMES_API_KEY")
+
+
+def request(*messages: Mapping[str, Any], tools: bytes = TOOLS) -> ModelRequest:
+    said = messages or ({"role": "user", "content": "Hello"},)
+    return ModelRequest("scripted", [encoded(message) for message in said], tools)
+
+
+async def ask(model: Model, asked: ModelRequest | None = None) -> list[ModelEvent]:
+    async with model.stream(asked or request()) as events:
+        return [event async for event in events]
+
+
+async def answer(model: Model, asked: ModelRequest | None = None) -> ModelMessage:
+    *_, last = await ask(model, asked)
+    assert isinstance(last, ModelMessage)
+    return last
+
+
+async def failure(model: Model, asked: ModelRequest | None = None) -> ModelError:
+    with pytest.raises(ModelError) as caught:
+        await ask(model, asked)
+    return caught.value
+
+
+def text_of(events: Sequence[ModelEvent]) -> str:
+    return "".join(event.text for event in events if isinstance(event, TextDelta))

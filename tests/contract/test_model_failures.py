@@ -1,0 +1,226 @@
+"""What every implementation of the Model seam does when a call fails, over a real connection."""
+
+import json
+import traceback
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from agent_service.models.base import (
+    ModelMessage,
+    ModelRetry,
+    TextDelta,
+)
+from agent_service.models.errors import ModelErrorKind
+from agent_service.models.transport import Timeouts
+from tests.contract.models import (
+    IMPLEMENTATIONS,
+    KEY,
+    NO_RETRIES,
+    QUICK_RETRIES,
+    Connect,
+    answer,
+    ask,
+    endpoint_at,
+    failure,
+    scripted,
+    text_of,
+)
+from tests.fakes.model import answers, fake_model
+
+
+@pytest.fixture(params=list(IMPLEMENTATIONS))
+def connect(request: pytest.FixtureRequest) -> Connect:
+    return IMPLEMENTATIONS[request.param]
+
+
+STATUSES = [
+    (400, {"message": "bad schema"}, ModelErrorKind.BAD_REQUEST, "rejected the request (HTTP 400)"),
+    (401, {"message": "no such key"}, ModelErrorKind.AUTH, "check HERMES_API_KEY"),
+    (402, {"message": "add credits"}, ModelErrorKind.BILLING, "top it up"),
+    (403, {"message": "forbidden"}, ModelErrorKind.AUTH, "check HERMES_API_KEY"),
+    (403, {"message": "flagged by moderation"}, ModelErrorKind.CONTENT_POLICY, "content policy"),
+    (404, {"message": "no such model"}, ModelErrorKind.BAD_REQUEST, "has no model scripted"),
+    (408, {"message": "too slow"}, ModelErrorKind.TIMEOUT, "took too long"),
+    (413, {"message": "too large"}, ModelErrorKind.CONTEXT_OVERFLOW, "new session"),
+    (
+        400,
+        {"message": "maximum context length is 8192", "code": "context_length_exceeded"},
+        ModelErrorKind.CONTEXT_OVERFLOW,
+        "too long for scripted",
+    ),
+    (429, {"message": "slow down"}, ModelErrorKind.RATE_LIMIT, "limits requests"),
+    (429, {"message": "quota", "code": "insufficient_quota"}, ModelErrorKind.BILLING, "top it up"),
+    (500, {"message": "oops"}, ModelErrorKind.OVERLOADED, "try again later"),
+    (503, {"message": "busy"}, ModelErrorKind.OVERLOADED, "HTTP 503"),
+    (529, {"message": "overloaded"}, ModelErrorKind.OVERLOADED, "HTTP 529"),
+]
+
+
+@pytest.mark.parametrize(("status", "error", "kind", "advice"), STATUSES)
+async def test_an_error_says_what_to_do(
+    connect: Connect, status: int, error: Mapping[str, str], kind: ModelErrorKind, advice: str
+) -> None:
+    reply = {"status": status, "error": {"error": error}}
+    async with scripted(connect, answers(reply)) as (model, server):
+        failed = await failure(model)
+    assert (failed.kind, failed.status, failed.detail) == (kind, status, error["message"])
+    assert server.url in str(failed) or "scripted" in str(failed)
+    assert advice in str(failed)
+    assert error["message"] in str(failed)
+    assert "\n" not in str(failed)
+
+
+async def test_the_key_is_in_no_error(connect: Connect) -> None:
+    reply = {"status": 401, "error": {"error": {"message": f"Incorrect API key: {KEY}"}}}
+    async with scripted(connect, answers(reply)) as (model, _):
+        failed = await failure(model)
+    assert "Incorrect API key" in str(failed)
+    assert KEY not in "".join(traceback.format_exception(failed)) + failed.detail
+
+
+async def test_a_failed_attempt_is_announced_and_repeated(connect: Connect) -> None:
+    script = answers({"status": 503}, {"status": 500}, {"text": "Hi"})
+    async with scripted(connect, script, QUICK_RETRIES) as (model, server):
+        first, second, delta, message = await ask(model)
+    assert isinstance(first, ModelRetry)
+    assert isinstance(second, ModelRetry)
+    assert (first.attempt, first.reason) == (1, ModelErrorKind.OVERLOADED)
+    assert second.attempt == 2
+    assert "HTTP 503" in first.message
+    assert delta == TextDelta("Hi", 3)
+    assert isinstance(message, ModelMessage)
+    assert len(server.requests) == 3
+
+
+async def test_retries_end(connect: Connect) -> None:
+    async with scripted(connect, answers({"status": 503}), QUICK_RETRIES) as (model, server):
+        failed = await failure(model)
+    assert failed.kind is ModelErrorKind.OVERLOADED
+    assert len(server.requests) == 1 + QUICK_RETRIES.max_retries
+
+
+@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 413])
+async def test_what_cannot_succeed_is_not_repeated(connect: Connect, status: int) -> None:
+    async with scripted(connect, answers({"status": status}), QUICK_RETRIES) as (model, server):
+        failed = await failure(model)
+    assert not failed.retryable
+    assert len(server.requests) == 1
+
+
+async def test_the_provider_says_when_to_come_back(connect: Connect) -> None:
+    busy = {"status": 429, "headers": {"Retry-After": "0.05"}}
+    async with scripted(connect, answers(busy, {"text": "Hi"}), QUICK_RETRIES) as (model, _):
+        retry, *_ = await ask(model)
+    assert isinstance(retry, ModelRetry)
+    assert retry.reason is ModelErrorKind.RATE_LIMIT
+    assert 0.05 <= retry.delay_s <= 0.06
+
+
+async def test_nobody_waits_an_hour(connect: Connect) -> None:
+    busy = {"status": 429, "headers": {"Retry-After": "3600"}}
+    async with scripted(connect, answers(busy), QUICK_RETRIES) as (model, server):
+        failed = await failure(model)
+    assert failed.retry_after_s == 3600
+    assert len(server.requests) == 1
+
+
+async def test_a_cut_stream_is_no_answer(connect: Connect) -> None:
+    reply = {"text": "All is well", "chunk_chars": 4, "cut_after": 2}
+    async with scripted(connect, answers(reply)) as (model, _):
+        failed = await failure(model)
+    assert failed.kind is ModelErrorKind.CUT_STREAM
+    assert failed.retryable
+
+
+async def test_a_cut_stream_is_begun_anew(connect: Connect) -> None:
+    cut = {"text": "Wrong start", "chunk_chars": 5, "cut_after": 1, "chunk_delay_s": 0.001}
+    async with scripted(connect, answers(cut, {"text": "Right"}), QUICK_RETRIES) as (model, _):
+        partial, retry, whole, message = await ask(model)
+    assert partial == TextDelta("Wrong", 1)
+    assert isinstance(retry, ModelRetry)
+    assert retry.reason is ModelErrorKind.CUT_STREAM
+    assert whole == TextDelta("Right", 2)
+    assert isinstance(message, ModelMessage)
+    assert message.text == "Right"
+
+
+BROKEN = {
+    "no end": [json.dumps({"choices": [{"delta": {"content": "Hi"}}]})],
+    "not JSON": ['{"choices": [', "[DONE]"],
+    "no object": ["[1, 2]", "[DONE]"],
+    "an error of a server": [json.dumps({"error": {"message": "boom", "code": 502}})],
+    "finished with an error": [json.dumps({"choices": [{"finish_reason": "error"}]}), "[DONE]"],
+    "a call without a name": [
+        json.dumps({"choices": [{"delta": {"tool_calls": [{"function": {"arguments": "{}"}}]}}]}),
+        json.dumps({"choices": [{"finish_reason": "tool_calls"}]}),
+    ],
+}
+
+
+@pytest.mark.parametrize("lines", BROKEN.values(), ids=list(BROKEN))
+async def test_a_broken_stream_is_tried_again(connect: Connect, lines: Sequence[str]) -> None:
+    script = answers({"raw": lines}, {"text": "Hi"})
+    async with scripted(connect, script, QUICK_RETRIES) as (model, server):
+        message = await answer(model)
+    assert message.text == "Hi"
+    assert len(server.requests) == 2
+
+
+async def test_an_error_in_the_stream_keeps_its_kind(connect: Connect) -> None:
+    error = {"error": {"message": "Rate limit exceeded", "code": 429}}
+    async with scripted(connect, answers({"raw": [json.dumps(error)]})) as (model, _):
+        failed = await failure(model)
+    assert (failed.kind, failed.status) == (ModelErrorKind.RATE_LIMIT, 429)
+    assert "Rate limit exceeded" in str(failed)
+
+
+async def test_a_web_page_is_no_answer(connect: Connect) -> None:
+    async with scripted(connect, answers({"error": "<html>Welcome</html>"})) as (model, _):
+        failed = await failure(model)
+    assert failed.kind is ModelErrorKind.BAD_REQUEST
+    assert "check the base URL" in str(failed)
+
+
+async def test_an_answer_that_is_not_streamed_is_read(connect: Connect) -> None:
+    message = {"role": "assistant", "content": "Hi"}
+    body = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    async with scripted(connect, answers({"error": body})) as (model, _):
+        *deltas, last = await ask(model)
+    assert text_of(deltas) == "Hi"
+    assert isinstance(last, ModelMessage)
+
+
+async def test_an_empty_answer_is_an_error(connect: Connect) -> None:
+    async with scripted(connect, answers({}, {"text": "Hi"}), QUICK_RETRIES) as (model, _):
+        retry, *_ = await ask(model)
+    assert isinstance(retry, ModelRetry)
+    assert retry.reason is ModelErrorKind.EMPTY
+
+
+async def test_an_answer_that_ran_out_of_tokens_says_so(connect: Connect) -> None:
+    reply = {"reasoning": "Hm.", "finish_reason": "length"}
+    async with scripted(connect, answers(reply)) as (model, _):
+        failed = await failure(model)
+    assert "raise model.max_tokens" in str(failed)
+    assert not failed.retryable
+
+
+@pytest.mark.parametrize("reply", [{"latency_s": 30}, {"hang_after": 0}, {"hang_after": 1}])
+async def test_silence_is_a_timeout(connect: Connect, reply: Mapping[str, Any]) -> None:
+    script = answers({"text": "Hi", **reply})
+    async with scripted(connect, script, timeouts=Timeouts(idle_s=0.2)) as (model, server):
+        failed = await failure(model)
+        await server.until(lambda: server.requests[0].outcome == "disconnected")
+    assert failed.kind is ModelErrorKind.TIMEOUT
+    assert "0.2 s" in str(failed)
+
+
+async def test_nobody_there_is_a_connection_error(connect: Connect) -> None:
+    async with fake_model(answers({"text": "Hi"})) as server:
+        url = server.url
+    async with connect(endpoint_at(url), NO_RETRIES, Timeouts()) as model:
+        failed = await failure(model)
+    assert failed.kind is ModelErrorKind.CONNECTION
+    assert f"Cannot reach the model endpoint {url}" in str(failed)

@@ -1,0 +1,127 @@
+"""What the chat completions adapter does for one provider or another."""
+
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from agent_service.models.base import ModelMessage, ModelRequest, encoded
+from agent_service.models.chat_completions import AppIdentity, ChatCompletions
+from agent_service.models.endpoints import Endpoint
+from agent_service.models.errors import ModelError
+from agent_service.models.retries import RetryPolicy
+from tests.fakes.model import answers, fake_model
+
+REQUEST = ModelRequest("scripted", [encoded({"role": "user", "content": "Hello"})])
+WANTS_OTHER_NAME = {
+    "status": 400,
+    "error": {
+        "error": {
+            "message": "Unsupported parameter: 'max_tokens' is not supported with this model. "
+            "Use 'max_completion_tokens' instead."
+        }
+    },
+}
+KNOWS_NO_OPTIONS = {
+    "status": 422,
+    "error": {"detail": "stream_options: extra fields not permitted"},
+}
+REJECTS = {"status": 400, "error": {"error": {"message": "no"}}}
+
+
+def opened(url: str, provider: str = "custom", **options: Any) -> ChatCompletions:
+    endpoint = Endpoint(url, SecretStr("key"), "scripted", provider, "test", "HERMES_API_KEY")
+    return ChatCompletions(endpoint, RetryPolicy(max_retries=0), **options)
+
+
+async def ask(model: ChatCompletions) -> ModelMessage:
+    async with model.stream(REQUEST) as events:
+        *_, last = [event async for event in events]
+    assert isinstance(last, ModelMessage)
+    return last
+
+
+async def test_a_model_that_wants_another_name_for_the_cap_gets_it_from_then_on() -> None:
+    script = answers(WANTS_OTHER_NAME, {"text": "Hi"})
+    async with fake_model(script) as server, opened(server.url) as model:
+        assert (await ask(model)).text == "Hi"
+        assert (await ask(model)).text == "Hi"
+    first, *others = server.bodies
+    assert first["max_tokens"] == 16_384
+    assert len(others) == 2
+    for body in others:
+        assert body["max_completion_tokens"] == 16_384
+        assert "max_tokens" not in body
+
+
+async def test_a_server_that_knows_no_stream_options_is_spared_them_from_then_on() -> None:
+    script = answers(KNOWS_NO_OPTIONS, {"text": "Hi"})
+    async with fake_model(script) as server, opened(server.url) as model:
+        await ask(model)
+        await ask(model)
+    assert ["stream_options" in body for body in server.bodies] == [True, False, False]
+
+
+async def test_both_corrections_go_together() -> None:
+    script = answers(WANTS_OTHER_NAME, KNOWS_NO_OPTIONS, {"text": "Hi"})
+    async with fake_model(script) as server, opened(server.url) as model:
+        await ask(model)
+    last = server.bodies[-1]
+    assert "max_completion_tokens" in last
+    assert "stream_options" not in last
+
+
+@pytest.mark.parametrize("error", [WANTS_OTHER_NAME, KNOWS_NO_OPTIONS, REJECTS])
+async def test_a_correction_is_tried_once(error: dict[str, Any]) -> None:
+    async with fake_model(answers(error)) as server, opened(server.url) as model:
+        with pytest.raises(ModelError, match="rejected the request"):
+            await ask(model)
+    assert len(server.requests) == (1 if error is REJECTS else 2)
+
+
+async def test_openrouter_is_told_who_calls() -> None:
+    identity = AppIdentity(title="Mine", referer="https://mine.example")
+    async with fake_model(answers({"text": "Hi"})) as server:
+        async with opened(server.url, "openrouter", identity=identity) as model:
+            await ask(model)
+        async with opened(server.url, "openrouter") as model:
+            await ask(model)
+        async with opened(server.url) as model:
+            await ask(model)
+    named, default, other = (request.headers for request in server.requests)
+    assert (named["http-referer"], named["x-openrouter-title"]) == ("https://mine.example", "Mine")
+    assert default["x-openrouter-title"] == "Hermes"
+    assert "http-referer" not in default
+    assert "x-openrouter-title" not in other
+
+
+async def test_what_the_sdk_finds_in_the_environment_stays_with_its_maker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
+    monkeypatch.setenv("OPENAI_API_KEY", "not-for-others")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    async with fake_model(answers({"text": "Hi"})) as server:
+        async with opened(server.url, "openrouter") as model:
+            await ask(model)
+        keyless = Endpoint(server.url, SecretStr(""), "scripted", "Ollama", "test", "")
+        async with ChatCompletions(keyless) as model:
+            await ask(model)
+        async with opened(server.url, "openai") as model:
+            await ask(model)
+    router, local, own = (request.headers for request in server.requests)
+    for headers in (router, local):
+        assert "org-1" not in headers.values()
+        assert "proj-1" not in headers.values()
+        assert "not-for-others" not in " ".join(headers.values())
+    assert own["openai-organization"] == "org-1"
+
+
+async def test_a_local_server_is_not_sought_behind_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    async with fake_model(answers({"text": "Hi"})) as server, opened(server.url) as model:
+        assert (await ask(model)).text == "Hi"

@@ -1,0 +1,124 @@
+"""Finding model servers on this machine, and nothing else that listens there."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+from pydantic import SecretStr
+
+from agent_service.models.discovery import LocalServer, chat_models, discover_local, is_loopback
+from agent_service.models.endpoints import EndpointSettings, find_endpoint
+from agent_service.models.errors import NoEndpoint
+from tests.fakes.model import fake_model
+
+RULES = [{"steps": [{"text": "Hi"}]}]
+
+
+@asynccontextmanager
+async def listening(answer: bytes | None) -> AsyncGenerator[int]:
+    """Listen, answer every request with these bytes, or never."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if answer is not None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(answer)
+            writer.close()
+        else:
+            await reader.read()
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+
+
+def http(body: bytes, status: int = 200) -> bytes:
+    return b"HTTP/1.1 %d X\r\ncontent-length: %d\r\n\r\n%b" % (status, len(body), body)
+
+
+def port_of(url: str) -> int:
+    return int(url.removesuffix("/v1").rpartition(":")[2])
+
+
+async def test_servers_are_found_side_by_side_in_order() -> None:
+    async with (
+        listening(None) as silent,
+        fake_model({"models": ["one"], "rules": RULES}) as first,
+        listening(http(b"<html>a web site</html>")) as site,
+        fake_model({"models": ["two", "three"], "rules": RULES}) as second,
+    ):
+        ports = {"silent": silent, "A": port_of(first.url), "site": site, "B": port_of(second.url)}
+        async with asyncio.timeout(5):
+            found = await discover_local(ports, timeout_s=0.5)
+    assert found == (
+        LocalServer("A", first.url, ("one",)),
+        LocalServer("B", second.url, ("two", "three")),
+    )
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        http(b"<html></html>"),
+        http(b'{"status": "ok"}'),
+        http(b'{"data": [{"id": "m"}]}', status=401),
+        http(b'{"data": [{"id": "m"}]}', status=302),
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        b"",
+        http(b"[" * 100_000),
+    ],
+)
+async def test_what_is_no_model_server_is_passed_over(answer: bytes) -> None:
+    async with listening(answer) as port:
+        assert await discover_local({"it": port}) == ()
+
+
+@pytest.mark.parametrize(
+    ("listing", "models"),
+    [
+        ({"object": "list", "data": [{"id": "a"}, {"id": "b"}]}, ("a", "b")),
+        ({"data": [{"id": "nomic-Embed-text"}, {"id": "bge-reranker"}, {"id": "a"}]}, ("a",)),
+        ({"data": []}, ()),
+        ({"data": None}, ()),
+        ({"data": [{"id": None}, {"name": "x"}, "y", {"id": ""}]}, ()),
+        ([{"id": "a"}], ()),
+        ("text", ()),
+    ],
+)
+def test_listings_are_read_leniently(listing: object, models: tuple[str, ...]) -> None:
+    assert chat_models(json.dumps(listing).encode()) == models
+
+
+async def test_with_nothing_at_all_three_lines_say_what_to_set() -> None:
+    async with listening(http(b"<html></html>")) as port:
+        with pytest.raises(NoEndpoint) as caught:
+            await find_endpoint(EndpointSettings(), "/home/me/.hermes/.env", {"it": port})
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 3
+    assert "/home/me/.hermes/.env" in lines[0]
+    for name in ("OPENROUTER_API_KEY", "OPENAI_API_KEY", "HERMES_BASE_URL", "HERMES_MODEL"):
+        assert name in str(caught.value)
+
+
+async def test_with_nothing_set_a_local_server_is_taken() -> None:
+    async with fake_model({"models": ["qwen3", "llama4"], "rules": RULES}) as server:
+        settings = EndpointSettings(model="llama4")
+        endpoint = await find_endpoint(settings, local_ports={"Ollama": port_of(server.url)})
+    assert (endpoint.base_url, endpoint.model) == (server.url, "llama4")
+    assert (endpoint.provider, endpoint.api_key) == ("Ollama", SecretStr(""))
+
+
+@pytest.mark.parametrize(
+    ("url", "loopback"),
+    [
+        ("http://127.0.0.1:1234/v1", True),
+        ("http://[::1]:1234/v1", True),
+        ("http://localhost/v1", True),
+        ("http://10.0.0.1/v1", False),
+        ("https://localhost.example/v1", False),
+    ],
+)
+def test_loopback_is_recognised(url: str, loopback: bool) -> None:
+    assert is_loopback(url) is loopback

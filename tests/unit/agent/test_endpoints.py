@@ -1,0 +1,149 @@
+"""Which endpoint the settings choose."""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+from pydantic import SecretStr
+
+from agent_service.models.discovery import LocalServer
+from agent_service.models.endpoints import (
+    OPENAI_MODEL,
+    OPENAI_URL,
+    OPENROUTER_MODEL,
+    OPENROUTER_URL,
+    Endpoint,
+    EndpointSettings,
+    configured_endpoint,
+    find_endpoint,
+    local_endpoint,
+)
+from agent_service.models.errors import EndpointError, InvalidEndpoint
+from tests.fakes.model import fake_model
+
+ROUTER, OPENAI, OWN = SecretStr("or-key"), SecretStr("oa-key"), SecretStr("own-key")
+BOTH = EndpointSettings(openrouter_api_key=ROUTER, openai_api_key=OPENAI)
+RULES = [{"steps": [{"text": "Hi"}]}]
+
+
+def chosen(settings: EndpointSettings) -> Endpoint:
+    endpoint = configured_endpoint(settings)
+    assert endpoint is not None
+    return endpoint
+
+
+def test_nothing_set_is_nothing_chosen() -> None:
+    assert configured_endpoint(EndpointSettings()) is None
+    blank = EndpointSettings(base_url=" ", api_key=OWN, openai_api_key=SecretStr(" "))
+    assert configured_endpoint(blank) is None
+
+
+def test_openrouter_goes_before_openai() -> None:
+    assert chosen(BOTH) == Endpoint(
+        OPENROUTER_URL,
+        ROUTER,
+        OPENROUTER_MODEL,
+        "openrouter",
+        "OPENROUTER_API_KEY",
+        "OPENROUTER_API_KEY",
+    )
+
+
+def test_the_provider_may_be_named() -> None:
+    settings = EndpointSettings(
+        provider="openai", openrouter_api_key=ROUTER, openai_api_key=OPENAI, model="openai/gpt-x"
+    )
+    endpoint = chosen(settings)
+    assert (endpoint.base_url, endpoint.api_key, endpoint.model) == (OPENAI_URL, OPENAI, "gpt-x")
+
+
+def test_openai_has_a_default_model() -> None:
+    assert chosen(EndpointSettings(openai_api_key=OPENAI)).model == OPENAI_MODEL
+
+
+def test_any_model_id_is_accepted() -> None:
+    settings = EndpointSettings(openrouter_api_key=ROUTER, model="someone/brand-new:free")
+    assert chosen(settings).model == "someone/brand-new:free"
+
+
+def test_a_base_url_goes_before_every_key() -> None:
+    settings = EndpointSettings(
+        base_url="http://10.0.0.5:8000/v1/", api_key=OWN, model="m", openrouter_api_key=ROUTER
+    )
+    assert chosen(settings) == Endpoint(
+        "http://10.0.0.5:8000/v1", OWN, "m", "custom", "HERMES_BASE_URL", "HERMES_API_KEY"
+    )
+
+
+@pytest.mark.parametrize(
+    ("url", "own", "provider", "key"),
+    [
+        ("https://openrouter.ai/api/v1", SecretStr(""), "openrouter", ROUTER),
+        ("https://api.openai.com/v1", SecretStr(""), "openai", OPENAI),
+        ("https://api.openai.com/v1", OWN, "openai", OWN),
+        ("https://openrouter.ai.evil.example/v1", SecretStr(""), "custom", SecretStr("")),
+        ("https://notopenai.com/v1", SecretStr(""), "custom", SecretStr("")),
+    ],
+)
+def test_a_providers_key_goes_to_that_provider_only(
+    url: str, own: SecretStr, provider: str, key: SecretStr
+) -> None:
+    settings = EndpointSettings(
+        base_url=url, api_key=own, model="m", openrouter_api_key=ROUTER, openai_api_key=OPENAI
+    )
+    endpoint = chosen(settings)
+    assert (endpoint.provider, endpoint.api_key) == (provider, key)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "localhost:8000",
+        "ftp://host/v1",
+        "https://",
+        "http://host:99999/v1",
+        "http://a b/v1",
+        "[::1",
+    ],
+)
+def test_what_is_no_url_is_refused(url: str) -> None:
+    with pytest.raises(InvalidEndpoint, match="HERMES_BASE_URL is not a URL"):
+        configured_endpoint(EndpointSettings(base_url=url))
+
+
+@pytest.mark.parametrize("key", ["two words", "line\nbreak", "schlüssel"])
+def test_what_is_no_key_is_refused_and_not_shown(key: str) -> None:
+    with pytest.raises(InvalidEndpoint, match="OPENAI_API_KEY") as caught:
+        configured_endpoint(EndpointSettings(openai_api_key=SecretStr(key)))
+    assert key not in str(caught.value)
+
+
+def test_a_key_is_in_no_representation() -> None:
+    assert "or-key" not in f"{chosen(BOTH)!r} {BOTH!r}"
+
+
+async def test_the_model_is_asked_for_where_none_is_set() -> None:
+    script = {"models": ["text-embedding-3", "qwen3", "llama4"], "rules": RULES}
+    async with fake_model(script) as server:
+        endpoint = await find_endpoint(EndpointSettings(base_url=server.url))
+    assert endpoint.model == "qwen3"
+
+
+async def test_an_endpoint_without_models_says_what_to_set(free_port: int) -> None:
+    settings = EndpointSettings(base_url=f"http://127.0.0.1:{free_port}/v1")
+    with pytest.raises(EndpointError, match="set HERMES_MODEL"):
+        await find_endpoint(settings)
+
+
+def test_a_local_server_is_asked_for_the_wanted_model_if_it_has_it() -> None:
+    server = LocalServer("Ollama", "http://127.0.0.1:11434/v1", ("qwen3", "llama4"))
+    assert local_endpoint(server, "llama4").model == "llama4"
+    assert local_endpoint(server, "gpt-x").model == "qwen3"
+    assert local_endpoint(server).source == "Ollama on 127.0.0.1:11434"
+
+
+@pytest.fixture
+def free_port() -> Iterator[int]:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]

@@ -1,0 +1,132 @@
+"""Which failure is which, and what the user reads about it."""
+
+from datetime import UTC, datetime
+
+import pytest
+from pydantic import SecretStr
+
+from agent_service.models.endpoints import Endpoint
+from agent_service.models.errors import ModelErrorKind as Kind
+from agent_service.models.failures import connection_failure, http_failure, retry_after_s
+from agent_service.models.retries import RetryPolicy
+
+ENDPOINT = Endpoint(
+    "https://user:password@models.example/v1?key=hidden",
+    SecretStr("sk-0123456789"),
+    "m",
+    "custom",
+    "test",
+    "HERMES_API_KEY",
+)
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "code", "kind"),
+    [
+        # the words of OpenAI, OpenRouter, Anthropic, Google, llama.cpp, vLLM, DeepSeek
+        (400, "Your input exceeds the context window of this model", None, Kind.CONTEXT_OVERFLOW),
+        (400, "prompt is too long: 210000 tokens > 200000 maximum", None, Kind.CONTEXT_OVERFLOW),
+        (400, "Please reduce the length of the messages", None, Kind.CONTEXT_OVERFLOW),
+        (400, "too big", "exceed_context_size_error", Kind.CONTEXT_OVERFLOW),
+        (500, "the request exceeds the available context size", None, Kind.CONTEXT_OVERFLOW),
+        (400, "blocked", "content_policy_violation", Kind.CONTENT_POLICY),
+        (
+            403,
+            "Your chosen model requires moderation and your input was flagged",
+            403,
+            Kind.CONTENT_POLICY,
+        ),
+        (400, "API key not valid. Please pass a valid API key.", 400, Kind.AUTH),
+        (402, "Insufficient Balance", None, Kind.BILLING),
+        (403, "Insufficient credits", None, Kind.BILLING),
+        (429, "You exceeded your current quota", "insufficient_quota", Kind.BILLING),
+        (429, "Rate limit reached; see your billing page", "rate_limit_exceeded", Kind.RATE_LIMIT),
+        (422, "messages: extra fields not permitted", None, Kind.BAD_REQUEST),
+        (301, "moved", None, Kind.BAD_REQUEST),
+        (502, "bad gateway", None, Kind.OVERLOADED),
+        (504, "gateway timeout", None, Kind.TIMEOUT),
+    ],
+)
+def test_providers_words_are_understood(
+    status: int, message: str, code: object, kind: Kind
+) -> None:
+    body = {"message": message, "code": code}
+    failed = http_failure(ENDPOINT, "m", status, {}, body)
+    assert failed.kind is kind
+    assert message in str(failed)
+
+
+def test_a_cap_on_the_output_that_is_too_large_is_no_overflow() -> None:
+    said = (
+        "'max_tokens' or 'max_completion_tokens' is too large: 16384. This model's maximum "
+        "context length is 8192 tokens and your request has 20 input tokens"
+    )
+    failed = http_failure(ENDPOINT, "m", 400, {}, {"error": {"message": said}})
+    assert failed.kind is Kind.BAD_REQUEST
+    assert "lower model.max_tokens" in str(failed)
+
+
+@pytest.mark.parametrize(
+    ("body", "detail"),
+    [
+        ({"error": {"message": "in an object"}}, "in an object"),
+        ({"error": "a string"}, "a string"),
+        ({"message": "without a wrapper"}, "without a wrapper"),
+        ({"detail": [{"msg": "a list"}]}, "[{'msg': 'a list'}]"),
+        (
+            {"error": {"message": "Provider error", "metadata": {"raw": "no"}}},
+            "Provider error (no)",
+        ),
+        ("plain text", "plain text"),
+        (None, ""),
+        ([1, 2], ""),
+        ({"error": {"message": "two\nlines\x1b[31m of\tnoise"}}, "two lines [31m of noise"),
+        ({"error": "key sk-0123456789!"}, "key [key]!"),
+    ],
+)
+def test_the_providers_words_are_found_and_cleaned(body: object, detail: str) -> None:
+    assert http_failure(ENDPOINT, "m", 400, {}, body).detail == detail
+
+
+def test_messages_stay_short_and_show_no_credentials() -> None:
+    failed = http_failure(ENDPOINT, "m", 500, {}, {"error": "x" * 10_000})
+    assert len(str(failed)) < 500
+    for text in (str(failed), str(connection_failure(ENDPOINT, "refused"))):
+        assert "https://models.example/v1" in text
+        assert "password" not in text
+        assert "hidden" not in text
+
+
+def test_without_a_key_one_is_asked_for() -> None:
+    keyless = Endpoint("http://h/v1", SecretStr(""), "m", "custom", "test", "HERMES_API_KEY")
+    assert "wants a key: set HERMES_API_KEY" in str(http_failure(keyless, "m", 401, {}, None))
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "1.5"}, 1.5),
+        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
+        ({"retry-after": "Fri, 02 Jan 2026 03:04:35 GMT"}, 30.0),
+        ({"retry-after": "Fri, 02 Jan 2026 03:04:00 GMT"}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-5"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "nan"}, None),
+    ],
+)
+def test_retry_after_is_read_in_every_form(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after_s(headers, NOW) == seconds
+
+
+def test_pauses_grow_to_a_limit_and_vary() -> None:
+    policy = RetryPolicy(max_retries=8, first_delay_s=1.0, longest_delay_s=10.0)
+    error = connection_failure(ENDPOINT, "refused")
+    for attempt, full in enumerate((1, 2, 4, 8, 10, 10, 10, 10), start=1):
+        delays = {policy.delay_s(attempt, error) for _ in range(20)}
+        assert len(delays) > 1
+        assert all(delay is not None and full / 2 <= delay <= full for delay in delays)
+    assert policy.delay_s(9, error) is None
