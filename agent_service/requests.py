@@ -49,14 +49,14 @@ class TurnRequest:
         encoded = json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(encoded.encode()).hexdigest()
 
-    def stored(self) -> dict[str, Any]:
+    def stored(self, default_model: str) -> dict[str, Any]:
         """What is kept of it with the turn."""
         return {
             "text": self.text,
             "origin": dict(self.origin),
             "max_model_calls": self.max_model_calls,
             "toolsets": list(self.toolsets),
-            "model": self.model,
+            "model": self.model or default_model,
         }
 
 

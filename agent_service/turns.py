@@ -14,6 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from agent_service.events import Decision
 from agent_service.hub import TurnStream
 from agent_service.live_turn import LiveTurn
+from agent_service.models.configured import ConfiguredModel
 from agent_service.requests import TurnInfo, TurnRequest
 from agent_service.runner import Driving, Runner, Stop
 from agent_service.storage import approvals, journal, turns
@@ -62,6 +63,7 @@ class Turns:
         self,
         database: Database,
         runner: Runner,
+        model: ConfiguredModel,
         owner: Owner,
         defaults: journal.Defaults,
         clock: Clock,
@@ -69,6 +71,7 @@ class Turns:
     ) -> None:
         self._database = database
         self._runner = runner
+        self._model = model
         self._owner = owner
         self._defaults = defaults
         self._clock = clock
@@ -89,10 +92,11 @@ class Turns:
         """Store a turn and begin it, or queue it behind the session's live turn."""
         if self._draining:
             raise Draining("the agent is shutting down; try again in a moment")
+        model = await self._model.default_name()
         hot, now = self._conversations.get(request.session_id), self._clock.now()
 
         def store(conn: Connection) -> tuple[Started, journal.Loaded | None]:
-            started = turns.start(conn, request, draft, self._owner, now)
+            started = turns.start(conn, request, model, draft, self._owner, now)
             if not started.began:
                 return started, None
             return started, journal.load(conn, request.turn_id, self._defaults, hot)

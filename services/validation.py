@@ -13,3 +13,10 @@ def check_id(field: str, value: str, max_chars: int = MAX_ID_CHARS) -> None:
     if len(value) > max_chars or not _ID.fullmatch(value):
         wanted = f"1 to {max_chars} characters of A-Z a-z 0-9 _ . : -"
         raise InvalidArgument(f"{field} is not an id: {wanted}", fields={field: wanted})
+
+
+def page_size(asked: int, default: int, most: int = 1000) -> int:
+    """The size of a page: the default where none was asked for, refused when out of range."""
+    if not 0 <= asked <= most:
+        raise InvalidArgument("page_size is out of range", fields={"page_size": f"0 to {most}"})
+    return asked or default

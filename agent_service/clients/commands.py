@@ -2,9 +2,9 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import grpc.aio
 from google.protobuf.duration_pb2 import Duration
@@ -44,7 +44,8 @@ _WIRE_STREAMS = {stream: number for number, stream in _STREAMS.items()}
 
 CHUNK_BYTES = 32 * 1024
 
-AttachCall = grpc.aio.StreamStreamCall[exec_pb2.AttachExecRequest, exec_pb2.AttachExecResponse]
+if TYPE_CHECKING:
+    AttachCall = grpc.aio.StreamStreamCall[exec_pb2.AttachExecRequest, exec_pb2.AttachExecResponse]
 
 _T = TypeVar("_T")
 
@@ -141,7 +142,7 @@ class SessionCommands:
         """Give the command input, and end it when `eof` is set."""
         held = await self._existing(key)
         try:
-            async with open_stream(ExecServiceStub(held.channel).AttachExec()) as call:
+            async with open_stream(_attach(held)) as call:
                 await call.write(self._open(held, key, _Position()))
                 await _feed(call, data, eof=eof)
         except grpc.aio.AioRpcError as error:
@@ -181,7 +182,7 @@ class SessionCommands:
     async def _follow(
         self, held: Held, key: str, position: _Position, on_output: OnOutput
     ) -> CommandStatus:
-        async with open_stream(ExecServiceStub(held.channel).AttachExec()) as call:
+        async with open_stream(_attach(held)) as call:
             await call.write(self._open(held, key, position))
             opened: exec_pb2.Exec | None = None
             async for message in call:
@@ -249,7 +250,13 @@ def status(found: exec_pb2.Exec) -> CommandStatus:
     )
 
 
-async def _feed(call: AttachCall, data: bytes, *, eof: bool) -> None:
+def _attach(held: Held) -> "AttachCall":
+    # Without an iterator of requests, which the stubs ask for, the call is written to.
+    attach = cast("Callable[[], AttachCall]", ExecServiceStub(held.channel).AttachExec)
+    return attach()
+
+
+async def _feed(call: "AttachCall", data: bytes, *, eof: bool) -> None:
     """Send input after what the command has already, and wait until it has arrived."""
     first = wanted = None
     async for message in call:

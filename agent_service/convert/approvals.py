@@ -26,14 +26,14 @@ def decision(number: int) -> Decision:
     return _DECISIONS[number]
 
 
-def wire_decision(taken: Decision) -> turn_event_pb2.ApprovalDecision:
+def wire_decision(taken: Decision) -> "turn_event_pb2.ApprovalDecision.ValueType":
     """A decision on the wire."""
     return _WIRE_DECISIONS[taken]
 
 
 def approval(info: ApprovalInfo) -> approval_pb2.Approval:
     """An approval on the wire."""
-    return approval_pb2.Approval(
+    wire = approval_pb2.Approval(
         approval_id=info.id,
         turn_id=info.turn_id,
         session_id=info.session_id,
@@ -41,6 +41,8 @@ def approval(info: ApprovalInfo) -> approval_pb2.Approval:
         subject=info.subject,
         create_time=timestamp(info.created_at),
         expire_time=timestamp(info.expires_at),
-        decision=None if info.decision is None else wire_decision(info.decision),
         decided_by=info.decided_by,
     )
+    if info.decision is not None:
+        wire.decision = wire_decision(info.decision)
+    return wire

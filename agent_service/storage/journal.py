@@ -14,6 +14,7 @@ from agent_service.events import Decision
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ToolCall
 from agent_service.storage.schema import approval, event, message, session, step, turn
+from agent_service.storage.sessions import put_state as put_session_state
 from agent_service.storage.turns import insert_events
 from agent_service.transition import NewStep, Transition
 from agent_service.usage import Usage
@@ -92,7 +93,6 @@ _INSERT_APPROVAL = sa.insert(approval)
 class Defaults:
     """What a turn uses where its request names nothing."""
 
-    model: str
     max_model_calls: int
     approval_timeout: timedelta
 
@@ -119,7 +119,7 @@ def load(
         platform=row.platform,
         owner=row.owner,
         epoch=row.epoch,
-        model=request["model"] or defaults.model,
+        model=request["model"],
         max_model_calls=request["max_model_calls"] or defaults.max_model_calls,
         toolsets=frozenset(request["toolsets"]),
         messages=[],
@@ -184,6 +184,12 @@ def mark_cancelling(conn: Connection, live: LiveTurn) -> None:
 def release(conn: Connection, live: LiveTurn) -> None:
     """Let the turn go, so that another replica goes on at once."""
     fence(conn, live, _RELEASE, {})
+
+
+def put_state(conn: Connection, live: LiveTurn, name: str, value: Any) -> None:
+    """Keep a tool's value with the session."""
+    fence(conn, live, _fenced, {})
+    put_session_state(conn, live.session_id, name, value)
 
 
 def events_after(conn: Connection, turn_id: str, after: int) -> list[events.Recorded]:

@@ -36,7 +36,6 @@ class Owner:
     name: str
     endpoint: str
     lease: timedelta
-    default_model: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +152,12 @@ _CLAIM = (
 
 
 def start(
-    conn: Connection, request: TurnRequest, draft: SessionDraft, owner: Owner, now: datetime
+    conn: Connection,
+    request: TurnRequest,
+    model: str,
+    draft: SessionDraft,
+    owner: Owner,
+    now: datetime,
 ) -> Started:
     """Store a turn and begin it when its session is free; once, however often it is asked for."""
     digest = request.digest()
@@ -164,9 +168,8 @@ def start(
         return Started(info(known), is_new=False)
     count = _open_session(conn, request, draft, now)
     live = conn.execute(_LIVE, {"session_id": request.session_id}).scalar_one_or_none()
-    row = _row(request, digest, now)
+    row = _row(request, model, digest, now)
     if live is None:
-        model = request.model or owner.default_model
         row |= {
             "state": "RUNNING",
             "epoch": 1,
@@ -175,7 +178,7 @@ def start(
         }
         row |= {"owner": owner.name, "owner_endpoint": owner.endpoint}
         conn.execute(_INSERT_CLAIMED, row)
-        _begin(conn, row, count, model, now)
+        _begin(conn, row, count, now)
         return Started(_new_info(row), is_new=True, began=True)
     conn.execute(_INSERT, row)
     if request.busy_mode is BusyMode.QUEUE:
@@ -246,8 +249,7 @@ def claim(conn: Connection, turn_id: str, owner: Owner, now: datetime) -> Claime
         return None
     if begins:
         count = conn.execute(_SESSION, {"id": row["session_id"]}).one().message_count
-        model = row["request"]["model"] or owner.default_model
-        _begin(conn, {**row, "epoch": row["epoch"] + 1}, count, model, now)
+        _begin(conn, {**row, "epoch": row["epoch"] + 1}, count, now)
     return Claimed(turn_id, begins, stuck_count >= STUCK_LIMIT, row["cancel_requested"])
 
 
@@ -315,7 +317,7 @@ def _open_session(
     return 0
 
 
-def _row(request: TurnRequest, digest: str, now: datetime) -> dict[str, Any]:
+def _row(request: TurnRequest, model: str, digest: str, now: datetime) -> dict[str, Any]:
     return {
         "id": request.turn_id,
         "profile": request.profile,
@@ -331,7 +333,7 @@ def _row(request: TurnRequest, digest: str, now: datetime) -> dict[str, Any]:
         "stuck_count": 0,
         "cancel_requested": False,
         "request_digest": digest,
-        "request": request.stored(),
+        "request": request.stored(model),
         "usage": asdict(Usage()),
         "last_sequence": 0,
         "created_at": now,
@@ -354,7 +356,7 @@ def _new_info(row: dict[str, Any]) -> TurnInfo:
     )
 
 
-def _begin(conn: Connection, row: Mapping[str, Any], count: int, model: str, now: datetime) -> None:
+def _begin(conn: Connection, row: Mapping[str, Any], count: int, now: datetime) -> None:
     """Put the user's message into the session and intend the first model call."""
     turn_id, session_id = row["id"], row["session_id"]
     conn.execute(
@@ -382,5 +384,5 @@ def _begin(conn: Connection, row: Mapping[str, Any], count: int, model: str, now
             "message_sequence": count + 2,
         },
     )
-    started = events.TurnStarted(session_id, model)
+    started = events.TurnStarted(session_id, row["request"]["model"])
     insert_events(conn, turn_id, [events.Recorded(1, now, row["epoch"], started)])

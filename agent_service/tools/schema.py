@@ -35,7 +35,7 @@ def explain(error: ValidationError) -> str:
 class _WithoutTitles(GenerateJsonSchema):
     """Leaves out the titles that pydantic adds, which cost tokens and say nothing."""
 
-    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - pydantic calls it so
+    def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
     def generate(self, schema: Any, mode: JsonSchemaMode = "validation") -> dict[str, Any]:

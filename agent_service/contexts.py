@@ -1,0 +1,60 @@
+"""What each tool call is given to work with."""
+
+from collections.abc import Callable
+from typing import Any
+
+from agent_service.calls import PendingCall
+from agent_service.clients.commands import SessionCommands
+from agent_service.clients.files import SessionFiles
+from agent_service.clients.leases import SandboxLeases
+from agent_service.events import Decision
+from agent_service.live_turn import LiveTurn
+from agent_service.storage import journal, sessions
+from agent_service.tools.base import ToolContext
+from services.database import Database
+
+
+class ToolContexts:
+    """Makes the context of every tool call."""
+
+    def __init__(self, database: Database, leases: SandboxLeases) -> None:
+        self._database = database
+        self._leases = leases
+
+    def of(self, turn: LiveTurn, call: PendingCall, progress: Callable[[str], None]) -> ToolContext:
+        """The context of one call."""
+        return ToolContext(
+            key=call.key,
+            commands=SessionCommands(self._leases, turn, resumed=call.resumed),
+            files=SessionFiles(self._leases, turn),
+            state=_TurnState(self._database, turn),
+            decision=_decision(turn, call),
+            progress=progress,
+        )
+
+    def commands(self, turn: LiveTurn) -> SessionCommands:
+        """The commands of a turn's session, to kill them."""
+        return SessionCommands(self._leases, turn, resumed=False)
+
+
+class _TurnState:
+    """Values that tools keep with the session, written under the turn's fence."""
+
+    def __init__(self, database: Database, turn: LiveTurn) -> None:
+        self._database = database
+        self._turn = turn
+
+    async def get(self, name: str) -> Any:
+        """The stored value, or None."""
+        session_id = self._turn.session_id
+        return await self._database.read(lambda conn: sessions.get_state(conn, session_id, name))
+
+    async def put(self, name: str, value: Any) -> None:
+        """Store a value under the running turn's fence."""
+        await self._database.write(lambda conn: journal.put_state(conn, self._turn, name, value))
+
+
+def _decision(turn: LiveTurn, call: PendingCall) -> Decision | None:
+    if call.call.name in turn.approved_tools:
+        return Decision.SESSION
+    return turn.decisions.get(call.key)

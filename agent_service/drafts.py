@@ -1,0 +1,33 @@
+"""What a new session is created with."""
+
+from collections.abc import Sequence
+from datetime import tzinfo
+
+from agent_service.prompt.layers import SessionFacts, build
+from agent_service.requests import TurnRequest
+from agent_service.storage.turns import SessionDraft
+from services.clock import Clock
+
+
+class SessionDrafts:
+    """Builds the system prompt of a session that a turn may create."""
+
+    def __init__(
+        self, clock: Clock, zone: tzinfo | None, toolsets: Sequence[str], system_message: str
+    ) -> None:
+        self._clock = clock
+        self._zone = zone
+        self._toolsets = frozenset(toolsets)
+        self._system_message = system_message
+
+    def draft(self, request: TurnRequest) -> SessionDraft:
+        """The session as this turn would create it."""
+        wanted = frozenset(request.toolsets)
+        facts = SessionFacts(
+            session_id=request.session_id,
+            platform=request.platform,
+            started_at=self._clock.now().astimezone(self._zone),
+            toolsets=self._toolsets & wanted if wanted else self._toolsets,
+            system_messages=(self._system_message, request.system_message),
+        )
+        return SessionDraft(build(facts), request.workdir)

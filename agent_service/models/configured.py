@@ -1,0 +1,75 @@
+"""The model that this deployment is configured with, chosen when it is first needed."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Self
+
+from agent_service.errors import ModelNotConfigured
+from agent_service.models.base import ModelEvent, ModelRequest
+from agent_service.models.chat_completions import ChatCompletions
+from agent_service.models.endpoints import (
+    Endpoint,
+    EndpointSettings,
+    configured_endpoint,
+    with_listed_model,
+)
+from agent_service.models.errors import EndpointError
+
+
+class ConfiguredModel:
+    """A Model that starts without an endpoint and says what to set when it is called."""
+
+    def __init__(
+        self,
+        settings: EndpointSettings,
+        connect: Callable[[Endpoint], ChatCompletions],
+        missing: str,
+    ) -> None:
+        self._settings = settings
+        self._connect = connect
+        self._missing = missing
+        self._opened = AsyncExitStack()
+        self._lock = asyncio.Lock()
+        self._chosen: tuple[Endpoint, ChatCompletions] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self._opened.aclose()
+
+    async def default_name(self) -> str:
+        """The model's id at the endpoint; ModelNotConfigured when none is set."""
+        endpoint, _ = await self._choose()
+        return endpoint.model
+
+    async def prepare(self) -> None:
+        """Load the SDK and build the client, so that the first call need not."""
+        _, model = await self._choose()
+        await model.prepare()
+
+    @asynccontextmanager
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
+        """Call the model."""
+        _, model = await self._choose()
+        async with model.stream(request) as events:
+            yield events
+
+    async def _choose(self) -> tuple[Endpoint, ChatCompletions]:
+        if self._chosen is None:
+            async with self._lock:
+                self._chosen = self._chosen or await self._open()
+        return self._chosen
+
+    async def _open(self) -> tuple[Endpoint, ChatCompletions]:
+        try:
+            endpoint = configured_endpoint(self._settings)
+            if endpoint is None:
+                raise ModelNotConfigured(self._missing)
+            if not endpoint.model:
+                endpoint = await with_listed_model(endpoint)
+        except EndpointError as error:
+            raise ModelNotConfigured(str(error)) from error
+        model = await self._opened.enter_async_context(self._connect(endpoint))
+        return endpoint, model

@@ -1,0 +1,69 @@
+"""TurnService."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+import grpc.aio
+
+from agent_service.convert.common import profile_of
+from agent_service.convert.events import turn_event
+from agent_service.convert.turns import turn, turn_request
+from agent_service.drafts import SessionDrafts
+from agent_service.events import TextDelta
+from agent_service.turns import Turns
+from hermes.agent.v1 import turn_pb2, turn_pb2_grpc
+from services.errors import InvalidArgument
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
+    """Serves turns."""
+
+    def __init__(self, turns: Turns, drafts: SessionDrafts) -> None:
+        self._turns = turns
+        self._drafts = drafts
+
+    async def StartTurn(
+        self, request: turn_pb2.StartTurnRequest, context: Context
+    ) -> turn_pb2.StartTurnResponse:
+        """Starts or queues a turn."""
+        wanted = turn_request(request)
+        info = await self._turns.start(wanted, self._drafts.draft(wanted))
+        return turn_pb2.StartTurnResponse(turn=turn(info))
+
+    async def WatchTurn(
+        self, request: turn_pb2.WatchTurnRequest, context: Context
+    ) -> AsyncGenerator[turn_pb2.WatchTurnResponse]:
+        """Streams a turn's events."""
+        if request.after_sequence < 0:
+            raise InvalidArgument("negative", fields={"after_sequence": "0 or more"})
+        pause_s = 1 / request.max_deltas_per_second if request.max_deltas_per_second > 0 else 0.0
+        profile = profile_of(request.profile)
+        source = self._turns.watching.watch(request.turn_id, profile, request.after_sequence)
+        async with aclosing(source) as items:
+            async for item in items:
+                yield turn_pb2.WatchTurnResponse(event=turn_event(item))
+                if pause_s and isinstance(item.event, TextDelta):
+                    # What comes meanwhile is merged into one delta by the subscription.
+                    await asyncio.sleep(pause_s)
+
+    async def GetTurn(
+        self, request: turn_pb2.GetTurnRequest, context: Context
+    ) -> turn_pb2.GetTurnResponse:
+        """Returns a turn."""
+        info = await self._turns.get(request.turn_id, profile_of(request.profile))
+        return turn_pb2.GetTurnResponse(turn=turn(info))
+
+    async def InterruptTurn(
+        self, request: turn_pb2.InterruptTurnRequest, context: Context
+    ) -> turn_pb2.InterruptTurnResponse:
+        """Asks a turn to stop."""
+        if not request.turn_id and not request.session_id:
+            raise InvalidArgument("nothing named", fields={"turn_id": "or session_id must be set"})
+        info = await self._turns.interrupt(
+            request.turn_id, request.session_id, profile_of(request.profile)
+        )
+        return turn_pb2.InterruptTurnResponse(turn=None if info is None else turn(info))

@@ -1,0 +1,86 @@
+"""What the model is shown of a command's output: all of it, or its head and its tail."""
+
+from collections import deque
+from collections.abc import Callable
+
+from agent_service.sandbox import Stream
+
+LIMIT_BYTES = 50_000
+HEAD_BYTES = LIMIT_BYTES * 40 // 100
+TAIL_BYTES = LIMIT_BYTES - HEAD_BYTES
+
+PROGRESS_PAUSE_S = 0.1
+PROGRESS_BYTES = 4000
+
+
+class OutputWindow:
+    """Keeps the first and the last bytes of both streams in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._head = bytearray()
+        self._tail: deque[bytes] = deque()
+        self._tail_bytes = 0
+        self.total_bytes = 0
+
+    def add(self, data: bytes) -> None:
+        """Take more output."""
+        self.total_bytes += len(data)
+        room = HEAD_BYTES - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        if data:
+            self._tail.append(data)
+            self._tail_bytes += len(data)
+            while self._tail_bytes - len(self._tail[0]) >= TAIL_BYTES:
+                self._tail_bytes -= len(self._tail.popleft())
+
+    def text(self) -> str:
+        """The output, with a note where something is left out."""
+        tail = b"".join(self._tail)
+        left_out = self.total_bytes - len(self._head) - min(len(tail), TAIL_BYTES)
+        if left_out <= 0:
+            return (bytes(self._head) + tail).decode(errors="replace")
+        head = self._head.decode(errors="replace")
+        note = f"\n[… {left_out:,} bytes left out …]\n"
+        return head + note + tail[-TAIL_BYTES:].decode(errors="replace")
+
+
+class ProgressMeter:
+    """Shows a command's output as it comes, in pieces that anybody can keep up with."""
+
+    def __init__(self, show: Callable[[str], None], now: Callable[[], float]) -> None:
+        self._show = show
+        self._now = now
+        self._waiting = bytearray()
+        self._next_at = 0.0
+
+    def add(self, data: bytes) -> None:
+        """Take more output, and show what has gathered if it is time."""
+        self._waiting += data[-PROGRESS_BYTES:]
+        if self._now() >= self._next_at:
+            self.flush()
+
+    def flush(self) -> None:
+        """Show what has gathered, the end of it if it is much."""
+        if self._waiting:
+            self._show(bytes(self._waiting[-PROGRESS_BYTES:]).decode(errors="replace"))
+            self._waiting.clear()
+            self._next_at = self._now() + PROGRESS_PAUSE_S
+
+
+class CommandOutput:
+    """Both at once: what the model is told at the end, and what a person sees meanwhile."""
+
+    def __init__(self, show: Callable[[str], None], now: Callable[[], float]) -> None:
+        self._window = OutputWindow()
+        self._meter = ProgressMeter(show, now)
+
+    def __call__(self, stream: Stream, data: bytes) -> None:
+        self._window.add(data)
+        self._meter.add(data)
+
+    def text(self) -> str:
+        """What the model is told."""
+        self._meter.flush()
+        return self._window.text()
