@@ -10,7 +10,7 @@ import grpc.aio
 from services import deadlines
 from services.addresses import Address, TcpAddress, parse_address
 from services.auth import Identity
-from services.calls import AUTHORIZATION_KEY, BEARER, CallObserver
+from services.calls import AUTHORIZATION_KEY, BEARER, METADATA_LIMITS, CallObserver
 from services.errors import FailedPrecondition
 from services.lifecycle import Workers
 from services.managed_channel import CallExtras, Connection, ManagedChannel
@@ -28,6 +28,7 @@ _OPTIONS: tuple[tuple[str, str | int], ...] = (
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2000),
     ("grpc.dns_min_time_between_resolutions_ms", 2000),
+    *METADATA_LIMITS,
     # A proxy of the environment is for the internet, not for the services' own calls.
     ("grpc.enable_http_proxy", 0),
 )
@@ -43,7 +44,7 @@ class Channels:
     def __init__(
         self,
         identity: Identity,
-        addresses: Mapping[str, str],
+        addresses: Mapping[str, Address | str],
         *,
         tls: TlsFiles | None = None,
         token: str | None = None,
@@ -95,8 +96,8 @@ class Channels:
             for channel in (*self._named.values(), *self._leased.values()):
                 await channel.close()
 
-    def _channel(self, text: str) -> ManagedChannel:
-        address = parse_address(text)
+    def _channel(self, place: Address | str) -> ManagedChannel:
+        address = parse_address(place) if isinstance(place, str) else place
         tls = self._tls if isinstance(address, TcpAddress) else None
         if tls is None and not address.is_local:
             # Whoever is on the way could read the token.

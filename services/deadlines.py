@@ -6,6 +6,9 @@ DEFAULT_UNARY_S = 30.0
 KEEPALIVE_INTERVAL_S = 20
 """A client asks a silent connection for a sign of life this often."""
 
+SERVER_KEEPALIVE_INTERVAL_S = 30
+"""A server asks a silent connection this often, so that it forgets clients that vanished."""
+
 KEEPALIVE_TIMEOUT_S = 10
 """A connection that gave no sign of life for this long is dead."""
 
@@ -26,3 +29,6 @@ DRAIN_S = 5.0
 
 STOP_GRACE_S = 5.0
 """How long unary calls under way may take to finish once the server stops."""
+
+STALLED_READER_S = 300.0
+"""How long a stream waits for a client that does not read before it is ended."""

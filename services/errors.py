@@ -104,14 +104,17 @@ STATUS: Mapping[Reason, grpc.StatusCode] = {
 }
 """The one table that says which gRPC status a reason travels with."""
 
-# What a call that got no answer from a service of ours ended with.
-_UNREACHABLE = frozenset(
+UNREACHABLE = frozenset(
     {
         grpc.StatusCode.UNAVAILABLE,
         grpc.StatusCode.DEADLINE_EXCEEDED,
         grpc.StatusCode.CANCELLED,
     }
 )
+"""What a call to which no service has answered ends with."""
+
+MAX_MESSAGE_CHARS = 2000
+"""A longer message is cut: it travels in the trailing metadata, which has a limit."""
 
 
 class HermesError(Exception):
@@ -247,7 +250,10 @@ class ErrorDetails:
 def to_status(error: HermesError) -> status_pb2.Status:
     """Returns the `google.rpc.Status` that carries the error over the wire."""
     code: int = STATUS[error.reason].value[0]
-    status = status_pb2.Status(code=code, message=error.message)
+    message = error.message
+    if len(message) > MAX_MESSAGE_CHARS:
+        message = message[: MAX_MESSAGE_CHARS - 1] + "…"
+    status = status_pb2.Status(code=code, message=message)
     info = error_details_pb2.ErrorInfo(
         domain=DOMAIN, reason=error.reason.value, metadata=error.metadata
     )
@@ -286,7 +292,7 @@ def details_of(error: grpc.aio.AioRpcError) -> ErrorDetails:
         elif detail.Unpack(retry):
             retry_after_s = retry.retry_delay.ToMilliseconds() / 1000
     said = error.details() or error.code().name
-    if reason is None and error.code() in _UNREACHABLE:
+    if reason is None and error.code() in UNREACHABLE:
         reason, said = Reason.SERVICE_UNAVAILABLE, f"the service did not answer: {said}"
     return ErrorDetails(reason or Reason.INTERNAL, said, metadata, fields, retry_after_s)
 

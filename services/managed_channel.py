@@ -1,7 +1,7 @@
 """A channel that adds what every call needs and connects anew when its certificate changes."""
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from time import monotonic
 from types import TracebackType
@@ -10,14 +10,13 @@ from typing import Any, Protocol, Self, cast
 import grpc
 import grpc.aio
 
-from services.calls import CallObserver
+from services.calls import CallObserver, Metadata, outgoing_ids
 from services.deadlines import DEFAULT_UNARY_S
 from services.errors import ServiceUnavailable
 from services.tls import Stamp, TlsInvalid
 
 _log = logging.getLogger(__name__)
 
-Metadata = Sequence[tuple[str, str | bytes]]
 _Codec = Callable[[Any], Any] | None
 # Method, serializer, deserializer and whether generated code registers the method.
 _Signature = tuple[str, _Codec, _Codec, bool | None]
@@ -198,7 +197,7 @@ class _Method:
         call = self._call(
             request,
             timeout=self._default_timeout_s if timeout is None else timeout,
-            metadata=(*extras.metadata, *(metadata or ())),
+            metadata=(*extras.metadata, *outgoing_ids(), *(metadata or ())),
             **options,
         )
         if extras.observer is not None:

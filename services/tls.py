@@ -1,13 +1,20 @@
 """Mutual TLS from files: both sides show a certificate of the same small CA."""
 
 import logging
+import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from time import monotonic
+from typing import TYPE_CHECKING, cast
 
 import grpc
 
 from services.errors import FailedPrecondition
+
+if TYPE_CHECKING:
+    from cryptography import x509
 
 _log = logging.getLogger(__name__)
 
@@ -38,40 +45,142 @@ class TlsWatch:
         self._looked_at = float("-inf")
 
     def stamp(self) -> Stamp:
-        """Returns the state of the files at most `interval_s` ago; fails with TlsInvalid."""
+        """Returns the state of the files, as it was at most `interval_s` ago."""
         now = monotonic()
         if now - self._looked_at >= self._interval_s:
-            self._stamp = tuple(
-                _stat(path) for path in (self.files.ca, self.files.certificate, self.files.key)
-            )
+            paths = (self.files.ca, self.files.certificate, self.files.key)
+            self._stamp = tuple(_state(path) for path in paths)
             self._looked_at = now
         return self._stamp
 
 
 def channel_credentials(files: TlsFiles) -> grpc.ChannelCredentials:
     """Reads the files for a client; fails with TlsInvalid."""
+    pems = _read_all(files)
     return grpc.ssl_channel_credentials(
-        root_certificates=_read(files.ca),
-        private_key=_read(files.key),
-        certificate_chain=_read(files.certificate),
+        root_certificates=pems.ca, private_key=pems.key, certificate_chain=pems.certificate
     )
+
+
+def server_credentials(files: TlsFiles, check_interval_s: float = 1.0) -> grpc.ServerCredentials:
+    """Reads the files for a server that asks every client for a certificate, and reads them again
+    for new connections when they have changed; fails with TlsInvalid.
+    """
+    # The stubs do not know that the answer may be None: no change.
+    reload = cast(
+        "Callable[[], grpc.ServerCertificateConfiguration]",
+        _Reload(TlsWatch(files, check_interval_s)),
+    )
+    return grpc.dynamic_ssl_server_credentials(
+        _server_configuration(files), reload, require_client_authentication=True
+    )
+
+
+def check_files(files: TlsFiles, now: datetime) -> None:
+    """Fails with TlsInvalid, and says what to do, when the files are expired or do not belong
+    together.
+    """
+    _read_all(files)
+    chain, authorities = load_certificates(files.certificate), load_certificates(files.ca)
+    own = chain[0]
+    if now >= own.not_valid_after_utc:
+        raise TlsInvalid(
+            f"{files.certificate} expired on {own.not_valid_after_utc:%Y-%m-%d}; "
+            "issue a new one with `hermes certs issue`"
+        )
+    if now < own.not_valid_before_utc:
+        raise TlsInvalid(
+            f"{files.certificate} is not valid before {own.not_valid_before_utc:%Y-%m-%d %H:%M}"
+            " UTC; is the clock right?"
+        )
+    if not any(is_issued_by(own, issuer) for issuer in (*chain[1:], *authorities)):
+        raise TlsInvalid(f"{files.certificate} was not issued by the CA in {files.ca}")
+
+
+def load_certificates(path: Path) -> "list[x509.Certificate]":
+    """Reads a PEM file of one or more certificates; fails with TlsInvalid."""
+    from cryptography import x509
+
+    try:
+        return x509.load_pem_x509_certificates(_read(path))
+    except ValueError as error:
+        raise TlsInvalid(f"{path} is not a certificate in PEM form") from error
+
+
+def is_issued_by(certificate: "x509.Certificate", issuer: "x509.Certificate") -> bool:
+    """Whether the issuer's key has signed the certificate."""
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        certificate.verify_directly_issued_by(issuer)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+class _Reload:
+    """Called by gRPC, from its own threads, for each new connection."""
+
+    def __init__(self, watch: TlsWatch) -> None:
+        self._watch = watch
+        self._stamp = watch.stamp()
+
+    def __call__(self) -> grpc.ServerCertificateConfiguration | None:
+        stamp = self._watch.stamp()
+        if stamp == self._stamp:
+            return None
+        self._stamp = stamp
+        try:
+            return _server_configuration(self._watch.files)
+        except TlsInvalid as error:
+            # Half of a rotation: the other files follow, and with them another stamp.
+            _log.warning("the changed certificate is not used: %s", error)
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Pems:
+    ca: bytes
+    certificate: bytes
+    key: bytes
+
+
+def _server_configuration(files: TlsFiles) -> grpc.ServerCertificateConfiguration:
+    pems = _read_all(files)
+    return grpc.ssl_server_certificate_configuration(
+        [(pems.key, pems.certificate)], root_certificates=pems.ca
+    )
+
+
+def _read_all(files: TlsFiles) -> _Pems:
+    pems = _Pems(_read(files.ca), _read(files.certificate), _read(files.key))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_verify_locations(files.ca)
+    except ssl.SSLError as error:
+        raise TlsInvalid(f"{files.ca} is not a CA certificate in PEM form") from error
+    try:
+        # A password keeps OpenSSL from asking the terminal for one.
+        context.load_cert_chain(files.certificate, files.key, password="")
+    except ssl.SSLError as error:
+        pair = f"{files.certificate} and {files.key}"
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise TlsInvalid(f"{pair} do not belong together") from error
+        raise TlsInvalid(f"{pair} are not a certificate and its key in PEM form") from error
+    return pems
 
 
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise TlsInvalid(f"cannot read {path}: {error.strerror}") from error
 
 
-def _stat(path: Path) -> tuple[int, int, int]:
+def _state(path: Path) -> tuple[int, int, int]:
     try:
         status = path.stat()
     except OSError:
-        # Missing for a moment while it is being replaced; reading it says so when it matters.
-        return (0, 0, 0)
+        # Missing while it is being replaced; whoever reads it says so if it stays away.
+        return 0, 0, 0
     return status.st_mtime_ns, status.st_ino, status.st_size
-
-
-def _unreadable(path: Path, error: OSError) -> TlsInvalid:
-    return TlsInvalid(f"cannot read {path}: {error.strerror}")

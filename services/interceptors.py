@@ -1,0 +1,244 @@
+"""What happens around every call on the server's side, in one pass so that it costs little.
+
+Identify and authorize the caller, bind the ids of the work for the logs, bound a unary call that
+came without a deadline, map errors to statuses, count. When the server drains, streams end with
+DRAINING, so that their clients go on elsewhere at once.
+"""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from time import monotonic
+from types import TracebackType
+from typing import Any, Self, TypeAlias, TypeVar, cast
+
+import grpc
+import grpc.aio
+
+from services.auth import Gate
+from services.calls import AUTHORIZATION_KEY, CallObserver, Metadata, bind_ids
+from services.deadlines import DEFAULT_UNARY_S, STALLED_READER_S
+from services.errors import (
+    DETAILS_KEY,
+    STATUS,
+    UNREACHABLE,
+    Draining,
+    HermesError,
+    Internal,
+    PermissionDenied,
+    ServiceUnavailable,
+    Unauthenticated,
+    Unavailable,
+    to_status,
+)
+
+_log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+_Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
+_Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+
+# By whether the requests, and the responses, are a stream.
+_KINDS: Mapping[tuple[bool, bool], str] = {
+    (False, False): "unary_unary",
+    (False, True): "unary_stream",
+    (True, False): "stream_unary",
+    (True, True): "stream_stream",
+}
+_DRAINING = "the service is shutting down; call another replica, or again"
+
+
+class CallPipeline(grpc.aio.ServerInterceptor):  # pyright: ignore[reportMissingTypeArgument]
+    """The one interceptor of a server."""
+
+    def __init__(
+        self,
+        gate: Gate,
+        observer: CallObserver | None = None,
+        *,
+        unary_limit_s: float = DEFAULT_UNARY_S,
+        stalled_reader_s: float = STALLED_READER_S,
+    ) -> None:
+        self.gate = gate
+        self.observer = observer
+        self.draining = False
+        self._unary_limit_s = unary_limit_s
+        self._stalled_reader_s = stalled_reader_s
+        self._handlers: dict[str, _Handler] = {}
+        self._streams: set[_Call] = set()
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[_Handler]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> _Handler:
+        """Returns the method's handler with everything around it."""
+        method = handler_call_details.method
+        wrapped = self._handlers.get(method)
+        if wrapped is None:
+            handler = await continuation(handler_call_details)
+            if cast("_Handler | None", handler) is None:
+                # gRPC answers UNIMPLEMENTED. Not kept: a client can invent any number of names.
+                return handler
+            wrapped = self._handlers[method] = self._wrapped(method, handler)
+        return wrapped
+
+    def end_streams(self) -> None:
+        """Ends the streams that are open, and every later one, with DRAINING."""
+        self.draining = True
+        for call in self._streams:
+            call.end()
+
+    def _wrapped(self, method: str, handler: _Handler) -> _Handler:
+        kind = _KINDS[handler.request_streaming, handler.response_streaming]
+        make = getattr(grpc, f"{kind}_rpc_method_handler")
+        behavior = getattr(handler, kind)
+        if handler.response_streaming:
+            behavior = self._streaming(method, behavior)
+        else:
+            behavior = self._answering(method, behavior, limited=not handler.request_streaming)
+        return make(behavior, handler.request_deserializer, handler.response_serializer)
+
+    def _answering(self, method: str, behavior: Any, *, limited: bool) -> Any:
+        behavior = behavior if inspect.iscoroutinefunction(behavior) else _unimplemented
+
+        async def serve(request: Any, context: _Context) -> Any:
+            async with _Call(self, method, context) as call:
+                call.admit()
+                answer = behavior(request, context)
+                if limited and cast("float | None", context.time_remaining()) is None:
+                    answer = self._within_limit(answer, context)
+                return await answer
+
+        return serve
+
+    def _streaming(self, method: str, behavior: Any) -> Any:
+        if inspect.isasyncgenfunction(behavior):
+            behavior = self._pumped(behavior)
+        elif not inspect.iscoroutinefunction(behavior):
+            behavior = _unimplemented
+
+        async def serve(request: Any, context: _Context) -> None:
+            async with _Call(self, method, context) as call:
+                call.admit()
+                if self.draining:
+                    raise Draining(_DRAINING)
+                self._streams.add(call)
+                try:
+                    await behavior(request, context)
+                finally:
+                    self._streams.discard(call)
+
+        return serve
+
+    def _pumped(self, behavior: Callable[[Any, _Context], AsyncGenerator[Any, None]]) -> Any:
+        async def pump(request: Any, context: _Context) -> None:
+            # Closed here and now, not by the garbage collector, when the client has gone.
+            async with aclosing(behavior(request, context)) as messages:
+                async for message in messages:
+                    try:
+                        async with asyncio.timeout(self._stalled_reader_s):
+                            await context.write(message)
+                    except TimeoutError:
+                        raise Unavailable("the client has stopped reading") from None
+
+        return pump
+
+    async def _within_limit(self, answer: Awaitable[_T], context: _Context) -> _T:
+        limit = asyncio.timeout(self._unary_limit_s)
+        try:
+            async with limit:
+                return await answer
+        except TimeoutError:
+            if limit.expired():
+                message = (
+                    f"not done within {self._unary_limit_s:g} s; set a deadline to wait longer"
+                )
+                await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, message)
+            raise
+
+
+class _Call:
+    """One call, from its admission to its status."""
+
+    __slots__ = ("_context", "_ended", "_method", "_pipeline", "_request_id", "_started", "_task")
+
+    def __init__(self, pipeline: CallPipeline, method: str, context: _Context) -> None:
+        self._pipeline = pipeline
+        self._method = method
+        self._context = context
+        self._started = monotonic()
+        self._task = asyncio.current_task()
+        self._request_id = ""
+        self._ended = False
+
+    def admit(self) -> None:
+        """Binds the call's ids and lets it in; fails with Unauthenticated or PermissionDenied."""
+        metadata = cast("Metadata", self._context.invocation_metadata() or ())
+        self._request_id = bind_ids(metadata)
+        shown = next((value for key, value in metadata if key == AUTHORIZATION_KEY), None)
+        authorization = shown if isinstance(shown, str) else None
+        try:
+            self._pipeline.gate.admit(self._method, self._context.auth_context(), authorization)
+        except (Unauthenticated, PermissionDenied) as error:
+            _log.warning("denied %s from %s: %s", self._method, self._context.peer(), error)
+            raise
+
+    def end(self) -> None:
+        """Makes the handler stop and the client go elsewhere."""
+        self._ended = True
+        if self._task is not None:
+            self._task.cancel()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        failure = self._failure(error) if error is not None else None
+        if self._pipeline.observer is not None:
+            status = self._status(error, failure)
+            self._pipeline.observer.observe(self._method, status.name, monotonic() - self._started)
+        if failure is not None:
+            await _abort(self._context, failure)
+
+    def _failure(self, error: BaseException) -> HermesError | None:
+        """Returns what to tell the client; None when it has been told, or has gone."""
+        if isinstance(error, HermesError):
+            return error
+        if isinstance(error, asyncio.CancelledError):
+            return Draining(_DRAINING) if self._ended else None
+        told_or_gone = isinstance(error, grpc.aio.AbortError | grpc.aio.InternalError)
+        if told_or_gone or not isinstance(error, Exception):
+            return None
+        if isinstance(error, grpc.aio.AioRpcError) and error.code() in UNREACHABLE:
+            _log.warning("%s: another service did not answer: %s", self._method, error.details())
+            return ServiceUnavailable("another service, which this call needs, did not answer")
+        _log.error("%s failed, request %s", self._method, self._request_id, exc_info=error)
+        return Internal(
+            f"internal error; the log has more under {self._request_id}",
+            metadata={"request_id": self._request_id},
+        )
+
+    def _status(self, error: BaseException | None, failure: HermesError | None) -> grpc.StatusCode:
+        if failure is not None:
+            return STATUS[failure.reason]
+        if error is None or isinstance(error, grpc.aio.AbortError):
+            return cast("grpc.StatusCode | None", self._context.code()) or grpc.StatusCode.OK
+        return grpc.StatusCode.CANCELLED
+
+
+async def _abort(context: _Context, failure: HermesError) -> None:
+    status = to_status(failure)
+    details = ((DETAILS_KEY, status.SerializeToString()),)
+    await context.abort(STATUS[failure.reason], status.message, details)
+
+
+async def _unimplemented(_request: Any, context: _Context) -> None:
+    await context.abort(grpc.StatusCode.UNIMPLEMENTED, "this method is not served")

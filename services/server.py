@@ -1,0 +1,188 @@
+"""One gRPC server for the components of a process, from its socket to its last answer."""
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import grpc.aio
+
+from services import deadlines
+from services.addresses import Address, TcpAddress
+from services.auth import Authenticator, Gate, Tokens
+from services.calls import METADATA_LIMITS, CallObserver
+from services.component import Component
+from services.errors import FailedPrecondition, Internal
+from services.health import Health
+from services.interceptors import CallPipeline
+from services.lifecycle import DrainStep, Failure, Shutdown, Workers
+from services.listeners import bind, reserved
+from services.tls import TlsFiles
+
+_log = logging.getLogger(__name__)
+
+_OPTIONS: tuple[tuple[str, int], ...] = (
+    # Off, or a second process would silently share the port.
+    ("grpc.so_reuseport", 0),
+    ("grpc.http2.min_ping_interval_without_data_ms", deadlines.MIN_PING_INTERVAL_S * 1000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.keepalive_time_ms", deadlines.SERVER_KEEPALIVE_INTERVAL_S * 1000),
+    ("grpc.keepalive_timeout_ms", deadlines.KEEPALIVE_TIMEOUT_S * 1000),
+    ("grpc.http2.max_pings_without_data", 0),
+    *METADATA_LIMITS,
+)
+_TCP_OPTIONS: tuple[tuple[str, int], ...] = (
+    ("grpc.max_connection_age_ms", deadlines.CONNECTION_AGE_S * 1000),
+    ("grpc.max_connection_age_grace_ms", deadlines.CONNECTION_AGE_GRACE_S * 1000),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where a server answers, and how callers prove who they are."""
+
+    addresses: tuple[Address, ...]
+    tls: TlsFiles | None = None
+    tokens: Tokens | None = None
+
+
+class ComponentFailed(Internal):
+    """A component's background work ended with an error; the message is one line."""
+
+
+class Server:
+    """The server of a process: enter it to hold its addresses, then `start` and `stop` it."""
+
+    def __init__(
+        self,
+        components: Sequence[Component],
+        listen: Listen,
+        observer: CallObserver | None = None,
+    ) -> None:
+        _check(listen)
+        gate = Gate(Authenticator(listen.tokens), [component.policy for component in components])
+        self._components = components
+        self._listen = listen
+        self._pipeline = CallPipeline(gate, observer)
+        self._health = Health(component.name for component in components)
+        self._held = ExitStack()
+        self._addresses: tuple[Address, ...] = ()
+        self._server: grpc.aio.Server | None = None
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        """Where the server listens, with the ports that the system chose."""
+        return self._addresses
+
+    async def __aenter__(self) -> Self:
+        tcp = any(isinstance(address, TcpAddress) for address in self._listen.addresses)
+        options = (*_OPTIONS, *_TCP_OPTIONS) if tcp else _OPTIONS
+        server = grpc.aio.server(interceptors=(self._pipeline,), options=options)
+        with ExitStack() as held:
+            for address in self._listen.addresses:
+                held.enter_context(reserved(address))
+            self._addresses = tuple(
+                bind(server, address, self._listen.tls) for address in self._listen.addresses
+            )
+            self._held = held.pop_all()
+        self._server = server
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._held:
+            await self.stop(0.0)
+
+    async def start(self) -> None:
+        """Takes calls from now on; the components are entered before."""
+        server = self._open()
+        for component in self._components:
+            component.register(server)
+        await self._health.register(server)
+        await server.start()
+        await self._health.start()
+
+    async def announce_stop(self) -> None:
+        """Answers probes with NOT_SERVING, so that no new work is sent here."""
+        await self._health.stop()
+
+    async def stop(self, grace_s: float = deadlines.STOP_GRACE_S) -> None:
+        """Ends the streams, lets unary calls finish within the grace, and takes no others."""
+        self._pipeline.end_streams()
+        await self._open().stop(grace_s)
+
+    def _open(self) -> grpc.aio.Server:
+        if self._server is None:
+            raise RuntimeError("the server is not entered")
+        return self._server
+
+
+async def serve(
+    components: Sequence[Component],
+    listen: Listen,
+    *,
+    observer: CallObserver | None = None,
+    ready: Callable[[tuple[Address, ...]], None] | None = None,
+    shutdown: Shutdown | None = None,
+) -> None:
+    """Runs components until a signal, then drains; fails with ComponentFailed when one of them has
+    failed, with ListenFailed when an address is taken, or as a component does when it is entered.
+    """
+    server = Server(components, listen, observer)
+    async with AsyncExitStack() as stack:
+        stop = await stack.enter_async_context(shutdown or Shutdown())
+        await stack.enter_async_context(server)
+        for component in components:
+            await stack.enter_async_context(component)
+        failures: list[Failure] = []
+
+        def failed(failure: Failure) -> None:
+            failures.append(failure)
+            stop.request(f"{failure.name} failed")
+
+        async with Workers(failed) as workers:
+            await server.start()
+            for component in components:
+                workers.start(component.name, component.run())
+            if ready is not None:
+                ready(server.addresses)
+            _log.info("stopping: %s", await stop.wait())
+            await stop.drain(_drain_steps(server, components))
+        if failures:
+            first = failures[0]
+            raise ComponentFailed(f"{first.name} failed: {first.error}") from first.error
+
+
+def _drain_steps(server: Server, components: Sequence[Component]) -> list[DrainStep]:
+    async def drain_components() -> None:
+        # One that fails or hangs takes nothing from the others.
+        async with Workers() as workers:
+            for component in components:
+                workers.start(f"drain of {component.name}", component.drain())
+            if late := await workers.drain(deadlines.DRAIN_S):
+                _log.warning("not done within %g s: %s", deadlines.DRAIN_S, ", ".join(late))
+
+    return [
+        DrainStep("health", server.announce_stop),
+        DrainStep("components", drain_components),
+        DrainStep("server", server.stop),
+    ]
+
+
+def _check(listen: Listen) -> None:
+    for address in listen.addresses:
+        if isinstance(address, TcpAddress) and listen.tls is not None:
+            continue
+        if not address.is_local:
+            raise FailedPrecondition(
+                f"{address} can be reached from other machines and needs certificates; "
+                "make them with `hermes certs`"
+            )
+        if not listen.tokens:
+            raise FailedPrecondition(f"{address} needs certificates or tokens")

@@ -1,0 +1,77 @@
+"""Streams as a client uses them: cancelled when left, and resumed where they broke off."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from time import monotonic
+from typing import Any, Protocol, TypeVar
+
+import grpc
+import grpc.aio
+
+from services.errors import ServiceUnavailable
+
+FIRST_WAIT_S = 0.1
+LONGEST_WAIT_S = 5.0
+
+
+class Cancellable(Protocol):
+    """What every call of gRPC is."""
+
+    def cancel(self) -> bool:
+        """Ends the call; does nothing when it has ended."""
+        ...
+
+
+_Call = TypeVar("_Call", bound=Cancellable)
+_Message = TypeVar("_Message")
+
+
+@asynccontextmanager
+async def open_stream(call: _Call) -> AsyncGenerator[_Call, None]:
+    """Cancels a call when it is left: a forgotten one keeps the server's handler alive."""
+    try:
+        yield call
+    finally:
+        call.cancel()
+
+
+async def resume(
+    open_call: Callable[[], "grpc.aio.UnaryStreamCall[Any, _Message]"],
+    is_last: Callable[[_Message], bool],
+    *,
+    patience_s: float | None = None,
+) -> AsyncGenerator[_Message, None]:
+    """Yields a stream's messages to the last one, opening it again whenever it is cut.
+
+    `open_call` asks for what follows the position that the caller has reached: all messages that
+    were yielded have been consumed when it is called. Any failure but UNAVAILABLE is raised, and
+    that one too when the stream stays cut for `patience_s`. Iterate under `contextlib.aclosing`.
+    """
+    cuts, cut_at = 0, 0.0
+    while True:
+        cause: grpc.aio.AioRpcError | None = None
+        try:
+            async with open_stream(open_call()) as call:
+                async for message in call:
+                    cuts = 0
+                    yield message
+                    if is_last(message):
+                        return
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.UNAVAILABLE:
+                raise
+            cause = error
+        cut_at = cut_at if cuts else monotonic()
+        wait_s = _wait_s(cuts)
+        if patience_s is not None and monotonic() + wait_s > cut_at + patience_s:
+            raise cause or ServiceUnavailable("the stream ended before its last message")
+        await asyncio.sleep(wait_s)
+        cuts += 1
+
+
+def _wait_s(cuts: int) -> float:
+    # Half of it by chance: those who lost the same server do not come back in the same moment.
+    longest = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(cuts, 10))
+    return longest * (1 + secrets.randbelow(1000) / 1000) / 2

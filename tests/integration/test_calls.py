@@ -1,0 +1,280 @@
+"""What the server does around each call, seen by a client over a real Unix socket."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+import pytest_asyncio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from hermes.agent.v1 import turn_pb2, turn_pb2_grpc
+from hermes.executor.v1 import exec_pb2, exec_pb2_grpc, file_pb2, file_pb2_grpc
+from services.auth import Authenticator, Gate, Identity
+from services.channels import Channels
+from services.errors import MAX_MESSAGE_CHARS, Reason, details_of, reason_of
+from services.interceptors import CallPipeline
+from services.streams import open_stream
+from tests.fakes.component import Running, Sample, running, turns
+
+TOKEN = (("authorization", "Bearer secret"),)
+
+
+@pytest_asyncio.fixture
+async def served(tmp_path: Path) -> AsyncGenerator[Running, None]:
+    async with running(tmp_path) as started:
+        yield started
+
+
+async def get_turn(channels: Channels, turn_id: str, **options: Any) -> turn_pb2.GetTurnResponse:
+    return await turns(channels).GetTurn(turn_pb2.GetTurnRequest(turn_id=turn_id), **options)
+
+
+async def failure(call: Awaitable[object]) -> grpc.aio.AioRpcError:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    return caught.value
+
+
+async def test_all_four_kinds_of_call_are_served_and_counted(served: Running) -> None:
+    async with served.channels() as channels:
+        await get_turn(channels, "any")
+        watch = turns(channels).WatchTurn(turn_pb2.WatchTurnRequest(after_sequence=1))
+        assert [message.event.sequence async for message in watch] == [2, 3]
+        execs = exec_pb2_grpc.ExecServiceStub(channels.to("agent"))
+        attach = execs.AttachExec(requests(exec_pb2.AttachExecRequest(), 2))
+        assert [message.stdin_ack_offset async for message in attach] == [1, 2]
+        files = file_pb2_grpc.FileServiceStub(channels.to("agent"))
+        header = file_pb2.UploadFileRequest(header=file_pb2.UploadFileRequest.Header())
+        await files.UploadFile(requests(header, 3))
+        download = files.DownloadFile(file_pb2.DownloadFileRequest(length_bytes=2))
+        assert [message.chunk async for message in download] == [b"x", b"x"]
+    methods = ["GetTurn", "WatchTurn", "AttachExec", "UploadFile", "DownloadFile"]
+    assert served.counter.calls == [(method, "OK") for method in methods]
+
+
+async def test_an_error_is_the_same_on_the_other_side(served: Running) -> None:
+    async with served.channels() as channels:
+        missing = details_of(await failure(get_turn(channels, "missing")))
+        malformed = details_of(await failure(get_turn(channels, "malformed")))
+        limited = await failure(get_turn(channels, "limited"))
+    assert (missing.reason, missing.message) == (Reason.NOT_FOUND, "there is no such turn")
+    assert missing.metadata == {"turn_id": "missing"}
+    assert malformed.fields == {"turn_id": "is malformed"}
+    assert limited.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert details_of(limited).retry_after_s == 1.5
+    statuses = [status for _, status in served.counter.calls]
+    assert statuses == ["NOT_FOUND", "INVALID_ARGUMENT", "RESOURCE_EXHAUSTED"]
+
+
+async def test_an_error_in_a_stream_comes_after_its_messages(served: Running) -> None:
+    async with served.channels() as channels:
+        files = file_pb2_grpc.FileServiceStub(channels.to("agent"))
+        request = file_pb2.DownloadFileRequest(path="missing", length_bytes=2)
+        messages = aiter(files.DownloadFile(request))
+        chunks = [await anext(messages), await anext(messages)]
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await anext(messages)
+        upload = await failure(files.UploadFile(requests(file_pb2.UploadFileRequest(), 1)))
+    assert [message.chunk for message in chunks] == [b"x", b"x"]
+    assert reason_of(caught.value) is Reason.NOT_FOUND
+    assert reason_of(upload) is Reason.INVALID_ARGUMENT
+
+
+async def test_a_long_message_is_cut_and_not_lost(served: Running) -> None:
+    async with served.channels() as channels:
+        details = details_of(await failure(get_turn(channels, "wordy")))
+    assert details.reason is Reason.NOT_FOUND
+    assert len(details.message) == MAX_MESSAGE_CHARS
+
+
+async def test_a_bug_shows_a_request_id_and_nothing_else(
+    served: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with served.channels() as channels:
+        error = await failure(get_turn(channels, "bug"))
+        watch = turns(channels).WatchTurn(turn_pb2.WatchTurnRequest(turn_id="bug"))
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            [message async for message in watch]
+    for failed in (error, caught.value):
+        details = details_of(failed)
+        assert failed.code() is grpc.StatusCode.INTERNAL
+        assert details.reason is Reason.INTERNAL
+        assert details.metadata["request_id"] in details.message
+        assert details.metadata["request_id"] in caplog.text
+        assert "swordfish" not in repr(failed)
+    assert caplog.text.count("ZeroDivisionError: the password is swordfish") == 2
+
+
+async def test_a_status_set_by_hand_is_kept(served: Running) -> None:
+    async with served.channels() as channels:
+        error = await failure(get_turn(channels, "by hand"))
+    assert (error.code(), error.details()) == (grpc.StatusCode.OUT_OF_RANGE, "aborted by hand")
+    assert served.counter.calls == [("GetTurn", "OUT_OF_RANGE")]
+
+
+async def test_what_a_servicer_leaves_out_is_unimplemented(served: Running) -> None:
+    async with served.channels() as channels:
+        request = turn_pb2.InterruptTurnRequest()
+        error = await failure(turns(channels).InterruptTurn(request))
+    assert error.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+async def test_each_method_has_its_callers(
+    served: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with served.channels(Identity.AGENT) as channels:
+        await get_turn(channels, "any")
+        denied = await failure(turns(channels).StartTurn(turn_pb2.StartTurnRequest()))
+        watch = turns(channels).WatchTurn(turn_pb2.WatchTurnRequest())
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            [message async for message in watch]
+    assert served.seen.callers == [Identity.AGENT]
+    assert reason_of(denied) is reason_of(caught.value) is Reason.PERMISSION_DENIED
+    assert denied.code() is grpc.StatusCode.PERMISSION_DENIED
+    assert served.seen.ended == []
+    audit = [record.getMessage() for record in caplog.records if "denied" in record.getMessage()]
+    assert len(audit) == 2
+    assert "TurnService/StartTurn" in audit[0]
+    assert "identity agent" in audit[0]
+
+
+async def test_a_method_without_a_rule_is_refused(served: Running) -> None:
+    async with served.channels() as channels:
+        execs = exec_pb2_grpc.ExecServiceStub(channels.to("agent"))
+        error = await failure(execs.StartExec(exec_pb2.StartExecRequest()))
+    assert reason_of(error) is Reason.PERMISSION_DENIED
+
+
+@pytest.mark.parametrize("authorization", [None, "Bearer wrong", "Bearer ", "Basic wrong"])
+async def test_without_a_valid_token_nothing_is_said(
+    served: Running, caplog: pytest.LogCaptureFixture, authorization: str | None
+) -> None:
+    metadata = [("authorization", authorization)] if authorization is not None else []
+    async with grpc.aio.insecure_channel(str(served.address)) as channel:
+        stub = turn_pb2_grpc.TurnServiceStub(channel)
+        call = stub.GetTurn(turn_pb2.GetTurnRequest(turn_id="missing"), metadata=metadata)
+        error = await failure(call)
+    assert error.code() is grpc.StatusCode.UNAUTHENTICATED
+    assert reason_of(error) is Reason.UNAUTHENTICATED
+    assert served.seen.callers == []
+    assert "denied" in caplog.text
+    assert "wrong" not in caplog.text
+
+
+async def test_a_token_is_of_this_server_only(served: Running, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    async with running(other) as second, second.channels() as channels:
+        at_first = turn_pb2_grpc.TurnServiceStub(channels.at(str(served.address)))
+        error = await failure(at_first.GetTurn(turn_pb2.GetTurnRequest()))
+    assert reason_of(error) is Reason.UNAUTHENTICATED
+
+
+async def test_a_probe_needs_no_identity_but_a_watcher_does(served: Running) -> None:
+    async with grpc.aio.insecure_channel(str(served.address)) as channel:
+        health = health_pb2_grpc.HealthStub(channel)
+        for name in ("", "sample"):
+            answer = await health.Check(health_pb2.HealthCheckRequest(service=name))
+            assert answer.status == health_pb2.HealthCheckResponse.SERVING
+        unknown = await failure(health.Check(health_pb2.HealthCheckRequest(service="nobody")))
+        watch = health.Watch(health_pb2.HealthCheckRequest())
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            [message async for message in watch]
+    assert unknown.code() is grpc.StatusCode.NOT_FOUND
+    assert reason_of(caught.value) is Reason.UNAUTHENTICATED
+    async with served.channels(Identity.EXECUTOR) as channels:
+        health = health_pb2_grpc.HealthStub(channels.to("agent"))
+        async with open_stream(health.Watch(health_pb2.HealthCheckRequest())) as watch:
+            assert (await watch.read()).status == health_pb2.HealthCheckResponse.SERVING
+
+
+async def test_a_unary_call_has_the_default_deadline_of_its_channel(served: Running) -> None:
+    async with served.channels() as channels:
+        await get_turn(channels, "any")
+        await get_turn(channels, "any", timeout=5)
+    default, given = served.seen.deadlines_s
+    assert 25 < (default or 0) < 31
+    assert 1 < (given or 0) < 6
+
+
+async def test_a_call_that_its_client_gave_up_is_stopped(served: Running) -> None:
+    async with served.channels() as channels:
+        error = await failure(get_turn(channels, "slow", timeout=0.05))
+        assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        assert reason_of(error) is Reason.SERVICE_UNAVAILABLE
+        await until(lambda: served.seen.ended == ["slow"])
+    await until(lambda: served.counter.calls == [("GetTurn", "CANCELLED")])
+
+
+async def test_a_stream_that_is_left_is_closed_on_the_server(
+    served: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with served.channels() as channels:
+        call = turns(channels).WatchTurn(turn_pb2.WatchTurnRequest(turn_id="endless"))
+        async with open_stream(call) as stream:
+            async for _ in stream:
+                break
+        await until(lambda: served.seen.ended == ["endless"])
+        await until(lambda: served.counter.calls == [("WatchTurn", "CANCELLED")])
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+async def test_a_unary_call_without_a_deadline_gets_one(tmp_path: Path) -> None:
+    async with limited(tmp_path, unary_limit_s=0.05) as (sample, stub):
+        slow = turn_pb2.GetTurnRequest(turn_id="slow")
+        error = await failure(stub.GetTurn(slow, metadata=TOKEN))
+        assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        assert "0.05 s" in (error.details() or "")
+        assert sample.seen.ended == ["slow"]
+        # A stream has none, and its own deadline is the client's business.
+        request = turn_pb2.WatchTurnRequest(turn_id="slow")
+        async with open_stream(stub.WatchTurn(request, metadata=TOKEN)) as watch:
+            assert await anext(aiter(watch)) is not None
+            await asyncio.sleep(0.1)
+            sample.seen.release.set()
+            assert [message.event.sequence async for message in watch] == [2, 3]
+
+
+async def test_a_stream_whose_client_does_not_read_is_ended(tmp_path: Path) -> None:
+    async with limited(tmp_path, stalled_reader_s=0.2) as (sample, stub):
+        request = turn_pb2.WatchTurnRequest(turn_id="flood")
+        async with open_stream(stub.WatchTurn(request, metadata=TOKEN)) as watch:
+            await until(lambda: sample.seen.ended == ["flood"])
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                async for _ in watch:
+                    pass
+    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+    assert "stopped reading" in (caught.value.details() or "")
+
+
+@asynccontextmanager
+async def limited(
+    folder: Path, **limits: Any
+) -> AsyncGenerator[tuple[Sample, turn_pb2_grpc.TurnServiceStub], None]:
+    """Serves the sample with limits that a test can wait for, to a client that sets none."""
+    sample = Sample()
+    gate = Gate(Authenticator({Identity.GATEWAY: "secret"}), [sample.policy])
+    server = grpc.aio.server(interceptors=[CallPipeline(gate, **limits)])
+    sample.register(server)
+    server.add_insecure_port(f"unix:{folder}/limited.sock")
+    await server.start()
+    async with grpc.aio.insecure_channel(f"unix:{folder}/limited.sock") as channel:
+        yield sample, turn_pb2_grpc.TurnServiceStub(channel)
+    await server.stop(None)
+
+
+async def requests(message: Any, count: int) -> AsyncIterator[Any]:
+    for _ in range(count):
+        yield message
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Waits for something that happens on the server; the test's time limit is the limit."""
+    while not condition():  # noqa: ASYNC110
+        await asyncio.sleep(0.005)
