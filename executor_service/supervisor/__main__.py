@@ -1,8 +1,10 @@
-"""Runs the supervisor: `python3 supervisor.pyz`."""
+"""Runs the supervisor or a bridge to it: `python3 supervisor.pyz`."""
 
 import sys
 
-from executor_service.supervisor.main import main
-
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--bridge"]:
+        from executor_service.supervisor.bridge import main
+    else:
+        from executor_service.supervisor.main import main
     sys.exit(main(sys.argv[1:]))

@@ -1,5 +1,8 @@
 """Joins standard input and output to the supervisor's socket, for ways into a box that only run a
-program: the stream of an engine's exec call, a remote shell."""
+program: the stream of an engine's exec call, a remote shell.
+
+Every connection starts one, so this module loads next to nothing.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,10 @@ import socket
 import time
 from contextlib import suppress
 
+from executor_service.supervisor.syscalls import hide_from_same_user
+
+GREETING = b"supervisor-bridge\n"
+"""What a bridge says when it has reached the supervisor, and never the error of what ran it."""
 _READ_BYTES = 256 * 1024
 _WAIT_FOR_SOCKET_S = 10.0
 
@@ -27,6 +34,12 @@ def socket_address(path: str) -> str:
     return "\0" + path[1:] if path.startswith("@") else path
 
 
+def main(argv: list[str]) -> int:
+    """Run `--bridge PATH`; returns the exit status."""
+    hide_from_same_user()
+    return bridge(argv[1])
+
+
 def bridge(path: str) -> int:
     """Copy both ways until either side ends; the exit status of the program."""
     try:
@@ -34,6 +47,7 @@ def bridge(path: str) -> int:
     except OSError:
         return 1
     try:
+        os.write(1, GREETING)
         _copy_until_end(sock.fileno())
     except OSError:
         return 1

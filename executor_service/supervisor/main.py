@@ -15,7 +15,7 @@ import signal
 import socket
 from contextlib import suppress
 
-from executor_service.supervisor.bridge import bridge, socket_address
+from executor_service.supervisor.bridge import socket_address
 from executor_service.supervisor.command import World
 from executor_service.supervisor.connection import Door
 from executor_service.supervisor.loop import Loop
@@ -31,7 +31,6 @@ _BACKLOG = 8
 def main(argv: list[str]) -> int:
     """Run the program; returns its exit status."""
     parser = argparse.ArgumentParser(prog="supervisor", allow_abbrev=False)
-    parser.add_argument("--bridge", metavar="PATH")
     parser.add_argument("--listen-fd", type=int)
     parser.add_argument("--socket", metavar="PATH")
     parser.add_argument("--box")
@@ -40,9 +39,6 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--orphan-timeout-s", type=float, default=_ORPHAN_TIMEOUT_S)
     parser.add_argument("--max-processes", type=int, help="per user namespace: Linux >= 5.14")
     options = parser.parse_args(argv)
-    if options.bridge:
-        hide_from_same_user()
-        return bridge(options.bridge)
     if not options.box or not options.secret_sha256:
         parser.error("--box and --secret-sha256 are needed")
     if (options.listen_fd is None) == (options.socket is None):
