@@ -6,24 +6,29 @@ command that the engine runs in the box and whose streams it hands on.
 
 import asyncio
 import dataclasses
-import json
 import os
 import secrets
 import time
 from hashlib import sha256
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from executor_service.backends import docker_probe
-from executor_service.backends.base import Box, BoxSpec, ByteStream, Capabilities, Limits
+from executor_service.backends.base import Box, BoxSpec, ByteStream, Capabilities
+from executor_service.backends.docker_container import Walls, tmpfs_sizes
 from executor_service.backends.docker_supervisor import FILE, FOLDER, supervisor_volume
 from executor_service.backends.engine import CALL_DEADLINE_S, Engine, EngineAddress
-from executor_service.errors import BackendUnavailable, BoxCreateFailed, BoxLost, EngineRefused
+from executor_service.errors import (
+    BackendUnavailable,
+    BoxCreateFailed,
+    BoxLost,
+    EngineRefused,
+    LinkClosed,
+)
+from executor_service.supervisor.bridge import GREETING
 
 if TYPE_CHECKING:
     import docker
-    from docker.types import Mount
 
 NAME = "docker"
 _BOX_KEY = "org.hermes.box"
@@ -34,9 +39,9 @@ _SECRET = "org.hermes.secret"  # noqa: S105
 _PYTHON = ("python3", "-I", f"{FOLDER}/{FILE}")
 _SOCKET = "@hermes-supervisor"
 """Not a file: it lies in the box's own network namespace, where no command can replace it."""
-_FILES_PER_TMPFS = 65536
 _UNPRIVILEGED_UID = 1000
 _REMOVAL_POLL_S = 0.02
+_MAX_COMPLAINT_BYTES = 1024
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,9 +63,9 @@ class DockerBackend:
         self._supervisor = supervisor
         self._options = options
         self._engine = Engine(options.address)
-        own_uid = os.getuid() if options.address.is_local else 0
-        self._uid = own_uid or _UNPRIVILEGED_UID
-        self._seccomp = ""
+        is_local = options.address.is_local
+        uid = (os.getuid() if is_local else 0) or _UNPRIVILEGED_UID
+        self._walls = Walls(uid, options.runtime, is_local)
 
     async def probe(self) -> Capabilities:
         """What the engine can do and really enforces."""
@@ -68,7 +73,7 @@ class DockerBackend:
 
     async def create(self, spec: BoxSpec) -> Box:
         """Make a container and start it."""
-        if sum(_tmpfs_sizes(spec.limits).values()) >= spec.limits.memory_bytes:
+        if sum(tmpfs_sizes(spec.limits).values()) >= spec.limits.memory_bytes:
             raise BoxCreateFailed("the memory limit must exceed the sizes of all tmpfs together")
         making = asyncio.ensure_future(self._engine.call(lambda sdk: self._make(sdk, spec)))
         try:
@@ -107,10 +112,10 @@ class DockerBackend:
             environment={"HOME": "/workspace"},
             name=f"hermes-box-{spec.box_key}",
             hostname="sandbox",
-            user=f"{self._uid}:{self._uid}",
+            user=f"{self._walls.uid}:{self._walls.uid}",
             working_dir="/workspace",
             labels=labels,
-            host_config=sdk.api.create_host_config(**self._hardening(spec, volume)),
+            host_config=sdk.api.create_host_config(**self._walls.around(spec, volume)),
             use_config_proxy=False,
         )
         box = _box(created["Id"], labels)
@@ -120,48 +125,6 @@ class DockerBackend:
             sdk.api.remove_container(box.native_id, force=True)
             raise
         return box
-
-    def _hardening(self, spec: BoxSpec, supervisor_volume: str) -> dict[str, Any]:
-        from docker.types import LogConfig, Mount, Ulimit
-
-        limits = spec.limits
-        return {
-            "runtime": self._options.runtime or None,
-            "init": False,
-            "auto_remove": True,
-            "network_mode": "none",
-            "dns": ["127.0.0.1"],
-            "ipc_mode": "none",
-            "log_config": LogConfig(type="none"),
-            "cap_drop": ["ALL"],
-            "security_opt": ["no-new-privileges", f"seccomp={self._seccomp_profile()}"],
-            "read_only": True,
-            "tmpfs": _tmpfs(limits, self._uid),
-            "mounts": [
-                Mount(FOLDER, supervisor_volume, type="volume", read_only=True),
-                self._workspace(spec.workspace),
-            ],
-            "pids_limit": limits.pids,
-            "mem_limit": limits.memory_bytes,
-            "memswap_limit": limits.memory_bytes,
-            "nano_cpus": int(limits.cpu_count * 1e9) if limits.cpu_count else None,
-            "ulimits": [Ulimit(name="core", soft=0, hard=0)],
-        }
-
-    def _workspace(self, folder: Path) -> "Mount":
-        from docker.types import Mount
-
-        if self._options.address.is_local:
-            return Mount("/workspace", str(folder), type="bind", propagation="rprivate")
-        # An engine elsewhere does not see the folder: there, a volume of its own stands for it.
-        name = f"hermes-workspace-{sha256(os.fsencode(folder)).hexdigest()[:16]}"
-        return Mount("/workspace", name, type="volume")
-
-    def _seccomp_profile(self) -> str:
-        if not self._seccomp:
-            profile = (files("executor_service") / "seccomp.json").read_text("utf-8")
-            self._seccomp = json.dumps(json.loads(profile), separators=(",", ":"))
-        return self._seccomp
 
     async def connect(self, box: Box) -> ByteStream:
         """Run a bridge in the container and take its streams over."""
@@ -175,9 +138,15 @@ class DockerBackend:
             path = f"/containers/{box.native_id}/exec"
             command = await self._engine.ask("POST", path, bridge)
             start = {"Detach": False, "Tty": False}
-            return await self._engine.stream(f"/exec/{command['Id']}/start", start)
+            stream = await self._engine.stream(f"/exec/{command['Id']}/start", start)
         except EngineRefused as error:
             raise BoxLost(f"box {box.key} cannot be reached: {error}") from error
+        try:
+            await _expect_greeting(stream)
+        except BaseException:
+            await stream.close()
+            raise
+        return stream
 
     async def destroy(self, box: Box) -> None:
         """Kill and remove the container, then make sure that it is gone."""
@@ -211,6 +180,25 @@ class DockerBackend:
         await self._engine.close()
 
 
+async def _expect_greeting(stream: ByteStream) -> None:
+    """Wait for the bridge; what the engine says instead, if it cannot run it, is the reason."""
+    heard = b""
+    try:
+        async with asyncio.timeout(CALL_DEADLINE_S):
+            while missing := len(GREETING) - len(heard):
+                data = await stream.read(missing)
+                if not data:
+                    break
+                heard += data
+            if heard != GREETING:
+                heard += await stream.read(_MAX_COMPLAINT_BYTES)
+    except TimeoutError as error:
+        raise LinkClosed("the bridge into the box does not answer") from error
+    if heard != GREETING:
+        complaint = heard.decode(errors="replace").strip() or "it ended"
+        raise LinkClosed(f"no bridge into the box: {complaint}")
+
+
 def _box(native_id: str, labels: dict[str, str]) -> Box:
     return Box(
         key=labels[_BOX_KEY],
@@ -219,24 +207,5 @@ def _box(native_id: str, labels: dict[str, str]) -> Box:
         workspace=Path(labels[_WORKSPACE]),
         pool=labels[_POOL],
         secret=labels[_SECRET],
-        labels={name: value for name, value in labels.items() if name != _SECRET},
+        labels={name: labels[name] for name in (_BOX_KEY, _OWNER, _POOL, _WORKSPACE)},
     )
-
-
-def _tmpfs_sizes(limits: Limits) -> dict[str, int]:
-    return {
-        "/tmp": limits.tmp_bytes,  # noqa: S108
-        "/var/tmp": limits.tmp_bytes // 2,  # noqa: S108
-        "/run": limits.tmp_bytes // 8,
-        "/dev/shm": limits.tmp_bytes // 8,  # noqa: S108
-    }
-
-
-def _tmpfs(limits: Limits, uid: int) -> dict[str, str]:
-    """Mount options of every writable place that is memory."""
-    common = f"rw,nosuid,nodev,nr_inodes={_FILES_PER_TMPFS}"
-    rights = {"/run": f"noexec,mode=0755,uid={uid},gid={uid}", "/tmp": "exec,mode=1777"}  # noqa: S108
-    return {
-        path: f"{common},{rights.get(path, 'noexec,mode=1777')},size={size}"
-        for path, size in _tmpfs_sizes(limits).items()
-    }

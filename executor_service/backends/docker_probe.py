@@ -61,25 +61,30 @@ def _check(info: Facts, runtime: str) -> None:
 
 def _check_python(sdk: "docker.DockerClient", image: str) -> None:
     """Run the image's Python once; images that we made are known to have it."""
-    from docker.errors import APIError, ContainerError
+    from docker.errors import APIError
 
+    container = sdk.containers.create(
+        image,
+        ["-I", "-c", _PYTHON_IS_NEW_ENOUGH],
+        entrypoint="python3",
+        network_mode="none",
+        cap_drop=["ALL"],
+        security_opt=["no-new-privileges"],
+        pids_limit=16,
+        mem_limit="128m",
+        read_only=True,
+    )
     try:
-        sdk.containers.run(
-            image,
-            ["-I", "-c", _PYTHON_IS_NEW_ENOUGH],
-            entrypoint="python3",
-            network_mode="none",
-            cap_drop=["ALL"],
-            security_opt=["no-new-privileges"],
-            pids_limit=16,
-            mem_limit="128m",
-            read_only=True,
-            remove=True,
-        )
-    except (APIError, ContainerError) as error:
+        container.start()
+        status = container.wait(timeout=_PYTHON_DEADLINE_S)["StatusCode"]
+    except APIError as error:
+        status = str(error)
+    finally:
+        container.remove(force=True)
+    if status != 0:
         raise BackendUnavailable(
             f"the image {image} has no python3 of version 3.8 or newer, which boxes need"
-        ) from error
+        )
 
 
 def _capabilities(reason: str, info: Facts, runtime: str, *, available: bool) -> Capabilities:

@@ -1,0 +1,249 @@
+"""What the docker backend promises beyond the seam: whose boxes, and nothing left over."""
+
+import asyncio
+import dataclasses
+import io
+import os
+import tarfile
+import time
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import docker
+import pytest
+
+from executor_service.backends.base import (
+    MIB,
+    Box,
+    BoxSpec,
+    ByteStream,
+    Enforcement,
+    Isolation,
+    Limits,
+)
+from executor_service.backends.docker import DockerBackend, DockerOptions
+from executor_service.backends.docker_supervisor import supervisor_volume
+from executor_service.backends.engine import EngineAddress
+from executor_service.errors import BackendUnavailable, BoxCreateFailed, BoxLost
+from executor_service.link.link import Hello, open_link
+from executor_service.supervisor_zipapp import build_zipapp
+from tests.docker_engine import SANDBOX_IMAGE, docker_client
+
+LIMITS = Limits(memory_bytes=128 * MIB, tmp_bytes=16 * MIB)
+
+
+@pytest.fixture
+def engine() -> Iterator[docker.DockerClient]:
+    client = docker_client()
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def owner() -> str:
+    return f"test-{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def spec(owner: str, tmp_path: Path) -> BoxSpec:
+    if os.getuid() == 0:
+        os.chown(tmp_path, 1000, 1000)
+    return BoxSpec(f"b{uuid.uuid4().hex}", owner, "pool", tmp_path, LIMITS)
+
+
+@pytest.fixture
+async def backend(engine: docker.DockerClient, owner: str) -> AsyncIterator[DockerBackend]:
+    backend = DockerBackend(owner, build_zipapp(), DockerOptions())
+    yield backend
+    for box in await backend.list_boxes():
+        await backend.destroy(box)
+    await backend.close()
+
+
+def containers_of(engine: docker.DockerClient, owner: str) -> list[str]:
+    filters: dict[str, str | list[str] | bool] = {"label": f"org.hermes.owner={owner}"}
+    return [found.id or "" for found in engine.containers.list(all=True, filters=filters)]
+
+
+def wait_for_container(engine: docker.DockerClient, owner: str) -> None:
+    while not containers_of(engine, owner):
+        time.sleep(0.001)
+
+
+async def greet(stream: ByteStream, box: Box) -> None:
+    """Say hello to the supervisor, wait until it is ready, and leave."""
+    hello = Hello(box.key, box.secret, epoch=1)
+    async with open_link(stream, hello, lambda _command: None) as link:
+        await link.ping(10)
+
+
+async def test_another_owner_neither_sees_nor_removes_a_box(
+    backend: DockerBackend, engine: docker.DockerClient, spec: BoxSpec
+) -> None:
+    box = await backend.create(spec)
+    stranger = DockerBackend("somebody-else", build_zipapp(), DockerOptions())
+    assert box.key not in [found.key for found in await stranger.list_boxes()]
+    await stranger.destroy(box)
+    await stranger.close()
+    assert engine.containers.get(box.native_id).status == "running"
+    assert [found.key for found in await backend.list_boxes()] == [box.key]
+
+
+async def test_foreign_containers_are_left_alone(
+    backend: DockerBackend, engine: docker.DockerClient, spec: BoxSpec
+) -> None:
+    foreign = engine.containers.run(SANDBOX_IMAGE, ["sleep", "60"], detach=True)
+    try:
+        box = await backend.create(spec)
+        await backend.destroy(dataclasses.replace(box, key="other", native_id=foreign.id or ""))
+        await backend.destroy(dataclasses.replace(box, native_id=foreign.id or ""))
+        foreign.reload()
+        assert foreign.status == "running"
+        assert containers_of(engine, spec.owner) == []
+    finally:
+        foreign.remove(force=True)
+
+
+async def test_a_later_process_finds_the_box_with_all_that_it_needs(
+    backend: DockerBackend, spec: BoxSpec
+) -> None:
+    box = await backend.create(spec)
+    later = DockerBackend(spec.owner, build_zipapp(), DockerOptions())
+    (found,) = await later.list_boxes()
+    assert found == box
+    assert found.workspace == spec.workspace
+    await greet(await later.connect(found), found)
+    await later.close()
+
+
+async def test_a_box_that_somebody_removed_is_lost(
+    backend: DockerBackend, engine: docker.DockerClient, spec: BoxSpec
+) -> None:
+    box = await backend.create(spec)
+    stream = await backend.connect(box)
+    engine.containers.get(box.native_id).remove(force=True)
+    assert await asyncio.wait_for(stream.read(1), 10) == b""
+    await stream.close()
+    with pytest.raises(BoxLost, match=box.key):
+        await backend.connect(box)
+    await backend.destroy(box)
+    assert await backend.list_boxes() == []
+
+
+async def test_a_box_whose_supervisor_ends_is_gone_by_itself(
+    backend: DockerBackend, engine: docker.DockerClient, spec: BoxSpec
+) -> None:
+    box = await backend.create(spec)
+    await greet(await backend.connect(box), box)
+    container = engine.containers.get(box.native_id)
+    removed = asyncio.create_task(asyncio.to_thread(container.wait, condition="removed"))
+    container.kill("SIGTERM")
+    await asyncio.wait_for(removed, 10)
+    assert await backend.list_boxes() == []
+
+
+async def test_a_cancelled_create_leaves_no_box(
+    backend: DockerBackend, engine: docker.DockerClient, spec: BoxSpec
+) -> None:
+    await backend.list_boxes()
+    creating = asyncio.create_task(backend.create(spec))
+    await asyncio.to_thread(wait_for_container, engine, spec.owner)
+    creating.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await creating
+    assert containers_of(engine, spec.owner) == []
+
+
+async def test_refusals_say_what_is_wrong_and_leave_nothing(
+    backend: DockerBackend, engine: docker.DockerClient, spec: BoxSpec
+) -> None:
+    def but(**changes: object) -> BoxSpec:
+        return dataclasses.replace(spec, **changes)  # pyright: ignore[reportArgumentType]
+
+    with pytest.raises(BoxCreateFailed, match="/nonexistent"):
+        await backend.create(but(workspace=Path("/nonexistent/folder")))
+    with pytest.raises(BoxCreateFailed, match="memory limit must exceed"):
+        await backend.create(but(limits=Limits(memory_bytes=64 * MIB)))
+    with pytest.raises(BackendUnavailable, match="make sandbox-image"):
+        await backend.create(but(image="hermes-no-such-image:1"))
+    assert containers_of(engine, spec.owner) == []
+    await backend.create(spec)
+    with pytest.raises(BoxCreateFailed, match="already in use"):
+        await backend.create(spec)
+    assert len(containers_of(engine, spec.owner)) == 1
+
+
+async def test_what_fails_at_the_start_is_removed(
+    engine: docker.DockerClient, spec: BoxSpec
+) -> None:
+    options = DockerOptions(image="hermes-sandbox:latest", runtime="no-such-runtime")
+    backend = DockerBackend(spec.owner, build_zipapp(), options)
+    with pytest.raises(BoxCreateFailed, match="no-such-runtime"):
+        await backend.create(spec)
+    await backend.close()
+    assert containers_of(engine, spec.owner) == []
+
+
+async def test_executors_that_start_together_share_one_supervisor_volume(
+    engine: docker.DockerClient,
+) -> None:
+    supervisor = f"# {uuid.uuid4()}".encode()
+    volumes = await asyncio.gather(
+        *(asyncio.to_thread(supervisor_volume, engine, SANDBOX_IMAGE, supervisor) for _ in range(6))
+    )
+    (volume,) = set(volumes)
+    name = volume.rpartition("-")[0]
+    try:
+        found = engine.volumes.list(filters={"name": name})
+        assert [each.name for each in found] == [volume]
+        content = engine.containers.run(
+            SANDBOX_IMAGE,
+            ["cat", "/v/supervisor.pyz"],
+            volumes={volume: {"bind": "/v", "mode": "ro"}},
+            remove=True,
+        )
+        assert content == supervisor
+    finally:
+        engine.containers.get(name).remove()
+        engine.volumes.get(volume).remove()
+
+
+async def test_probe_tells_what_is_missing(engine: docker.DockerClient) -> None:
+    async def reason(options: DockerOptions) -> str:
+        backend = DockerBackend("probe", b"", options)
+        capabilities = await backend.probe()
+        await backend.close()
+        assert not capabilities.available
+        return capabilities.reason
+
+    nowhere = EngineAddress("unix:///nonexistent/docker.sock")
+    assert "no Docker engine answers" in await reason(DockerOptions(nowhere))
+    assert "make sandbox-image" in await reason(DockerOptions(image="hermes-no-such:1"))
+    assert "no runtime no-such" in await reason(DockerOptions(runtime="no-such"))
+
+
+async def test_probe_refuses_an_image_without_python(engine: docker.DockerClient) -> None:
+    image = f"hermes-test-{uuid.uuid4().hex}:1"
+    name, _, tag = image.partition(":")
+    empty = io.BytesIO()
+    tarfile.open(fileobj=empty, mode="w").close()
+    engine.api.import_image_from_data(empty.getvalue(), repository=name, tag=tag)
+    backend = DockerBackend("probe", b"", DockerOptions(image=image))
+    try:
+        capabilities = await backend.probe()
+    finally:
+        await backend.close()
+        engine.images.remove(image)
+    assert not capabilities.available
+    assert "no python3" in capabilities.reason
+
+
+async def test_probe_reports_what_the_engine_enforces(backend: DockerBackend) -> None:
+    capabilities = await backend.probe()
+    assert capabilities.available
+    assert capabilities.isolation is Isolation.NAMESPACE
+    limits = capabilities.limits
+    assert {limits.memory, limits.pids, limits.tmp} == {Enforcement.ENFORCED}
+    assert limits.workspace is Enforcement.NONE
+    assert "runtime runc" in capabilities.reason
