@@ -1,0 +1,188 @@
+"""Who owns the tasks of a process, and how it stops."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from services.errors import Draining
+
+_log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+_FAILURES_KEPT = 100
+_STUCK_AFTER_S = 5.0
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_SWITCH_INTERVAL_S = 0.0002
+
+
+def share_interpreter() -> None:
+    """Let the threads beside a busy event loop have their turns; call it once, as a server starts.
+
+    A loop that is never idle gives the interpreter away only when asked, by default after 5 ms in
+    which it did no I/O of its own: threads that write to a database waited for up to 7 s.
+    """
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A worker that ended with an error."""
+
+    name: str
+    error: BaseException
+
+
+class Workers:
+    """A group of tasks in which the failure of one is logged and kept, and never ends another."""
+
+    def __init__(self, on_failure: Callable[[Failure], None] | None = None) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._on_failure = on_failure
+        self._failures: deque[Failure] = deque(maxlen=_FAILURES_KEPT)
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+        await self._outlive_all()
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the workers that run now."""
+        return tuple(sorted(task.get_name() for task in self._tasks))
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """The latest failures, oldest first."""
+        return tuple(self._failures)
+
+    def start(self, name: str, coro: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+        """Run `coro` as a worker, or raise Draining; put the id of its work into the name."""
+        if self._closed:
+            coro.close()
+            raise Draining(f"{name} cannot start, as this service is shutting down")
+        task = asyncio.create_task(coro, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+        return task
+
+    async def drain(self, timeout_s: float) -> tuple[str, ...]:
+        """Start nothing more, wait for the workers to end, and return the names of those left."""
+        self._closed = True
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=timeout_s)
+        return self.names
+
+    def _finished(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        failure = Failure(task.get_name(), error)
+        self._failures.append(failure)
+        _log.error("worker %s failed", failure.name, exc_info=error)
+        if self._on_failure is not None:
+            self._on_failure(failure)
+
+    async def _outlive_all(self) -> None:
+        """Wait until no worker runs, even if the waiting is cancelled; then pass that on."""
+        cancelled: asyncio.CancelledError | None = None
+        while self._tasks:
+            try:
+                _, running = await asyncio.wait(self._tasks, timeout=_STUCK_AFTER_S)
+            except asyncio.CancelledError as error:
+                cancelled = error
+                continue
+            if running:
+                _log.warning("still waiting for %s to end", ", ".join(self.names))
+        if cancelled is not None:
+            raise cancelled
+
+
+@dataclass(frozen=True, slots=True)
+class DrainStep:
+    """One thing to do, in its turn, before the process ends."""
+
+    name: str
+    run: Callable[[], Awaitable[object]]
+
+
+class Shutdown:
+    """Turns the first SIGTERM or SIGINT into a request to stop, the second into an end."""
+
+    def __init__(self, grace_s: float = 30.0) -> None:
+        self._grace_s = grace_s
+        self._requested = asyncio.Event()
+        self._reason = ""
+
+    async def __aenter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, self._signalled, number)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+
+    def request(self, reason: str) -> None:
+        """Ask the process to stop, as the first signal does."""
+        if not self._requested.is_set():
+            self._reason = reason
+            self._requested.set()
+
+    async def wait(self) -> str:
+        """Return the reason once the process was asked to stop."""
+        await self._requested.wait()
+        return self._reason
+
+    async def drain(self, steps: Sequence[DrainStep]) -> tuple[str, ...]:
+        """Run the steps in order, all within the grace; return the names of those that failed."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._grace_s
+        unfinished: list[str] = []
+        for step in steps:
+            task = asyncio.ensure_future(step.run())
+            try:
+                _, late = await asyncio.wait({task}, timeout=max(0.0, deadline - loop.time()))
+            finally:
+                task.cancel()
+            if late:
+                _log.error("%s was not drained within %.0f s", step.name, self._grace_s)
+            elif (error := task.exception()) is not None:
+                _log.error("%s failed to drain", step.name, exc_info=error)
+            else:
+                continue
+            unfinished.append(step.name)
+        return tuple(unfinished)
+
+    def _signalled(self, number: signal.Signals) -> None:
+        if self._requested.is_set():
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        _log.info("stopping on %s; once more to stop at once", number.name)
+        self.request(number.name)

@@ -1,0 +1,193 @@
+"""Workers own tasks; a process stops in order, or at once when told twice."""
+
+import asyncio
+import logging
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from services.errors import Draining
+from services.lifecycle import DrainStep, Failure, Shutdown, Workers, share_interpreter
+
+_STUBBORN = """
+import asyncio
+from services.lifecycle import DrainStep, Shutdown
+
+async def main():
+    async with Shutdown() as shutdown:
+        print("ready", flush=True)
+        print(await shutdown.wait(), flush=True)
+        await shutdown.drain([DrainStep("forever", asyncio.Event().wait)])
+
+asyncio.run(main())
+"""
+
+
+async def _forever() -> None:
+    await asyncio.Event().wait()
+
+
+async def _fail(message: str) -> None:
+    raise ValueError(message)
+
+
+async def test_a_failure_is_logged_counted_and_kept_and_ends_nobody_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    counted: list[Failure] = []
+    async with Workers(counted.append) as workers:
+        sibling = workers.start("turn trn_2", _forever())
+        failed = workers.start("turn trn_1", _fail("boom"))
+        await asyncio.wait([failed])
+        await asyncio.sleep(0)
+        assert not sibling.done()
+        assert workers.names == ("turn trn_2",)
+        assert len(workers) == 1
+    (failure,) = workers.failures
+    assert counted == [failure]
+    assert failure.name == "turn trn_1"
+    assert repr(failure.error) == "ValueError('boom')"
+    (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert "turn trn_1" in record.getMessage()
+    assert record.exc_info is not None
+
+
+async def test_the_end_of_the_group_is_the_end_of_its_workers() -> None:
+    cleaned = False
+
+    async def tidy() -> None:
+        nonlocal cleaned
+        try:
+            await _forever()
+        finally:
+            await asyncio.sleep(0.01)
+            cleaned = True
+
+    async with Workers() as workers:
+        task = workers.start("tidy", tidy())
+        await asyncio.sleep(0)
+    assert cleaned
+    assert task.cancelled()
+    assert workers.failures == ()
+
+
+async def test_a_group_that_is_cancelled_while_it_ends_waits_and_then_is_cancelled() -> None:
+    cleaned = asyncio.Event()
+    cleaning = asyncio.Event()
+
+    async def slow_to_end() -> None:
+        try:
+            await _forever()
+        finally:
+            cleaning.set()
+            await asyncio.sleep(0.05)
+            cleaned.set()
+
+    async def group() -> None:
+        async with Workers() as workers:
+            workers.start("slow", slow_to_end())
+            await asyncio.sleep(0)
+
+    task = asyncio.ensure_future(group())
+    await cleaning.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert cleaned.is_set()
+
+
+async def test_a_worker_s_result_and_error_reach_who_awaits_it() -> None:
+    async def answer() -> int:
+        return 42
+
+    async with Workers() as workers:
+        assert await workers.start("answer", answer()) == 42
+        with pytest.raises(ValueError, match="boom"):
+            await workers.start("fails", _fail("boom"))
+
+
+async def test_draining_starts_nothing_more_and_names_who_is_left() -> None:
+    async with Workers() as workers:
+        workers.start("quick", asyncio.sleep(0.01))
+        workers.start("turn trn_9", _forever())
+        assert await workers.drain(0.05) == ("turn trn_9",)
+        with pytest.raises(Draining):
+            workers.start("too late", _forever())
+
+
+async def test_workers_start_with_their_own_names() -> None:
+    names: list[str] = []
+
+    async def tell() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        names.append(task.get_name())
+
+    async with Workers() as workers:
+        await workers.start("turn trn_3", tell())
+    assert names == ["turn trn_3"]
+
+
+async def test_a_signal_asks_for_an_end_and_steps_run_in_order() -> None:
+    done: list[str] = []
+
+    async def step(name: str) -> None:
+        await asyncio.sleep(0)
+        done.append(name)
+
+    async with Shutdown() as shutdown:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert await shutdown.wait() == "SIGTERM"
+        steps = [DrainStep(name, lambda name=name: step(name)) for name in ("claims", "leases")]
+        assert await shutdown.drain(steps) == ()
+    assert done == ["claims", "leases"]
+
+
+async def test_a_step_that_fails_does_not_keep_the_others_from_running() -> None:
+    done: list[str] = []
+
+    async def last() -> None:
+        done.append("last")
+
+    async with Shutdown() as shutdown:
+        shutdown.request("asked")
+        assert await shutdown.wait() == "asked"
+        failed = await shutdown.drain(
+            [DrainStep("fails", lambda: _fail("boom")), DrainStep("last", last)]
+        )
+    assert failed == ("fails",)
+    assert done == ["last"]
+
+
+async def test_steps_together_get_no_more_than_the_grace(caplog: pytest.LogCaptureFixture) -> None:
+    loop = asyncio.get_running_loop()
+    async with Shutdown(grace_s=0.05) as shutdown:
+        start = loop.time()
+        assert await shutdown.drain([DrainStep("stuck", _forever)]) == ("stuck",)
+        assert loop.time() - start < 5
+    assert "stuck was not drained" in caplog.text
+
+
+def test_a_second_signal_ends_the_process_at_once() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", _STUBBORN], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "SIGINT\n"
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=10) == -signal.SIGINT
+
+
+def test_threads_get_their_turn_beside_a_busy_loop() -> None:
+    before = sys.getswitchinterval()
+    try:
+        share_interpreter()
+        assert sys.getswitchinterval() < 0.001
+    finally:
+        sys.setswitchinterval(before)
