@@ -176,6 +176,18 @@ async def test_an_error_in_the_stream_keeps_its_kind(connect: Connect) -> None:
     assert "Rate limit exceeded" in str(failed)
 
 
+async def test_a_failed_call_holds_no_connection(connect: Connect) -> None:
+    error = json.dumps({"error": {"message": "boom", "code": 502}})
+    async with scripted(connect, answers({"raw": [error, "more"], "hang_after": 1})) as (
+        model,
+        server,
+    ):
+        failed = await failure(model)
+        await server.until(lambda: server.requests[0].outcome != "")
+    assert failed.kind is ModelErrorKind.OVERLOADED
+    assert server.requests[0].outcome == "disconnected"
+
+
 async def test_a_web_page_is_no_answer(connect: Connect) -> None:
     async with scripted(connect, answers({"error": "<html>Welcome</html>"})) as (model, _):
         failed = await failure(model)
