@@ -1,0 +1,1 @@
+"""The `hermes` command: a client of the services, and what starts them."""

@@ -1,0 +1,15 @@
+"""What a command says when something that can happen does."""
+
+import grpc.aio
+
+from services.errors import HermesError, message_of
+
+EXPECTED = (HermesError, grpc.aio.AioRpcError)
+"""Errors whose message is meant for a person; any other is a bug, and shows a traceback."""
+
+
+def explain(error: BaseException) -> str:
+    """One line that says what is wrong and what to do."""
+    if isinstance(error, grpc.aio.AioRpcError):
+        return message_of(error)
+    return str(error)

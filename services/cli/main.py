@@ -1,0 +1,95 @@
+"""Finds the subcommand, runs it, and turns what goes wrong into one line."""
+
+import argparse
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+
+from services.cli.console import complain
+
+DESCRIPTION = "Hermes, your own AI agent: it talks, runs commands in a sandbox, and keeps at it."
+
+EXAMPLES = """\
+examples:
+  hermes up                           start everything, and talk
+  hermes chat -q "what is in here?"   ask once
+  hermes jobs add "every 2h" "look for new mail"
+  hermes doctor                       see what works, and what to do about the rest
+
+Every command has --help with examples of its own."""
+
+COMMANDS = {
+    "up": "start all services in one process, and talk",
+    "chat": "talk, or ask once with -q",
+    "demo": "see the whole system work, with a scripted model",
+    "sessions": "list and show conversations",
+    "jobs": "add, list and remove scheduled jobs",
+    "serve": "run one service",
+    "doctor": "check everything this machine needs",
+    "config": "show, set and check the configuration",
+    "certs": "make certificates for services that talk over TCP",
+}
+"""Each is a module beside this one, imported when it is called."""
+
+EXIT_FAILURE = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs `hermes`; returns the exit status."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments[:1] in (["--version"], ["-V"]):
+        sys.stdout.write(f"hermes {version('hermes-services')}\n")
+        return 0
+    name = arguments[0] if arguments else ""
+    if name not in COMMANDS:
+        return _without_command(arguments)
+    command = importlib.import_module(f"services.cli.{name}")
+    parser = argparse.ArgumentParser(
+        prog=f"hermes {name}",
+        description=command.__doc__,
+        epilog=command.EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--home", metavar="FOLDER", help="the home (default: ~/.hermes)")
+    parser.add_argument("--profile", metavar="NAME", help="a profile of the home")
+    command.add_arguments(parser)
+    return _guarded(command.run, parser.parse_args(arguments[1:]))
+
+
+def _without_command(arguments: list[str]) -> int:
+    listed = "\n".join(f"  {name:<10} {text}" for name, text in COMMANDS.items())
+    parser = argparse.ArgumentParser(
+        prog="hermes",
+        usage="hermes COMMAND …",
+        description=f"{DESCRIPTION}\n\ncommands:\n{listed}",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("-V", "--version", action="store_true", help="show the version")
+    if not arguments:
+        parser.print_help()
+        return 0
+    _, unknown = parser.parse_known_args(arguments)
+    complain(f"there is no command {unknown[0]!r}; see hermes --help")
+    return EXIT_USAGE
+
+
+def _guarded(run: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
+    """Runs a command; what can go wrong is one line that says what to do, never a traceback."""
+    failures = importlib.import_module("services.cli.failures")
+    try:
+        return run(arguments)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has enough; Python must not try to flush the rest.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except failures.EXPECTED as error:
+        complain(failures.explain(error))
+        return EXIT_FAILURE

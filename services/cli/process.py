@@ -1,0 +1,88 @@
+"""Services in this process: which there are, how they are put together, and run."""
+
+import importlib
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.addresses import Address, UnixAddress
+from services.auth import Identity, Tokens, new_tokens
+from services.channels import Channels
+from services.component import Component
+from services.config import Settings
+from services.config_models import ServiceConfig
+from services.home import HomePaths, replace_file
+from services.lifecycle import Shutdown
+from services.server import Listen, serve
+
+BUILDERS = {
+    "agent": "agent_service.app:build",
+    "executor": "executor_service.app:build",
+    "gateway": "gateway_service.app:build",
+    "scheduler": "scheduler_service.app:build",
+}
+"""The composition root of each service."""
+
+ALL = tuple(BUILDERS)
+
+
+def token_file(home: HomePaths) -> Path:
+    """Where a process that listens on the home's socket leaves the operator's token."""
+    return home.run / "operator.token"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a process runs, and where it answers."""
+
+    services: Sequence[str]
+    address: Address
+    tokens: Tokens | None
+
+
+def one_process(settings: Settings, services: Sequence[str] = ALL) -> Plan:
+    """Services together on the home's socket, each with a token of its own."""
+    return Plan(services, UnixAddress(settings.home.socket), new_tokens())
+
+
+async def run(
+    settings: Settings,
+    plan: Plan,
+    *,
+    ready: Callable[[tuple[Address, ...]], None],
+    shutdown: Shutdown | None = None,
+) -> None:
+    """Runs the services until they are told to stop."""
+    config = settings.load(ServiceConfig)
+    async with AsyncExitStack() as stack:
+        components: list[Component] = []
+        for name in plan.services:
+            channels = await stack.enter_async_context(_channels(settings, config, plan, name))
+            components.append(_builder(name)(settings, channels))
+        listen = Listen((plan.address,), config.tls.files, plan.tokens)
+
+        def announce(addresses: tuple[Address, ...]) -> None:
+            if plan.tokens is not None:
+                token = plan.tokens[Identity.OPERATOR]
+                replace_file(token_file(settings.home), token, 0o600)
+            ready(addresses)
+
+        await serve(components, listen, ready=announce, shutdown=shutdown)
+
+
+def _channels(settings: Settings, config: ServiceConfig, plan: Plan, name: str) -> Channels:
+    identity = Identity(name)
+    together = {service: str(plan.address) for service in plan.services}
+    apart = {
+        service: str(config.addresses.of(service, settings.home))
+        for service in ALL
+        if service not in together
+    }
+    token = plan.tokens[identity] if plan.tokens is not None else None
+    return Channels(identity, together | apart, tls=config.tls.files, token=token)
+
+
+def _builder(name: str) -> Callable[[Settings, Channels], Component]:
+    module, _, function = BUILDERS[name].partition(":")
+    return getattr(importlib.import_module(module), function)

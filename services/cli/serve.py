@@ -1,0 +1,45 @@
+"""Run one service in this process, for deployments with a process or container each."""
+
+import argparse
+import asyncio
+
+from services.cli import process
+from services.cli.console import complain
+from services.cli.startup import load, logged
+from services.config import Settings
+from services.config_models import ServiceConfig
+
+EXAMPLES = """\
+examples:
+  hermes serve agent --listen 0.0.0.0:7401
+  hermes serve executor --listen 127.0.0.1:7402 --metrics-port 9402
+
+Services that talk over TCP need certificates: see hermes certs --help."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `hermes serve`."""
+    parser.add_argument("service", choices=process.ALL)
+    parser.add_argument("--listen", metavar="ADDRESS", help="host:port, or unix:/path")
+    parser.add_argument("--metrics-port", type=int, metavar="PORT", help="port of /metrics")
+    parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"))
+    parser.add_argument("--log-format", choices=("json", "text"))
+    parser.add_argument("--instance", metavar="NAME", help="this replica's name in leases")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs the service until it is told to stop."""
+    settings = load(arguments)
+    with logged(settings, arguments.service):
+        asyncio.run(_serve(settings, arguments.service))
+    return 0
+
+
+async def _serve(settings: Settings, service: str) -> None:
+    config = settings.load(ServiceConfig)
+    settings.home.create()
+    address = config.listen or config.addresses.of(service, settings.home)
+    plan = process.Plan((service,), address, None)
+    await process.run(
+        settings, plan, ready=lambda addresses: complain(f"{service} ready on {addresses[0]}")
+    )

@@ -1,0 +1,50 @@
+"""What every command does first: read the settings, and say what is odd about them."""
+
+import argparse
+import importlib
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from services.cli.console import complain
+from services.config import Settings, load_settings
+from services.config_catalog import ConfigCatalog
+from services.config_check import check_settings
+from services.config_models import MODELS, ServiceConfig
+from services.logs import logging_to
+from services.redact import Redactor
+
+MODEL_MODULES = (
+    "agent_service.config",
+    "executor_service.config",
+    "gateway_service.config",
+    "scheduler_service.config",
+)
+"""Where the services say what they can be configured with, as `MODELS`."""
+
+
+def catalog() -> ConfigCatalog:
+    """Everything that can be configured."""
+    models = list(MODELS)
+    for name in MODEL_MODULES:
+        models += importlib.import_module(name).MODELS
+    return ConfigCatalog(models)
+
+
+def load(arguments: argparse.Namespace) -> Settings:
+    """The settings, checked; what is odd goes to standard error, what is wrong is raised."""
+    settings = load_settings(vars(arguments))
+    for notice in check_settings(settings, catalog()):
+        complain(notice.message)
+    return settings
+
+
+@contextmanager
+def logged(settings: Settings, service: str, file: Path | None = None) -> Generator[None]:
+    """Write the process's log while inside, without secrets."""
+    redactor = Redactor()
+    for secret in settings.secret_values():
+        redactor.add_secret(secret)
+    config = settings.load(ServiceConfig).log
+    with logging_to(config, redactor, service=service, file=file):
+        yield
