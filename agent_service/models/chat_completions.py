@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Self, cast
@@ -135,7 +135,7 @@ class ChatCompletions:
 
     def _body(self, request: ModelRequest, dialect: _Dialect) -> bytes:
         fields = [b'{"model":', encoded(request.model), b',"stream":true,"messages":[']
-        fields += [b",".join(self._messages(request)), b"]"]
+        fields += [self._messages(request), b"]"]
         if request.tools:
             fields += [b',"tools":', request.tools, b',"tool_choice":"auto"']
         fields += [b',"%b":%d' % (dialect.max_tokens_field.encode(), request.max_tokens)]
@@ -143,14 +143,15 @@ class ChatCompletions:
             fields.append(b',"stream_options":{"include_usage":true}')
         return b"".join([*fields, b"}"])
 
-    def _messages(self, request: ModelRequest) -> Sequence[bytes]:
-        if self._endpoint.provider == "openrouter":
-            return request.messages
+    def _messages(self, request: ModelRequest) -> bytes:
+        joined = b",".join(request.messages)
+        if self._endpoint.provider == "openrouter" or b'"reasoning_details"' not in joined:
+            return joined
         # Other endpoints reject fields that they do not know, and a session may have moved.
-        return [
+        return b",".join(
             _without_details(message) if b'"reasoning_details"' in message else message
             for message in request.messages
-        ]
+        )
 
     async def _chunks(self, answer: Answer, model: str) -> AsyncGenerator[list[Mapping[str, Any]]]:
         """Yield the chunks that each read from the network completes."""
