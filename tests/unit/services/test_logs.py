@@ -1,0 +1,279 @@
+"""What a log line says, what it must never say, and that writing it holds nobody up."""
+
+import asyncio
+import io
+import json
+import logging
+import os
+import re
+import stat
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+import pytest
+from blockbuster import BlockBuster, BlockingError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from services.config_models import LogConfig
+from services.home import HomeError
+from services.logs import QueuedHandler, bind, bound_ids, logging_to
+from services.redact import MASK, Redactor
+
+log = logging.getLogger("agent_service.turns")
+
+
+@contextmanager
+def logged(
+    *secrets: str, config: LogConfig | None = None, service: str = "hermes"
+) -> Generator[list[str]]:
+    """Collect the lines that are logged inside."""
+    stream = io.StringIO()
+    lines: list[str] = []
+    with logging_to(config or LogConfig(), Redactor(secrets), service=service, stream=stream):
+        yield lines
+    lines.extend(stream.getvalue().splitlines())
+
+
+def one(lines: list[str]) -> dict[str, Any]:
+    (line,) = lines
+    return json.loads(line)
+
+
+def test_a_line_has_the_ids_of_its_work() -> None:
+    with logged() as lines, bind(turn_id="trn_1", session_id="20260102_030405_ab12cd"):
+        log.warning("step %d of %s", 3, "four", extra={"duration_s": 0.25, "path": Path("/x")})
+    line = one(lines)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", line.pop("time"))
+    assert line == {
+        "level": "warning",
+        "service": "agent",
+        "event": "step 3 of four",
+        "logger": "agent_service.turns",
+        "turn_id": "trn_1",
+        "session_id": "20260102_030405_ab12cd",
+        "duration_s": 0.25,
+        "path": "/x",
+    }
+
+
+def test_ids_belong_to_the_task_that_bound_them() -> None:
+    async def turn(turn_id: str) -> None:
+        with bind(turn_id=turn_id):
+            await asyncio.sleep(0)
+            with bind(exec_id=f"exc_{turn_id}"):
+                await asyncio.create_task(command())
+            log.info("done")
+
+    async def command() -> None:
+        await asyncio.sleep(0)
+        log.info("ran")
+
+    async def main() -> None:
+        await asyncio.gather(turn("a"), turn("b"))
+        assert not bound_ids()
+
+    with logged() as lines:
+        asyncio.run(main())
+    found = sorted((x["event"], x["turn_id"], x.get("exec_id")) for x in map(json.loads, lines))
+    assert found == [
+        ("done", "a", None),
+        ("done", "b", None),
+        ("ran", "a", "exc_a"),
+        ("ran", "b", "exc_b"),
+    ]
+
+
+def test_a_line_names_its_service() -> None:
+    with logged(service="executor") as lines:
+        logging.getLogger("gateway_service.inbox").info("a")
+        logging.getLogger("services.server").info("b")
+        with bind(service="scheduler"):
+            logging.getLogger("services.server").info("c")
+    assert [json.loads(line)["service"] for line in lines] == ["gateway", "executor", "scheduler"]
+
+
+def test_an_exception_is_a_field() -> None:
+    with logged() as lines:
+        error = ValueError("outer")
+        error.__cause__ = KeyError("inner")
+        log.error("it failed", exc_info=error)
+    exception = one(lines)["exception"]
+    assert (exception["type"], exception["message"]) == ("builtins.ValueError", "outer")
+    assert "KeyError: 'inner'" in exception["stack"]
+    assert exception["stack"].endswith("ValueError: outer\n")
+
+
+def test_text_is_for_people_and_a_terminal_obeys_nothing_in_it() -> None:
+    with logged(config=LogConfig(format="text")) as lines, bind(turn_id="trn_1"):
+        log.info("red \x1b[31m and \x9b31m")
+        log.error("failed", exc_info=ValueError("why"))
+    assert re.fullmatch(
+        r"\d\d:\d\d:\d\d INFO    agent     red \\x1b\[31m and \\x9b31m  turn_id=trn_1", lines[0]
+    )
+    assert lines[-1] == "ValueError: why"
+
+
+def plant(canaries: list[str]) -> None:
+    """Log each value in every place that a line has."""
+    for canary in canaries:
+        log.info("plain %s", canary)
+        log.info("argument %s", {"key": canary})
+        log.info("extra", extra={"token": canary, "list": [canary], "n": 1})
+        log.info(json.dumps({"body": {"key": canary}}))
+        log.error("failed", exc_info=ValueError(f"with {canary}"))
+        with bind(request_id=canary):
+            log.info("bound")
+
+
+@pytest.mark.parametrize("kind", ["json", "text"])
+def test_thirty_canaries_are_planted_and_none_is_found(kind: Any, tmp_path: Path) -> None:
+    canaries = [f'canary-{n:02}/"{"é" * (n % 3)}\\+{n * 7919:x}' for n in range(30)]
+    file = tmp_path / "hermes.log"
+    config = LogConfig(format=kind)
+    with logging_to(config, Redactor(canaries), service="hermes", file=file):
+        plant(canaries)
+    text = file.read_text()
+    assert text.count(MASK) >= 30 * 7
+    found = [re.findall(r"canary.{6}", line) for line in text.splitlines()]
+    assert [each for line in found for each in line] == []
+    if kind == "json":
+        events = [json.loads(line)["event"] for line in text.splitlines()]
+        assert len(events) == 30 * 6
+        assert events[0] == f"plain {MASK}"
+
+
+@given(secret=st.text(min_size=8, max_size=20), before=st.text(max_size=10), shape=st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_a_line_without_its_secret_is_still_json(secret: str, before: str, shape: bool) -> None:
+    secret = secret.strip()
+    with logged(*([] if shape else [secret])) as lines:
+        text = f"api_key={secret}1234567890abcdef" if shape else secret
+        log.info("%s%s", before, text, extra={"api_token": text})
+    line = one(lines)
+    assert line["level"] == "info"
+    if len(secret) >= 8 and not shape:
+        assert secret not in line["event"].replace(MASK, "")
+
+
+def test_a_secret_that_reads_like_an_escape_does_not_break_the_line() -> None:
+    with logged("00000000") as lines:
+        log.info("\u00c0%s", "00000000")
+    assert one(lines)["event"] == f"\u00c0{MASK}"
+
+
+def test_a_file_is_private_and_rotates(tmp_path: Path) -> None:
+    config = LogConfig(max_file_bytes=65_536, kept_files=2)
+    file = tmp_path / "hermes.log"
+    with logging_to(config, Redactor(), service="hermes", file=file):
+        for _ in range(400):
+            log.info("x" * 1000)
+    files = sorted(tmp_path.iterdir())
+    assert [each.name for each in files] == ["hermes.log", "hermes.log.1", "hermes.log.2"]
+    assert all(each.stat().st_size <= 65_536 for each in files)
+    assert all(stat.S_IMODE(each.stat().st_mode) == 0o600 for each in files)
+
+
+def test_a_reader_that_takes_nothing_holds_nobody_up() -> None:
+    reading, writing = os.pipe()
+    lines: list[str] = []
+    with os.fdopen(reading) as reader:
+        thread = threading.Thread(target=lambda: lines.extend(reader))
+        with (
+            os.fdopen(writing, "w") as stream,
+            logging_to(LogConfig(), Redactor(), service="hermes", stream=stream),
+        ):
+            for number in range(15_000):
+                log.info("line %d", number)
+            thread.start()
+            while len(lines) < 10_000:
+                time.sleep(0.01)
+            log.info("the last")
+        thread.join()
+    events = [json.loads(line)["event"] for line in lines]
+    dropped = int(events[-2].removesuffix(" log lines were dropped because they came too fast"))
+    assert events[:10_000] == [f"line {number}" for number in range(10_000)]
+    assert events[-1] == "the last"
+    assert len(events) - 2 + dropped == 15_000
+
+
+def test_a_reader_that_never_reads_does_not_keep_the_process() -> None:
+    reading, writing = os.pipe()
+    stream = os.fdopen(writing, "w")
+    with logging_to(LogConfig(), Redactor(), service="hermes", stream=stream):
+        (writer,) = (thread for thread in threading.enumerate() if thread.name == "log")
+        for _ in range(2_000):
+            log.info("x" * 100)
+    assert writer.is_alive()
+    os.close(reading)
+    writer.join()
+    close_broken(stream)
+
+
+def close_broken(stream: TextIO) -> None:
+    with pytest.raises(BrokenPipeError):
+        stream.close()
+
+
+def test_a_full_disk_is_borne_in_silence(capfd: pytest.CaptureFixture[str]) -> None:
+    with logging_to(LogConfig(), Redactor(), service="hermes", file=Path("/dev/full")):
+        log.info("nobody reads this")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_reader_that_went_away_is_borne_in_silence(capfd: pytest.CaptureFixture[str]) -> None:
+    reading, writing = os.pipe()
+    stream = os.fdopen(writing, "w")
+    with logging_to(LogConfig(), Redactor(), service="hermes", stream=stream):
+        os.close(reading)
+        log.info("nobody reads this")
+    close_broken(stream)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_file_that_cannot_be_opened_is_one_line(tmp_path: Path) -> None:
+    inside = logging_to(LogConfig(), Redactor(), service="x", file=tmp_path / "no" / "x.log")
+    with pytest.raises(HomeError, match=r"the log .*x\.log cannot be written: No such file"):
+        inside.__enter__()
+
+
+def test_a_mistake_in_a_log_call_is_no_error_of_the_caller() -> None:
+    stream = io.StringIO()
+    handler = QueuedHandler(logging.StreamHandler(stream))
+    handler.handle(logging.makeLogRecord({"msg": "%d apples", "args": ("two",)}))
+    handler.handle(logging.makeLogRecord({"msg": "%(a)s", "args": {"b": 1}}))
+    handler.close()
+    assert stream.getvalue() == "%d apples ('two',)\n%(a)s {'b': 1}\n"
+
+
+def test_levels_are_set_and_given_back() -> None:
+    root, talkative = logging.getLogger(), logging.getLogger("httpx")
+    before = (root.level, talkative.level, list(root.handlers))
+    with logged(config=LogConfig(level="info")) as lines:
+        log.debug("no")
+        log.info("yes")
+        talkative.info("no")
+        talkative.warning("yes")
+    with logged(config=LogConfig(level="debug")) as all_lines:
+        log.debug("yes")
+        talkative.info("yes")
+    assert [json.loads(line)["event"] for line in (*lines, *all_lines)] == ["yes"] * 4
+    assert (root.level, talkative.level, list(root.handlers)) == before
+
+
+def test_the_event_loop_never_writes(tmp_path: Path, blockbuster: BlockBuster) -> None:
+    async def main() -> None:
+        for _ in range(200):
+            log.info("x" * 1000, extra={"path": tmp_path}, exc_info=ValueError("y"))
+        await asyncio.sleep(0)
+        with pytest.raises(BlockingError):
+            (tmp_path / "guarded").write_text("")
+
+    config = LogConfig(max_file_bytes=65_536)
+    with logging_to(config, Redactor(["correct-horse"]), service="x", file=tmp_path / "x.log"):
+        asyncio.run(main())
+    assert (tmp_path / "x.log.1").exists()
