@@ -1,15 +1,38 @@
-"""What can go wrong in the scheduler.
+"""The scheduler's own branches of the error tree.
 
-ScheduleError     a schedule was not understood, or would never fire
+HermesError
+├── InvalidArgument
+│   └── ScheduleError     a schedule was not understood, or would never fire
+├── Aborted
+│   └── StaleEpoch
+│       └── RunTakenOver  another scheduler owns the run now
+└── CallRefused           another service will never do what it was asked for
 """
+
+from typing import ClassVar
+
+from services.errors import HermesError, InvalidArgument, Reason, StaleEpoch
 
 EXAMPLES = '"in 2 hours", "every weekday at 9:00", "0 9 * * mon-fri"'
 _QUOTED_CHARS = 80
 
 
-class ScheduleError(ValueError):
+class ScheduleError(InvalidArgument):
     """A schedule that cannot be used: quotes what was not understood and shows three that can."""
+
+    default_reason: ClassVar[Reason] = Reason.SCHEDULE_INVALID
 
     def __init__(self, text: str, problem: str) -> None:
         quoted = text if len(text) <= _QUOTED_CHARS else text[:_QUOTED_CHARS] + "…"
-        super().__init__(f'cannot use the schedule "{quoted}": {problem}; examples: {EXAMPLES}')
+        super().__init__(
+            f'cannot use the schedule "{quoted}": {problem}; examples: {EXAMPLES}',
+            fields={"schedule": problem},
+        )
+
+
+class RunTakenOver(StaleEpoch):
+    """Another scheduler owns the run now; whoever held it writes nothing more."""
+
+
+class CallRefused(HermesError):
+    """Another service has answered that it will never do what it was asked for."""

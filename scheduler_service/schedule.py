@@ -13,6 +13,7 @@ from scheduler_service.wallclock import instant_of
 Kind = Literal["once", "interval", "cron"]
 
 _MAX_TEXT_CHARS = 200
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 _SHORTEST_INTERVAL = timedelta(minutes=1)
 _FURTHEST = timedelta(days=3660)
@@ -119,7 +120,8 @@ def parse(text: str, zone: str, now: datetime) -> Schedule:
     """
     if len(text) > _MAX_TEXT_CHARS:
         raise ScheduleError(text, f"it is longer than {_MAX_TEXT_CHARS} characters")
-    now = now.astimezone(UTC).replace(microsecond=0)
+    # Schedules count in whole seconds, and nothing may come too early.
+    now = -(-(now - _EPOCH) // _SECOND) * _SECOND + _EPOCH
     try:
         schedule = _read(" ".join(text.lower().split()), zone, now)
         first = next_after(schedule, now)

@@ -10,7 +10,7 @@ from scheduler_service.errors import ScheduleError
 from scheduler_service.schedule import Cron, Interval, Once, Schedule, check_zone, parse
 
 NOW = datetime(2026, 11, 21, 22, 15, 36, 500_000, tzinfo=UTC)
-SECOND = NOW.replace(microsecond=0)
+SECOND = datetime(2026, 11, 21, 22, 15, 37, tzinfo=UTC)  # the next whole one
 BERLIN = "Europe/Berlin"
 
 

@@ -1,0 +1,91 @@
+"""Jobs and their runs, as the scheduler thinks of them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from scheduler_service.schedule import Schedule
+
+
+class JobState(StrEnum):
+    """Where a job is in its life."""
+
+    SCHEDULED = "SCHEDULED"
+    """It has a next run."""
+    COMPLETED = "COMPLETED"
+    """It has run for the last time."""
+
+
+class RunState(StrEnum):
+    """Where a run is in its life."""
+
+    CLAIMED = "CLAIMED"
+    """Its turn has not started, as far as is known."""
+    RUNNING = "RUNNING"
+    """Its turn is under way."""
+    DELIVERING = "DELIVERING"
+    """Its turn has ended and the output is being delivered."""
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    """Its turn failed, or its output could not be delivered."""
+
+
+OPEN_STATES = (RunState.CLAIMED, RunState.RUNNING, RunState.DELIVERING)
+"""States of a run that somebody has to go on with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The chat that a job came from and that its output goes to."""
+
+    platform: str
+    chat_id: str
+    thread_id: str = ""
+    user_id: str = ""
+    user_name: str = ""
+    chat_type: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A prompt that runs on a schedule."""
+
+    id: str
+    profile: str
+    name: str
+    prompt: str
+    schedule_text: str
+    time_zone: str
+    schedule: Schedule
+    origin: Origin | None
+    state: JobState
+    next_run_at: datetime | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One due time of a job; its id is also its turn's and its delivery's."""
+
+    id: str
+    job_id: str
+    scheduled_for: datetime
+    state: RunState
+    claimed_at: datetime
+    finished_at: datetime | None
+    output: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A run in the hands of this scheduler, with the job whose prompt it runs."""
+
+    job: Job
+    run_id: str
+    owner: str
+    epoch: int
+    scheduled_for: datetime
+    state: RunState
+    output: str = ""
+    error: str = ""

@@ -1,0 +1,195 @@
+"""When jobs run: sleeps until the next due time, claims what is due, and holds what it claimed.
+
+Any number of planners may share a database. Each claims a part of what is due, and takes over the
+runs of one that has died when their leases end.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Protocol
+
+from scheduler_service.errors import RunTakenOver
+from scheduler_service.jobs import Claim, Job
+from scheduler_service.misfire import Firing, fire
+from scheduler_service.storage import claims
+from scheduler_service.storage.claims import Holder
+from services.clock import Clock
+from services.database import Database, DatabaseUnavailable, Hint
+from services.lifecycle import Workers
+
+CHANNEL = "jobs"
+"""Where a change of jobs or runs is hinted at, to the planners of all replicas."""
+
+_log = logging.getLogger(__name__)
+
+_BATCH = 500
+_LEASES_PER_WRITE = 500
+_SHORTEST_SLEEP_S = 0.001
+_DATABASE_RETRY_S = 1.0
+# What is due is being claimed by somebody else at this moment.
+_CONTENDED_SLEEP_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How late a run may be, and how long a planner holds one and sleeps."""
+
+    grace: timedelta
+    """After this a due time that nobody was awake for is not made up for."""
+    lease_s: float = 6.0
+    """A run is taken over when its owner has not renewed its lease for so long."""
+    renew_s: float = 2.0
+    """How often an owner renews its leases."""
+    sleep_s: float = 5.0
+    """The longest sleep. It is shorter than a lease, so that a planner that has nothing to do sees
+    every lease before it ends; and what changes without a hint, such as the time of day."""
+
+
+class Observer(Protocol):
+    """Where a planner's work is counted."""
+
+    def claimed(self, lateness_s: float) -> None: ...
+
+    def missed(self, count: int) -> None: ...
+
+    def next_due(self, timestamp_s: float | None) -> None: ...
+
+
+class Planner:
+    """Claims due runs of all profiles and starts them as workers."""
+
+    def __init__(
+        self,
+        database: Database,
+        run: Callable[[Claim], Awaitable[None]],
+        workers: Workers,
+        *,
+        owner: str,
+        clock: Clock,
+        timing: Timing,
+        observer: Observer,
+    ) -> None:
+        self._database = database
+        self._run = run
+        self._workers = workers
+        self._holder = Holder(owner, timing.lease_s)
+        self._clock = clock
+        self._timing = timing
+        self._observer = observer
+        self._hint = Hint()
+        self._held: dict[str, asyncio.Task[None]] = {}
+        self._looking = asyncio.Lock()
+        self._draining = False
+
+    async def run(self) -> None:
+        """Plan until cancelled."""
+        self._hint = self._database.listen(CHANNEL)
+        if self._database.dialect == "sqlite":
+            # The file is ours alone, so whoever held a run in it is gone.
+            await self._database.write(partial(claims.release_others, holder=self._holder))
+        async with asyncio.TaskGroup() as parts:
+            parts.create_task(self._plan(), name="planner")
+            parts.create_task(self._keep_leases(), name="run leases")
+
+    async def drain(self) -> None:
+        """Claim nothing more, and leave the runs under way to others; their turns go on."""
+        async with self._looking:
+            self._draining = True
+        held = list(self._held.values())
+        for task in held:
+            task.cancel()
+        if held:
+            await asyncio.wait(held)
+        await self._database.write(partial(claims.release, holder=self._holder), notify=CHANNEL)
+
+    async def _plan(self) -> None:
+        while True:
+            await self._hint.wait(await self._next_look_in_s())
+
+    async def _next_look_in_s(self) -> float:
+        try:
+            async with self._looking:
+                return self._timing.sleep_s if self._draining else await self._look()
+        except DatabaseUnavailable as error:
+            _log.warning("cannot look for due jobs: %s", error)
+            return _DATABASE_RETRY_S
+
+    async def _look(self) -> float:
+        """Do what is to be done now, and return in how many seconds to look again."""
+        outlook = await self._database.read(partial(claims.look, holder=self._holder))
+        now = self._clock.now()
+        due_in_s = self._timing.sleep_s
+        if outlook.next_due is not None:
+            due_in_s = (outlook.next_due - now).total_seconds()
+        abandoned_in_s = self._timing.sleep_s
+        if outlook.abandoned_in_s is not None:
+            abandoned_in_s = outlook.abandoned_in_s
+        self._observer.next_due(outlook.next_due and outlook.next_due.timestamp())
+        if abandoned_in_s > 0 and due_in_s > 0:
+            return max(_SHORTEST_SLEEP_S, min(due_in_s, abandoned_in_s, self._timing.sleep_s))
+        found = await self._take_over() if abandoned_in_s <= 0 else 0
+        found += await self._claim(now) if due_in_s <= 0 else 0
+        return 0.0 if found else _CONTENDED_SLEEP_S
+
+    async def _take_over(self) -> int:
+        taken = await self._database.write(
+            partial(claims.take_over, holder=self._holder, limit=_BATCH)
+        )
+        for claim in taken:
+            _log.info("run %s of job %s is taken over", claim.run_id, claim.job.id)
+            self._start(claim)
+        return len(taken)
+
+    async def _claim(self, now: datetime) -> int:
+        due = await self._database.read(partial(claims.due_jobs, now=now, limit=_BATCH))
+        # Finding the next times of many jobs takes long enough to keep others waiting.
+        firings = await asyncio.to_thread(_firings, due, now, self._timing.grace)
+        claimed = await self._database.write(
+            partial(claims.claim, holder=self._holder, firings=firings, now=now)
+        )
+        for run in claimed.runs:
+            self._observer.claimed((now - run.scheduled_for).total_seconds())
+            self._start(run)
+        self._observer.missed(claimed.missed_count)
+        return claimed.job_count
+
+    def _start(self, claim: Claim) -> None:
+        task = self._workers.start(f"run {claim.run_id}", self._hold(claim))
+        self._held[claim.run_id] = task
+
+    async def _hold(self, claim: Claim) -> None:
+        try:
+            await self._run(claim)
+        except RunTakenOver as error:
+            _log.info("%s", error)
+        finally:
+            if self._held.get(claim.run_id) is asyncio.current_task():
+                del self._held[claim.run_id]
+            # A job that has come due again meanwhile waited for this.
+            self._hint.give()
+
+    async def _keep_leases(self) -> None:
+        """Hold the runs under way; one whose worker has failed is left to be taken over."""
+        while True:
+            await asyncio.sleep(self._timing.renew_s)
+            held = list(self._held)
+            for start in range(0, len(held), _LEASES_PER_WRITE):
+                some = held[start : start + _LEASES_PER_WRITE]
+                try:
+                    await self._database.write(
+                        partial(claims.renew, holder=self._holder, run_ids=some)
+                    )
+                except DatabaseUnavailable as error:
+                    _log.warning("cannot renew the leases of %d runs: %s", len(some), error)
+
+
+def _firings(due: Sequence[Job], now: datetime, grace: timedelta) -> list[tuple[Job, Firing]]:
+    return [
+        (job, fire(job.schedule, job.next_run_at, now, grace))
+        for job in due
+        if job.next_run_at is not None
+    ]

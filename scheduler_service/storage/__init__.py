@@ -1,0 +1,1 @@
+"""The scheduler's tables and the statements over them."""

@@ -1,0 +1,163 @@
+"""Statements over jobs. Each function takes the connection of a transaction that has begun."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from scheduler_service.jobs import Job, JobState, Origin
+from scheduler_service.schedule import Cron, Interval, Once, Schedule
+from scheduler_service.storage.schema import job
+from services.database.sql import UtcTime, insert_ignore
+
+_NO_ORIGIN = {
+    "platform": None,
+    "chat_id": "",
+    "thread_id": "",
+    "user_id": "",
+    "user_name": "",
+    "chat_type": "",
+}
+# Jobs that never run again come last.
+_ORDER = sa.func.coalesce(
+    job.c.next_run_at, sa.literal(datetime(9999, 12, 31, tzinfo=UTC), UtcTime())
+)
+_BY_ID = sa.select(job).where(job.c.id == sa.bindparam("job_id"))
+_DELETE = (
+    sa.update(job)
+    .where(job.c.id == sa.bindparam("job_id"), job.c.profile == sa.bindparam("of_profile"))
+    .values(next_run_at=None, deleted_at=sa.func.coalesce(job.c.deleted_at, sa.bindparam("now")))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredJob:
+    """A job, and what only the answer to the next request about it needs."""
+
+    job: Job
+    request_digest: str
+    deleted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where in a profile's list of jobs a page ended."""
+
+    next_run_at: datetime
+    job_id: str
+
+
+def insert_job(connection: sa.Connection, new: Job, request_digest: str) -> StoredJob:
+    """Store a job unless its id is taken, and return what is stored under its id."""
+    values = {
+        "id": new.id,
+        "profile": new.profile,
+        "name": new.name,
+        "prompt": new.prompt,
+        "schedule_text": new.schedule_text,
+        "time_zone": new.time_zone,
+        "request_digest": request_digest,
+        "created_at": new.created_at,
+        "next_run_at": new.next_run_at,
+        **_schedule_values(new.schedule),
+        **_origin_values(new.origin),
+    }
+    connection.execute(insert_ignore(job).values(values))
+    stored = find_job(connection, new.id)
+    assert stored is not None
+    return stored
+
+
+def find_job(connection: sa.Connection, job_id: str) -> StoredJob | None:
+    """Return a job of any profile, a deleted one too; the caller decides who may see it."""
+    row = connection.execute(_BY_ID, {"job_id": job_id}).one_or_none()
+    if row is None:
+        return None
+    return StoredJob(job_of(row), row.request_digest, row.deleted_at is not None)
+
+
+def list_jobs(
+    connection: sa.Connection, profile: str, limit: int, after: Position | None
+) -> list[tuple[Job, Position]]:
+    """Return a profile's jobs, the one due next first, each with its position."""
+    query = (
+        sa.select(job, _ORDER.label("position"))
+        .where(job.c.profile == profile, job.c.deleted_at.is_(None))
+        .order_by(_ORDER, job.c.id)
+        .limit(limit)
+    )
+    if after is not None:
+        query = query.where(sa.tuple_(_ORDER, job.c.id) > (after.next_run_at, after.job_id))
+    rows = connection.execute(query).all()
+    return [(job_of(row), Position(row.position, row.id)) for row in rows]
+
+
+def delete_job(connection: sa.Connection, profile: str, job_id: str, now: datetime) -> bool:
+    """Let a job never run again and hide it; False if the profile has no such job."""
+    values = {"job_id": job_id, "of_profile": profile, "now": now}
+    return connection.execute(_DELETE, values).rowcount == 1
+
+
+def job_of(row: sa.Row[Any]) -> Job:
+    """Return the job of a row that has all columns of its table."""
+    return Job(
+        id=row.id,
+        profile=row.profile,
+        name=row.name,
+        prompt=row.prompt,
+        schedule_text=row.schedule_text,
+        time_zone=row.time_zone,
+        schedule=_schedule_of(row),
+        origin=_origin_of(row),
+        state=JobState.COMPLETED if row.next_run_at is None else JobState.SCHEDULED,
+        next_run_at=row.next_run_at,
+        created_at=row.created_at,
+    )
+
+
+def _schedule_values(schedule: Schedule) -> dict[str, object]:
+    values: dict[str, object] = {"kind": schedule.kind}
+    match schedule:
+        case Once(at):
+            return values | {"run_at": at}
+        case Interval(every, anchor):
+            return values | {"interval_s": every // timedelta(seconds=1), "anchor_at": anchor}
+        case Cron(expression):
+            return values | {"cron": expression}
+
+
+def _schedule_of(row: sa.Row[Any]) -> Schedule:
+    match row.kind:
+        case "once":
+            return Once(row.run_at)
+        case "interval":
+            return Interval(timedelta(seconds=row.interval_s), row.anchor_at)
+        case _:
+            return Cron(row.cron, row.time_zone)
+
+
+def _origin_values(origin: Origin | None) -> dict[str, str | None]:
+    if origin is None:
+        return _NO_ORIGIN
+    return {
+        "platform": origin.platform,
+        "chat_id": origin.chat_id,
+        "thread_id": origin.thread_id,
+        "user_id": origin.user_id,
+        "user_name": origin.user_name,
+        "chat_type": origin.chat_type,
+    }
+
+
+def _origin_of(row: sa.Row[Any]) -> Origin | None:
+    if row.platform is None:
+        return None
+    return Origin(
+        platform=row.platform,
+        chat_id=row.chat_id,
+        thread_id=row.thread_id,
+        user_id=row.user_id,
+        user_name=row.user_name,
+        chat_type=row.chat_type,
+    )

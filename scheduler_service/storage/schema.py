@@ -1,0 +1,77 @@
+"""The scheduler's tables: jobs, and a row for each due time that got a run."""
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ForeignKey,
+    Index,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    bindparam,
+    text,
+)
+
+from scheduler_service.jobs import OPEN_STATES
+from services.database.sql import UtcTime
+
+metadata = MetaData()
+
+job = Table(
+    "job",
+    metadata,
+    Column("id", String(128), primary_key=True),
+    Column("profile", String(64), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("prompt", Text, nullable=False),
+    Column("schedule_text", Text, nullable=False),
+    Column("time_zone", String(64), nullable=False),
+    Column("kind", String(16), nullable=False),
+    # Of the next four, those that the kind has: once, interval (two) and cron.
+    Column("run_at", UtcTime),
+    Column("interval_s", BigInteger),
+    Column("anchor_at", UtcTime),
+    Column("cron", Text),
+    # No platform means no origin.
+    Column("platform", String(32)),
+    Column("chat_id", Text, nullable=False),
+    Column("thread_id", Text, nullable=False),
+    Column("user_id", Text, nullable=False),
+    Column("user_name", Text, nullable=False),
+    Column("chat_type", String(16), nullable=False),
+    Column("request_digest", String(64), nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("deleted_at", UtcTime),
+    Column("next_run_at", UtcTime),
+    Index("job_by_next_run", "next_run_at"),
+    Index("job_by_profile", "profile"),
+)
+
+_open = text("state IN ({})".format(", ".join(f"'{state}'" for state in OPEN_STATES)))
+
+run = Table(
+    "run",
+    metadata,
+    Column("id", String(128), primary_key=True),
+    Column("job_id", String(128), ForeignKey("job.id"), nullable=False),
+    Column("scheduled_for", UtcTime, nullable=False),
+    Column("state", String(16), nullable=False),
+    # Nobody owns a run that has ended or that its owner has let go of.
+    Column("owner", String(200)),
+    Column("epoch", BigInteger, nullable=False),
+    Column("lease_until", UtcTime),
+    Column("claimed_at", UtcTime, nullable=False),
+    Column("finished_at", UtcTime),
+    Column("output", Text, nullable=False),
+    Column("error", Text, nullable=False),
+    UniqueConstraint("job_id", "scheduled_for", name="run_due_time"),
+    Index("run_open", "lease_until", sqlite_where=_open, postgresql_where=_open),
+    Index("run_open_of_job", "job_id", sqlite_where=_open, postgresql_where=_open),
+)
+
+open_run = run.c.state.in_(
+    bindparam("open_states", OPEN_STATES, expanding=True, literal_execute=True)
+)
+"""Whether somebody has to go on with a run; written out so that the partial indexes are used."""

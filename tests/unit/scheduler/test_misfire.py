@@ -1,0 +1,84 @@
+"""What a due time comes to when nobody was awake for it."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler_service.misfire import Firing, fire
+from scheduler_service.schedule import Cron, Interval, Once, Schedule, next_after
+
+GRACE = timedelta(hours=2)
+NINE = datetime(2026, 11, 20, 9, tzinfo=UTC)
+DAILY = Cron("0 9 * * *", "UTC")
+MINUTELY = Cron("* * * * *", "UTC")
+HOURLY = Interval(timedelta(hours=1), NINE)
+
+
+def _days(count: float) -> timedelta:
+    return timedelta(days=count)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "now", "expected"),
+    [
+        # In time, or late by less than it takes until the next due time.
+        (DAILY, NINE, Firing(NINE, NINE + _days(1), missed=False)),
+        (DAILY, NINE + timedelta(seconds=10), Firing(NINE, NINE + _days(1), missed=False)),
+        (DAILY, NINE + GRACE, Firing(NINE, NINE + _days(1), missed=False)),
+        (Once(NINE), NINE, Firing(NINE, None, missed=False)),
+        # Several due times have passed: the latest makes up for all.
+        (
+            MINUTELY,
+            NINE + timedelta(minutes=3, seconds=30),
+            Firing(NINE + timedelta(minutes=3), NINE + timedelta(minutes=4), missed=True),
+        ),
+        (HOURLY, NINE + _days(3), Firing(NINE + _days(3), NINE + timedelta(hours=73), missed=True)),
+        (
+            DAILY,
+            NINE + _days(3) + GRACE,
+            Firing(NINE + _days(3), NINE + _days(4), missed=True),
+        ),
+        # Too late for any, but what runs only once.
+        (DAILY, NINE + GRACE * 1.1, Firing(None, NINE + _days(1), missed=True)),
+        (DAILY, NINE + _days(3.5), Firing(None, NINE + _days(4), missed=True)),
+        (Once(NINE), NINE + _days(30), Firing(NINE, None, missed=False)),
+    ],
+)
+def test_fires(schedule: Schedule, now: datetime, expected: Firing) -> None:
+    assert fire(schedule, NINE, now, GRACE) == expected
+
+
+def test_a_due_time_in_the_gap_and_one_after_it_are_one_firing() -> None:
+    half_past_two = Cron("30 2 * * *", "Europe/Berlin")
+    gap_end = datetime(2026, 3, 29, 1, tzinfo=UTC)
+    assert fire(half_past_two, gap_end, gap_end + timedelta(minutes=45), GRACE) == Firing(
+        gap_end, datetime(2026, 3, 30, 0, 30, tzinfo=UTC), missed=False
+    )
+
+
+_SCHEDULES = st.one_of(
+    st.sampled_from(
+        [
+            DAILY,
+            MINUTELY,
+            Cron("*/7 8-10,22 * * mon-fri", "America/New_York"),
+            Cron("30 2 * * *", "Europe/Berlin"),
+            Cron("0 0 29 2 *", "UTC"),
+        ]
+    ),
+    st.integers(60, 10**6).map(lambda s: Interval(timedelta(seconds=s), NINE)),
+)
+
+
+@given(_SCHEDULES, st.integers(0, 3 * 86400))
+def test_the_run_is_for_the_last_due_time_that_has_passed(schedule: Schedule, late_s: int) -> None:
+    due = next_after(schedule, NINE)
+    assert due is not None
+    now = due + timedelta(seconds=late_s)
+    firing = fire(schedule, due, now, _days(10_000))
+    assert firing.run_for is not None
+    assert due <= firing.run_for <= now
+    assert firing.next_run_at == next_after(schedule, firing.run_for)
+    assert firing.next_run_at is None or firing.next_run_at > now
