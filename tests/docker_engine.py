@@ -1,4 +1,7 @@
-"""The real Docker engine that tests use, or a visible skip where there is none."""
+"""The real Docker engine that tests use, or a visible skip where there is none.
+
+Its SDK blocks: tests that have an event loop call it in threads.
+"""
 
 from typing import Any
 

@@ -13,7 +13,6 @@ import re
 import ssl
 import struct
 import threading
-from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import urlsplit
 
+from executor_service.backends.engine_tunnel import EngineTunnel
 from executor_service.errors import BackendUnavailable, EngineRefused, LinkClosed
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ class EngineAddress:
             context.load_cert_chain(self.cert_file, self.key_file or None)
         return context
 
-    def sdk(self, timeout_s: float) -> "docker.DockerClient":
-        """A client of Docker's own package. Imports, reads files, asks the engine's version."""
+    def sdk(self, api_version: str) -> "docker.DockerClient":
+        """A client of Docker's own package. Imports and reads files."""
         import docker
         from docker.tls import TLSConfig
 
@@ -78,9 +78,15 @@ class EngineAddress:
         if self.uses_tls:
             pair = (self.cert_file, self.key_file) if self.cert_file else None
             tls = TLSConfig(client_cert=pair, ca_cert=self.ca_file or None, verify=True)
-        return docker.DockerClient(
-            base_url=self.url, tls=tls or False, timeout=int(timeout_s), use_ssh_client=True
+        client = docker.DockerClient(
+            base_url=self.url,
+            version=api_version,
+            tls=tls or False,
+            timeout=int(CALL_DEADLINE_S),
         )
+        # Else a proxy or another authority named in the environment would win over what is above.
+        client.api.trust_env = False
+        return client
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +95,6 @@ class Connection:
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
-    process: Process | None = None
-    """The ssh that carries it, if one does."""
 
     @classmethod
     async def open(cls, address: EngineAddress, context: ssl.SSLContext | None) -> Self:
@@ -98,18 +102,8 @@ class Connection:
         url = urlsplit(address.url)
         if url.scheme == "unix":
             return cls(*await asyncio.open_unix_connection(url.path))
-        if url.scheme == "tcp":
-            return cls(*await asyncio.open_connection(url.hostname, url.port or 2375, ssl=context))
-        destination = [*(["-p", str(url.port)] if url.port else []), "--", url.netloc.split(":")[0]]
-        process = await asyncio.create_subprocess_exec(
-            *("ssh", "-T", "-o", "BatchMode=yes", *destination, "docker system dial-stdio"),
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=DEVNULL,
-        )
-        assert process.stdout is not None
-        assert process.stdin is not None
-        return cls(process.stdout, process.stdin, process)
+        port = url.port or (2375 if context is None else 2376)
+        return cls(*await asyncio.open_connection(url.hostname, port, ssl=context))
 
     async def close(self) -> None:
         """Hang up, giving what was written a moment to leave."""
@@ -119,10 +113,6 @@ class Connection:
                 await self.writer.wait_closed()
         except (TimeoutError, OSError):
             self.writer.transport.abort()
-        if self.process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                self.process.kill()
-            await self.process.wait()
 
     async def send(self, method: str, path: str, body: object, *headers: str) -> tuple[int, bytes]:
         """Send one request; the answer's status, and its body unless the line was taken over."""
@@ -207,40 +197,42 @@ class Engine:
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="docker")
         self._sdk_lock = threading.Lock()
         self._sdk: docker.DockerClient | None = None
+        self._tunnel = EngineTunnel(address.url) if address.url.startswith("ssh://") else None
+        self._api_version = ""
         self._ssl_context: ssl.SSLContext | None = None
 
     async def call(
         self, job: Callable[["docker.DockerClient"], T], deadline_s: float = CALL_DEADLINE_S
     ) -> T:
         """Run job with the SDK in a thread; EngineRefused, or BackendUnavailable when silent."""
-        if self._sdk is None:
+        if not self._api_version:
             # Where nobody answers, there is no need to load the SDK to find out.
-            await self.ask("GET", "/_ping", deadline_s=deadline_s)
+            version = await self.ask("GET", "/version", deadline_s=deadline_s)
+            self._api_version = str(version["ApiVersion"])
         loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(deadline_s):
-                return await loop.run_in_executor(self._pool, self._run, job)
-        except TimeoutError as error:
-            raise self._silent(f"no answer within {deadline_s:g} s") from error
+        async with self._answering(deadline_s):
+            address = await self._reachable()
+            return await loop.run_in_executor(self._pool, self._run, address, job)
 
-    def _run(self, job: Callable[["docker.DockerClient"], T]) -> T:
+    def _run(self, address: EngineAddress, job: Callable[["docker.DockerClient"], T]) -> T:
         from docker.errors import APIError, DockerException
 
         try:
             with self._sdk_lock:
-                self._sdk = self._sdk or self.address.sdk(CALL_DEADLINE_S)
+                self._sdk = self._sdk or address.sdk(self._api_version)
             return job(self._sdk)
         except APIError as error:
             status = error.status_code or HTTPStatus.INTERNAL_SERVER_ERROR
             raise EngineRefused(status, error.explanation or str(error)) from error
-        except (DockerException, OSError) as error:
-            raise self._silent(str(error)) from error
+        except DockerException as error:
+            raise OSError(str(error)) from error
 
     async def ask(
         self, method: str, path: str, body: object = None, deadline_s: float = CALL_DEADLINE_S
     ) -> Any:
         """One cheap question without the SDK: its JSON answer; raises as call does."""
-        async with self._line(deadline_s) as connection:
+        async with self._answering(deadline_s):
+            connection = await self._connect()
             try:
                 status, answer = await connection.send(method, path, body)
             finally:
@@ -249,7 +241,8 @@ class Engine:
 
     async def stream(self, path: str, body: object) -> ExecStream:
         """Start what path names and take its streams over; raises as call does."""
-        async with self._line(CALL_DEADLINE_S) as connection:
+        async with self._answering(CALL_DEADLINE_S):
+            connection = await self._connect()
             try:
                 status, answer = await connection.send("POST", path, body, *_UPGRADE)
                 if status != HTTPStatus.SWITCHING_PROTOCOLS:
@@ -259,16 +252,24 @@ class Engine:
                 raise
         return ExecStream(connection)
 
+    async def _reachable(self) -> EngineAddress:
+        """Where to connect to: the address, or the near end of the tunnel to it."""
+        if self._tunnel is None:
+            return self.address
+        return EngineAddress(f"unix://{await self._tunnel.open()}")
+
+    async def _connect(self) -> Connection:
+        if self.address.uses_tls and self._ssl_context is None:
+            loop = asyncio.get_running_loop()
+            self._ssl_context = await loop.run_in_executor(self._pool, self.address.ssl_context)
+        return await Connection.open(await self._reachable(), self._ssl_context)
+
     @contextlib.asynccontextmanager
-    async def _line(self, deadline_s: float) -> AsyncGenerator[Connection, None]:
+    async def _answering(self, deadline_s: float) -> AsyncGenerator[None, None]:
+        """Turn silence of any kind into BackendUnavailable."""
         try:
             async with asyncio.timeout(deadline_s):
-                if self.address.uses_tls and self._ssl_context is None:
-                    loop = asyncio.get_running_loop()
-                    self._ssl_context = await loop.run_in_executor(
-                        self._pool, self.address.ssl_context
-                    )
-                yield await Connection.open(self.address, self._ssl_context)
+                yield
         except TimeoutError as error:
             raise self._silent(f"no answer within {deadline_s:g} s") from error
         except PermissionError as error:
@@ -283,6 +284,8 @@ class Engine:
         """Let go of connections and threads; a call that hangs is left to its deadline."""
         if self._sdk is not None:
             self._sdk.close()
+        if self._tunnel is not None:
+            await self._tunnel.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 

@@ -7,7 +7,9 @@ import os
 import tarfile
 import time
 import uuid
+from asyncio import to_thread
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import docker
@@ -41,6 +43,11 @@ def engine() -> Iterator[docker.DockerClient]:
 
 
 @pytest.fixture
+def supervisor() -> bytes:
+    return build_zipapp()
+
+
+@pytest.fixture
 def owner() -> str:
     return f"test-{uuid.uuid4().hex}"
 
@@ -53,8 +60,10 @@ def spec(owner: str, tmp_path: Path) -> BoxSpec:
 
 
 @pytest.fixture
-async def backend(engine: docker.DockerClient, owner: str) -> AsyncIterator[DockerBackend]:
-    backend = DockerBackend(owner, build_zipapp(), DockerOptions())
+async def backend(
+    engine: docker.DockerClient, owner: str, supervisor: bytes
+) -> AsyncIterator[DockerBackend]:
+    backend = DockerBackend(owner, supervisor, DockerOptions())
     yield backend
     for box in await backend.list_boxes():
         await backend.destroy(box)
@@ -82,34 +91,35 @@ async def test_another_owner_neither_sees_nor_removes_a_box(
     backend: DockerBackend, engine: docker.DockerClient, spec: BoxSpec
 ) -> None:
     box = await backend.create(spec)
-    stranger = DockerBackend("somebody-else", build_zipapp(), DockerOptions())
+    stranger = DockerBackend("somebody-else", b"", DockerOptions())
     assert box.key not in [found.key for found in await stranger.list_boxes()]
     await stranger.destroy(box)
     await stranger.close()
-    assert engine.containers.get(box.native_id).status == "running"
+    container = await to_thread(engine.containers.get, box.native_id)
+    assert container.status == "running"
     assert [found.key for found in await backend.list_boxes()] == [box.key]
 
 
 async def test_foreign_containers_are_left_alone(
     backend: DockerBackend, engine: docker.DockerClient, spec: BoxSpec
 ) -> None:
-    foreign = engine.containers.run(SANDBOX_IMAGE, ["sleep", "60"], detach=True)
+    foreign = await to_thread(engine.containers.run, SANDBOX_IMAGE, ["sleep", "60"], detach=True)
     try:
         box = await backend.create(spec)
         await backend.destroy(dataclasses.replace(box, key="other", native_id=foreign.id or ""))
         await backend.destroy(dataclasses.replace(box, native_id=foreign.id or ""))
-        foreign.reload()
+        await to_thread(foreign.reload)
         assert foreign.status == "running"
-        assert containers_of(engine, spec.owner) == []
+        assert await to_thread(containers_of, engine, spec.owner) == []
     finally:
-        foreign.remove(force=True)
+        await to_thread(foreign.remove, force=True)
 
 
 async def test_a_later_process_finds_the_box_with_all_that_it_needs(
     backend: DockerBackend, spec: BoxSpec
 ) -> None:
     box = await backend.create(spec)
-    later = DockerBackend(spec.owner, build_zipapp(), DockerOptions())
+    later = DockerBackend(spec.owner, b"", DockerOptions())
     (found,) = await later.list_boxes()
     assert found == box
     assert found.workspace == spec.workspace
@@ -122,7 +132,7 @@ async def test_a_box_that_somebody_removed_is_lost(
 ) -> None:
     box = await backend.create(spec)
     stream = await backend.connect(box)
-    engine.containers.get(box.native_id).remove(force=True)
+    await to_thread(engine.api.remove_container, box.native_id, force=True)
     assert await asyncio.wait_for(stream.read(1), 10) == b""
     await stream.close()
     with pytest.raises(BoxLost, match=box.key):
@@ -136,9 +146,9 @@ async def test_a_box_whose_supervisor_ends_is_gone_by_itself(
 ) -> None:
     box = await backend.create(spec)
     await greet(await backend.connect(box), box)
-    container = engine.containers.get(box.native_id)
-    removed = asyncio.create_task(asyncio.to_thread(container.wait, condition="removed"))
-    container.kill("SIGTERM")
+    container = await to_thread(engine.containers.get, box.native_id)
+    removed = asyncio.create_task(to_thread(container.wait, condition="removed"))
+    await to_thread(container.kill, "SIGTERM")
     await asyncio.wait_for(removed, 10)
     assert await backend.list_boxes() == []
 
@@ -148,11 +158,11 @@ async def test_a_cancelled_create_leaves_no_box(
 ) -> None:
     await backend.list_boxes()
     creating = asyncio.create_task(backend.create(spec))
-    await asyncio.to_thread(wait_for_container, engine, spec.owner)
+    await to_thread(wait_for_container, engine, spec.owner)
     creating.cancel()
     with pytest.raises(asyncio.CancelledError):
         await creating
-    assert containers_of(engine, spec.owner) == []
+    assert await to_thread(containers_of, engine, spec.owner) == []
 
 
 async def test_refusals_say_what_is_wrong_and_leave_nothing(
@@ -167,32 +177,32 @@ async def test_refusals_say_what_is_wrong_and_leave_nothing(
         await backend.create(but(limits=Limits(memory_bytes=64 * MIB)))
     with pytest.raises(BackendUnavailable, match="make sandbox-image"):
         await backend.create(but(image="hermes-no-such-image:1"))
-    assert containers_of(engine, spec.owner) == []
+    assert await to_thread(containers_of, engine, spec.owner) == []
     await backend.create(spec)
     with pytest.raises(BoxCreateFailed, match="already in use"):
         await backend.create(spec)
-    assert len(containers_of(engine, spec.owner)) == 1
+    assert len(await to_thread(containers_of, engine, spec.owner)) == 1
 
 
 async def test_what_fails_at_the_start_is_removed(
-    engine: docker.DockerClient, spec: BoxSpec
+    engine: docker.DockerClient, spec: BoxSpec, supervisor: bytes
 ) -> None:
-    options = DockerOptions(image="hermes-sandbox:latest", runtime="no-such-runtime")
-    backend = DockerBackend(spec.owner, build_zipapp(), options)
+    backend = DockerBackend(spec.owner, supervisor, DockerOptions(runtime="no-such-runtime"))
     with pytest.raises(BoxCreateFailed, match="no-such-runtime"):
         await backend.create(spec)
     await backend.close()
-    assert containers_of(engine, spec.owner) == []
+    assert await to_thread(containers_of, engine, spec.owner) == []
 
 
-async def test_executors_that_start_together_share_one_supervisor_volume(
+def test_executors_that_start_together_share_one_supervisor_volume(
     engine: docker.DockerClient,
 ) -> None:
     supervisor = f"# {uuid.uuid4()}".encode()
-    volumes = await asyncio.gather(
-        *(asyncio.to_thread(supervisor_volume, engine, SANDBOX_IMAGE, supervisor) for _ in range(6))
-    )
-    (volume,) = set(volumes)
+    with ThreadPoolExecutor(6) as pool:
+        asked = [
+            pool.submit(supervisor_volume, engine, SANDBOX_IMAGE, supervisor) for _ in range(6)
+        ]
+        (volume,) = {each.result() for each in asked}
     name = volume.rpartition("-")[0]
     try:
         found = engine.volumes.list(filters={"name": name})
@@ -223,18 +233,20 @@ async def test_probe_tells_what_is_missing(engine: docker.DockerClient) -> None:
     assert "no runtime no-such" in await reason(DockerOptions(runtime="no-such"))
 
 
-async def test_probe_refuses_an_image_without_python(engine: docker.DockerClient) -> None:
-    image = f"hermes-test-{uuid.uuid4().hex}:1"
-    name, _, tag = image.partition(":")
+@pytest.fixture
+def image_without_python(engine: docker.DockerClient) -> Iterator[str]:
+    name = f"hermes-test-{uuid.uuid4().hex}"
     empty = io.BytesIO()
     tarfile.open(fileobj=empty, mode="w").close()
-    engine.api.import_image_from_data(empty.getvalue(), repository=name, tag=tag)
-    backend = DockerBackend("probe", b"", DockerOptions(image=image))
-    try:
-        capabilities = await backend.probe()
-    finally:
-        await backend.close()
-        engine.images.remove(image)
+    engine.api.import_image_from_data(empty.getvalue(), repository=name, tag="1")
+    yield f"{name}:1"
+    engine.images.remove(f"{name}:1")
+
+
+async def test_probe_refuses_an_image_without_python(image_without_python: str) -> None:
+    backend = DockerBackend("probe", b"", DockerOptions(image=image_without_python))
+    capabilities = await backend.probe()
+    await backend.close()
     assert not capabilities.available
     assert "no python3" in capabilities.reason
 

@@ -1,0 +1,246 @@
+"""Boxes on an engine that is reached over TLS or ssh and does not see this host's files."""
+
+import asyncio
+import dataclasses
+import getpass
+import os
+import shutil
+import socket
+import ssl
+import subprocess
+import tempfile
+import time
+import uuid
+from asyncio import to_thread
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+import docker
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from executor_service.backends.base import MIB, BoxSpec, Limits
+from executor_service.backends.docker import DockerBackend, DockerOptions
+from executor_service.backends.engine import EngineAddress
+from executor_service.link import Hello, open_link
+from executor_service.supervisor_zipapp import build_zipapp
+from tests.docker_engine import docker_client, run_in
+from tests.requirements import require
+
+ENGINE = "/var/run/docker.sock"
+SSHD_CONFIG = """
+ListenAddress 127.0.0.1:{port}
+HostKey {folder}/host_key
+AuthorizedKeysFile {folder}/user_key.pub
+PidFile none
+StrictModes no
+UsePAM no
+"""
+SSH_CONFIG = """
+IdentityFile {folder}/user_key
+IdentitiesOnly yes
+UserKnownHostsFile {folder}/known_hosts
+"""
+
+
+def certificate(folder: Path, name: str, issuer: Path | None) -> Path:
+    """Write name.crt and name.key, signed by the issuer's or by itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    signer, signer_name = key, subject
+    if issuer is not None:
+        signer = serialization.load_pem_private_key(issuer.with_suffix(".key").read_bytes(), None)
+        signer_name = x509.load_pem_x509_certificate(issuer.read_bytes()).subject
+    assert isinstance(signer, ec.EllipticCurvePrivateKey)
+    now = datetime.now(UTC)
+    built = (
+        x509.CertificateBuilder(signer_name, subject, key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
+        )
+        .sign(signer, hashes.SHA256())
+    )
+    path = folder / f"{name}.crt"
+    path.write_bytes(built.public_bytes(serialization.Encoding.PEM))
+    path.with_suffix(".key").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return path
+
+
+async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+
+
+async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    engine_reader, engine_writer = await asyncio.open_unix_connection(ENGINE)
+    await asyncio.gather(pump(reader, engine_writer), pump(engine_reader, writer))
+
+
+@dataclasses.dataclass(frozen=True)
+class Certificates:
+    """Files for a server and a client that trust one authority."""
+
+    authority: Path
+    client: Path
+    server_context: ssl.SSLContext
+
+
+@pytest.fixture
+def certificates(tmp_path: Path) -> Certificates:
+    authority = certificate(tmp_path, "ca", None)
+    server_file = certificate(tmp_path, "server", authority)
+    client_file = certificate(tmp_path, "client", authority)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority)
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_cert_chain(server_file, server_file.with_suffix(".key"))
+    return Certificates(authority, client_file, context)
+
+
+@pytest.fixture
+async def over_tls(certificates: Certificates) -> AsyncIterator[EngineAddress]:
+    """The real engine behind TLS that demands a certificate of its clients."""
+    context = certificates.server_context
+    server = await asyncio.start_server(forward, "127.0.0.1", 0, ssl=context)
+    port = server.sockets[0].getsockname()[1]
+    yield EngineAddress(
+        f"tcp://127.0.0.1:{port}",
+        ca_file=str(certificates.authority),
+        cert_file=str(certificates.client),
+        key_file=str(certificates.client.with_suffix(".key")),
+    )
+    server.close()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return probe.getsockname()[1]
+
+
+@pytest.fixture
+def over_ssh(monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineAddress]:
+    """The real engine behind a real ssh server with a key and a known host of its own."""
+    programs = [shutil.which(name, path="/usr/sbin:/usr/bin") for name in ("sshd", "ssh")]
+    require("ssh", all(programs), "openssh-server is not installed")
+    sshd, ssh = map(str, programs)
+    folder, port = Path(tempfile.mkdtemp(prefix="hermes-test-")), free_port()
+    for name in ("host_key", "user_key"):
+        subprocess.run(
+            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True
+        )
+    host_key = (folder / "host_key.pub").read_text()
+    (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {host_key}")
+    (folder / "sshd.conf").write_text(SSHD_CONFIG.format(folder=folder, port=port))
+    (folder / "ssh.conf").write_text(SSH_CONFIG.format(folder=folder))
+    wrapper = folder / "bin" / "ssh"
+    wrapper.parent.mkdir()
+    wrapper.write_text(f'#!/bin/sh\nexec {ssh} -F {folder}/ssh.conf "$@"\n')
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{wrapper.parent}:{os.environ['PATH']}")
+    with suppress(PermissionError):
+        Path("/run/sshd").mkdir(exist_ok=True)
+    server = subprocess.Popen([sshd, "-D", "-f", str(folder / "sshd.conf")])
+    wait_for_port(port)
+    yield EngineAddress(f"ssh://{getpass.getuser()}@127.0.0.1:{port}")
+    server.terminate()
+    server.wait()
+    shutil.rmtree(folder)
+
+
+def wait_for_port(port: int) -> None:
+    for _ in range(100):
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+            return
+        time.sleep(0.05)
+    raise AssertionError("sshd does not listen")
+
+
+@pytest.fixture
+def engine() -> Iterator[docker.DockerClient]:
+    """The engine as seen from its own host."""
+    client = docker_client()
+    yield client
+    for volume in client.volumes.list(filters={"name": "hermes-workspace-"}):
+        volume.remove()
+    client.close()
+
+
+@pytest.fixture
+def supervisor() -> bytes:
+    return build_zipapp()
+
+
+async def test_boxes_over_tls(
+    engine: docker.DockerClient, supervisor: bytes, over_tls: EngineAddress
+) -> None:
+    await use_boxes(engine, supervisor, over_tls)
+
+
+async def test_boxes_over_ssh(
+    engine: docker.DockerClient, supervisor: bytes, over_ssh: EngineAddress
+) -> None:
+    await use_boxes(engine, supervisor, over_ssh)
+
+
+async def test_an_unknown_host_is_refused(over_ssh: EngineAddress) -> None:
+    known_by_another_name = over_ssh.url.replace("127.0.0.1", "localhost")
+    backend = DockerBackend("o", b"", DockerOptions(EngineAddress(known_by_another_name)))
+    capabilities = await backend.probe()
+    await backend.close()
+    assert not capabilities.available
+    assert "Host key verification failed" in capabilities.reason
+
+
+async def use_boxes(engine: docker.DockerClient, supervisor: bytes, address: EngineAddress) -> None:
+    """Two boxes of one workspace, one after the other."""
+    owner = f"test-{uuid.uuid4().hex}"
+    backend = DockerBackend(owner, supervisor, DockerOptions(address))
+    limits = Limits(memory_bytes=128 * MIB, tmp_bytes=16 * MIB)
+    workspace = Path("/seen/by/nobody", owner)
+    try:
+        assert (await backend.probe()).available
+        for command in ("echo kept >file", "grep kept file"):
+            spec = BoxSpec(f"b{uuid.uuid4().hex}", owner, "pool", workspace, limits)
+            box = await backend.create(spec)
+            hello = Hello(box.key, box.secret, epoch=1)
+            async with open_link(await backend.connect(box), hello, lambda _: None) as link:
+                await link.ping(10)
+                ran = await to_thread(run_in, engine, box.native_id, "sh", "-c", command)
+                assert ran[0] == 0
+            assert await backend.list_boxes() == [box]
+            await backend.destroy(box)
+        assert await backend.list_boxes() == []
+    finally:
+        for box in await backend.list_boxes():
+            await backend.destroy(box)
+        await backend.close()
+
+
+@pytest.mark.parametrize("lacking", ["ca_file", "cert_file"])
+async def test_tls_is_checked_both_ways(
+    engine: docker.DockerClient, over_tls: EngineAddress, lacking: str
+) -> None:
+    address = dataclasses.replace(over_tls, **{lacking: ""})
+    backend = DockerBackend("o", b"", DockerOptions(address))
+    capabilities = await backend.probe()
+    await backend.close()
+    assert not capabilities.available
+    assert "no Docker engine answers" in capabilities.reason
