@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
 from agent_service.calls import PendingCall
 from agent_service.events import Decision, TurnFinished
@@ -23,8 +22,8 @@ class LiveTurn:
     max_model_calls: int
     toolsets: frozenset[str]
     """Toolsets that may be used; empty means all."""
-    messages: list[dict[str, Any]]
-    """The conversation as it is sent, the system prompt first."""
+    messages: list[bytes]
+    """The conversation, each message encoded as it is sent, the system prompt first."""
     message_count: int
     """Messages of the session, those reserved for pending calls included."""
     sequence: int
@@ -38,7 +37,7 @@ class LiveTurn:
     usage: Usage = field(default_factory=Usage)
     pending: dict[str, PendingCall] = field(default_factory=dict[str, PendingCall])
     """By call key, in the model's order."""
-    results: dict[int, dict[str, Any]] = field(default_factory=dict[int, dict[str, Any]])
+    results: dict[int, bytes] = field(default_factory=dict[int, bytes])
     """Results of the running batch by message sequence, until all are there."""
     decisions: dict[str, Decision] = field(default_factory=dict[str, Decision])
     """What persons decided, by call key."""

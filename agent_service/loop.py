@@ -58,8 +58,8 @@ async def _ask(
 ) -> AsyncGenerator[Live | base.ModelMessage]:
     request = base.ModelRequest(
         model=turn.model,
-        messages=[base.encoded(message) for message in turn.messages],
-        tools=base.encoded(toolbox.schemas(turn.toolsets)),
+        messages=turn.messages,
+        tools=toolbox.schemas(turn.toolsets),
     )
     said = thought = 0
     async with model.stream(request) as events:

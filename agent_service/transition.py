@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
 
 from agent_service.calls import PendingCall, StepState
 from agent_service.events import (
@@ -24,7 +23,7 @@ from agent_service.events import (
     to_ms,
 )
 from agent_service.live_turn import LiveTurn
-from agent_service.models.base import ModelMessage, assistant_message
+from agent_service.models.base import ModelMessage, assistant_message, encoded
 from agent_service.usage import Usage
 
 FINAL_STATES = {
@@ -51,7 +50,8 @@ class NewMessage:
     """A message to insert."""
 
     sequence: int
-    content: dict[str, Any]
+    role: str
+    content: bytes
     reasoning: str = ""
 
 
@@ -74,7 +74,7 @@ class Transition:
     _model_calls: int = 0
     _usage: Usage = field(default_factory=Usage)
     _pending: dict[str, PendingCall] = field(default_factory=dict[str, PendingCall])
-    _results: dict[int, dict[str, Any]] = field(default_factory=dict[int, dict[str, Any]])
+    _results: dict[int, bytes] = field(default_factory=dict[int, bytes])
 
     def __post_init__(self) -> None:
         self._sequence = self.turn.sequence
@@ -122,7 +122,7 @@ class Transition:
         turn.pending = self._pending
         turn.waits_for_person = bool(self.approvals)
         turn.finished = self.finished
-        turn.messages += [m.content for m in self.messages if m.content["role"] == "assistant"]
+        turn.messages += [m.content for m in self.messages if m.role == "assistant"]
         turn.results = self._results
         if not self._pending:
             turn.messages += [self._results[key] for key in sorted(self._results)]
@@ -155,8 +155,10 @@ class Transition:
         self._model_calls += 1
         self.step_states.append((self._steps, StepState.DONE))
         self._message_count += 1
-        content = assistant_message(message)
-        self.messages.append(NewMessage(self._message_count, content, message.reasoning))
+        content = encoded(assistant_message(message))
+        self.messages.append(
+            NewMessage(self._message_count, "assistant", content, message.reasoning)
+        )
         self._event(TextFinished(step, message.text, len(message.tool_calls)))
         self._event(UsageReported(step, usage))
         for call in message.tool_calls:
@@ -173,9 +175,9 @@ class Transition:
         del self._pending[call.key]
         state = StepState.UNCERTAIN if fact.uncertain else StepState.DONE
         self.step_states.append((call.sequence, state))
-        content = {"role": "tool", "tool_call_id": call.call.id, "content": fact.text}
+        content = encoded({"role": "tool", "tool_call_id": call.call.id, "content": fact.text})
         self._results[call.message_sequence] = content
-        self.messages.append(NewMessage(call.message_sequence, content))
+        self.messages.append(NewMessage(call.message_sequence, "tool", content))
         self._event(
             ToolFinished(
                 call_id=call.key,

@@ -23,7 +23,7 @@ network. Its folder /workspace is kept for the session; everything else may be g
 sandbox is replaced. The user cannot see files in it unless you show what they contain."""
 
 _PLATFORMS = {
-    "cli": "You are talking in a terminal. Markdown is rendered; keep lines and tables narrow.",
+    "cli": "You are talking in a terminal that shows text as it is. Keep lines and tables narrow.",
     "telegram": (
         "You are talking in Telegram, usually to somebody on a phone. Keep answers short. "
         "Markdown is rendered, tables and headings are not."

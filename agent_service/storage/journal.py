@@ -12,7 +12,7 @@ from agent_service import events
 from agent_service.calls import PendingCall, StepState
 from agent_service.events import Decision
 from agent_service.live_turn import LiveTurn
-from agent_service.models.base import ToolCall
+from agent_service.models.base import ToolCall, encoded
 from agent_service.storage.schema import approval, event, message, session, step, turn
 from agent_service.storage.sessions import put_state as put_session_state
 from agent_service.storage.turns import insert_events
@@ -20,7 +20,8 @@ from agent_service.transition import NewStep, Transition
 from agent_service.usage import Usage
 from services.leases import Fenced
 
-Conversation = list[dict[str, Any]]
+Conversation = list[bytes]
+"""Encoded messages, the system prompt first."""
 
 _TURN = (
     sa.select(
@@ -35,7 +36,7 @@ _TURN = (
     .where(turn.c.id == bindparam("id"))
 )
 _MESSAGES = (
-    sa.select(message.c.sequence, message.c.content)
+    sa.select(message.c.sequence, message.c.role, message.c.content)
     .where(message.c.session_id == bindparam("session_id"))
     .order_by(message.c.sequence)
 )
@@ -223,14 +224,14 @@ def _conversation(
 ) -> Conversation:
     if hot is not None and not live.pending and hot[0] == live.message_count - 1:
         newest = conn.execute(_NEWER_MESSAGES, {"session_id": live.session_id, "after": hot[0]})
-        return [*hot[1], *(row.content for row in newest)]
-    messages: Conversation = [{"role": "system", "content": system_prompt}]
+        return [*hot[1], *(row.content.encode() for row in newest)]
+    messages = [encoded({"role": "system", "content": system_prompt})]
     first_pending = min((p.message_sequence for p in live.pending.values()), default=0)
     for row in conn.execute(_MESSAGES, {"session_id": live.session_id}):
-        if first_pending and row.content["role"] == "tool" and row.sequence > first_pending:
-            live.results[row.sequence] = row.content
+        if first_pending and row.role == "tool" and row.sequence > first_pending:
+            live.results[row.sequence] = row.content.encode()
         else:
-            messages.append(row.content)
+            messages.append(row.content.encode())
     return messages
 
 
@@ -243,8 +244,8 @@ def _insert_messages(conn: Connection, transition: Transition) -> None:
                 "session_id": live.session_id,
                 "sequence": new.sequence,
                 "turn_id": live.id,
-                "role": new.content["role"],
-                "content": new.content,
+                "role": new.role,
+                "content": new.content.decode(),
                 "reasoning": new.reasoning,
                 "created_at": transition.now,
             }

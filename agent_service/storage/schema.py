@@ -97,11 +97,11 @@ message = Table(
     Column("sequence", BigInteger, primary_key=True),
     Column("turn_id", String(128), nullable=False),
     Column("role", String(12), nullable=False),
-    Column("content", JSON, nullable=False),
+    Column("content", Text, nullable=False),
     Column("reasoning", Text, nullable=False),
     Column("created_at", UtcTime, nullable=False),
 )
-"""`content` is the message exactly as it is sent, so that a replay is byte-identical."""
+"""`content` is the JSON of the message as it is sent, so that a replay is byte-identical."""
 
 event = Table(
     "event",

@@ -1,5 +1,6 @@
 """Sessions and their messages, as they are listed and shown."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -94,7 +95,9 @@ def messages(
     get(conn, session_id, profile)
     rows = conn.execute(_MESSAGES, {"session_id": session_id, "after": after, "most": most})
     return [
-        StoredMessage(row.sequence, row.turn_id, row.content, row.reasoning, row.created_at)
+        StoredMessage(
+            row.sequence, row.turn_id, json.loads(row.content), row.reasoning, row.created_at
+        )
         for row in rows
     ]
 

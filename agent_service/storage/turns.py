@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, bindparam
 
 from agent_service import events
+from agent_service.models.base import encoded
 from agent_service.requests import BusyMode, TurnInfo, TurnRequest
 from agent_service.storage.schema import (
     CLAIMABLE_STATES,
@@ -366,7 +367,7 @@ def _begin(conn: Connection, row: Mapping[str, Any], count: int, now: datetime) 
             "sequence": count + 1,
             "turn_id": turn_id,
             "role": "user",
-            "content": {"role": "user", "content": row["request"]["text"]},
+            "content": encoded({"role": "user", "content": row["request"]["text"]}).decode(),
             "reasoning": "",
             "created_at": now,
         },

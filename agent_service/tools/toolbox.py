@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from agent_service.calls import PendingCall, StepState
 from agent_service.events import ApprovalNeeded, Fact, ToolDispatched, ToolProgress, ToolReturned
 from agent_service.live_turn import LiveTurn
+from agent_service.models.base import encoded
 from agent_service.sandbox import CommandUncertain, PathRefused, SandboxUnavailable
 from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import (
@@ -56,12 +57,13 @@ class Toolbox:
     def __init__(self, tools: Sequence[Tool[Any]], context: ContextFactory) -> None:
         self._tools: Mapping[str, Tool[Any]] = {tool.name: tool for tool in tools}
         self._context = context
-        self._schemas: dict[frozenset[str], list[dict[str, Any]]] = {}
+        self._schemas: dict[frozenset[str], bytes] = {}
 
-    def schemas(self, toolsets: frozenset[str]) -> list[dict[str, Any]]:
-        """What the model is told of the tools of these toolsets, the same object every time."""
+    def schemas(self, toolsets: frozenset[str]) -> bytes:
+        """What the model is told of the tools of these toolsets, encoded once."""
         if toolsets not in self._schemas:
-            self._schemas[toolsets] = [describe(tool) for tool in self._allowed(toolsets)]
+            described = [describe(tool) for tool in self._allowed(toolsets)]
+            self._schemas[toolsets] = encoded(described) if described else b""
         return self._schemas[toolsets]
 
     async def run(self, turn: LiveTurn) -> AsyncGenerator[Outcome]:
