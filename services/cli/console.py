@@ -1,9 +1,17 @@
 """What commands share in talking to a person or to a script."""
 
 import json
+import re
 import sys
 from collections.abc import Mapping
 from typing import Any
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def printable(text: str) -> str:
+    """The text without what a terminal would obey."""
+    return _CONTROL.sub("", text.replace("\r\n", "\n"))
 
 
 def say(text: str) -> None:

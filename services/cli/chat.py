@@ -1,0 +1,95 @@
+"""Talk with Hermes in the terminal, or ask once with -q."""
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from hermes.gateway.v1.conversation_pb2 import ConverseRequest
+from services.channels import Channels
+from services.cli.connection import connected
+from services.cli.console import complain, print_json
+from services.cli.dialogue import Dialogue
+from services.cli.one_shot import OneShot
+from services.cli.startup import load, logged
+from services.cli.talk import Talk
+from services.cli.turn_view import TurnView
+from services.config import Settings
+from services.errors import InvalidArgument
+
+EXAMPLES = """\
+examples:
+  hermes chat                                 talk in a new session
+  hermes chat --continue                      go on with the last one
+  hermes chat --resume 20261121_101500_a1b2c3
+  hermes chat -q "how much disk is left?"     ask once
+  git log -20 | hermes chat -q "summarise this"
+  hermes chat -q "run the tests" --here --json
+
+The first message of a --here session binds the current folder at /workspace."""
+
+NEEDED = ("agent", "executor", "gateway")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `hermes chat`."""
+    parser.add_argument("-q", "--question", metavar="TEXT", help="ask once, print the answer")
+    parser.add_argument("--json", action="store_true", help="with -q: one JSON object")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "-c", "--continue", dest="latest", action="store_true", help="go on with the last session"
+    )
+    which.add_argument("-r", "--resume", metavar="ID", help="go on with this session")
+    parser.add_argument("--here", action="store_true", help="work in the current folder")
+    parser.add_argument("--model", metavar="NAME", help="the model to use")
+    parser.add_argument("--base-url", metavar="URL", help="an OpenAI-compatible endpoint")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Talks until the user leaves, or until the one question is answered."""
+    if arguments.json and arguments.question is None:
+        raise InvalidArgument("--json goes with -q")
+    question = _question(arguments.question)
+    settings = load(arguments)
+    settings.home.create()
+    with logged(settings, "hermes", settings.home.logs / "hermes.log"):
+        return asyncio.run(_run(settings, arguments, question))
+
+
+def opening(arguments: argparse.Namespace) -> ConverseRequest.Open:
+    """The conversation that the options ask for."""
+    return ConverseRequest.Open(
+        session_id=arguments.resume or "",
+        latest=arguments.latest,
+        profile=arguments.profile or "",
+        workdir=str(Path.cwd()) if arguments.here else "",
+    )
+
+
+async def _run(settings: Settings, arguments: argparse.Namespace, question: str | None) -> int:
+    async with connected(settings, NEEDED) as channels:
+        if question is None:
+            return await Talk(channels, opening(arguments), settings.home).run()
+        return await _ask(channels, arguments, question)
+
+
+async def _ask(channels: Channels, arguments: argparse.Namespace, question: str) -> int:
+    once = OneShot(None if arguments.json else TurnView(Console(file=sys.stdout)))
+    async with Dialogue(channels.to("gateway"), opening(arguments)) as dialogue:
+        await once.ask(dialogue, question)
+    if arguments.json:
+        print_json(once.transcript.as_json())
+    if failure := once.transcript.failure:
+        complain(failure)
+        return 1
+    return 0
+
+
+def _question(given: str | None) -> str | None:
+    """The question, with what was piped in before it."""
+    if given is None or sys.stdin is None or sys.stdin.isatty():
+        return given
+    piped = sys.stdin.read()
+    return f"{piped.rstrip()}\n\n{given}" if piped.strip() else given

@@ -1,0 +1,120 @@
+"""A conversation with the gateway that survives a lost connection: nothing twice, nothing lost."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, cast
+
+import grpc.aio
+
+from hermes.agent.v1.turn_event_pb2 import ApprovalDecision
+from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
+from hermes.gateway.v1.conversation_pb2_grpc import ConversationServiceStub
+from services.errors import Reason, ServiceUnavailable, reason_of
+from services.ids import new_id
+from services.streams import open_stream
+
+RECONNECT_S = 60.0
+PAUSE_S = 0.2
+
+if TYPE_CHECKING:
+    Call = grpc.aio.StreamStreamCall[ConverseRequest, ConverseResponse]
+
+
+class Dialogue:
+    """One conversation; iterate `responses` while sending."""
+
+    def __init__(self, channel: grpc.aio.Channel, opening: ConverseRequest.Open) -> None:
+        self._stub = ConversationServiceStub(channel)
+        self._opening = opening
+        self._call: Call | None = None
+        self._unaccepted: dict[str, ConverseRequest] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._call is not None:
+            self._call.cancel()
+
+    async def say(self, text: str) -> str:
+        """Send a message or slash command; returns its id."""
+        message_id = new_id("msg")
+        message = ConverseRequest.UserMessage(message_id=message_id, text=text)
+        request = ConverseRequest(user_message=message)
+        self._unaccepted[message_id] = request
+        await self._send(request)
+        return message_id
+
+    async def interrupt(self) -> None:
+        """Stop the live turn and what it runs."""
+        await self._send(ConverseRequest(interrupt=ConverseRequest.Interrupt()))
+
+    async def decide(self, approval_id: str, decision: "ApprovalDecision.ValueType") -> None:
+        """Answer an approval."""
+        answer = ConverseRequest.ApprovalAnswer(approval_id=approval_id, decision=decision)
+        await self._send(ConverseRequest(approval_answer=answer))
+
+    async def responses(self) -> AsyncGenerator[ConverseResponse]:
+        """What the gateway says, across reconnects; raises when it stays away."""
+        waited_s = 0.0
+        while True:
+            try:
+                async with open_stream(self._connect()) as call:
+                    await call.write(ConverseRequest(open=self._opening))
+                    self._call = call
+                    for request in list(self._unaccepted.values()):
+                        await call.write(request)
+                    async for response in call:
+                        waited_s = 0.0
+                        self._follow(response)
+                        yield response
+            except grpc.aio.AioRpcError as error:
+                if reason_of(error) not in (Reason.SERVICE_UNAVAILABLE, Reason.DRAINING):
+                    raise
+            finally:
+                self._call = None
+            if waited_s >= RECONNECT_S:
+                raise ServiceUnavailable("hermes does not answer any more; is it still running?")
+            await asyncio.sleep(PAUSE_S)
+            waited_s += PAUSE_S
+
+    def _connect(self) -> "Call":
+        # Without an iterator of requests, which the stubs ask for, the call is written to.
+        converse = cast("Callable[[], Call]", self._stub.Converse)
+        return converse()
+
+    async def _send(self, request: ConverseRequest) -> None:
+        if self._call is None:
+            return
+        try:
+            await self._call.write(request)
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            # The reader notices the same, connects again and repeats what was not accepted.
+            return
+
+    def _follow(self, response: ConverseResponse) -> None:
+        """Remember where to go on after a reconnect."""
+        opening = self._opening
+        match response.WhichOneof("kind"):
+            case "opened":
+                opening.session_id = response.opened.session_id
+                opening.latest = False
+            case "accepted":
+                self._unaccepted.pop(response.accepted.message_id, None)
+                opening.turn_id = response.accepted.turn_id
+                opening.after_sequence = 0
+            case "reply":
+                self._unaccepted.pop(response.reply.message_id, None)
+                opening.session_id = response.reply.session_id or opening.session_id
+            case "event":
+                sequence = response.event.event.sequence
+                if response.event.turn_id == opening.turn_id and sequence:
+                    opening.after_sequence = sequence
+            case _:
+                pass

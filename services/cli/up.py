@@ -1,0 +1,55 @@
+"""Start all services in one process, and talk.
+
+Without a terminal, or with --no-chat, it serves until it is stopped."""
+
+import argparse
+import asyncio
+import sys
+
+from hermes.gateway.v1.conversation_pb2 import ConverseRequest
+from services.cli import process
+from services.cli.connection import connected, is_running
+from services.cli.console import complain
+from services.cli.startup import load, logged
+from services.cli.talk import Talk
+from services.config import Settings
+from services.errors import FailedPrecondition
+
+EXAMPLES = """\
+examples:
+  hermes up                 start everything, and talk
+  hermes up --no-chat       start everything, and serve until Ctrl-C
+  hermes up --model NAME --base-url http://127.0.0.1:8080/v1"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `hermes up`."""
+    parser.add_argument("--no-chat", action="store_true", help="only serve")
+    parser.add_argument("--model", metavar="NAME", help="the model to use")
+    parser.add_argument("--base-url", metavar="URL", help="an OpenAI-compatible endpoint")
+    parser.add_argument("--metrics-port", type=int, metavar="PORT", help="port of /metrics")
+    parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Starts the services, and the chat where there is a terminal."""
+    settings = load(arguments)
+    settings.home.create()
+    if is_running(settings):
+        raise FailedPrecondition(
+            "hermes is running already in this home; talk to it with: hermes chat"
+        )
+    talks = not arguments.no_chat and sys.stdin.isatty() and sys.stdout.isatty()
+    with logged(settings, "hermes", settings.home.logs / "hermes.log"):
+        return asyncio.run(_talk(settings) if talks else _serve(settings))
+
+
+async def _talk(settings: Settings) -> int:
+    async with connected(settings, process.ALL) as channels:
+        return await Talk(channels, ConverseRequest.Open(), settings.home).run()
+
+
+async def _serve(settings: Settings) -> int:
+    plan = process.one_process(settings)
+    await process.run(settings, plan, ready=lambda addresses: complain(f"ready on {addresses[0]}"))
+    return 0
