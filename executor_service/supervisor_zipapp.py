@@ -28,9 +28,8 @@ def build_zipapp() -> bytes:
     return buffer.getvalue()
 
 
-def install_zipapp(folder: Path) -> Path:
+def install_zipapp(content: bytes, folder: Path) -> Path:
     """Put the zip file into folder under a name made from its content; does nothing if there."""
-    content = build_zipapp()
     target = folder / f"supervisor-{hashlib.sha256(content).hexdigest()[:16]}.pyz"
     if not target.exists():
         part = folder / f".{target.name}.{os.getpid()}"

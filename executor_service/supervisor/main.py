@@ -37,6 +37,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--secret-sha256")
     parser.add_argument("--workspace", default="/workspace")
     parser.add_argument("--orphan-timeout-s", type=float, default=_ORPHAN_TIMEOUT_S)
+    parser.add_argument("--ready-fd", type=int, help="gets a byte when the box can be used")
     parser.add_argument("--max-processes", type=int, help="per user namespace: Linux >= 5.14")
     options = parser.parse_args(argv)
     if not options.box or not options.secret_sha256:
@@ -65,6 +66,9 @@ def _serve(options: argparse.Namespace) -> int:
     supervisor = Supervisor(world, paths, options.orphan_timeout_s)
     listener = _listener(options)
     Door(loop, listener, options.box, options.secret_sha256, supervisor.executor_came)
+    if options.ready_fd is not None:
+        os.write(options.ready_fd, b"1")
+        os.close(options.ready_fd)
     supervisor.serve()
     world.forest.kill_everything()
     return 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import platform
 
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
@@ -46,7 +45,7 @@ def openat2_without_magic_links(path: str, flags: int, start: int) -> int:
 
     NotImplementedError where the kernel or its filter does not offer the call.
     """
-    if platform.machine() not in _MACHINES_WITH_COMMON_NUMBERS:
+    if os.uname().machine not in _MACHINES_WITH_COMMON_NUMBERS:
         raise NotImplementedError
     how = _OpenHow(flags, 0, _RESOLVE_NO_MAGICLINKS)
     encoded = ctypes.c_char_p(os.fsencode(path))

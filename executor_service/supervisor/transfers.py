@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import secrets
 import stat
 import time
 from contextlib import suppress
@@ -87,7 +86,7 @@ class Upload:
                 os.close(files.open_or_make_folder(paths, parent))
         self._folder, self._name = paths.open_parent(path, follow=True)
         self._fd = -1
-        self._part = f".hermes-{secrets.token_hex(8)}.part"
+        self._part = f".hermes-{os.urandom(8).hex()}.part"
         try:
             mode = self._mode_of_target()
             if message.get("mode") is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import signal
 import time
 from contextlib import suppress
@@ -75,7 +74,7 @@ class Tree:
     """One command's processes; they know each other by a marker in their environment."""
 
     def __init__(self, forest: Forest) -> None:
-        self.marker = secrets.token_hex(16)
+        self.marker = os.urandom(16).hex()
         self._forest = forest
         self._leader = 0
         self._leader_lives = False

