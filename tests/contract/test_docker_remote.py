@@ -209,8 +209,11 @@ async def test_an_unknown_host_is_refused(over_ssh: EngineAddress) -> None:
     assert "Host key verification failed" in capabilities.reason
 
 
-async def use_boxes(engine: docker.DockerClient, supervisor: bytes, address: EngineAddress) -> None:
-    """Two boxes of one workspace, one after the other."""
+async def use_boxes(
+    engine: docker.DockerClient, supervisor: bytes, address: EngineAddress
+) -> list[str]:
+    """What two boxes of one workspace, one after the other, say about a file of the first."""
+    said: list[str] = []
     owner = f"test-{uuid.uuid4().hex}"
     backend = DockerBackend(owner, supervisor, DockerOptions(address))
     limits = Limits(memory_bytes=128 * MIB, tmp_bytes=16 * MIB)
