@@ -1,0 +1,241 @@
+"""What a process tells Prometheus, and the port on which it does.
+
+Each service declares its metrics as a frozen dataclass that is made with a `Meter`:
+
+    @dataclass(frozen=True, slots=True)
+    class TurnMetrics:
+        turns: Counter
+
+        @classmethod
+        def create(cls, meter: Meter) -> Self:
+            return cls(meter.counter("hermes_turns_total", "Turns ended.", "platform", "outcome"))
+"""
+
+import asyncio
+import os
+import platform
+import re
+import socket
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Self
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
+
+from services.addresses import TcpAddress
+from services.lifecycle import Workers
+from services.listeners import ListenFailed
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+"""Bounds for what a person waits for."""
+LONG_SECONDS = (0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
+"""Bounds for work that goes on by itself."""
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+_REQUEST_TIMEOUT_S = 5.0
+_MAX_REQUEST_BYTES = 8192
+
+
+class Meter:
+    """Makes the metrics of one registry, by the rules that all our metrics follow."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def counter(self, name: str, meaning: str, *labels: str) -> Counter:
+        """Something that only grows; the name ends in `_total`."""
+        if not name.endswith("_total"):
+            raise ValueError(f"the counter {name} must end in _total")
+        return Counter(_checked(name, labels), meaning, labels, registry=self._registry)
+
+    def gauge(self, name: str, meaning: str, *labels: str) -> Gauge:
+        """Something that goes up and down."""
+        return Gauge(_checked(name, labels), meaning, labels, registry=self._registry)
+
+    def histogram(
+        self, name: str, meaning: str, *labels: str, buckets: tuple[float, ...] = SECONDS
+    ) -> Histogram:
+        """How something is distributed, in base units."""
+        return Histogram(
+            _checked(name, labels), meaning, labels, registry=self._registry, buckets=buckets
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CallMetrics:
+    """The gRPC calls of one side: a `CallObserver`."""
+
+    begun: Counter
+    seconds: Histogram
+
+    def started(self, method: str) -> None:
+        """Counts one call that begins."""
+        self.begun.labels(method.removeprefix("/")).inc()
+
+    def observe(self, method: str, status: str, seconds: float) -> None:
+        """Counts one call that has ended."""
+        self.seconds.labels(method.removeprefix("/"), status).observe(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class GrpcMetrics:
+    """The calls that a process answers, and those that it makes."""
+
+    server: CallMetrics
+    client: CallMetrics
+
+    @classmethod
+    def create(cls, meter: Meter) -> Self:
+        """The metrics, registered."""
+        return cls(
+            server=CallMetrics(
+                meter.counter("grpc_server_started_total", "Calls received.", "grpc_method"),
+                meter.histogram(
+                    "grpc_server_call_duration_seconds",
+                    "Time from receiving a call to its end.",
+                    "grpc_method",
+                    "grpc_status",
+                ),
+            ),
+            client=CallMetrics(
+                meter.counter("grpc_client_started_total", "Calls made.", "grpc_method"),
+                meter.histogram(
+                    "grpc_client_attempt_duration_seconds",
+                    "Time from making a call to its end.",
+                    "grpc_method",
+                    "grpc_status",
+                ),
+            ),
+        )
+
+
+def process_registry(version: str) -> CollectorRegistry:
+    """A registry with what every process tells: its version, memory, processor time and files."""
+    registry = CollectorRegistry()
+    info = Meter(registry).gauge(
+        "hermes_build_info", "Always 1; the labels say what runs.", "version", "python"
+    )
+    info.labels(version, platform.python_version()).set(1)
+    ProcessCollector(registry=registry)
+    return registry
+
+
+@dataclass(frozen=True, slots=True)
+class Exposition(Collector):
+    """All metrics of a process; those of services that share it have the label `service`."""
+
+    process: CollectorRegistry
+    services: Mapping[str, CollectorRegistry] = field(default_factory=dict[str, CollectorRegistry])
+
+    def collect(self) -> Iterable[Metric]:
+        """The families, each once, as Prometheus wants them."""
+        families: dict[str, Metric] = {}
+        for metric in self.process.collect():
+            metric.samples = _without_created(metric.samples)
+            families[metric.name] = metric
+        for service, registry in self.services.items():
+            for metric in registry.collect():
+                label = {"service": service}
+                samples = [
+                    Sample(s.name, {**label, **s.labels}, s.value, s.timestamp, s.exemplar)
+                    for s in _without_created(metric.samples)
+                ]
+                family = families.setdefault(metric.name, metric)
+                family.samples = samples if family is metric else [*family.samples, *samples]
+        return families.values()
+
+
+def _without_created(samples: list[Sample]) -> list[Sample]:
+    """The samples without those that say when a series began, which Prometheus knows itself."""
+    return [sample for sample in samples if not sample.name.endswith("_created")]
+
+
+class MetricsListenFailed(ListenFailed):
+    """The port for metrics cannot be listened on; the message says how to choose another."""
+
+
+@asynccontextmanager
+async def serve_metrics(collector: Collector, host: str, port: int) -> AsyncGenerator[TcpAddress]:
+    """Answer GET /metrics while inside; fails with MetricsListenFailed.
+
+    Yields where that is, with the port that the system chose when `port` is 0.
+    """
+    async with Workers() as workers:
+
+        def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            workers.start("metrics", _answer(collector, reader, writer))
+
+        try:
+            server = await asyncio.start_server(connected, host, port, limit=_MAX_REQUEST_BYTES)
+        except OSError as error:
+            raise MetricsListenFailed(_advice(TcpAddress(host, port), error)) from error
+        async with server:
+            yield TcpAddress(host, server.sockets[0].getsockname()[1])
+
+
+async def _answer(
+    collector: Collector, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    try:
+        async with asyncio.timeout(_REQUEST_TIMEOUT_S):
+            head = await reader.readuntil(b"\r\n\r\n")
+            writer.write(await _response(collector, head.decode("latin-1")))
+            await writer.drain()
+    except (TimeoutError, ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        pass  # whoever that was is told by the end of the connection
+    finally:
+        writer.close()
+
+
+async def _response(collector: Collector, head: str) -> bytes:
+    request, *lines = head.split("\r\n")
+    method, _, target = request.partition(" ")
+    path = target.partition(" ")[0].partition("?")[0]
+    if method not in ("GET", "HEAD"):
+        return _http("405 Method Not Allowed", "text/plain", b"GET only\n")
+    if path != "/metrics":
+        return _http("404 Not Found", "text/plain", b"the metrics are at /metrics\n")
+    headers = dict(_headers(lines))
+    encode, content_type = choose_encoder(headers.get("accept", ""))
+    # Thousands of series take milliseconds, which the event loop has better uses for.
+    body = await asyncio.to_thread(encode, collector)
+    return _http("200 OK", content_type, body, with_body=method == "GET")
+
+
+def _headers(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for line in lines:
+        name, _, value = line.partition(":")
+        yield name.strip().lower(), value.strip()
+
+
+def _http(status: str, content_type: str, body: bytes, *, with_body: bool = True) -> bytes:
+    head = (
+        f"HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode("latin-1") + (body if with_body else b"")
+
+
+def _advice(address: TcpAddress, error: OSError) -> str:
+    unknown_host = isinstance(error, socket.gaierror)
+    reason = error.strerror if unknown_host else os.strerror(error.errno or 0)
+    return (
+        f"cannot serve metrics on {address}: {reason}; choose another address with "
+        "services.metrics.host and services.metrics.port (0 for any free port)"
+    )
+
+
+def _checked(name: str, labels: tuple[str, ...]) -> str:
+    """Names are snake case, and no label has a value for each user, session or sandbox."""
+    for each in (name, *labels):
+        if not _NAME.fullmatch(each):
+            raise ValueError(f"{each} is not snake case")
+    for label in labels:
+        if label == "id" or label.endswith("_id"):
+            raise ValueError(f"{name}: the label {label} would have a series for each id")
+    return name

@@ -1,0 +1,220 @@
+"""What Prometheus reads, and the port on which it does."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Self
+
+import httpx
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+
+from services.calls import CallObserver
+from services.metrics import (
+    Exposition,
+    GrpcMetrics,
+    Meter,
+    MetricsListenFailed,
+    process_registry,
+    serve_metrics,
+)
+
+Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+@dataclass(frozen=True, slots=True)
+class SampleMetrics:
+    """Metrics as a service declares them."""
+
+    turns: Counter
+
+    @classmethod
+    def create(cls, meter: Meter) -> Self:
+        return cls(meter.counter("hermes_turns_total", "Turns ended.", "outcome"))
+
+
+@asynccontextmanager
+async def scraping(exposition: Exposition) -> AsyncGenerator[httpx.AsyncClient]:
+    async with (
+        serve_metrics(exposition, "127.0.0.1", 0) as address,
+        httpx.AsyncClient(base_url=f"http://{address}", trust_env=False) as client,
+    ):
+        yield client
+
+
+def series(text: str) -> Series:
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def key(name: str, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
+    return name, frozenset(labels.items())
+
+
+async def test_a_process_tells_its_version_and_what_it_uses() -> None:
+    async with scraping(Exposition(process_registry("1.2.3"))) as client:
+        response = await client.get("/metrics")
+    assert response.status_code == 200
+    assert response.headers["content-type"].startswith("text/plain; version=0.0.4")
+    found = series(response.text)
+    (build,) = (labels for name, labels in found if name == "hermes_build_info")
+    assert ("version", "1.2.3") in build
+    assert found[key("process_resident_memory_bytes")] > 1_000_000
+
+
+async def test_services_of_one_process_are_told_apart_by_a_label() -> None:
+    process = process_registry("1")
+    agent, gateway = CollectorRegistry(), CollectorRegistry()
+    SampleMetrics.create(Meter(agent)).turns.labels("done").inc(2)
+    SampleMetrics.create(Meter(gateway)).turns.labels("done").inc(3)
+    async with scraping(Exposition(process, {"agent": agent, "gateway": gateway})) as client:
+        text = (await client.get("/metrics")).text
+    found = series(text)
+    assert found[key("hermes_turns_total", outcome="done", service="agent")] == 2
+    assert found[key("hermes_turns_total", outcome="done", service="gateway")] == 3
+    assert text.count("# TYPE hermes_turns_total counter") == 1
+    assert "_created" not in text
+
+
+async def test_a_service_on_its_own_needs_no_label() -> None:
+    registry = process_registry("1")
+    SampleMetrics.create(Meter(registry)).turns.labels("done").inc()
+    async with scraping(Exposition(registry)) as client:
+        found = series((await client.get("/metrics")).text)
+    assert found[key("hermes_turns_total", outcome="done")] == 1
+
+
+async def test_calls_are_counted_by_method_and_status() -> None:
+    registry = CollectorRegistry()
+    metrics = GrpcMetrics.create(Meter(registry))
+    observer: CallObserver = metrics.server
+    metrics.server.started("/hermes.agent.v1.TurnService/StartTurn")
+    observer.observe("/hermes.agent.v1.TurnService/StartTurn", "OK", 0.004)
+    metrics.client.observe("/hermes.agent.v1.TurnService/StartTurn", "UNAVAILABLE", 0.5)
+    async with scraping(Exposition(registry)) as client:
+        found = series((await client.get("/metrics")).text)
+    method = "hermes.agent.v1.TurnService/StartTurn"
+    assert found[key("grpc_server_started_total", grpc_method=method)] == 1
+    ended = {"grpc_method": method, "grpc_status": "OK"}
+    name = "grpc_server_call_duration_seconds"
+    assert found[key(f"{name}_count", **ended)] == 1
+    assert found[key(f"{name}_bucket", **ended, le="0.005")] == 1
+    assert found[key(f"{name}_bucket", **ended, le="0.0025")] == 0
+    failed = {"grpc_method": method, "grpc_status": "UNAVAILABLE"}
+    assert found[key("grpc_client_attempt_duration_seconds_count", **failed)] == 1
+
+
+async def test_openmetrics_is_spoken_to_whoever_asks_for_it() -> None:
+    accept = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
+    registry = CollectorRegistry()
+    SampleMetrics.create(Meter(registry)).turns.labels("done").inc()
+    async with scraping(Exposition(registry)) as client:
+        response = await client.get("/metrics?x=1", headers={"Accept": accept})
+    assert response.headers["content-type"].startswith("application/openmetrics-text")
+    assert response.text.endswith("# EOF\n")
+
+
+async def test_only_the_metrics_are_served() -> None:
+    async with scraping(Exposition(CollectorRegistry())) as client:
+        assert (await client.get("/")).status_code == 404
+        assert (await client.post("/metrics")).status_code == 405
+        head = await client.head("/metrics")
+        assert (head.status_code, head.content) == (200, b"")
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x00\xff\r\n\r\n", b"GET", b"GET /" + b"x" * 20_000])
+async def test_a_bad_request_ends_and_the_next_one_is_answered(sent: bytes) -> None:
+    async with (
+        serve_metrics(Exposition(CollectorRegistry()), "127.0.0.1", 0) as address,
+        httpx.AsyncClient(base_url=f"http://{address}", trust_env=False) as client,
+    ):
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        writer.write(sent)
+        if not sent.endswith(b"\r\n\r\n"):
+            writer.write_eof()
+        answer = await reader.read()
+        writer.close()
+        assert answer == b"" or answer.startswith(b"HTTP/1.1 405")
+        assert (await client.get("/metrics")).status_code == 200
+
+
+async def test_a_reader_that_stays_does_not_keep_the_process() -> None:
+    async with serve_metrics(Exposition(CollectorRegistry()), "127.0.0.1", 0) as address:
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        writer.write(b"GET /metrics HTTP/1.1\r\n")
+        await asyncio.sleep(0.05)
+    assert await reader.read() == b""
+    writer.close()
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection(address.host, address.port)
+
+
+class Slow(Collector):
+    """Takes its time, until the event loop has got round to doing something else."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.answer = threading.Event()
+        self.answered = False
+        self._loop = asyncio.get_running_loop()
+
+    def collect(self) -> Iterable[Metric]:
+        self._loop.call_soon_threadsafe(self.asked.set)
+        self.answered = self.answer.wait(10)
+        return []
+
+
+async def test_the_event_loop_goes_on_while_metrics_are_collected() -> None:
+    registry = CollectorRegistry()
+    slow = Slow()
+    registry.register(slow)
+
+    async def others() -> None:
+        await slow.asked.wait()
+        slow.answer.set()
+
+    async with scraping(Exposition(registry)) as client, asyncio.TaskGroup() as group:
+        group.create_task(others())
+        assert (await client.get("/metrics", timeout=30)).status_code == 200
+    assert slow.answered
+
+
+async def test_a_port_in_use_is_one_line_that_says_what_to_do() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(MetricsListenFailed) as caught:
+            async with serve_metrics(Exposition(CollectorRegistry()), "127.0.0.1", port):
+                pass
+    assert str(caught.value) == (
+        f"cannot serve metrics on 127.0.0.1:{port}: Address already in use; choose another address "
+        "with services.metrics.host and services.metrics.port (0 for any free port)"
+    )
+
+
+async def test_an_address_of_nobody_is_one_line() -> None:
+    for host in ("203.0.113.1", "no-such-host.invalid"):
+        with pytest.raises(MetricsListenFailed, match=f"cannot serve metrics on {host}:9464: "):
+            async with serve_metrics(Exposition(CollectorRegistry()), host, 9464):
+                pass
+
+
+def test_names_follow_the_rules() -> None:
+    meter = Meter(CollectorRegistry())
+    with pytest.raises(ValueError, match="must end in _total"):
+        meter.counter("hermes_turns", "x")
+    with pytest.raises(ValueError, match="snake case"):
+        meter.gauge("hermesTurns", "x")
+    with pytest.raises(ValueError, match="series for each id"):
+        meter.gauge("hermes_turns", "x", "session_id")
+    meter.gauge("hermes_once", "x")
+    with pytest.raises(ValueError, match="Duplicated"):
+        meter.gauge("hermes_once", "x")
