@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from services.home import HomeError, HomePaths, private_folder, replace_file
+from tests.requirements import require
 from tests.unit.services.settings import settings
 
 NOBODY = 65534
@@ -22,8 +23,7 @@ def mode(path: Path) -> int:
 @contextmanager
 def as_user(uid: int) -> Generator[None]:
     """Be somebody without root's rights."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can become somebody else")
+    require("root", os.geteuid() == 0, "only root can become somebody else")
     os.seteuid(uid)
     try:
         yield
@@ -77,8 +77,7 @@ def test_a_folder_that_somebody_else_put_there_is_refused(tmp_path: Path) -> Non
     link.symlink_to(mine)
     with pytest.raises(HomeError, match="is not a folder"):
         private_folder(link)
-    if os.geteuid() != 0:
-        pytest.skip("only root can give a folder away")
+    require("root", os.geteuid() == 0, "only root can give a folder away")
     (tmp_path / "theirs").mkdir()
     os.chown(tmp_path / "theirs", NOBODY, NOBODY)
     with pytest.raises(HomeError, match=f"belongs to user id {NOBODY}"):
