@@ -1,0 +1,28 @@
+"""The data layer's chassis: one database a service, SQLite or PostgreSQL, the same statements."""
+
+from services.database.database import Database
+from services.database.errors import (
+    DatabaseDamaged,
+    DatabaseFull,
+    DatabaseInUse,
+    DatabaseMismatch,
+    DatabaseReadOnly,
+)
+from services.database.hints import Hint
+from services.database.sql import UtcTime, db_now, insert_ignore, upsert
+from services.errors import DatabaseUnavailable
+
+__all__ = [
+    "Database",
+    "DatabaseDamaged",
+    "DatabaseFull",
+    "DatabaseInUse",
+    "DatabaseMismatch",
+    "DatabaseReadOnly",
+    "DatabaseUnavailable",
+    "Hint",
+    "UtcTime",
+    "db_now",
+    "insert_ignore",
+    "upsert",
+]

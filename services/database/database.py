@@ -1,0 +1,109 @@
+"""The one way to a service's database, the same for SQLite and PostgreSQL."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Protocol, Self, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError
+
+from services.clock import Clock, SystemClock
+from services.database.hints import Hint
+from services.database.postgresql import PostgresqlStore
+from services.database.sqlite import SqliteStore
+from services.errors import InvalidArgument
+
+_T = TypeVar("_T")
+
+
+class Store(Protocol):
+    """What a kind of database has to do; `Database` says what each method means."""
+
+    @property
+    def dialect(self) -> Literal["sqlite", "postgresql"]: ...
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def write(self, fn: Callable[[sa.Connection], _T], notify: str | None = None) -> _T: ...
+
+    async def read(self, fn: Callable[[sa.Connection], _T]) -> _T: ...
+
+    async def migrate(self, fn: Callable[[sa.Connection], _T]) -> _T: ...
+
+    async def notify(self, channel: str) -> None: ...
+
+    def listen(self, channel: str) -> Hint: ...
+
+
+class Database:
+    """A service's database, open inside `async with`.
+
+    `fn` is always a plain function over a `sqlalchemy.Connection`, run in one transaction: what it
+    returns is returned, what it raises undoes the transaction. It runs in another thread or more
+    than once (PostgreSQL breaks deadlocks that way), so its only effects are on the database.
+    """
+
+    def __init__(self, url: str, service: str, clock: Clock | None = None) -> None:
+        """Name it: `sqlite:///path`, or `postgresql://…` and there the schema `service`."""
+        self._store = _store(url, service, clock or SystemClock())
+
+    @property
+    def dialect(self) -> Literal["sqlite", "postgresql"]:
+        """Which of the two it is."""
+        return self._store.dialect
+
+    async def __aenter__(self) -> Self:
+        await self._store.open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._store.close()
+
+    async def write(self, fn: Callable[[sa.Connection], _T], notify: str | None = None) -> _T:
+        """Run `fn` and return once it is durable; then hint to the listeners of `notify`.
+
+        Cancelling the caller does not cancel the commit. DatabaseUnavailable means that it is not
+        known whether it was saved.
+        """
+        return await self._store.write(fn, notify)
+
+    async def read(self, fn: Callable[[sa.Connection], _T]) -> _T:
+        """Run `fn` on one snapshot that holds every write that returned before."""
+        return await self._store.read(fn)
+
+    async def migrate(self, fn: Callable[[sa.Connection], _T]) -> _T:
+        """Run `fn`, which changes the schema, while no other replica does the same."""
+        return await self._store.migrate(fn)
+
+    async def notify(self, channel: str) -> None:
+        """Hint to the channel's listeners, of all replicas, that something has changed."""
+        await self._store.notify(channel)
+
+    def listen(self, channel: str) -> Hint:
+        """Return what wakes on hints, which may be lost: wait on it with a time limit, and look."""
+        return self._store.listen(channel)
+
+
+def _store(url: str, service: str, clock: Clock) -> Store:
+    try:
+        parsed = sa.make_url(url)
+    except ArgumentError:
+        raise InvalidArgument(_WANTED) from None
+    match parsed.get_backend_name(), parsed.database:
+        case "sqlite", str(path) if path and path != ":memory:":
+            return SqliteStore(Path(path), clock)
+        case "postgresql" | "postgres", _:
+            return PostgresqlStore(parsed, service)
+        case _:
+            raise InvalidArgument(_WANTED)
+
+
+_WANTED = "the database's URL must be sqlite:///path/of/the/file or postgresql://user@host/name"

@@ -1,0 +1,48 @@
+"""Hints that something may have changed: one may be missing, so every listener polls too."""
+
+import asyncio
+from collections import defaultdict
+
+
+class Hint:
+    """What one listener waits on."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    async def wait(self, timeout_s: float) -> bool:
+        """Return True on a hint, at once if one came since the last call; False after the time."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._event.wait()
+        except TimeoutError:
+            return False
+        self._event.clear()
+        return True
+
+    def give(self) -> None:
+        """Wake the listener."""
+        self._event.set()
+
+
+class Hints:
+    """The listeners of this process by channel."""
+
+    def __init__(self) -> None:
+        self._channels: defaultdict[str, list[Hint]] = defaultdict(list)
+
+    def listen(self, channel: str) -> Hint:
+        """Return a hint that wakes on each `give` from now on."""
+        hint = Hint()
+        self._channels[channel].append(hint)
+        return hint
+
+    def give(self, channel: str) -> None:
+        """Wake the channel's listeners."""
+        for hint in self._channels.get(channel, ()):
+            hint.give()
+
+    def give_all(self) -> None:
+        """Wake every listener, after a time in which hints may have been lost."""
+        for channel in self._channels:
+            self.give(channel)

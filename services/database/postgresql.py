@@ -1,0 +1,208 @@
+"""PostgreSQL behind `Database`: a pool of asynchronous connections, one schema a service."""
+
+import asyncio
+import logging
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
+from sqlalchemy.schema import CreateSchema
+from sqlalchemy.util import greenlet_spawn
+
+from services.database.hints import Hint, Hints
+from services.database.postgresql_errors import explain, may_repeat
+from services.database.postgresql_hints import NOTIFY, pass_on
+from services.errors import DatabaseUnavailable
+from services.lifecycle import Workers
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine
+
+_log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+_CONNECTIONS = 10
+_ATTEMPTS = 5
+_CONNECT: dict[str, str | int] = {
+    "connect_timeout": 5,
+    # A peer that is cut off is noticed in 15 s rather than in two hours.
+    "keepalives_idle": 5,
+    "keepalives_interval": 5,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 15_000,
+}
+_SESSION = {
+    "statement_timeout": "60s",
+    "lock_timeout": "30s",
+    "idle_in_transaction_session_timeout": "60s",
+}
+_UNHURRIED = sa.text("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '5min'")
+_LOCK = sa.text("SELECT pg_advisory_xact_lock(:key)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Engines:
+    """The pool of connections, and its two uses."""
+
+    pool: "AsyncEngine"
+    writing: sa.Engine
+    reading: sa.Engine
+
+
+class PostgresqlStore:
+    """One schema of a PostgreSQL database, shared with other replicas of the service."""
+
+    dialect: Literal["postgresql"] = "postgresql"
+
+    def __init__(self, url: sa.URL, service: str) -> None:
+        self._url = url.set(drivername="postgresql+psycopg")
+        self._service = service
+        self._where = f"PostgreSQL at {url.host or 'the local socket'}:{url.port or 5432}"
+        self._connect_args = {**_CONNECT, "application_name": f"hermes {service}"}
+        self._hints = Hints()
+        self._workers = Workers()
+        self._writes: set[asyncio.Task[Any]] = set()
+        self._engines: _Engines | None = None
+
+    async def open(self) -> None:
+        """Connect once, so that a wrong URL shows at once."""
+        try:
+            from sqlalchemy.ext.asyncio import create_async_engine
+
+            pool = create_async_engine(
+                self._url,
+                connect_args=self._connect_args,
+                pool_size=_CONNECTIONS,
+                max_overflow=0,
+                pool_timeout=10,
+                pool_use_lifo=True,
+                hide_parameters=True,
+            )
+        except ImportError as error:
+            raise DatabaseUnavailable(
+                "PostgreSQL needs its driver: pip install 'hermes-services[postgres]'"
+            ) from error
+        event.listen(pool.sync_engine, "connect", self._prepare_session)
+        snapshot = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        reading = pool.sync_engine.execution_options(**snapshot)
+        self._engines = _Engines(pool, pool.sync_engine, reading)
+        try:
+            await self.read(_nothing)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Finish the writes that were asked for, and let go of the connections."""
+        if self._engines is None:
+            return
+        pool, self._engines = self._engines.pool, None
+        async with self._workers:
+            if self._writes:
+                await asyncio.wait(self._writes)
+        await pool.dispose()
+
+    async def write(self, fn: Callable[[sa.Connection], _T], notify: str | None = None) -> _T:
+        """Run `fn` and commit in a task of our own, whether or not the caller stays."""
+        task = asyncio.create_task(self._transaction(self._connected.writing, fn, notify))
+        self._writes.add(task)
+        task.add_done_callback(self._writes.discard)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(_log_failure)
+            raise
+
+    async def read(self, fn: Callable[[sa.Connection], _T]) -> _T:
+        """Run `fn` on a snapshot."""
+        return await self._transaction(self._connected.reading, fn)
+
+    async def migrate(self, fn: Callable[[sa.Connection], _T]) -> _T:
+        """Run `fn` in a thread, as Alembic reads files, while we alone hold the schema's lock."""
+        return await asyncio.to_thread(self._migrate, fn)
+
+    async def notify(self, channel: str) -> None:
+        """Wake the channel's listeners in every replica."""
+        await self.write(_nothing, channel)
+
+    def listen(self, channel: str) -> Hint:
+        """Return a hint that wakes on each `notify`; the first one opens a connection for all."""
+        if not self._workers:
+            self._workers.start(
+                f"hints of the {self._service} database",
+                pass_on(self._url, self._connect_args, self._service, self._hints),
+            )
+        return self._hints.listen(channel)
+
+    @property
+    def _connected(self) -> "_Engines":
+        if self._engines is None:
+            raise DatabaseUnavailable(f"{self._where} is closed")
+        return self._engines
+
+    def _prepare_session(self, connection: Any, _: object) -> None:
+        cursor = connection.cursor()
+        for name, value in {"search_path": self._service, **_SESSION}.items():
+            cursor.execute("SELECT set_config(%s, %s, false)", (name, value))
+        cursor.close()
+        connection.commit()
+
+    async def _transaction(
+        self, engine: sa.Engine, fn: Callable[[sa.Connection], _T], notify: str | None = None
+    ) -> _T:
+        try:
+            # All of it in one greenlet: an AsyncConnection, with one for each of its methods and
+            # a task to close it, takes 40 % more CPU.
+            return await greenlet_spawn(self._run, engine, fn, notify)
+        except SQLAlchemyError as error:
+            if (explained := explain(error, self._where)) is None:
+                raise
+            raise explained from error
+
+    def _run(self, engine: sa.Engine, fn: Callable[[sa.Connection], _T], notify: str | None) -> _T:
+        for attempts_left in reversed(range(_ATTEMPTS)):
+            with engine.connect() as connection:
+                try:
+                    value = fn(connection)
+                    if notify is not None:
+                        connection.execute(NOTIFY, {"service": self._service, "channel": notify})
+                except DBAPIError as error:
+                    if not attempts_left or not may_repeat(error):
+                        raise
+                    continue
+                # A connection lost from here on leaves open whether it was saved: never repeated.
+                connection.commit()
+                return value
+        raise AssertionError("the last attempt returns or raises")
+
+    def _migrate(self, fn: Callable[[sa.Connection], _T]) -> _T:
+        engine = sa.create_engine(
+            self._url, connect_args=self._connect_args, poolclass=NullPool, hide_parameters=True
+        )
+        event.listen(engine, "connect", self._prepare_session)
+        try:
+            with engine.begin() as connection:
+                connection.execute(_UNHURRIED)
+                connection.execute(_LOCK, {"key": zlib.crc32(self._service.encode())})
+                if not sa.inspect(connection).has_schema(self._service):
+                    connection.execute(CreateSchema(self._service))
+                return fn(connection)
+        except SQLAlchemyError as error:
+            if (explained := explain(error, self._where)) is None:
+                raise
+            raise explained from error
+
+
+def _nothing(_: sa.Connection) -> None:
+    return None
+
+
+def _log_failure(task: "asyncio.Task[Any]") -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.warning("a transaction whose caller is gone failed", exc_info=error)

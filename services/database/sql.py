@@ -1,0 +1,116 @@
+"""The few things that SQLite and PostgreSQL say differently, so that statements need not.
+
+Build a statement once, as a constant with `bindparam`: putting one together costs about 70 µs,
+running one that exists about 15.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.base import SyntaxExtension
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.visitors import InternalTraversal
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+SQLITE_NOW = "hermes_now"
+"""The function that `SqliteStore` defines for `db_now`: microseconds, so many seconds from now."""
+
+
+def to_microseconds(moment: datetime) -> int:
+    """Return an aware time as SQLite stores it: microseconds since 1970 in UTC."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+class UtcTime(sa.types.TypeDecorator[datetime]):
+    """An aware time in UTC: `timestamptz` on PostgreSQL, integer microseconds on SQLite."""
+
+    impl = sa.DateTime(timezone=True)
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
+        """Return the type that stores it."""
+        kind = sa.BigInteger() if dialect.name == "sqlite" else sa.DateTime(timezone=True)
+        return dialect.type_descriptor(kind)
+
+    def process_bind_param(self, value: datetime | None, dialect: sa.Dialect) -> Any:
+        """Refuse a naive time, whose zone nobody knows."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"{value} has no time zone")
+        return to_microseconds(value) if dialect.name == "sqlite" else value
+
+    def process_result_value(self, value: Any, dialect: sa.Dialect) -> datetime | None:
+        """Return the stored time in UTC."""
+        if value is None:
+            return None
+        if dialect.name == "sqlite":
+            return _EPOCH + timedelta(microseconds=value)
+        return value.astimezone(UTC)
+
+
+class db_now(FunctionElement[datetime]):  # noqa: N801 - used like the functions of `sa.func`
+    """The time by the database's clock, `after_s` seconds from now: the only clock of leases."""
+
+    type = UtcTime()
+    inherit_cache = True
+
+    def __init__(self, after_s: float | sa.ColumnElement[float] = 0.0) -> None:
+        super().__init__(
+            sa.literal(after_s, sa.Double()) if isinstance(after_s, float) else after_s
+        )
+
+
+@compiles(db_now, "sqlite")
+def _sqlite_now(element: db_now, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"{SQLITE_NOW}({compiler.process(element.clauses, **kw)})"
+
+
+@compiles(db_now, "postgresql")
+def _postgresql_now(element: db_now, compiler: SQLCompiler, **kw: Any) -> str:
+    # Unlike clock_timestamp() it stands still within a statement, so an index can be used.
+    seconds = compiler.process(element.clauses, **kw)
+    return f"(statement_timestamp() + make_interval(secs => {seconds}))"
+
+
+class _OnConflict(SyntaxExtension, sa.ClauseElement):
+    """`ON CONFLICT …`, which both dialects write alike but SQLAlchemy has once for each."""
+
+    inherit_cache = True
+    _traverse_internals = [  # noqa: RUF012 - what a statement is known by in SQLAlchemy's cache
+        ("key", InternalTraversal.dp_string_list),
+        ("updated", InternalTraversal.dp_string_list),
+    ]
+
+    def __init__(self, key: Sequence[str], updated: Sequence[str]) -> None:
+        self.key = tuple(key)
+        self.updated = tuple(updated)
+
+    def apply_to_insert(self, insert_stmt: sa.Insert) -> None:
+        insert_stmt.apply_syntax_extension_point(self.append_replacing_same_type, "post_values")
+
+
+@compiles(_OnConflict)
+def _on_conflict(element: _OnConflict, compiler: SQLCompiler, **_: Any) -> str:
+    if not element.updated:
+        return "ON CONFLICT DO NOTHING"
+    quote = compiler.preparer.quote
+    key = ", ".join(map(quote, element.key))
+    updated = ", ".join(f"{quote(name)} = excluded.{quote(name)}" for name in element.updated)
+    return f"ON CONFLICT ({key}) DO UPDATE SET {updated}"
+
+
+def insert_ignore(table: sa.Table) -> sa.Insert:
+    """Return an INSERT that leaves a row alone that exists; `rowcount` says whether it was new."""
+    return sa.insert(table).ext(_OnConflict((), ()))
+
+
+def upsert(table: sa.Table, key: Sequence[str], update: Sequence[str]) -> sa.Insert:
+    """Return an INSERT that, where the columns `key` exist already, updates these columns."""
+    return sa.insert(table).ext(_OnConflict(key, update))

@@ -1,0 +1,123 @@
+"""SQLite behind `Database`: one thread that writes, a few that read.
+
+The writer takes whatever waits at the moment at which it becomes free and commits it together,
+because a commit costs an fsync however much it holds. Each write keeps a savepoint of its own, so
+that one that fails takes nothing else with it.
+"""
+
+import asyncio
+import queue
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal, TypeAlias, TypeVar
+
+import sqlalchemy as sa
+
+from services.clock import Clock
+from services.database.hints import Hint, Hints
+from services.database.lane import Job, Lane
+from services.database.lock import FileLock
+from services.database.sqlite_workers import LeaseTime, Migrator, Reader, Writer
+from services.errors import DatabaseUnavailable
+
+_T = TypeVar("_T")
+_Queue: TypeAlias = queue.SimpleQueue[Job | None]
+
+_READERS = 4
+_WRITES_TOGETHER = 256  # at most in one commit, so that the first of them need not wait for long
+_BUSY_TIMEOUT_S = 5.0  # only a program that is not ours can hold SQLite's own locks
+
+
+class SqliteStore:
+    """One SQLite file, which this process has for itself while it is open."""
+
+    dialect: Literal["sqlite"] = "sqlite"
+
+    def __init__(self, path: Path, clock: Clock, busy_timeout_s: float = _BUSY_TIMEOUT_S) -> None:
+        self._path = path
+        self._busy_timeout_s = busy_timeout_s
+        self._time = LeaseTime(clock)
+        self._lock = FileLock(path)
+        self._hints = Hints()
+        self._writes = _Queue()
+        self._reads = _Queue()
+        self._reading = 0
+        self._is_open = False
+        self._writer: Lane | None = None
+        self._readers: list[Lane] = []
+
+    async def open(self) -> None:
+        """Open the file, or make it, and hold its lock."""
+        worker = Writer(self._path, self._time, self._busy_timeout_s, self._lock)
+        name = f"{self._path.name} writer"
+        self._writer = Lane(name, worker, self._writes, self._settle, _WRITES_TOGETHER)
+        self._is_open = True
+        try:
+            await self.write(_nothing)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Finish what was asked for, and let go of the file."""
+        self._is_open = False
+        await asyncio.gather(*[reader.stop() for reader in self._readers])
+        if self._writer is not None:
+            await self._writer.stop()  # last: whoever closes last folds the log into the file
+        self._lock.release()
+
+    async def write(self, fn: Callable[[sa.Connection], _T], notify: str | None = None) -> _T:
+        """Run `fn` and commit, whether or not the caller stays to hear of it."""
+        return await self._put(self._writes, fn, notify)
+
+    async def read(self, fn: Callable[[sa.Connection], _T]) -> _T:
+        """Run `fn` on a snapshot."""
+        outcome = self._put(self._reads, fn)
+        self._reading += 1
+        if len(self._readers) < min(self._reading, _READERS):
+            worker = Reader(self._path, self._time, self._busy_timeout_s)
+            name = f"{self._path.name} reader {len(self._readers)}"
+            self._readers.append(Lane(name, worker, self._reads, self._settle_reads))
+        return await outcome
+
+    async def migrate(self, fn: Callable[[sa.Connection], _T]) -> _T:
+        """Run `fn` in a transaction that checks foreign keys at its end only."""
+        jobs = _Queue()
+        worker = Migrator(self._path, self._time, self._busy_timeout_s)
+        lane = Lane(f"{self._path.name} migration", worker, jobs, self._settle)
+        try:
+            return await self._put(jobs, fn)
+        finally:
+            await lane.stop()
+
+    async def notify(self, channel: str) -> None:
+        """Wake the channel's listeners."""
+        self._hints.give(channel)
+
+    def listen(self, channel: str) -> Hint:
+        """Return a hint that wakes on each `notify`."""
+        return self._hints.listen(channel)
+
+    def _put(
+        self, jobs: _Queue, fn: Callable[[sa.Connection], _T], notify: str | None = None
+    ) -> asyncio.Future[_T]:
+        if not self._is_open:
+            raise DatabaseUnavailable(f"{self._path} is closed")
+        outcome: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
+        jobs.put(Job(fn, outcome, notify))
+        return outcome
+
+    def _settle(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            job.settle()
+            if job.notify is not None and job.error is None:
+                self._hints.give(job.notify)
+
+    def _settle_reads(self, jobs: Sequence[Job]) -> None:
+        self._reading -= len(jobs)
+        for job in jobs:
+            job.settle()
+
+
+def _nothing(_: sa.Connection) -> None:
+    return None

@@ -1,0 +1,190 @@
+"""The threads' work on an SQLite file: to write, to read, to migrate."""
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.pool import NullPool
+
+from services.clock import Clock
+from services.database.lane import Job
+from services.database.lock import FileLock
+from services.database.sql import SQLITE_NOW, to_microseconds
+from services.database.sqlite_errors import explain
+from services.errors import DatabaseUnavailable, Internal
+
+_OLDEST_VERSION = (3, 35)  # RETURNING
+
+
+class LeaseTime:
+    """Wall time that never steps: while one process has the file, its leases need no other."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._origin: datetime = clock.now() - timedelta(seconds=clock.monotonic())
+
+    def __call__(self, after_s: float) -> int:
+        """Return the time so many seconds from now, in microseconds."""
+        return to_microseconds(self._origin + timedelta(seconds=self._clock.monotonic() + after_s))
+
+
+class Connected(NamedTuple):
+    """SQLAlchemy's connection for the job's function, and the one under it for the worker."""
+
+    sql: sa.Connection
+    raw: sqlite3.Connection
+
+
+class Worker:
+    """A connection to the file, opened when it is first needed and again after an error."""
+
+    mode = "rw"
+    pragmas: tuple[str, ...] = ()
+
+    def __init__(self, path: Path, time: LeaseTime, busy_timeout_s: float) -> None:
+        self._path = path
+        self._time = time
+        self._busy_timeout_s = busy_timeout_s
+        self._connected: Connected | None = None
+
+    def explain(self, error: BaseException) -> BaseException:
+        """Return the error as the caller shall see it."""
+        return explain(error, self._path)
+
+    def close(self) -> None:
+        """Close the connection; what it has not committed is gone."""
+        if self._connected is not None:
+            self._connected.raw.close()
+            self._connected = None
+
+    def connected(self) -> Connected:
+        """Return the connection, opening it if there is none."""
+        if self._connected is None:
+            raw = self.open()
+            # AUTOCOMMIT: a worker begins and commits itself, SQLAlchemy has no part in it.
+            engine = sa.create_engine(
+                "sqlite://",
+                creator=lambda: raw,
+                poolclass=NullPool,
+                isolation_level="AUTOCOMMIT",
+                hide_parameters=True,
+            )
+            sql = engine.connect()
+            sql.detach()
+            self._connected = Connected(sql, raw)
+        return self._connected
+
+    def open(self) -> sqlite3.Connection:
+        """Open the file as this worker needs it."""
+        raw = sqlite3.connect(
+            f"{self._path.absolute().as_uri()}?mode={self.mode}",
+            timeout=self._busy_timeout_s,
+            isolation_level=None,
+            uri=True,
+        )
+        try:
+            raw.create_function(SQLITE_NOW, 1, self._time)
+            for pragma in self.pragmas:
+                raw.execute(f"PRAGMA {pragma}")
+        except sqlite3.Error:
+            raw.close()
+            raise
+        return raw
+
+
+class Reader(Worker):
+    """Runs each job in a snapshot of its own."""
+
+    mode = "ro"
+
+    def run(self, jobs: Sequence[Job]) -> None:
+        """Run the jobs one after the other."""
+        connection, raw = self.connected()
+        for job in jobs:
+            raw.execute("BEGIN")
+            job.run(connection)
+            if raw.in_transaction:
+                raw.execute("ROLLBACK")
+
+
+class Writer(Worker):
+    """Runs jobs in one transaction, each in a savepoint, and commits them together."""
+
+    pragmas = (
+        "journal_mode = WAL",
+        "synchronous = FULL",
+        "foreign_keys = ON",
+        "journal_size_limit = 67108864",
+    )
+
+    def __init__(self, path: Path, time: LeaseTime, busy_timeout_s: float, lock: FileLock) -> None:
+        super().__init__(path, time, busy_timeout_s)
+        self._lock = lock
+
+    def run(self, jobs: Sequence[Job]) -> None:
+        """Run all jobs, in more than one commit only if SQLite gives one up."""
+        connected = self.connected()
+        done = 0
+        while done < len(jobs):
+            done += _commit_together(connected, jobs[done:])
+
+    def open(self) -> sqlite3.Connection:
+        """Take the lock, and make the file, for its owner only, if there is none."""
+        if sqlite3.sqlite_version_info < _OLDEST_VERSION:
+            oldest = ".".join(map(str, _OLDEST_VERSION))
+            raise DatabaseUnavailable(
+                f"this Python has SQLite {sqlite3.sqlite_version}; use one with {oldest} or later"
+            )
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock.acquire()
+        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        return super().open()
+
+
+class Migrator(Worker):
+    """Runs each job in a transaction in which tables may be rebuilt that others refer to."""
+
+    pragmas = ("synchronous = FULL", "foreign_keys = OFF")
+
+    def run(self, jobs: Sequence[Job]) -> None:
+        """Run the jobs one after the other; undo one that leaves a reference to nothing."""
+        connection, raw = self.connected()
+        for job in jobs:
+            raw.execute("BEGIN IMMEDIATE")
+            job.run(connection)
+            broken = raw.execute("PRAGMA foreign_key_check").fetchone()
+            if job.error is None and broken is not None:
+                job.error = Internal(f"a migration leaves rows of {broken[0]} without their parent")
+            raw.execute("COMMIT" if job.error is None else "ROLLBACK")
+
+
+def _commit_together(connected: Connected, jobs: Sequence[Job]) -> int:
+    """Run the jobs in one transaction and return how many of them have their outcome."""
+    connection, raw = connected
+    alone = len(jobs) == 1
+    raw.execute("BEGIN IMMEDIATE")
+    for done, job in enumerate(jobs, start=1):
+        if not alone:
+            raw.execute("SAVEPOINT job")
+        job.run(connection)
+        if not raw.in_transaction:
+            _fail_all(jobs[:done])
+            return done
+        if job.error is not None:
+            raw.execute("ROLLBACK" if alone else "ROLLBACK TO job")
+        if not alone:
+            raw.execute("RELEASE job")
+    if raw.in_transaction:
+        raw.execute("COMMIT")
+    return len(jobs)
+
+
+def _fail_all(jobs: Sequence[Job]) -> None:
+    """Give the last job's error to all: SQLite undid the whole transaction, as on a full disk."""
+    error = jobs[-1].error or Internal("a transaction's function must not commit or roll back")
+    for job in jobs:
+        job.error = job.error or error
