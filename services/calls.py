@@ -1,11 +1,11 @@
 """What both ends of a call agree on beside the contracts."""
 
 import re
-from collections.abc import Mapping
-from contextvars import ContextVar
+import secrets
+from itertools import count
 from typing import Protocol
 
-from services.ids import new_id
+from services.logs import bound_ids
 
 AUTHORIZATION_KEY = "authorization"
 BEARER = "Bearer "
@@ -23,8 +23,6 @@ _ID = re.compile(r"[A-Za-z0-9_.:-]{1,80}")
 
 Metadata = tuple[tuple[str, str | bytes], ...]
 
-_ids: ContextVar[Mapping[str, str]] = ContextVar("ids")
-
 
 class CallObserver(Protocol):
     """Where the end of each call is counted; `method` is full, `status` a gRPC code's name."""
@@ -34,19 +32,27 @@ class CallObserver(Protocol):
         ...
 
 
-def bind_ids(metadata: Metadata) -> str:
-    """Binds the ids that came with a call for as long as it is served; returns the request's."""
-    ids = {
-        _ID_KEYS[key]: value
-        for key, value in metadata
-        if key in _ID_KEYS and isinstance(value, str) and _ID.fullmatch(value)
-    }
-    request_id = ids.setdefault("request_id", new_id("req"))
-    _ids.set(ids)
-    return request_id
+class IncomingIds:
+    """Reads the ids that come with calls, to be bound while they are served."""
+
+    def __init__(self) -> None:
+        # Counted on from a random start: an id that costs a hundredth of a fresh random one.
+        self._boot = secrets.token_hex(6)
+        self._count = count(1)
+
+    def of(self, metadata: Metadata) -> dict[str, str]:
+        """Returns a call's ids; there is always a `request_id`."""
+        ids: dict[str, str] = {}
+        for key, value in metadata:
+            name = _ID_KEYS.get(key)
+            if name is not None and isinstance(value, str) and _ID.fullmatch(value):
+                ids[name] = value
+        if "request_id" not in ids:
+            ids["request_id"] = f"req_{self._boot}_{next(self._count)}"
+        return ids
 
 
 def outgoing_ids() -> Metadata:
     """Returns the bound ids as metadata of a call that is about to be made."""
-    ids = _ids.get({})
+    ids = bound_ids()
     return tuple((key, ids[name]) for key, name in _ID_KEYS.items() if name in ids)

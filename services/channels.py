@@ -15,7 +15,7 @@ from services.errors import FailedPrecondition
 from services.lifecycle import Workers
 from services.managed_channel import CallExtras, Connection, ManagedChannel
 from services.retries import service_config
-from services.tls import Stamp, TlsFiles, TlsWatch, channel_credentials
+from services.tls import ClientTls, TlsFiles
 
 MAX_LEASED_CONNECTIONS = 64
 """How many endpoints that other services named may stay connected at one time."""
@@ -52,15 +52,18 @@ class Channels:
     ) -> None:
         self._user_agent = f"hermes-{identity}"
         self._addresses = addresses
-        self._tls = TlsWatch(tls) if tls is not None else None
-        self._has_token = token is not None
+        self._files = tls
+        self._tls: ClientTls | None = None
         metadata = ((AUTHORIZATION_KEY, BEARER + token),) if token is not None else ()
         self._extras = CallExtras(metadata, observer)
-        self._retiring = Workers()
+        self._workers = Workers()
         self._named: dict[str, ManagedChannel] = {}
         self._leased: dict[str, ManagedChannel] = {}
 
     async def __aenter__(self) -> Self:
+        if self._files is not None:
+            self._tls = await ClientTls.load(self._files)
+            self._workers.start("certificates", self._tls.watch())
         return self
 
     async def __aexit__(
@@ -92,13 +95,15 @@ class Channels:
 
     async def close(self) -> None:
         """Cancels the calls that are open and closes every channel."""
-        async with self._retiring:
+        async with self._workers:
             for channel in (*self._named.values(), *self._leased.values()):
                 await channel.close()
 
     def _channel(self, place: Address | str) -> ManagedChannel:
         address = parse_address(place) if isinstance(place, str) else place
         tls = self._tls if isinstance(address, TcpAddress) else None
+        if self._files is not None and self._tls is None:
+            raise RuntimeError("channels with certificates are used inside their context")
         if tls is None and not address.is_local:
             # Whoever is on the way could read the token.
             raise FailedPrecondition(f"{address} is on another machine and needs certificates")
@@ -107,7 +112,7 @@ class Channels:
             ("grpc.primary_user_agent", self._user_agent),
             ("grpc.service_config", service_config(balanced=isinstance(address, TcpAddress))),
         )
-        return ManagedChannel(_Dialer(address, options, tls, self._retiring), self._extras)
+        return ManagedChannel(_Dialer(address, options, tls, self._workers), self._extras)
 
 
 class _Dialer:
@@ -117,27 +122,26 @@ class _Dialer:
         self,
         address: Address,
         options: tuple[tuple[str, str | int], ...],
-        tls: TlsWatch | None,
-        retiring: Workers,
+        tls: ClientTls | None,
+        workers: Workers,
     ) -> None:
         self._address = address
         self._options = options
         self._tls = tls
-        self._retiring = retiring
+        self._workers = workers
 
-    def stamp(self) -> Stamp:
-        return self._tls.stamp() if self._tls is not None else ()
+    def generation(self) -> int:
+        return self._tls.generation if self._tls is not None else 0
 
     def connect(self) -> Connection:
         target, options = self._address.target, self._options
         if self._tls is None:
-            return Connection(grpc.aio.insecure_channel(target, options), ())
-        stamp = self._tls.stamp()
-        credentials = channel_credentials(self._tls.files)
-        return Connection(grpc.aio.secure_channel(target, credentials, options), stamp)
+            return Connection(grpc.aio.insecure_channel(target, options), 0)
+        channel = grpc.aio.secure_channel(target, self._tls.credentials, options)
+        return Connection(channel, self._tls.generation)
 
     def retire(self, channel: grpc.aio.Channel) -> None:
-        self._retiring.start(f"retire {self._address}", _close(channel))
+        self._workers.start(f"retire {self._address}", _close(channel))
 
 
 async def _close(channel: grpc.aio.Channel) -> None:

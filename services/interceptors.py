@@ -8,8 +8,8 @@ DRAINING, so that their clients go on elsewhere at once.
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import aclosing, contextmanager
 from time import monotonic
 from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar, cast
@@ -18,7 +18,7 @@ import grpc
 import grpc.aio
 
 from services.auth import Gate
-from services.calls import AUTHORIZATION_KEY, CallObserver, Metadata, bind_ids
+from services.calls import AUTHORIZATION_KEY, CallObserver, IncomingIds, Metadata
 from services.deadlines import DEFAULT_UNARY_S, STALLED_READER_S
 from services.errors import (
     DETAILS_KEY,
@@ -33,6 +33,7 @@ from services.errors import (
     Unavailable,
     to_status,
 )
+from services.logs import bind
 
 _log = logging.getLogger(__name__)
 
@@ -63,6 +64,7 @@ class CallPipeline(grpc.aio.ServerInterceptor):  # pyright: ignore[reportMissing
     ) -> None:
         self.gate = gate
         self.observer = observer
+        self.ids = IncomingIds()
         self.draining = False
         self._unary_limit_s = unary_limit_s
         self._stalled_reader_s = stalled_reader_s
@@ -104,13 +106,18 @@ class CallPipeline(grpc.aio.ServerInterceptor):  # pyright: ignore[reportMissing
     def _answering(self, method: str, behavior: Any, *, limited: bool) -> Any:
         behavior = behavior if inspect.iscoroutinefunction(behavior) else _unimplemented
 
+        async def answer(request: Any, context: _Context) -> Any:
+            response = behavior(request, context)
+            if limited and cast("float | None", context.time_remaining()) is None:
+                response = self._within_limit(response, context)
+            return await response
+
         async def serve(request: Any, context: _Context) -> Any:
-            async with _Call(self, method, context) as call:
-                call.admit()
-                answer = behavior(request, context)
-                if limited and cast("float | None", context.time_remaining()) is None:
-                    answer = self._within_limit(answer, context)
-                return await answer
+            call = _Call(self, method, context)
+            with bind(**call.ids):
+                async with call:
+                    call.admit()
+                    return await answer(request, context)
 
         return serve
 
@@ -121,17 +128,24 @@ class CallPipeline(grpc.aio.ServerInterceptor):  # pyright: ignore[reportMissing
             behavior = _unimplemented
 
         async def serve(request: Any, context: _Context) -> None:
-            async with _Call(self, method, context) as call:
-                call.admit()
-                if self.draining:
-                    raise Draining(_DRAINING)
-                self._streams.add(call)
-                try:
-                    await behavior(request, context)
-                finally:
-                    self._streams.discard(call)
+            call = _Call(self, method, context)
+            with bind(**call.ids):
+                async with call:
+                    call.admit()
+                    with self._endable(call):
+                        await behavior(request, context)
 
         return serve
+
+    @contextmanager
+    def _endable(self, call: "_Call") -> Generator[None, None, None]:
+        if self.draining:
+            raise Draining(_DRAINING)
+        self._streams.add(call)
+        try:
+            yield
+        finally:
+            self._streams.discard(call)
 
     def _pumped(self, behavior: Callable[[Any, _Context], AsyncGenerator[Any, None]]) -> Any:
         async def pump(request: Any, context: _Context) -> None:
@@ -163,22 +177,20 @@ class CallPipeline(grpc.aio.ServerInterceptor):  # pyright: ignore[reportMissing
 class _Call:
     """One call, from its admission to its status."""
 
-    __slots__ = ("_context", "_ended", "_method", "_pipeline", "_request_id", "_started", "_task")
-
     def __init__(self, pipeline: CallPipeline, method: str, context: _Context) -> None:
         self._pipeline = pipeline
         self._method = method
         self._context = context
+        self._metadata = cast("Metadata", context.invocation_metadata() or ())
         self._started = monotonic()
         self._task = asyncio.current_task()
-        self._request_id = ""
         self._ended = False
+        self.ids = pipeline.ids.of(self._metadata)
+        self.ids["service"] = method.split(".", 2)[1]
 
     def admit(self) -> None:
-        """Binds the call's ids and lets it in; fails with Unauthenticated or PermissionDenied."""
-        metadata = cast("Metadata", self._context.invocation_metadata() or ())
-        self._request_id = bind_ids(metadata)
-        shown = next((value for key, value in metadata if key == AUTHORIZATION_KEY), None)
+        """Lets the call in; fails with Unauthenticated or PermissionDenied."""
+        shown = next((value for key, value in self._metadata if key == AUTHORIZATION_KEY), None)
         authorization = shown if isinstance(shown, str) else None
         try:
             self._pipeline.gate.admit(self._method, self._context.auth_context(), authorization)
@@ -220,10 +232,11 @@ class _Call:
         if isinstance(error, grpc.aio.AioRpcError) and error.code() in UNREACHABLE:
             _log.warning("%s: another service did not answer: %s", self._method, error.details())
             return ServiceUnavailable("another service, which this call needs, did not answer")
-        _log.error("%s failed, request %s", self._method, self._request_id, exc_info=error)
+        request_id = self.ids["request_id"]
+        _log.error("%s failed, request %s", self._method, request_id, exc_info=error)
         return Internal(
-            f"internal error; the log has more under {self._request_id}",
-            metadata={"request_id": self._request_id},
+            f"internal error; the log has more under {request_id}",
+            metadata={"request_id": request_id},
         )
 
     def _status(self, error: BaseException | None, failure: HermesError | None) -> grpc.StatusCode:

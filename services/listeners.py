@@ -1,13 +1,14 @@
 """Places to listen on: each is free, ours alone while the process lives, and safe to listen on."""
 
+import asyncio
 import contextlib
 import errno
 import fcntl
 import os
 import socket
 import stat
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import grpc.aio
@@ -27,35 +28,33 @@ class ListenFailed(FailedPrecondition):
     """The address cannot be listened on; the message is one line that says what to do."""
 
 
-@contextmanager
-def reserved(address: Address) -> Generator[None, None, None]:
-    """Keeps a Unix socket's path for this process alone; fails with ListenFailed."""
+@asynccontextmanager
+async def reserved(address: Address) -> AsyncGenerator[None, None]:
+    """Keeps a Unix socket's path for this process alone, and looks whether a port is free; fails
+    with ListenFailed.
+    """
     if isinstance(address, TcpAddress):
+        await asyncio.to_thread(_probe, address)
         yield
         return
-    # The kernel drops the lock with the process, however that ends. A socket file says nothing:
-    # it outlives its process, and gRPC replaces a living one without a word.
-    descriptor = _open_lock(address.path)
+    descriptor = await asyncio.to_thread(_reserve, address)
     try:
-        _lock(descriptor, address)
-        _remove_socket(address.path)
         yield
-        _remove_socket(address.path)
     finally:
-        os.close(descriptor)
+        await asyncio.to_thread(_free, address, descriptor)
 
 
-def bind(server: grpc.aio.Server, address: Address, tls: TlsFiles | None) -> Address:
-    """Binds a server to a reserved address, with the port that was chosen when it was 0."""
+async def listen_on(server: grpc.aio.Server, address: Address, tls: TlsFiles | None) -> Address:
+    """Binds a server to a reserved address; returns it with the port that was chosen for 0."""
     if isinstance(address, UnixAddress):
         _listen_privately(server, address)
         return address
-    _probe(address)
     try:
         if tls is None:
             port = server.add_insecure_port(str(address))
         else:
-            port = server.add_secure_port(str(address), server_credentials(tls))
+            credentials = await asyncio.to_thread(server_credentials, tls)
+            port = server.add_secure_port(str(address), credentials)
     except RuntimeError as error:
         raise ListenFailed(f"cannot listen on {address}: {error}") from error
     return TcpAddress(address.host, port)
@@ -70,6 +69,24 @@ def _listen_privately(server: grpc.aio.Server, address: UnixAddress) -> None:
         raise ListenFailed(f"cannot listen on {address}: {error}") from error
     finally:
         os.umask(mask)
+
+
+def _reserve(address: UnixAddress) -> int:
+    # The kernel drops the lock with the process, however that ends. A socket file says nothing:
+    # it outlives its process, and gRPC replaces a living one without a word.
+    descriptor = _open_lock(address.path)
+    try:
+        _lock(descriptor, address)
+        _remove_socket(address.path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _free(address: UnixAddress, descriptor: int) -> None:
+    _remove_socket(address.path)
+    os.close(descriptor)
 
 
 def _open_lock(path: Path) -> int:

@@ -1,6 +1,5 @@
 """A channel that adds what every call needs and connects anew when its certificate changes."""
 
-import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from time import monotonic
@@ -13,9 +12,6 @@ import grpc.aio
 from services.calls import CallObserver, Metadata, outgoing_ids
 from services.deadlines import DEFAULT_UNARY_S
 from services.errors import ServiceUnavailable
-from services.tls import Stamp, TlsInvalid
-
-_log = logging.getLogger(__name__)
 
 _Codec = Callable[[Any], Any] | None
 # Method, serializer, deserializer and whether generated code registers the method.
@@ -24,21 +20,21 @@ _Signature = tuple[str, _Codec, _Codec, bool | None]
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """An open channel of gRPC and the state of the certificate files that it was opened with."""
+    """An open channel of gRPC, and with which generation of the certificate it was opened."""
 
     channel: grpc.aio.Channel
-    stamp: Stamp
+    generation: int
 
 
 class Dialer(Protocol):
     """Makes and unmakes the connections to one address."""
 
-    def stamp(self) -> Stamp:
-        """Returns the present state of the certificate files; cheap enough for every call."""
+    def generation(self) -> int:
+        """Returns how often the certificate has changed."""
         ...
 
     def connect(self) -> Connection:
-        """Opens a connection; fails with TlsInvalid."""
+        """Opens a connection."""
         ...
 
     def retire(self, channel: grpc.aio.Channel) -> None:
@@ -61,7 +57,6 @@ class ManagedChannel(grpc.aio.Channel):
         self.extras = extras
         self._dialer = dialer
         self._connection: Connection | None = None
-        self._refused: Stamp | None = None
         self._closed = False
 
     @property
@@ -76,8 +71,9 @@ class ManagedChannel(grpc.aio.Channel):
             if self._closed:
                 raise ServiceUnavailable("this process has closed its connections")
             connection = self._connection = self._dialer.connect()
-        elif (stamp := self._dialer.stamp()) not in (connection.stamp, self._refused):
-            connection = self._reconnected(connection, stamp)
+        elif connection.generation != self._dialer.generation():
+            self._dialer.retire(connection.channel)
+            connection = self._connection = self._dialer.connect()
         return connection.channel
 
     def release(self) -> None:
@@ -85,18 +81,6 @@ class ManagedChannel(grpc.aio.Channel):
         if self._connection is not None:
             self._dialer.retire(self._connection.channel)
             self._connection = None
-
-    def _reconnected(self, old: Connection, stamp: Stamp) -> Connection:
-        try:
-            new = self._dialer.connect()
-        except TlsInvalid as error:
-            # Half of a rotation: the other files follow, and with them another stamp.
-            self._refused = stamp
-            _log.warning("the changed certificate is not used: %s", error)
-            return old
-        self._dialer.retire(old.channel)
-        self._connection = new
-        return new
 
     def unary_unary(
         self,

@@ -1,8 +1,9 @@
 """One gRPC server for the components of a process, from its socket to its last answer."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -18,7 +19,8 @@ from services.errors import FailedPrecondition, Internal
 from services.health import Health
 from services.interceptors import CallPipeline
 from services.lifecycle import DrainStep, Failure, Shutdown, Workers
-from services.listeners import bind, reserved
+from services.listeners import listen_on, reserved
+from services.logs import bind
 from services.tls import TlsFiles
 
 _log = logging.getLogger(__name__)
@@ -46,6 +48,9 @@ class Listen:
     addresses: tuple[Address, ...]
     tls: TlsFiles | None = None
     tokens: Tokens | None = None
+    before: Callable[[], None] | None = None
+    """Called, in a thread, when the addresses are ours and before anybody can connect to them: the
+    moment to leave a token where clients look for it."""
 
 
 class ComponentFailed(Internal):
@@ -67,7 +72,7 @@ class Server:
         self._listen = listen
         self._pipeline = CallPipeline(gate, observer)
         self._health = Health(component.name for component in components)
-        self._held = ExitStack()
+        self._held = AsyncExitStack()
         self._addresses: tuple[Address, ...] = ()
         self._server: grpc.aio.Server | None = None
 
@@ -77,17 +82,20 @@ class Server:
         return self._addresses
 
     async def __aenter__(self) -> Self:
-        tcp = any(isinstance(address, TcpAddress) for address in self._listen.addresses)
-        options = (*_OPTIONS, *_TCP_OPTIONS) if tcp else _OPTIONS
-        server = grpc.aio.server(interceptors=(self._pipeline,), options=options)
-        with ExitStack() as held:
-            for address in self._listen.addresses:
-                held.enter_context(reserved(address))
+        where = self._listen.addresses
+        async with AsyncExitStack() as held:
+            for address in where:
+                await held.enter_async_context(reserved(address))
+            if self._listen.before is not None:
+                await asyncio.to_thread(self._listen.before)
+            tcp = any(isinstance(address, TcpAddress) for address in where)
+            options = (*_OPTIONS, *_TCP_OPTIONS) if tcp else _OPTIONS
+            self._server = grpc.aio.server(interceptors=(self._pipeline,), options=options)
+            held.push_async_callback(self.stop, 0.0)
             self._addresses = tuple(
-                bind(server, address, self._listen.tls) for address in self._listen.addresses
+                [await listen_on(self._server, address, self._listen.tls) for address in where]
             )
             self._held = held.pop_all()
-        self._server = server
         return self
 
     async def __aexit__(
@@ -96,8 +104,7 @@ class Server:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with self._held:
-            await self.stop(0.0)
+        await self._held.aclose()
 
     async def start(self) -> None:
         """Takes calls from now on; the components are entered before."""
@@ -149,7 +156,8 @@ async def serve(
         async with Workers(failed) as workers:
             await server.start()
             for component in components:
-                workers.start(component.name, component.run())
+                with bind(service=component.name):
+                    workers.start(component.name, component.run())
             if ready is not None:
                 ready(server.addresses)
             _log.info("stopping: %s", await stop.wait())

@@ -1,13 +1,13 @@
 """Mutual TLS from files: both sides show a certificate of the same small CA."""
 
+import asyncio
 import logging
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime
 from pathlib import Path
-from time import monotonic
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 import grpc
 
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-Stamp = tuple[tuple[int, int, int], ...]
-"""Differs as soon as one of the files is replaced or rewritten."""
+_T = TypeVar("_T")
+
+CHECK_INTERVAL_S = 1.0
+"""How often the files are looked at for a change."""
 
 
 class TlsInvalid(FailedPrecondition):
@@ -35,42 +37,41 @@ class TlsFiles:
     key: Path
 
 
-class TlsWatch:
-    """Tells, cheaply enough to be asked at every call, whether the files have changed."""
+class ClientTls:
+    """The credentials of a client; `generation` counts how often the files have changed."""
 
-    def __init__(self, files: TlsFiles, interval_s: float = 1.0) -> None:
-        self.files = files
-        self._interval_s = interval_s
-        self._stamp: Stamp = ()
-        self._looked_at = float("-inf")
+    def __init__(self, files: TlsFiles, credentials: grpc.ChannelCredentials) -> None:
+        self.credentials = credentials
+        self.generation = 0
+        self._changes = _Changes(files)
 
-    def stamp(self) -> Stamp:
-        """Returns the state of the files, as it was at most `interval_s` ago."""
-        now = monotonic()
-        if now - self._looked_at >= self._interval_s:
-            paths = (self.files.ca, self.files.certificate, self.files.key)
-            self._stamp = tuple(_state(path) for path in paths)
-            self._looked_at = now
-        return self._stamp
+    @classmethod
+    async def load(cls, files: TlsFiles) -> Self:
+        """Reads the files; fails with TlsInvalid."""
+        return cls(files, await asyncio.to_thread(_channel_credentials, files))
 
-
-def channel_credentials(files: TlsFiles) -> grpc.ChannelCredentials:
-    """Reads the files for a client; fails with TlsInvalid."""
-    pems = _read_all(files)
-    return grpc.ssl_channel_credentials(
-        root_certificates=pems.ca, private_key=pems.key, certificate_chain=pems.certificate
-    )
+    async def watch(self) -> None:
+        """Reads the files again whenever they change, until cancelled."""
+        while True:
+            await asyncio.sleep(CHECK_INTERVAL_S)
+            changed = await asyncio.to_thread(self._changes.read, _channel_credentials)
+            if changed is not None:
+                self.credentials = changed
+                self.generation += 1
 
 
-def server_credentials(files: TlsFiles, check_interval_s: float = 1.0) -> grpc.ServerCredentials:
+def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
     """Reads the files for a server that asks every client for a certificate, and reads them again
-    for new connections when they have changed; fails with TlsInvalid.
+    for later connections when they have changed; fails with TlsInvalid.
     """
+    changes = _Changes(files)
+
+    def changed() -> grpc.ServerCertificateConfiguration | None:
+        # Called by threads of gRPC at each new connection.
+        return changes.read(_server_configuration)
+
     # The stubs do not know that the answer may be None: no change.
-    reload = cast(
-        "Callable[[], grpc.ServerCertificateConfiguration]",
-        _Reload(TlsWatch(files, check_interval_s)),
-    )
+    reload = cast("Callable[[], grpc.ServerCertificateConfiguration]", changed)
     return grpc.dynamic_ssl_server_credentials(
         _server_configuration(files), reload, require_client_authentication=True
     )
@@ -118,24 +119,28 @@ def is_issued_by(certificate: "x509.Certificate", issuer: "x509.Certificate") ->
     return True
 
 
-class _Reload:
-    """Called by gRPC, from its own threads, for each new connection."""
+class _Changes:
+    """Notices that files were replaced or rewritten."""
 
-    def __init__(self, watch: TlsWatch) -> None:
-        self._watch = watch
-        self._stamp = watch.stamp()
+    def __init__(self, files: TlsFiles) -> None:
+        self._files = files
+        self._seen = self._stamp()
 
-    def __call__(self) -> grpc.ServerCertificateConfiguration | None:
-        stamp = self._watch.stamp()
-        if stamp == self._stamp:
+    def read(self, read: Callable[[TlsFiles], _T]) -> _T | None:
+        """Returns what is in the files when they have changed and are right, else None."""
+        stamp = self._stamp()
+        if stamp == self._seen:
             return None
-        self._stamp = stamp
+        self._seen = stamp
         try:
-            return _server_configuration(self._watch.files)
+            return read(self._files)
         except TlsInvalid as error:
             # Half of a rotation: the other files follow, and with them another stamp.
             _log.warning("the changed certificate is not used: %s", error)
             return None
+
+    def _stamp(self) -> tuple[tuple[int, int, int], ...]:
+        return tuple(_state(path) for path in astuple(self._files))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +148,13 @@ class _Pems:
     ca: bytes
     certificate: bytes
     key: bytes
+
+
+def _channel_credentials(files: TlsFiles) -> grpc.ChannelCredentials:
+    pems = _read_all(files)
+    return grpc.ssl_channel_credentials(
+        root_certificates=pems.ca, private_key=pems.key, certificate_chain=pems.certificate
+    )
 
 
 def _server_configuration(files: TlsFiles) -> grpc.ServerCertificateConfiguration:

@@ -169,7 +169,7 @@ async def test_without_a_valid_token_nothing_is_said(
 
 async def test_a_token_is_of_this_server_only(served: Running, tmp_path: Path) -> None:
     other = tmp_path / "other"
-    other.mkdir()
+    await asyncio.to_thread(other.mkdir)
     async with running(other) as second, second.channels() as channels:
         at_first = turn_pb2_grpc.TurnServiceStub(channels.at(str(served.address)))
         error = await failure(at_first.GetTurn(turn_pb2.GetTurnRequest()))

@@ -1,0 +1,247 @@
+"""A server's life: the address that it holds, the components that it runs, and its end."""
+
+import asyncio
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Awaitable
+from pathlib import Path
+
+import grpc
+import grpc.aio
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from hermes.agent.v1 import turn_pb2, turn_pb2_grpc
+from services.addresses import Address, TcpAddress, UnixAddress
+from services.auth import Identity, new_tokens
+from services.channels import Channels
+from services.errors import FailedPrecondition, Reason, reason_of
+from services.lifecycle import Shutdown
+from services.listeners import ListenFailed
+from services.server import ComponentFailed, Listen, Server, serve
+from services.streams import open_stream
+from tests.fakes.component import Sample, running, turns
+
+TOKENS = new_tokens()
+LOOPBACK = TcpAddress("127.0.0.1", 0)
+
+
+async def test_the_socket_is_for_its_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "hermes.sock"
+    async with running(tmp_path):
+        mode = (await asyncio.to_thread(path.stat)).st_mode
+        assert stat.S_ISSOCK(mode)
+        assert stat.S_IMODE(mode) == 0o600
+    assert not await asyncio.to_thread(path.exists)
+
+
+async def test_a_second_server_on_the_socket_is_refused_and_the_first_serves_on(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path) as first:
+        with pytest.raises(ListenFailed) as caught:
+            async with running(tmp_path):
+                pass
+        assert f"in use by process {os.getpid()}" in caught.value.message
+        assert "\n" not in caught.value.message
+        async with first.channels() as channels:
+            assert await turns(channels).GetTurn(turn_pb2.GetTurnRequest()) is not None
+
+
+async def test_the_socket_of_a_killed_process_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "hermes.sock"
+    holder = (
+        "import asyncio, sys, pathlib\n"
+        "from tests.fakes.component import running\n"
+        "async def main():\n"
+        "    async with running(pathlib.Path(sys.argv[1])):\n"
+        "        print('ready', flush=True)\n"
+        "        await asyncio.Event().wait()\n"
+        "asyncio.run(main())\n"
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", holder, str(tmp_path), stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"ready\n"
+    with pytest.raises(ListenFailed, match=f"in use by process {process.pid}"):
+        async with running(tmp_path):
+            pass
+    process.kill()
+    await process.wait()
+    assert await asyncio.to_thread(path.exists)
+    async with running(tmp_path) as second, second.channels() as channels:
+        assert await turns(channels).GetTurn(turn_pb2.GetTurnRequest()) is not None
+
+
+async def test_a_file_in_the_way_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "hermes.sock"
+    await asyncio.to_thread(path.write_text, "precious")
+    with pytest.raises(ListenFailed, match="is in the way and is not a socket"):
+        async with running(tmp_path):
+            pass
+    assert await asyncio.to_thread(path.read_text) == "precious"
+
+
+async def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ListenFailed, match=r"missing/hermes\.sock: No such file"):
+        async with running(tmp_path / "missing"):
+            pass
+
+
+async def test_a_port_in_use_is_said_in_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        listen = Listen((TcpAddress("127.0.0.1", port),), tokens=TOKENS)
+        with pytest.raises(ListenFailed) as caught:
+            async with Server([], listen):
+                pass
+    assert caught.value.message == (
+        f"cannot listen on 127.0.0.1:{port}: it is in use; "
+        "stop the program that listens there, or choose another port"
+    )
+    assert capfd.readouterr().err == ""
+
+
+async def test_two_servers_never_share_a_port() -> None:
+    async with Server([], Listen((LOOPBACK,), tokens=TOKENS)) as first:
+        with pytest.raises(ListenFailed, match="it is in use"):
+            async with Server([], Listen(first.addresses, tokens=TOKENS)):
+                pass
+
+
+async def test_an_address_of_another_machine_is_refused() -> None:
+    listen = Listen((TcpAddress("127.0.0.1", 1), UnixAddress(Path("/nowhere/s"))), tokens=TOKENS)
+    with pytest.raises(ListenFailed, match="/nowhere/s: No such file"):
+        async with Server([], listen):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("address", "tokens", "problem"),
+    [
+        (TcpAddress("0.0.0.0", 0), TOKENS, "needs certificates"),
+        (TcpAddress("192.0.2.1", 0), TOKENS, "needs certificates"),
+        (LOOPBACK, None, "needs certificates or tokens"),
+        (UnixAddress(Path("/tmp/never.sock")), None, "needs certificates or tokens"),
+    ],
+)
+def test_nothing_is_served_that_nobody_could_be_identified_on(
+    address: Address, tokens: dict[Identity, str] | None, problem: str
+) -> None:
+    with pytest.raises(FailedPrecondition, match=problem):
+        Server([], Listen((address,), tokens=tokens))
+
+
+def test_two_components_cannot_rule_one_method() -> None:
+    with pytest.raises(ValueError, match="GetTurn"):
+        Server([Sample("one"), Sample("two")], Listen((LOOPBACK,), tokens=TOKENS))
+
+
+async def test_a_component_goes_through_its_life_in_order(tmp_path: Path) -> None:
+    sample, shutdown = Sample(), Shutdown()
+    addresses: list[Address] = []
+
+    def ready(bound: tuple[Address, ...]) -> None:
+        addresses.extend(bound)
+        sample.steps.append("ready")
+        shutdown.request("done")
+
+    path = UnixAddress(tmp_path / "hermes.sock")
+    await serve([sample], Listen((path, LOOPBACK), tokens=TOKENS), ready=ready, shutdown=shutdown)
+    assert sample.steps == [
+        "enter",
+        "register",
+        "ready",
+        "run",
+        "drain",
+        "cancelled",
+        "exit",
+    ]
+    assert addresses[0] == path
+    assert isinstance(addresses[1], TcpAddress)
+    assert addresses[1].port > 0
+
+
+async def test_a_signal_stops_the_process_gracefully(tmp_path: Path) -> None:
+    sample = Sample()
+    listen = Listen((UnixAddress(tmp_path / "hermes.sock"),), tokens=TOKENS)
+
+    def ready(_: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    await serve([sample], listen, ready=ready)
+    assert sample.steps[-3:] == ["drain", "cancelled", "exit"]
+
+
+async def test_a_component_that_fails_ends_the_process_and_the_others_drain(
+    tmp_path: Path,
+) -> None:
+    healthy, broken = Sample("healthy"), Sample("broken", policy={})
+    broken.failure = OSError("the disk is gone")
+    listen = Listen((UnixAddress(tmp_path / "hermes.sock"),), tokens=TOKENS)
+    with pytest.raises(ComponentFailed) as caught:
+        await serve([healthy, broken], listen)
+    assert caught.value.message == "broken failed: the disk is gone"
+    assert healthy.steps[-3:] == ["drain", "cancelled", "exit"]
+    assert broken.steps[-1] == "exit"
+
+
+async def test_draining_finishes_calls_and_sends_streams_elsewhere(tmp_path: Path) -> None:
+    sample, shutdown, served = Sample(), Shutdown(), asyncio.Event()
+    address = UnixAddress(tmp_path / "hermes.sock")
+    listen = Listen((address,), tokens=TOKENS)
+    async with (
+        Channels(Identity.GATEWAY, {"agent": address}, token=TOKENS[Identity.GATEWAY]) as channels,
+        asyncio.TaskGroup() as tasks,
+    ):
+        tasks.create_task(serve([sample], listen, ready=lambda _: served.set(), shutdown=shutdown))
+        await served.wait()
+        health = health_pb2_grpc.HealthStub(channels.to("agent"))
+        watch = turns(channels).WatchTurn(turn_pb2.WatchTurnRequest(turn_id="slow"))
+        async with (
+            open_stream(health.Watch(health_pb2.HealthCheckRequest(service="sample"))) as probe,
+            open_stream(watch),
+        ):
+            assert (await probe.read()).status == health_pb2.HealthCheckResponse.SERVING
+            assert await anext(aiter(watch)) is not None
+            await sample.seen.started.wait()
+            sample.seen.started.clear()
+            slow = turns(channels).GetTurn(turn_pb2.GetTurnRequest(turn_id="slow"))
+            slow_call = tasks.create_task(_answer(slow))
+            await sample.seen.started.wait()
+            shutdown.request("test")
+            assert (await probe.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await anext(aiter(watch))
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert reason_of(caught.value) is Reason.DRAINING
+        assert sample.seen.ended == ["slow"]
+        sample.seen.release.set()
+        assert await slow_call == turn_pb2.GetTurnResponse()
+    assert sample.seen.ended == ["slow", "slow"]
+
+
+async def _answer(call: Awaitable[turn_pb2.GetTurnResponse]) -> turn_pb2.GetTurnResponse:
+    return await call
+
+
+async def test_a_stream_that_comes_while_draining_is_refused(tmp_path: Path) -> None:
+    async with running(tmp_path) as served, served.channels() as channels:
+        stub = turn_pb2_grpc.TurnServiceStub(channels.to("agent"))
+        await stub.GetTurn(turn_pb2.GetTurnRequest())
+        slow = turns(channels).GetTurn(turn_pb2.GetTurnRequest(turn_id="slow"))
+        async with asyncio.TaskGroup() as tasks:
+            answer = tasks.create_task(_answer(slow))
+            await served.seen.started.wait()
+            stopping = tasks.create_task(served.server.stop())
+            await asyncio.sleep(0)
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                [event async for event in stub.WatchTurn(turn_pb2.WatchTurnRequest())]
+            served.seen.release.set()
+            await asyncio.gather(answer, stopping)
+    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
