@@ -20,6 +20,8 @@ class LiveTurn:
     epoch: int
     model: str
     max_model_calls: int
+    max_tokens: int
+    """Of one answer."""
     toolsets: frozenset[str]
     """Toolsets that may be used; empty means all."""
     messages: list[bytes]

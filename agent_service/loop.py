@@ -60,6 +60,7 @@ async def _ask(
         model=turn.model,
         messages=turn.messages,
         tools=toolbox.schemas(turn.toolsets),
+        max_tokens=turn.max_tokens,
     )
     said = thought = 0
     async with model.stream(request) as events:

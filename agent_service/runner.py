@@ -20,6 +20,7 @@ from agent_service.events import (
 from agent_service.hub import TurnStream
 from agent_service.live_turn import LiveTurn
 from agent_service.loop import Step, run_turn
+from agent_service.metrics import AgentMetrics
 from agent_service.models.base import Model, ModelMessage
 from agent_service.models.errors import ModelError
 from agent_service.sandbox import Commands, CommandUnknown, SandboxUnavailable
@@ -72,12 +73,14 @@ class Runner:
         toolbox: Toolbox,
         commands: Callable[[LiveTurn], Commands],
         clock: Clock,
+        metrics: AgentMetrics,
     ) -> None:
         self._database = database
         self._model = model
         self._toolbox = toolbox
         self._commands = commands
         self._clock = clock
+        self._metrics = metrics
 
     async def drive(self, driving: Driving, *, is_stuck: bool, cancelled: bool) -> None:
         """Bring a turn to its end, to a person's decision, or to where it was told to stop."""
@@ -124,6 +127,8 @@ class Runner:
         transition = Transition.of(driving.turn, facts, self._clock.now())
         await self._database.write(lambda conn: journal.commit(conn, transition))
         transition.apply()
+        age = (transition.now - driving.turn.started_at).total_seconds()
+        self._metrics.committed(driving.turn, facts, age)
         for recorded in transition.events:
             driving.stream.publish(recorded)
 

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import TypeVar
@@ -14,12 +15,14 @@ from sqlalchemy.exc import IntegrityError
 from agent_service.events import Decision
 from agent_service.hub import TurnStream
 from agent_service.live_turn import LiveTurn
+from agent_service.metrics import AgentMetrics
 from agent_service.models.configured import ConfiguredModel
 from agent_service.requests import TurnInfo, TurnRequest
 from agent_service.runner import Driving, Runner, Stop
-from agent_service.storage import approvals, journal, turns
+from agent_service.storage import approvals, claims, journal, turns
 from agent_service.storage.approvals import ApprovalInfo
-from agent_service.storage.turns import Claimed, Owner, SessionDraft, Started
+from agent_service.storage.claims import Claimed
+from agent_service.storage.turns import Owner, SessionDraft, Started
 from agent_service.watching import Watching
 from services.clock import Clock
 from services.database import Database
@@ -33,6 +36,11 @@ POLL_S = 1.0
 """How often unowned turns and expired approvals are looked for when nothing hints at them."""
 
 CLAIMS_AT_ONCE = 32
+
+RENEW_AT = 1 / 3
+GIVE_UP_AT = 0.8
+"""Parts of the lease after which it is renewed, and after which it counts as lost."""
+
 HOT_SESSIONS = 256
 
 _T = TypeVar("_T")
@@ -56,6 +64,14 @@ class Conversations:
             self._kept.popitem(last=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """As whom this replica owns turns, and what they use where they name nothing."""
+
+    owner: Owner
+    defaults: journal.Defaults
+
+
 class Turns:
     """Owns the turns of this replica."""
 
@@ -64,29 +80,25 @@ class Turns:
         database: Database,
         runner: Runner,
         model: ConfiguredModel,
-        owner: Owner,
-        defaults: journal.Defaults,
+        ownership: Ownership,
         clock: Clock,
         workers: Workers,
+        metrics: AgentMetrics,
     ) -> None:
         self._database = database
         self._runner = runner
         self._model = model
-        self._owner = owner
-        self._defaults = defaults
+        self._owner = ownership.owner
+        self._defaults = ownership.defaults
         self._clock = clock
         self._workers = workers
+        self._metrics = metrics
         self._driven: dict[str, Driving] = {}
         self._conversations = Conversations()
         self._wake = asyncio.Event()
         self._draining = False
         self._queued: Counter[str] = Counter()
         self.watching = Watching(database, self._stream_of, clock)
-
-    @property
-    def active(self) -> int:
-        """Turns that are driven here now."""
-        return len(self._driven)
 
     async def start(self, request: TurnRequest, draft: SessionDraft) -> TurnInfo:
         """Store a turn and begin it, or queue it behind the session's live turn."""
@@ -155,22 +167,44 @@ class Turns:
         """Claim nothing more, and let every turn go for another replica or the next start."""
         self._draining = True
         self._wake.set()
-        for driving in list(self._driven.values()):
-            driving.stop(Stop.DETACH)
+        self._let_go_of_all()
         tasks = [driving.task for driving in self._driven.values() if driving.task is not None]
         if tasks:
             await asyncio.wait(tasks)
 
-    def lost(self, turn_ids: Iterable[str]) -> None:
-        """Stop driving turns whose lease could not be renewed."""
-        for turn_id in turn_ids:
-            if turn_id in self._driven:
-                self._driven[turn_id].stop(Stop.DETACH)
+    async def recover(self) -> None:
+        """Make the turns free that this instance drove before it was started anew."""
+        freed = await self._database.write(
+            lambda conn: claims.expire_earlier_boots(conn, self._owner)
+        )
+        if freed:
+            _log.info("taking up %d turns of the last run", freed)
+
+    async def keep_leases(self) -> None:
+        """Renew the leases of the driven turns; let them all go when that fails for too long."""
+        lease_s = self._owner.lease.total_seconds()
+        renewed_at = self._clock.monotonic()
+        while True:
+            await self._clock.sleep(lease_s * RENEW_AT)
+            try:
+                if self._driven:
+                    await self._database.write(lambda conn: claims.renew(conn, self._owner))
+            except DatabaseUnavailable as error:
+                _log.error("leases cannot be renewed: %s", error)
+            else:
+                renewed_at = self._clock.monotonic()
+            if self._clock.monotonic() - renewed_at > lease_s * GIVE_UP_AT:
+                self._let_go_of_all()
+
+    def _let_go_of_all(self) -> None:
+        for driving in list(self._driven.values()):
+            driving.stop(Stop.DETACH)
 
     def _drive(self, loaded: journal.Loaded, *, is_stuck: bool, cancelled: bool) -> None:
         turn = loaded.turn
         driving = Driving(turn, TurnStream(loaded.recorded, turn.epoch))
         self._driven[turn.id] = driving
+        self._metrics.active.inc()
         driving.task = self._workers.start(
             f"turn {turn.id}", self._driven_to_end(driving, is_stuck=is_stuck, cancelled=cancelled)
         )
@@ -182,6 +216,7 @@ class Turns:
                 await self._runner.drive(driving, is_stuck=is_stuck, cancelled=cancelled)
         finally:
             del self._driven[turn.id]
+            self._metrics.active.dec()
             driving.stream.close()
             if turn.finished is not None:
                 self._conversations.keep(turn)
@@ -199,7 +234,7 @@ class Turns:
             self._wake.set()
 
     async def _claim_all(self) -> None:
-        found = await self._database.read(lambda conn: turns.claimable(conn, CLAIMS_AT_ONCE))
+        found = await self._database.read(lambda conn: claims.claimable(conn, CLAIMS_AT_ONCE))
         for turn_id in found:
             if turn_id not in self._driven and not self._draining:
                 await self._claim(turn_id)
@@ -208,7 +243,7 @@ class Turns:
         now = self._clock.now()
 
         def store(conn: Connection) -> tuple[Claimed, journal.Loaded] | None:
-            claimed = turns.claim(conn, turn_id, self._owner, now)
+            claimed = claims.claim(conn, turn_id, self._owner, now)
             if claimed is None:
                 return None
             return claimed, journal.load(conn, turn_id, self._defaults, None)
@@ -216,6 +251,7 @@ class Turns:
         taken = await self._write_once_more_on_conflict(store)
         if taken is not None:
             claimed, loaded = taken
+            self._metrics.resumes.inc(not claimed.began)
             if claimed.began:
                 self._queued -= Counter([loaded.turn.session_id])
             self._drive(loaded, is_stuck=claimed.is_stuck, cancelled=claimed.cancel_requested)
@@ -224,7 +260,7 @@ class Turns:
         """Stop turns of ours that another replica was asked to stop."""
         if self._driven:
             mine = self._owner.name
-            for turn_id in await self._database.read(lambda conn: turns.cancelled(conn, mine)):
+            for turn_id in await self._database.read(lambda conn: claims.cancelled(conn, mine)):
                 self._stop(turn_id)
 
     async def _expire_approvals(self) -> None:

@@ -81,8 +81,13 @@ async def find_endpoint(
         return configured if configured.model else await with_listed_model(configured)
     servers = await discover_local(local_ports)
     if not servers:
-        raise NoEndpoint(_NOTHING_SET.format(env_file=env_file))
+        raise NoEndpoint(missing_endpoint(env_file))
     return local_endpoint(servers[0], settings.model)
+
+
+def missing_endpoint(env_file: str) -> str:
+    """Return the three lines that say what to set."""
+    return _NOTHING_SET.format(env_file=env_file)
 
 
 def local_endpoint(server: LocalServer, wanted_model: str = "") -> Endpoint:

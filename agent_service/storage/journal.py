@@ -95,6 +95,7 @@ class Defaults:
     """What a turn uses where its request names nothing."""
 
     max_model_calls: int
+    max_tokens: int
     approval_timeout: timedelta
 
 
@@ -122,6 +123,7 @@ def load(
         epoch=row.epoch,
         model=request["model"],
         max_model_calls=request["max_model_calls"] or defaults.max_model_calls,
+        max_tokens=defaults.max_tokens,
         toolsets=frozenset(request["toolsets"]),
         messages=[],
         message_count=row.message_count,

@@ -12,7 +12,6 @@ from agent_service import events
 from agent_service.models.base import encoded
 from agent_service.requests import BusyMode, TurnInfo, TurnRequest
 from agent_service.storage.schema import (
-    CLAIMABLE_STATES,
     LIVE_STATES,
     event,
     message,
@@ -24,9 +23,6 @@ from agent_service.usage import Usage
 from services.database.sql import db_now
 from services.errors import AlreadyExists, NotFound
 
-STUCK_LIMIT = 3
-"""A turn whose owner was lost so often without any progress is given to a person."""
-
 TITLE_CHARS = 80
 
 
@@ -34,9 +30,17 @@ TITLE_CHARS = 80
 class Owner:
     """Who claims turns, where it is reached, and for how long a claim holds."""
 
-    name: str
+    instance: str
+    """Stable over restarts."""
+    boot_id: str
+    """Of this process."""
     endpoint: str
     lease: timedelta
+
+    @property
+    def name(self) -> str:
+        """What stands in a turn's row."""
+        return f"{self.instance}/{self.boot_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +63,8 @@ class Started:
     """The live turn that was asked to stop for this one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """A turn that was taken over or begun, and is to be driven."""
-
-    turn_id: str
-    began: bool
-    """It was queued, and its session is free now."""
-    is_stuck: bool
-    cancel_requested: bool
-
-
-_BY_ID = sa.select(turn).where(turn.c.id == bindparam("id"))
-_SESSION = sa.select(session).where(session.c.id == bindparam("id"))
+BY_ID = sa.select(turn).where(turn.c.id == bindparam("id"))
+SESSION = sa.select(session).where(session.c.id == bindparam("id"))
 _LIVE = sa.select(turn.c.id).where(
     turn.c.session_id == bindparam("session_id"), turn.c.state.in_(LIVE_STATES)
 )
@@ -102,54 +95,6 @@ _CANCEL_QUEUED = (
     .where(turn.c.id == bindparam("turn_key"), turn.c.state == "QUEUED")
     .values(state="CANCELLED", finished_at=bindparam("now"), last_sequence=1)
 )
-_other = turn.alias("other")
-_CLAIMABLE = (
-    sa.select(turn.c.id)
-    .where(
-        turn.c.state.in_(CLAIMABLE_STATES),
-        sa.or_(turn.c.owner.is_(None), turn.c.lease_until < db_now()),
-    )
-    .union_all(
-        sa.select(turn.c.id).where(
-            turn.c.state == "QUEUED",
-            ~sa.exists().where(
-                _other.c.session_id == turn.c.session_id,
-                sa.or_(
-                    _other.c.state.in_(LIVE_STATES),
-                    sa.and_(
-                        _other.c.state == "QUEUED",
-                        sa.tuple_(_other.c.created_at, _other.c.id)
-                        < sa.tuple_(turn.c.created_at, turn.c.id),
-                    ),
-                ),
-            ),
-        )
-    )
-    .limit(bindparam("most"))
-)
-_CANCELLED = sa.select(turn.c.id).where(
-    turn.c.owner == bindparam("owner"), turn.c.finished_at.is_(None), turn.c.cancel_requested
-)
-_CLAIM = (
-    sa.update(turn)
-    .where(
-        turn.c.id == bindparam("turn_key"),
-        turn.c.epoch == bindparam("seen_epoch"),
-        sa.or_(turn.c.owner.is_(None), turn.c.lease_until < db_now()),
-    )
-    .values(
-        owner=bindparam("new_owner"),
-        owner_endpoint=bindparam("new_endpoint"),
-        lease_until=db_now(bindparam("lease_s", type_=sa.Double())),
-        epoch=turn.c.epoch + 1,
-        version=turn.c.version + 1,
-        state=bindparam("new_state"),
-        last_sequence=bindparam("new_last_sequence"),
-        attempt=bindparam("new_attempt"),
-        stuck_at=bindparam("new_stuck_at"),
-        stuck_count=bindparam("new_stuck_count"),
-    )
-)
 
 
 def start(
@@ -162,7 +107,7 @@ def start(
 ) -> Started:
     """Store a turn and begin it when its session is free; once, however often it is asked for."""
     digest = request.digest()
-    known = conn.execute(_BY_ID, {"id": request.turn_id}).one_or_none()
+    known = conn.execute(BY_ID, {"id": request.turn_id}).one_or_none()
     if known is not None:
         if known.request_digest != digest or known.profile != request.profile:
             raise AlreadyExists(f"turn {request.turn_id} was started with another request")
@@ -179,7 +124,7 @@ def start(
         }
         row |= {"owner": owner.name, "owner_endpoint": owner.endpoint}
         conn.execute(_INSERT_CLAIMED, row)
-        _begin(conn, row, count, now)
+        begin(conn, row, count, now)
         return Started(_new_info(row), is_new=True, began=True)
     conn.execute(_INSERT, row)
     if request.busy_mode is BusyMode.QUEUE:
@@ -190,7 +135,7 @@ def start(
 
 def get(conn: Connection, turn_id: str, profile: str) -> TurnInfo:
     """The turn; NotFound when there is none, or not in this profile."""
-    row = conn.execute(_BY_ID, {"id": turn_id}).one_or_none()
+    row = conn.execute(BY_ID, {"id": turn_id}).one_or_none()
     if row is None or row.profile != profile:
         raise NotFound(f"there is no turn {turn_id}")
     return info(row)
@@ -211,47 +156,6 @@ def request_cancel(conn: Connection, turn_id: str, profile: str, now: datetime) 
     elif not found.is_finished:
         conn.execute(_REQUEST_CANCEL, {"turn_key": turn_id})
     return get(conn, turn_id, profile)
-
-
-def claimable(conn: Connection, most: int) -> Sequence[str]:
-    """Turns without a living owner, and queued ones whose session is free."""
-    return conn.execute(_CLAIMABLE, {"most": most}).scalars().all()
-
-
-def cancelled(conn: Connection, owner: str) -> Sequence[str]:
-    """The owner's turns that were asked to stop."""
-    return conn.execute(_CANCELLED, {"owner": owner}).scalars().all()
-
-
-def claim(conn: Connection, turn_id: str, owner: Owner, now: datetime) -> Claimed | None:
-    """Take a turn over, or begin a queued one; None when somebody else was faster."""
-    row = conn.execute(_BY_ID, {"id": turn_id}).mappings().one()
-    begins = row["state"] == "QUEUED"
-    was_lost = row["owner"] is not None
-    stuck_count = 0
-    if was_lost:
-        stuck_count = row["stuck_count"] + 1 if row["stuck_at"] == row["last_sequence"] else 1
-    changed = conn.execute(
-        _CLAIM,
-        {
-            "turn_key": turn_id,
-            "seen_epoch": row["epoch"],
-            "new_owner": owner.name,
-            "new_endpoint": owner.endpoint,
-            "lease_s": owner.lease.total_seconds(),
-            "new_state": "RUNNING" if begins or row["state"] == "QUEUED_RESUME" else row["state"],
-            "new_last_sequence": row["last_sequence"] + begins,
-            "new_attempt": row["attempt"] + was_lost,
-            "new_stuck_at": row["last_sequence"],
-            "new_stuck_count": stuck_count,
-        },
-    ).rowcount
-    if not changed:
-        return None
-    if begins:
-        count = conn.execute(_SESSION, {"id": row["session_id"]}).one().message_count
-        _begin(conn, {**row, "epoch": row["epoch"] + 1}, count, now)
-    return Claimed(turn_id, begins, stuck_count >= STUCK_LIMIT, row["cancel_requested"])
 
 
 def insert_events(conn: Connection, turn_id: str, recorded: Sequence[events.Recorded]) -> None:
@@ -294,7 +198,7 @@ def info(row: sa.Row[Any]) -> TurnInfo:
 def _open_session(
     conn: Connection, request: TurnRequest, draft: SessionDraft, now: datetime
 ) -> int:
-    found = conn.execute(_SESSION, {"id": request.session_id}).one_or_none()
+    found = conn.execute(SESSION, {"id": request.session_id}).one_or_none()
     if found is not None:
         if found.profile != request.profile:
             raise NotFound(f"there is no session {request.session_id}")
@@ -357,7 +261,7 @@ def _new_info(row: dict[str, Any]) -> TurnInfo:
     )
 
 
-def _begin(conn: Connection, row: Mapping[str, Any], count: int, now: datetime) -> None:
+def begin(conn: Connection, row: Mapping[str, Any], count: int, now: datetime) -> None:
     """Put the user's message into the session and intend the first model call."""
     turn_id, session_id = row["id"], row["session_id"]
     conn.execute(

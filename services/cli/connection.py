@@ -62,7 +62,7 @@ def _token(settings: Settings) -> str:
 @asynccontextmanager
 async def _embedded(settings: Settings, services: Sequence[str]) -> AsyncGenerator[Channels]:
     settings.home.create()
-    plan = process.one_process(settings, services)
+    plan = process.one_process(settings, services, metrics=set(services) == set(process.ALL))
     shutdown, listening = Shutdown(), asyncio.Event()
     async with Workers() as workers:
         serving = workers.start(

@@ -4,7 +4,10 @@ import importlib
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
+
+from prometheus_client import CollectorRegistry
 
 from services.addresses import Address, UnixAddress
 from services.auth import Identity, Tokens, new_tokens
@@ -14,6 +17,7 @@ from services.config import Settings
 from services.config_models import ServiceConfig
 from services.home import HomePaths, replace_file
 from services.lifecycle import Shutdown
+from services.metrics import Exposition, GrpcMetrics, Meter, process_registry, serve_metrics
 from services.server import Listen, serve
 
 BUILDERS = {
@@ -39,11 +43,13 @@ class Plan:
     services: Sequence[str]
     address: Address
     tokens: Tokens | None
+    metrics: bool = False
+    """Whether /metrics is served; not where a command runs services for itself alone."""
 
 
-def one_process(settings: Settings, services: Sequence[str] = ALL) -> Plan:
+def one_process(settings: Settings, services: Sequence[str] = ALL, *, metrics: bool) -> Plan:
     """Services together on the home's socket, each with a token of its own."""
-    return Plan(services, UnixAddress(settings.home.socket), new_tokens())
+    return Plan(services, UnixAddress(settings.home.socket), new_tokens(), metrics)
 
 
 async def run(
@@ -57,9 +63,18 @@ async def run(
     config = settings.load(ServiceConfig)
     async with AsyncExitStack() as stack:
         components: list[Component] = []
+        registries: dict[str, CollectorRegistry] = {}
         for name in plan.services:
             channels = await stack.enter_async_context(_channels(settings, config, plan, name))
-            components.append(_builder(name)(settings, channels))
+            registry = registries[name] = CollectorRegistry()
+            components.append(_builder(name)(settings, channels, Meter(registry)))
+        process = process_registry(version("hermes-services"))
+        grpc_metrics = GrpcMetrics.create(Meter(process))
+        if plan.metrics:
+            exposition = Exposition(process, registries)
+            await stack.enter_async_context(
+                serve_metrics(exposition, config.metrics.host, config.metrics.port)
+            )
         listen = Listen((plan.address,), config.tls.files, plan.tokens)
 
         def announce(addresses: tuple[Address, ...]) -> None:
@@ -68,7 +83,9 @@ async def run(
                 replace_file(token_file(settings.home), token, 0o600)
             ready(addresses)
 
-        await serve(components, listen, ready=announce, shutdown=shutdown)
+        await serve(
+            components, listen, observer=grpc_metrics.server, ready=announce, shutdown=shutdown
+        )
 
 
 def _channels(settings: Settings, config: ServiceConfig, plan: Plan, name: str) -> Channels:
@@ -83,6 +100,6 @@ def _channels(settings: Settings, config: ServiceConfig, plan: Plan, name: str) 
     return Channels(identity, together | apart, tls=config.tls.files, token=token)
 
 
-def _builder(name: str) -> Callable[[Settings, Channels], Component]:
+def _builder(name: str) -> Callable[[Settings, Channels, Meter], Component]:
     module, _, function = BUILDERS[name].partition(":")
     return getattr(importlib.import_module(module), function)

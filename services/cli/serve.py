@@ -39,7 +39,7 @@ async def _serve(settings: Settings, service: str) -> None:
     config = settings.load(ServiceConfig)
     settings.home.create()
     address = config.listen or config.addresses.of(service, settings.home)
-    plan = process.Plan((service,), address, None)
+    plan = process.Plan((service,), address, None, metrics=True)
     await process.run(
         settings, plan, ready=lambda addresses: complain(f"{service} ready on {addresses[0]}")
     )

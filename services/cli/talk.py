@@ -69,7 +69,7 @@ class Talk:
         while True:
             try:
                 with patch_stdout(raw=True):
-                    line = (await session.prompt_async("› ")).strip()
+                    line = (await session.prompt_async("> ")).strip()
             except KeyboardInterrupt:
                 continue
             except EOFError:
@@ -105,7 +105,7 @@ class Talk:
         while answer not in _DECISIONS:
             try:
                 with patch_stdout(raw=True):
-                    typed = await session.prompt_async("allow? [y]es, this [s]ession, [n]o › ")
+                    typed = await session.prompt_async("allow? [y]es, this [s]ession, [n]o > ")
             except (KeyboardInterrupt, EOFError):
                 typed = "n"
             answer = typed.strip().lower()[:1]

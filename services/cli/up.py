@@ -50,6 +50,6 @@ async def _talk(settings: Settings) -> int:
 
 
 async def _serve(settings: Settings) -> int:
-    plan = process.one_process(settings)
+    plan = process.one_process(settings, metrics=True)
     await process.run(settings, plan, ready=lambda addresses: complain(f"ready on {addresses[0]}"))
     return 0

@@ -1,0 +1,175 @@
+"""The agent's composition root."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from types import TracebackType
+from typing import Self
+from zoneinfo import ZoneInfo
+
+import grpc.aio
+
+from agent_service.clients.leases import SandboxLeases
+from agent_service.config import AgentConfig
+from agent_service.contexts import ToolContexts
+from agent_service.drafts import SessionDrafts
+from agent_service.metrics import AgentMetrics
+from agent_service.models.chat_completions import AppIdentity, ChatCompletions
+from agent_service.models.configured import ConfiguredModel
+from agent_service.models.endpoints import Endpoint, missing_endpoint
+from agent_service.models.retries import RetryPolicy
+from agent_service.runner import Runner
+from agent_service.servicer.approvals import ApprovalServicer
+from agent_service.servicer.sessions import SessionServicer
+from agent_service.servicer.turns import TurnServicer
+from agent_service.storage.journal import Defaults
+from agent_service.storage.schema import metadata
+from agent_service.storage.turns import Owner
+from agent_service.tools.builtin import builtin_tools
+from agent_service.tools.toolbox import Toolbox
+from agent_service.turns import Ownership, Turns
+from hermes.agent.v1 import approval_pb2_grpc, session_pb2_grpc, turn_pb2_grpc
+from services.auth import Identity, Policy, allow
+from services.channels import Channels
+from services.clock import SystemClock
+from services.config import Settings
+from services.config_models import ServiceConfig
+from services.database import Database
+from services.ids import new_id
+from services.lifecycle import Workers
+from services.metrics import Meter
+from services.migrations import prepare
+
+POLICY: Policy = {
+    **allow(
+        "hermes.agent.v1.TurnService",
+        {
+            "StartTurn": (Identity.GATEWAY, Identity.SCHEDULER, Identity.OPERATOR),
+            "WatchTurn": (Identity.GATEWAY, Identity.SCHEDULER, Identity.AGENT, Identity.OPERATOR),
+            "GetTurn": (Identity.GATEWAY, Identity.SCHEDULER, Identity.OPERATOR),
+            "InterruptTurn": (Identity.GATEWAY, Identity.AGENT, Identity.OPERATOR),
+        },
+    ),
+    **allow(
+        "hermes.agent.v1.SessionService",
+        {
+            "GetSession": (Identity.GATEWAY, Identity.OPERATOR),
+            "ListSessions": (Identity.GATEWAY, Identity.OPERATOR),
+            "ListMessages": (Identity.GATEWAY, Identity.OPERATOR),
+        },
+    ),
+    **allow(
+        "hermes.agent.v1.ApprovalService",
+        {
+            "ListApprovals": (Identity.GATEWAY, Identity.OPERATOR),
+            "ResolveApproval": (Identity.GATEWAY, Identity.OPERATOR),
+        },
+    ),
+}
+
+
+def build(settings: Settings, channels: Channels, meter: Meter) -> "AgentService":
+    """Puts the agent together; nothing is opened yet."""
+    config, chassis = settings.load(AgentConfig), settings.load(ServiceConfig)
+    clock, workers = SystemClock(), Workers()
+    database = Database(chassis.database.url_of("agent", settings.home), "agent", clock)
+    model = ConfiguredModel(
+        config.model.endpoint,
+        lambda endpoint: _connect(endpoint, config),
+        missing_endpoint(str(settings.home.env)),
+    )
+    contexts = ToolContexts(database, SandboxLeases(channels, database))
+    tools = builtin_tools(ask_before_commands=config.approvals != "off")
+    metrics = AgentMetrics.create(meter)
+    runner = Runner(database, model, Toolbox(tools, contexts.of), contexts.commands, clock, metrics)
+    ownership = Ownership(
+        owner=Owner(
+            instance=chassis.instance,
+            boot_id=new_id("boot"),
+            endpoint=str(chassis.addresses.agent or ""),
+            lease=timedelta(seconds=config.lease_s),
+        ),
+        defaults=Defaults(
+            max_model_calls=config.max_turns,
+            max_tokens=config.model.max_tokens,
+            approval_timeout=timedelta(seconds=config.approval_timeout_s),
+        ),
+    )
+    turns = Turns(database, runner, model, ownership, clock, workers, metrics)
+    drafts = SessionDrafts(
+        clock,
+        ZoneInfo(config.time_zone) if config.time_zone else None,
+        sorted({tool.toolset for tool in tools}),
+        config.system_message,
+    )
+    return AgentService(database, model, turns, drafts, workers)
+
+
+class AgentService:
+    """The agent as a component."""
+
+    name = "agent"
+    policy = POLICY
+
+    def __init__(
+        self,
+        database: Database,
+        model: ConfiguredModel,
+        turns: Turns,
+        drafts: SessionDrafts,
+        workers: Workers,
+    ) -> None:
+        self._database = database
+        self._model = model
+        self._turns = turns
+        self._drafts = drafts
+        self._workers = workers
+        self._opened = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._database)
+            await prepare(self._database, metadata, "agent_service.storage.migrations")
+            await stack.enter_async_context(self._model)
+            await stack.enter_async_context(self._workers)
+            await self._turns.recover()
+            self._opened = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._opened.aclose()
+
+    def register(self, server: grpc.aio.Server) -> None:
+        """Adds the servicers to the server."""
+        turn_pb2_grpc.add_TurnServiceServicer_to_server(
+            TurnServicer(self._turns, self._drafts), server
+        )
+        session_pb2_grpc.add_SessionServiceServicer_to_server(
+            SessionServicer(self._database), server
+        )
+        approval_pb2_grpc.add_ApprovalServiceServicer_to_server(
+            ApprovalServicer(self._database, self._turns), server
+        )
+
+    async def run(self) -> None:
+        """Drives turns that nobody else owns, and keeps the leases of those that it drives."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._turns.run())
+            group.create_task(self._turns.keep_leases())
+
+    async def drain(self) -> None:
+        """Lets every turn go for another replica or the next start."""
+        await self._turns.drain()
+
+
+def _connect(endpoint: Endpoint, config: AgentConfig) -> ChatCompletions:
+    return ChatCompletions(
+        endpoint,
+        RetryPolicy(max_retries=config.model.max_retries),
+        identity=AppIdentity(config.model.app_title, config.model.app_url),
+    )
