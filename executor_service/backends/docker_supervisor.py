@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 FOLDER = "/opt/hermes"
 """Where containers mount the volume."""
 FILE = "supervisor.pyz"
+_PREFIX = "hermes-supervisor-"
 _ROLE = "org.hermes.role"
 _HOLDER = "supervisor-volume"
 _VOLUME = "org.hermes.volume"
@@ -29,7 +30,7 @@ def supervisor_volume(sdk: "docker.DockerClient", image: str, supervisor: bytes)
     """Name of a volume that holds this supervisor, filled now if there is none yet."""
     from docker.errors import NotFound
 
-    name = f"hermes-supervisor-{sha256(supervisor).hexdigest()[:16]}"
+    name = f"{_PREFIX}{sha256(supervisor).hexdigest()[:16]}"
     with contextlib.suppress(NotFound):
         return _volume_of(sdk, name)
     _remove_old_ones(sdk, name)
@@ -79,12 +80,14 @@ def _tar(supervisor: bytes) -> bytes:
 
 
 def _remove_old_ones(sdk: "docker.DockerClient", name: str) -> None:
-    """Remove what other versions left; the engine keeps volumes that a box still mounts."""
+    """Remove what other versions left; the engine keeps volumes that a container still mounts."""
     from docker.errors import APIError
 
-    every = {"label": f"{_ROLE}={_HOLDER}"}
-    for holder in cast("Any", sdk.api).containers(all=True, filters=every):
+    api = cast("Any", sdk.api)
+    for holder in api.containers(all=True, filters={"label": f"{_ROLE}={_HOLDER}"}):
         if time.time() - holder["Created"] > _KEEP_OLD_S and f"/{name}" not in holder["Names"]:
             with contextlib.suppress(APIError):
-                sdk.api.remove_container(holder["Id"], force=True)
-                sdk.api.remove_volume(holder["Labels"][_VOLUME])
+                api.remove_container(holder["Id"], force=True)
+    for volume in api.volumes(filters={"name": _PREFIX})["Volumes"] or ():
+        with contextlib.suppress(APIError):
+            api.remove_volume(volume["Name"])
