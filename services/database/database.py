@@ -23,9 +23,14 @@ class Store(Protocol):
     @property
     def dialect(self) -> Literal["sqlite", "postgresql"]: ...
 
-    async def open(self) -> None: ...
+    async def __aenter__(self) -> Self: ...
 
-    async def close(self) -> None: ...
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
 
     async def write(self, fn: Callable[[sa.Connection], _T], notify: str | None = None) -> _T: ...
 
@@ -56,7 +61,7 @@ class Database:
         return self._store.dialect
 
     async def __aenter__(self) -> Self:
-        await self._store.open()
+        await self._store.__aenter__()
         return self
 
     async def __aexit__(
@@ -65,7 +70,7 @@ class Database:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._store.close()
+        await self._store.__aexit__(kind, error, traceback)
 
     async def write(self, fn: Callable[[sa.Connection], _T], notify: str | None = None) -> _T:
         """Run `fn` and return once it is durable; then hint to the listeners of `notify`.

@@ -5,7 +5,8 @@ import logging
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -70,8 +71,7 @@ class PostgresqlStore:
         self._writes: set[asyncio.Task[Any]] = set()
         self._engines: _Engines | None = None
 
-    async def open(self) -> None:
-        """Connect once, so that a wrong URL shows at once."""
+    async def __aenter__(self) -> Self:
         try:
             from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -93,20 +93,19 @@ class PostgresqlStore:
         reading = pool.sync_engine.execution_options(**snapshot)
         self._engines = _Engines(pool, pool.sync_engine, reading)
         try:
-            await self.read(_nothing)
+            await self.read(_nothing)  # so that a wrong URL shows at once
         except BaseException:
-            await self.close()
+            await self._close()
             raise
+        return self
 
-    async def close(self) -> None:
-        """Finish the writes that were asked for, and let go of the connections."""
-        if self._engines is None:
-            return
-        pool, self._engines = self._engines.pool, None
-        async with self._workers:
-            if self._writes:
-                await asyncio.wait(self._writes)
-        await pool.dispose()
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._close()
 
     async def write(self, fn: Callable[[sa.Connection], _T], notify: str | None = None) -> _T:
         """Run `fn` and commit in a task of our own, whether or not the caller stays."""
@@ -139,6 +138,16 @@ class PostgresqlStore:
                 pass_on(self._url, self._connect_args, self._service, self._hints),
             )
         return self._hints.listen(channel)
+
+    async def _close(self) -> None:
+        """Finish the writes that were asked for, and let go of the connections."""
+        if self._engines is None:
+            return
+        pool, self._engines = self._engines.pool, None
+        async with self._workers:
+            if self._writes:
+                await asyncio.wait(self._writes)
+        await pool.dispose()
 
     @property
     def _connected(self) -> "_Engines":

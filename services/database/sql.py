@@ -108,7 +108,7 @@ def _on_conflict(element: _OnConflict, compiler: SQLCompiler, **_: Any) -> str:
 
 def insert_ignore(table: sa.Table) -> sa.Insert:
     """Return an INSERT that leaves a row alone that exists; `rowcount` says whether it was new."""
-    return sa.insert(table).ext(_OnConflict((), ()))
+    return sa.insert(table).ext(_OnConflict((), ())).execution_options(preserve_rowcount=True)
 
 
 def upsert(table: sa.Table, key: Sequence[str], update: Sequence[str]) -> sa.Insert:

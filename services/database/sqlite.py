@@ -9,7 +9,8 @@ import asyncio
 import queue
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias, TypeVar
+from types import TracebackType
+from typing import Literal, Self, TypeAlias, TypeVar
 
 import sqlalchemy as sa
 
@@ -46,25 +47,25 @@ class SqliteStore:
         self._writer: Lane | None = None
         self._readers: list[Lane] = []
 
-    async def open(self) -> None:
-        """Open the file, or make it, and hold its lock."""
+    async def __aenter__(self) -> Self:
         worker = Writer(self._path, self._time, self._busy_timeout_s, self._lock)
         name = f"{self._path.name} writer"
         self._writer = Lane(name, worker, self._writes, self._settle, _WRITES_TOGETHER)
         self._is_open = True
         try:
-            await self.write(_nothing)
+            await self.write(_nothing)  # opens the file, or makes it, and holds its lock
         except BaseException:
-            await self.close()
+            await self._close()
             raise
+        return self
 
-    async def close(self) -> None:
-        """Finish what was asked for, and let go of the file."""
-        self._is_open = False
-        await asyncio.gather(*[reader.stop() for reader in self._readers])
-        if self._writer is not None:
-            await self._writer.stop()  # last: whoever closes last folds the log into the file
-        self._lock.release()
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._close()
 
     async def write(self, fn: Callable[[sa.Connection], _T], notify: str | None = None) -> _T:
         """Run `fn` and commit, whether or not the caller stays to hear of it."""
@@ -97,6 +98,14 @@ class SqliteStore:
     def listen(self, channel: str) -> Hint:
         """Return a hint that wakes on each `notify`."""
         return self._hints.listen(channel)
+
+    async def _close(self) -> None:
+        """Finish what was asked for, and let go of the file."""
+        self._is_open = False
+        await asyncio.gather(*[reader.stop() for reader in self._readers])
+        if self._writer is not None:
+            await self._writer.stop()  # last: whoever closes last folds the log into the file
+        self._lock.release()
 
     def _put(
         self, jobs: _Queue, fn: Callable[[sa.Connection], _T], notify: str | None = None
