@@ -5,14 +5,29 @@ from typing import Any
 
 from agent_service.tools.approval import RequireApproval
 from agent_service.tools.base import Tool
+from agent_service.tools.list_directory import ListDirectory
+from agent_service.tools.patch import Patch
+from agent_service.tools.process import Process
+from agent_service.tools.read_file import ReadFile
+from agent_service.tools.search_files import SearchFiles
 from agent_service.tools.terminal import Terminal, TerminalArguments
+from agent_service.tools.todo import Todo
+from agent_service.tools.write_file import WriteFile
 
 
 def builtin_tools(*, ask_before_commands: bool) -> Sequence[Tool[Any]]:
     """Every tool, in the order in which the model sees them."""
-    terminal = Terminal()
-    asked = RequireApproval(terminal, _command)
-    return (asked if ask_before_commands else terminal,)
+    terminal: Tool[TerminalArguments] = Terminal()
+    return (
+        RequireApproval(terminal, _command) if ask_before_commands else terminal,
+        Process(),
+        ReadFile(),
+        WriteFile(),
+        Patch(),
+        SearchFiles(),
+        ListDirectory(),
+        Todo(),
+    )
 
 
 def _command(arguments: TerminalArguments) -> str:

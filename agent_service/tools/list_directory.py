@@ -1,0 +1,69 @@
+"""The `list_directory` tool: what is in a folder."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from agent_service.sandbox import FileStat
+from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult
+
+MAX_ENTRIES = 1000
+MAX_DEPTH = 5
+
+
+class ListDirectoryArguments(ToolArguments):
+    """Lists a folder of the sandbox, folders with a slash, files with their size in bytes."""
+
+    path: str = "."
+    """The folder, absolute or relative to /workspace."""
+    depth: Annotated[int, Field(ge=1, le=MAX_DEPTH)] = 1
+    """How many levels to show."""
+
+
+class ListDirectory:
+    """Lists folders."""
+
+    name = "list_directory"
+    toolset = "file"
+    arguments = ListDirectoryArguments
+
+    def effect(self, arguments: ListDirectoryArguments) -> Effect:
+        """Listing changes nothing."""
+        return Effect.PURE
+
+    def writes(self, arguments: ListDirectoryArguments) -> frozenset[str]:
+        """Nothing."""
+        return frozenset()
+
+    async def run(self, arguments: ListDirectoryArguments, context: ToolContext) -> ToolResult:
+        """List it."""
+        lines: list[str] = []
+        cut = await _list(context, arguments.path, arguments.depth, "", lines)
+        if cut:
+            lines.append(f"[cut at {MAX_ENTRIES} entries]")
+        return ToolResult("\n".join(lines) or "[the folder is empty]")
+
+
+async def _list(context: ToolContext, path: str, depth: int, indent: str, lines: list[str]) -> bool:
+    """Add a folder's entries to the lines; returns whether some had to be left out."""
+    entries, cut = await context.files.list(path, MAX_ENTRIES - len(lines))
+    for entry in entries:
+        if len(lines) >= MAX_ENTRIES:
+            return True
+        lines.append(f"{indent}{_shown(entry)}")
+        if entry.kind == "directory" and depth > 1 and len(lines) < MAX_ENTRIES:
+            inside = f"{path.rstrip('/')}/{entry.path}"
+            cut |= await _list(context, inside, depth - 1, f"{indent}  ", lines)
+    return cut
+
+
+def _shown(entry: FileStat) -> str:
+    match entry.kind:
+        case "directory":
+            return f"{entry.path}/"
+        case "symlink":
+            return f"{entry.path}@"
+        case "file":
+            return f"{entry.path}  {entry.size_bytes}"
+        case _:
+            return f"{entry.path}  (special)"

@@ -1,0 +1,139 @@
+"""The `process` tool: commands that run in the background."""
+
+import asyncio
+import time
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from agent_service.sandbox import CommandStatus, CommandUnknown, OutputPage, Stream
+from agent_service.tools.base import (
+    Effect,
+    RetryWithHint,
+    ToolArguments,
+    ToolContext,
+    ToolFailed,
+    ToolResult,
+)
+from agent_service.tools.terminal import describe_exit
+
+WAIT_LIMIT_S = 600
+POLL_S = 0.2
+DEFAULT_BYTES = 20_000
+MAX_BYTES = 50_000
+
+
+class ProcessArguments(ToolArguments):
+    """Looks after commands that `terminal` started in the background.
+
+    list: all of them. poll: state and newest output. log: output from an offset. wait: until it
+    ends. kill: end it with all its children. write, submit: give it input, submit adds a newline.
+    close: end its input.
+    """
+
+    action: Literal["list", "poll", "log", "wait", "kill", "write", "submit", "close"]
+    """What to do."""
+    session_id: str = ""
+    """The id that `terminal` gave; not needed for list."""
+    data: str = ""
+    """Input for write and submit."""
+    timeout: Annotated[float, Field(gt=0, le=WAIT_LIMIT_S)] = 60
+    """Seconds that wait waits at most."""
+    offset: int = 0
+    """First byte for log; negative counts from the end."""
+    limit: Annotated[int, Field(ge=1, le=MAX_BYTES)] = DEFAULT_BYTES
+    """Bytes of output to return at most."""
+
+
+class Process:
+    """Looks after background commands."""
+
+    name = "process"
+    toolset = "terminal"
+    arguments = ProcessArguments
+
+    def effect(self, arguments: ProcessArguments) -> Effect:
+        """Input must not arrive twice; everything else may be asked again."""
+        return Effect.UNSAFE if arguments.action in ("write", "submit", "close") else Effect.PURE
+
+    def writes(self, arguments: ProcessArguments) -> frozenset[str]:
+        """What is done to one process is done in order."""
+        return (
+            frozenset({f"process {arguments.session_id}"}) if arguments.session_id else frozenset()
+        )
+
+    async def run(self, arguments: ProcessArguments, context: ToolContext) -> ToolResult:
+        """Do it."""
+        if arguments.action == "list":
+            return _listed(await context.commands.list())
+        if not arguments.session_id:
+            raise RetryWithHint(f"{arguments.action} needs a session_id; list shows them.")
+        try:
+            return await self._of_one(arguments, context)
+        except CommandUnknown:
+            raise ToolFailed(
+                f"There is no running or known process {arguments.session_id}; list shows them."
+            ) from None
+
+    async def _of_one(self, arguments: ProcessArguments, context: ToolContext) -> ToolResult:
+        key, commands = arguments.session_id, context.commands
+        match arguments.action:
+            case "kill":
+                return _described(await commands.kill(key), "")
+            case "write" | "submit" | "close":
+                newline = "\n" if arguments.action == "submit" else ""
+                data = (arguments.data + newline).encode() if arguments.action != "close" else b""
+                await commands.write(key, data, eof=arguments.action == "close")
+                return ToolResult(f"{len(data)} bytes written.")
+            case "wait":
+                await _wait(context, key, arguments.timeout)
+                return await _output(context, key, -arguments.limit, arguments.limit)
+            case "log":
+                return await _output(context, key, arguments.offset, arguments.limit)
+            case _:
+                return await _output(context, key, -arguments.limit, arguments.limit)
+
+
+async def _wait(context: ToolContext, key: str, timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        page = await context.commands.read(key, Stream.STDOUT, 0, 1)
+        if page.status.exit is not None:
+            return
+        await asyncio.sleep(POLL_S)
+
+
+async def _output(context: ToolContext, key: str, offset: int, limit: int) -> ToolResult:
+    out = await context.commands.read(key, Stream.STDOUT, offset, limit)
+    err = await context.commands.read(key, Stream.STDERR, offset, limit)
+    parts = [_page("output", out), _page("errors", err)]
+    return _described(out.status, "\n".join(part for part in parts if part))
+
+
+def _page(name: str, page: OutputPage) -> str:
+    if not page.total_bytes:
+        return ""
+    end = page.offset + len(page.data)
+    text = page.data.decode(errors="replace").rstrip("\n")
+    return f"{name}, bytes {page.offset} to {end} of {page.total_bytes}:\n{text}"
+
+
+def _described(status: CommandStatus, output: str) -> ToolResult:
+    state = _state(status)
+    return ToolResult(
+        f"{state}\n{output}".rstrip(),
+        exit_code=None if status.exit is None else status.exit.code,
+        backend=status.backend,
+    )
+
+
+def _state(status: CommandStatus) -> str:
+    if status.exit is None:
+        seconds = time.time() - status.started_at_ms / 1000
+        return f"{status.key}: running for {seconds:.0f} s"
+    return f"{status.key}: ended, {describe_exit(status.exit) or 'exit code 0'}"
+
+
+def _listed(statuses: list[CommandStatus]) -> ToolResult:
+    lines = [_state(status) for status in statuses]
+    return ToolResult("\n".join(lines) or "There are no processes.")

@@ -1,0 +1,70 @@
+"""The `read_file` tool: a text file, with line numbers."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from agent_service.tools.base import Effect, RetryWithHint, ToolArguments, ToolContext, ToolResult
+from agent_service.tools.texts import MAX_FILE_BYTES, decode_text
+
+MAX_LINES = 2000
+MAX_LINE_CHARS = 2000
+MAX_RESULT_CHARS = 100_000
+
+
+class ReadFileArguments(ToolArguments):
+    """Reads a text file of the sandbox. Each line is shown as `number|text`."""
+
+    path: Annotated[str, Field(min_length=1)]
+    """The file, absolute or relative to /workspace."""
+    offset: Annotated[int, Field(ge=1)] = 1
+    """First line, from 1."""
+    limit: Annotated[int, Field(ge=1, le=MAX_LINES)] = 500
+    """Lines to read at most."""
+
+
+class ReadFile:
+    """Reads text files."""
+
+    name = "read_file"
+    toolset = "file"
+    arguments = ReadFileArguments
+
+    def effect(self, arguments: ReadFileArguments) -> Effect:
+        """Reading changes nothing."""
+        return Effect.PURE
+
+    def writes(self, arguments: ReadFileArguments) -> frozenset[str]:
+        """It waits for a change to the same file that was asked for before."""
+        return frozenset({arguments.path})
+
+    async def run(self, arguments: ReadFileArguments, context: ToolContext) -> ToolResult:
+        """Read the lines."""
+        text = decode_text(arguments.path, await context.files.read(arguments.path, MAX_FILE_BYTES))
+        lines = text.splitlines()
+        first = arguments.offset - 1
+        if first and first >= len(lines):
+            raise RetryWithHint(f"{arguments.path} has {len(lines)} lines.")
+        shown = _numbered(lines[first : first + arguments.limit], arguments.offset)
+        last = first + len(shown)
+        if last < len(lines):
+            shown.append(f"[{len(lines) - last} more lines; go on with offset {last + 1}]")
+        return ToolResult("\n".join(shown) or "[the file is empty]")
+
+
+def _numbered(lines: list[str], first: int) -> list[str]:
+    shown: list[str] = []
+    room = MAX_RESULT_CHARS
+    for number, line in enumerate(lines, first):
+        entry = f"{number}|{_cut(line)}"
+        room -= len(entry) + 1
+        if room < 0:
+            break
+        shown.append(entry)
+    return shown
+
+
+def _cut(line: str) -> str:
+    if len(line) <= MAX_LINE_CHARS:
+        return line
+    return f"{line[:MAX_LINE_CHARS]}[… {len(line) - MAX_LINE_CHARS} characters]"

@@ -1,0 +1,70 @@
+"""The `todo` tool: the plan of a session."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from agent_service.tools.base import Effect, RetryWithHint, ToolArguments, ToolContext, ToolResult
+
+MAX_ITEMS = 256
+STATE = "todo"
+
+_MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled": "[-]"}
+
+
+class TodoItem(BaseModel):
+    """One thing to do."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: Annotated[str, Field(min_length=1, max_length=64)]
+    content: Annotated[str, Field(min_length=1, max_length=2000)]
+    status: Literal["pending", "in_progress", "completed", "cancelled"] = "pending"
+
+
+_PLAN = TypeAdapter(list[TodoItem])
+
+
+class TodoArguments(ToolArguments):
+    """Keeps this session's plan. Without todos it shows the plan.
+
+    Use it for work of several steps: write the steps down, keep one in progress, and mark each
+    as soon as it is done.
+    """
+
+    todos: Annotated[list[TodoItem] | None, Field(max_length=MAX_ITEMS)] = None
+    """The items; they replace the plan unless merge is set."""
+    merge: bool = False
+    """Change or add the items given by id, and keep the others."""
+
+
+class Todo:
+    """Keeps the plan."""
+
+    name = "todo"
+    toolset = "todo"
+    arguments = TodoArguments
+
+    def effect(self, arguments: TodoArguments) -> Effect:
+        """Writing the same plan again changes nothing."""
+        return Effect.PURE
+
+    def writes(self, arguments: TodoArguments) -> frozenset[str]:
+        """There is one plan."""
+        return frozenset({STATE})
+
+    async def run(self, arguments: TodoArguments, context: ToolContext) -> ToolResult:
+        """Show or change the plan."""
+        items = _PLAN.validate_python(await context.state.get(STATE) or [])
+        if arguments.todos is not None:
+            items = _merged(items if arguments.merge else [], arguments.todos)
+            await context.state.put(STATE, [item.model_dump() for item in items])
+        lines = [f"{_MARKS[item.status]} {item.id}: {item.content}" for item in items]
+        return ToolResult("\n".join(lines) or "The plan is empty.")
+
+
+def _merged(kept: list[TodoItem], given: list[TodoItem]) -> list[TodoItem]:
+    merged = {item.id: item for item in [*kept, *given]}
+    if len(merged) > MAX_ITEMS:
+        raise RetryWithHint(f"A plan has {MAX_ITEMS} items at most; drop what is done.")
+    return list(merged.values())

@@ -1,0 +1,42 @@
+"""The `write_file` tool: a whole file."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult
+
+
+class WriteFileArguments(ToolArguments):
+    """Writes a whole file of the sandbox, replacing what is there, and makes missing folders.
+
+    To change a part of a file use `patch`.
+    """
+
+    path: Annotated[str, Field(min_length=1)]
+    """The file, absolute or relative to /workspace."""
+    content: str
+    """Everything that the file shall contain."""
+
+
+class WriteFile:
+    """Writes files."""
+
+    name = "write_file"
+    toolset = "file"
+    arguments = WriteFileArguments
+
+    def effect(self, arguments: WriteFileArguments) -> Effect:
+        """Writing the same contents again changes nothing."""
+        return Effect.PURE
+
+    def writes(self, arguments: WriteFileArguments) -> frozenset[str]:
+        """The file."""
+        return frozenset({arguments.path})
+
+    async def run(self, arguments: WriteFileArguments, context: ToolContext) -> ToolResult:
+        """Write it."""
+        data = arguments.content.encode()
+        await context.files.write(arguments.path, data)
+        lines = len(arguments.content.splitlines())
+        return ToolResult(f"Wrote {arguments.path}: {lines} lines, {len(data):,} bytes.")
