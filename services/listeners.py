@@ -9,13 +9,15 @@ import socket
 import stat
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
+import grpc
 import grpc.aio
 
 from services.addresses import Address, TcpAddress, UnixAddress
 from services.errors import FailedPrecondition
-from services.tls import TlsFiles, server_credentials
+from services.tls import TlsFiles, check_files, server_credentials
 
 _ADVICE: Mapping[int, str] = {
     errno.EADDRINUSE: "it is in use; stop the program that listens there, or choose another port",
@@ -53,11 +55,17 @@ async def listen_on(server: grpc.aio.Server, address: Address, tls: TlsFiles | N
         if tls is None:
             port = server.add_insecure_port(str(address))
         else:
-            credentials = await asyncio.to_thread(server_credentials, tls)
+            credentials = await asyncio.to_thread(_checked_credentials, tls)
             port = server.add_secure_port(str(address), credentials)
     except RuntimeError as error:
         raise ListenFailed(f"cannot listen on {address}: {error}") from error
     return TcpAddress(address.host, port)
+
+
+def _checked_credentials(tls: TlsFiles) -> grpc.ServerCredentials:
+    # An expired certificate would only show as connections that fail, and on the other side.
+    check_files(tls, datetime.now(UTC))
+    return server_credentials(tls)
 
 
 def _listen_privately(server: grpc.aio.Server, address: UnixAddress) -> None:

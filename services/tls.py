@@ -40,15 +40,16 @@ class TlsFiles:
 class ClientTls:
     """The credentials of a client; `generation` counts how often the files have changed."""
 
-    def __init__(self, files: TlsFiles, credentials: grpc.ChannelCredentials) -> None:
-        self.credentials = credentials
-        self.generation = 0
+    def __init__(self, files: TlsFiles) -> None:
+        # The state first: what changes while it is read is read again.
         self._changes = _Changes(files)
+        self.credentials = _channel_credentials(files)
+        self.generation = 0
 
     @classmethod
     async def load(cls, files: TlsFiles) -> Self:
         """Reads the files; fails with TlsInvalid."""
-        return cls(files, await asyncio.to_thread(_channel_credentials, files))
+        return await asyncio.to_thread(cls, files)
 
     async def watch(self) -> None:
         """Reads the files again whenever they change, until cancelled."""

@@ -2,12 +2,23 @@
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
+import grpc.aio
 import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
 
 from services.database import Database
 from tests.postgres import PostgresServer, postgres_server
+
+
+@pytest.fixture(scope="session", autouse=True)
+def grpc_runs() -> Iterator[None]:
+    """Keep gRPC's poller: with its last object it ends, and is waited for, inside the event loop."""
+    aio: Any = grpc.aio  # the stubs leave these two out
+    aio.init_grpc_aio()
+    yield
+    aio.shutdown_grpc_aio()
 
 
 @pytest.fixture(autouse=True)

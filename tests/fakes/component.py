@@ -49,7 +49,7 @@ class Seen:
 
 
 class Turns(turn_pb2_grpc.TurnServiceServicer):
-    """Unary methods and a stream; InterruptTurn is not implemented."""
+    """Unary methods and a stream; InterruptTurn is left out."""
 
     def __init__(self, seen: Seen) -> None:
         self._seen = seen
