@@ -1,0 +1,197 @@
+"""Real boxes for tests: every backend by its name, and a console to run things in one."""
+
+import asyncio
+import os
+import uuid
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from executor_service.backends.base import MIB, Backend, Box, BoxSpec, Limits
+from executor_service.backends.bubblewrap import BubblewrapBackend
+from executor_service.backends.docker import DockerBackend, DockerOptions
+from executor_service.errors import ExecutorError
+from executor_service.link import (
+    Exit,
+    Hello,
+    RemoteCommand,
+    StartCommand,
+    SupervisorLink,
+    Usage,
+    open_link,
+)
+from executor_service.supervisor_zipapp import build_zipapp
+from tests.requirements import require
+
+SMALL = Limits(memory_bytes=256 * MIB, cpu_count=1, pids=64, tmp_bytes=32 * MIB)
+MAKERS: dict[str, Callable[[str, Path], Backend]] = {
+    "bubblewrap": lambda owner, folder: BubblewrapBackend(owner, folder, build_zipapp()),
+    "docker": lambda owner, _folder: DockerBackend(owner, build_zipapp(), DockerOptions()),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Yard:
+    """A backend of the test's own and what its boxes are made from."""
+
+    backend: Backend
+    owner: str
+    folder: Path
+
+    def spec(self, limits: Limits = SMALL) -> BoxSpec:
+        """A box with a new, empty workspace."""
+        key = f"box_{uuid.uuid4().hex}"
+        workspace = self.folder / key
+        workspace.mkdir()
+        if os.geteuid() == 0:
+            os.chown(workspace, 1000, 1000)
+        return BoxSpec(key, self.owner, "test", workspace, limits)
+
+    @asynccontextmanager
+    async def box(self, limits: Limits = SMALL) -> AsyncGenerator[Box]:
+        """A box for the time of the block."""
+        spec = await asyncio.to_thread(self.spec, limits)
+        box = await self.backend.create(spec)
+        try:
+            yield box
+        finally:
+            await self.backend.destroy(box)
+
+
+@asynccontextmanager
+async def open_yard(name: str, folder: Path) -> AsyncGenerator[Yard]:
+    """The backend of that name if it runs here, and at the end no box of it is left."""
+    owner = f"test-{uuid.uuid4().hex}"
+    backend = await asyncio.to_thread(MAKERS[name], owner, folder / "backend")
+    capabilities = await backend.probe()
+    require(name, capabilities.available, capabilities.reason)
+    try:
+        yield Yard(backend, owner, folder)
+    finally:
+        for box in await backend.list_boxes():
+            await backend.destroy(box)
+        await backend.close()
+
+
+class Recorder:
+    """Keeps what a command does; acknowledges output at once unless told not to."""
+
+    def __init__(self, command: RemoteCommand, acknowledges: bool = True) -> None:
+        self.command = command
+        self.acknowledges = acknowledges
+        self.received = {1: bytearray(), 2: bytearray()}
+        self.keeps = True
+        self.received_bytes = 0
+        self.stdin_taken_bytes = 0
+        self.usages: list[Usage] = []
+        self.errors: list[ExecutorError] = []
+        self.over = asyncio.Event()
+        self.moved = asyncio.Event()
+
+    def output(self, fd: int, offset: int, data: memoryview) -> None:
+        self.received_bytes += len(data)
+        if self.keeps:
+            self.received[fd] += data
+        if self.acknowledges:
+            self.command.ack(fd, offset + len(data))
+        self.moved.set()
+
+    def stdin_taken(self, offset: int) -> None:
+        self.stdin_taken_bytes = offset
+
+    def heartbeat(self, usage: Usage) -> None:
+        self.usages.append(usage)
+        self.moved.set()
+
+    def exited(self, exit_: Exit) -> None:
+        assert exit_ is self.command.exit
+        self.over.set()
+        self.moved.set()
+
+    def lost(self, error: ExecutorError) -> None:
+        self.errors.append(error)
+        self.over.set()
+        self.moved.set()
+
+    @property
+    def stdout(self) -> str:
+        return self.received[1].decode()
+
+    @property
+    def stderr(self) -> str:
+        return self.received[2].decode()
+
+    async def until(self, condition: Callable[["Recorder"], bool], timeout_s: float = 20) -> None:
+        """Wait until something has happened."""
+        async with asyncio.timeout(timeout_s):
+            while not condition(self):
+                self.moved.clear()
+                await self.moved.wait()
+
+    async def exit(self, timeout_s: float = 30) -> Exit:
+        """Wait for the end."""
+        async with asyncio.timeout(timeout_s):
+            await self.over.wait()
+        assert not self.errors, self.errors
+        assert self.command.exit is not None
+        return self.command.exit
+
+
+@dataclass(slots=True)
+class Console:
+    """Runs commands over one link."""
+
+    link: SupervisorLink
+
+    async def start(self, *argv: str, **options: Any) -> Recorder:
+        """Start a command; the recorder is its sink."""
+        exec_id = options.pop("exec_id", None) or f"exc_{uuid.uuid4().hex}"
+        recorders: list[Recorder] = []
+        acknowledges = options.pop("acknowledges", True)
+
+        def adopt(command: RemoteCommand) -> Recorder:
+            recorders.append(Recorder(command, acknowledges))
+            return recorders[0]
+
+        await self.link.start(StartCommand(exec_id, argv, **options), adopt)
+        return recorders[0]
+
+    async def shell(self, script: str, **options: Any) -> Recorder:
+        """Start a shell."""
+        return await self.start("/bin/sh", "-c", script, **options)
+
+    async def run(self, script: str, **options: Any) -> Recorder:
+        """Run a shell script to its end."""
+        recorder = await self.shell(script, **options)
+        await recorder.exit()
+        return recorder
+
+    async def output(self, script: str, **options: Any) -> str:
+        """What a script that must succeed prints, without the last line end."""
+        recorder = await self.run(script, **options)
+        exit_ = await recorder.exit()
+        assert exit_.code == 0, (exit_, recorder.stderr)
+        return recorder.stdout.rstrip("\n")
+
+    async def python(self, script: str, **options: Any) -> str:
+        """What a Python script that must succeed prints."""
+        recorder = await self.start("/usr/bin/env", "python3", "-c", script, **options)
+        exit_ = await recorder.exit()
+        assert exit_.code == 0, (exit_, recorder.stderr)
+        return recorder.stdout.rstrip("\n")
+
+
+def refuse(_command: RemoteCommand) -> None:
+    """Adopt no command: a new box has none."""
+
+
+@asynccontextmanager
+async def open_console(
+    backend: Backend, box: Box, epoch: int = 1, adopt: Any = refuse, **hello: Any
+) -> AsyncGenerator[Console]:
+    """A link to a box and a console on it."""
+    stream = await backend.connect(box)
+    async with open_link(stream, Hello(box.key, box.secret, epoch, **hello), adopt) as link:
+        yield Console(link)

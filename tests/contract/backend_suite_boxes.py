@@ -1,0 +1,203 @@
+"""What every backend promises of boxes: made, found, reached again, gone when destroyed."""
+
+import asyncio
+
+import pytest
+
+from executor_service.errors import BoxCreateFailed, BoxLost, LinkClosed, LinkRefused
+from executor_service.link import Hello, RemoteCommand, open_link
+from tests.boxes import Recorder, Yard, open_console, refuse
+
+
+class BoxSuite:
+    """Run against each backend by tests/contract/test_backends.py."""
+
+    async def test_the_probe_says_what_it_is(self, yard: Yard) -> None:
+        capabilities = await yard.backend.probe()
+        assert capabilities.available
+        assert capabilities.name
+        assert capabilities.reason
+        assert capabilities.pty
+
+    async def test_a_box_is_as_it_was_ordered(self, yard: Yard) -> None:
+        async with yard.box() as box, open_console(yard.backend, box) as console:
+            assert box.pool == "test"
+            assert box.backend == (await yard.backend.probe()).name
+            assert await console.output("pwd") == "/workspace"
+            assert await console.output("echo hello > made-inside; cat made-inside") == "hello"
+            made = box.workspace / "made-inside"
+            assert await asyncio.to_thread(made.read_text) == "hello\n"
+
+    async def test_what_is_in_the_workspace_already_is_seen(self, yard: Yard) -> None:
+        spec = await asyncio.to_thread(yard.spec)
+        await asyncio.to_thread((spec.workspace / "made-outside").write_text, "hello")
+        box = await yard.backend.create(spec)
+        async with open_console(yard.backend, box) as console:
+            assert await console.output("cat made-outside") == "hello"
+        await yard.backend.destroy(box)
+
+    async def test_a_workspace_outlives_its_box(self, yard: Yard) -> None:
+        async with yard.box() as box, open_console(yard.backend, box) as console:
+            await console.output("echo kept > file")
+        kept = box.workspace / "file"
+        assert await asyncio.to_thread(kept.read_text) == "kept\n"
+
+    async def test_a_missing_workspace_is_an_error(self, yard: Yard) -> None:
+        spec = await asyncio.to_thread(yard.spec)
+        await asyncio.to_thread(spec.workspace.rmdir)
+        with pytest.raises(BoxCreateFailed):
+            await yard.backend.create(spec)
+        assert not [box for box in await yard.backend.list_boxes() if box.key == spec.box_key]
+
+    async def test_boxes_are_listed_by_another_process_s_backend(
+        self, yard: Yard, other: Yard
+    ) -> None:
+        async with yard.box() as box:
+            found = {one.key: one for one in await other.backend.list_boxes()}[box.key]
+            assert (found.pool, found.workspace, found.secret) == (
+                box.pool,
+                box.workspace,
+                box.secret,
+            )
+            async with open_console(other.backend, found) as console:
+                assert await console.output("echo adopted") == "adopted"
+
+    async def test_destroyed_means_gone(self, yard: Yard) -> None:
+        async with yard.box() as box:
+            async with open_console(yard.backend, box) as console:
+                recorder = await console.shell("setsid sleep 12345 & sleep 12345")
+                await yard.backend.destroy(box)
+                assert isinstance(await console.link.wait_ended(), LinkClosed)
+            assert isinstance(recorder.errors[0], LinkClosed)
+            assert box.key not in [one.key for one in await yard.backend.list_boxes()]
+            with pytest.raises(BoxLost):
+                await yard.backend.connect(box)
+            await yard.backend.destroy(box)
+
+    async def test_a_link_with_a_wrong_secret_is_refused(self, yard: Yard) -> None:
+        async with yard.box() as box:
+            hello = Hello(box.key, "guessed", 99)
+            with pytest.raises(LinkRefused, match="WRONG_SECRET"):
+                async with open_link(await yard.backend.connect(box), hello, refuse):
+                    pass
+            hello = Hello("another_box", box.secret, 99)
+            with pytest.raises(LinkRefused, match="WRONG_BOX"):
+                async with open_link(await yard.backend.connect(box), hello, refuse):
+                    pass
+
+    async def test_the_highest_epoch_wins(self, yard: Yard) -> None:
+        async with yard.box() as box, open_console(yard.backend, box, epoch=5) as first:
+            with pytest.raises(LinkRefused, match="STALE_EPOCH"):
+                async with open_console(yard.backend, box, epoch=4):
+                    pass
+            assert await first.output("echo still here") == "still here"
+            async with open_console(yard.backend, box, epoch=6) as second:
+                assert isinstance(await first.link.wait_ended(), LinkClosed)
+                assert await second.output("echo mine") == "mine"
+            with pytest.raises(LinkRefused, match="STALE_EPOCH"):
+                async with open_console(yard.backend, box, epoch=5):
+                    pass
+
+    async def test_commands_outlive_the_link_and_lose_no_output(self, yard: Yard) -> None:
+        """The link dies three times while numbers are counted; each number comes exactly once."""
+        async with yard.box() as box:
+            async with open_console(yard.backend, box) as console:
+                script = "i=0; while [ $i -lt 60000 ]; do echo $i; i=$((i+1)); done; echo end >&2"
+                recorder = await console.shell(script, exec_id="exc_count")
+                await recorder.until(lambda r: len(r.received[1]) > 2000)
+            for _ in range(3):
+                kept = recorder
+                recorder = await self._resumed(yard, box.key, kept)
+                kept.received[1] += recorder.received[1]
+                kept.received[2] += recorder.received[2]
+                recorder.received = kept.received
+            assert recorder.command.exit is not None
+            assert recorder.stdout == "".join(f"{n}\n" for n in range(60000))
+            assert recorder.stderr == "end\n"
+
+    async def _resumed(self, yard: Yard, key: str, before: Recorder) -> Recorder:
+        """One more link, cut soon unless the command has ended; begins where the last one ended."""
+        adopted: list[Recorder] = []
+
+        def adopt(command: RemoteCommand) -> Recorder:
+            adopted.append(Recorder(command))
+            return adopted[0]
+
+        box = {one.key: one for one in await yard.backend.list_boxes()}[key]
+        acked = {"exc_count": (len(before.received[1]), len(before.received[2]))}
+        async with open_console(yard.backend, box, adopt=adopt, acked=acked) as console:
+            assert list(console.link.commands) == ["exc_count"]
+            resumed = adopted[0]
+            assert resumed.command.state.stdout_offset == acked["exc_count"][0]
+            enough = len(before.received[1]) + 50_000
+            await resumed.until(
+                lambda r: r.command.exit is not None or len(r.received[1]) > enough, timeout_s=30
+            )
+        return resumed
+
+    async def test_the_exit_of_a_command_that_ended_unwatched_is_kept(self, yard: Yard) -> None:
+        async with yard.box() as box:
+            async with open_console(yard.backend, box) as console:
+                await console.shell("echo early; read line; exit 7", exec_id="exc_a", stdin=True)
+            recorders: list[Recorder] = []
+
+            def adopt(command: RemoteCommand) -> Recorder:
+                recorders.append(Recorder(command))
+                return recorders[-1]
+
+            async with open_console(yard.backend, box, adopt=adopt) as console:
+                recorder = recorders[0]
+                await recorder.command.write_stdin(0, b"go\n")
+                exit_ = await recorder.exit()
+                assert (exit_.code, recorder.stdout) == (7, "early\n")
+            async with open_console(yard.backend, box, adopt=adopt) as console:
+                again = await recorders[1].exit()
+                assert again.code == 7
+                recorders[1].command.forget()
+                await console.link.ping(5)
+            async with open_console(yard.backend, box, adopt=adopt) as console:
+                assert not console.link.commands
+
+    async def test_a_command_that_nobody_adopts_is_ended(self, yard: Yard) -> None:
+        async with yard.box() as box:
+            async with open_console(yard.backend, box) as console:
+                await console.shell("sleep 12345", exec_id="exc_orphan")
+            async with open_console(yard.backend, box) as console:
+                for _ in range(200):
+                    if "12345" not in await console.output("cat /proc/*/cmdline | tr '\\0' ' '"):
+                        break
+                    await asyncio.sleep(0.05)
+                else:
+                    pytest.fail("the command runs on")
+                assert "exc_orphan" not in console.link.commands
+
+    async def test_boxes_do_not_see_each_other(self, yard: Yard) -> None:
+        async with (
+            yard.box() as one,
+            yard.box() as other,
+            open_console(yard.backend, one) as first,
+            open_console(yard.backend, other) as second,
+        ):
+            await first.output("echo secret > /tmp/mark; echo secret > mark")
+            await first.shell("exec sleep 54321")
+            seen = await second.output("ls /tmp /workspace; cat /proc/*/cmdline | tr '\\0' ' '")
+            assert "mark" not in seen
+            assert "54321" not in seen
+
+    async def test_the_executor_s_environment_is_not_in_the_box(
+        self, yard: Yard, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("HERMES_PLANTED_SECRET", "canary-7f3a")
+        async with yard.box() as box, open_console(yard.backend, box) as console:
+            script = "cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\\0' '\\n'; env"
+            recorder = await console.run(script)
+            assert "PATH=" in recorder.stdout
+            assert "canary" not in recorder.stdout
+
+    async def test_many_boxes_at_a_time(self, yard: Yard) -> None:
+        async def one() -> str:
+            async with yard.box() as box, open_console(yard.backend, box) as console:
+                return await console.output("hostname > name; echo $$ done")
+
+        results = await asyncio.gather(*(one() for _ in range(6)))
+        assert [result.split()[1] for result in results] == ["done"] * 6

@@ -1,0 +1,218 @@
+"""What every backend promises of commands that run: their input, output and surroundings."""
+
+import asyncio
+import signal
+import uuid
+
+import pytest
+
+from executor_service.errors import StartRefused
+from executor_service.link import ExitReason, RemoteCommand, StartCommand, TerminalSize
+from tests.boxes import Console, Recorder, refuse
+
+FLOOD_BYTES = 200 * 1000 * 1000
+
+
+class CommandSuite:
+    """Run against each backend by tests/contract/test_backends.py."""
+
+    @pytest.mark.parametrize("code", [0, 1, 42, 255])
+    async def test_exit_codes(self, console: Console, code: int) -> None:
+        exit_ = await (await console.shell(f"exit {code}")).exit()
+        assert (exit_.code, exit_.signal, exit_.reason) == (code, None, ExitReason.EXITED)
+
+    async def test_a_command_that_kills_itself(self, console: Console) -> None:
+        exit_ = await (await console.shell("kill -SEGV $$")).exit()
+        assert (exit_.code, exit_.signal) == (None, signal.SIGSEGV)
+        assert exit_.reason is ExitReason.SIGNALED
+
+    async def test_output_streams_are_apart(self, console: Console) -> None:
+        recorder = await console.run("echo out; echo err >&2; echo more")
+        exit_ = await recorder.exit()
+        assert (recorder.stdout, recorder.stderr) == ("out\nmore\n", "err\n")
+        assert (exit_.stdout_bytes, exit_.stderr_bytes) == (9, 4)
+
+    async def test_every_byte_value_comes_through(self, console: Console) -> None:
+        recorder = await console.start(
+            *("/usr/bin/env", "python3", "-c"),
+            "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read() + bytes(range(256)) * 99)",
+            stdin=True,
+        )
+        await recorder.command.write_stdin(0, bytes(range(256)), ends=True)
+        await recorder.exit()
+        assert recorder.received[1] == bytes(range(256)) * 100
+
+    async def test_names_that_are_not_ascii(self, console: Console) -> None:
+        recorder = await console.start("/bin/sh", "-c", 'printf %s "$1"', "sh", "naïve — 木 🜚")
+        await recorder.exit()
+        assert recorder.stdout == "naïve — 木 🜚"
+        raw = await console.start("/bin/sh", "-c", 'printf %s "$1"', "sh", "\udcff\udc80")
+        await raw.exit()
+        assert raw.received[1] == b"\xff\x80"
+
+    async def test_the_environment_is_what_was_asked_for(self, console: Console) -> None:
+        env = {"GREETING": "good\nday = naïve", "EMPTY": "", "PATH": "/usr/bin:/bin"}
+        printed = await console.output('echo "$GREETING|$EMPTY|$PATH|$HOME"', env=env)
+        assert printed == "good\nday = naïve||/usr/bin:/bin|/workspace"
+
+    async def test_the_working_folder(self, console: Console) -> None:
+        assert await console.output("pwd") == "/workspace"
+        assert await console.output("pwd", cwd="/usr/lib") == "/usr/lib"
+        await console.output("mkdir -p some/folder")
+        assert await console.output("pwd", cwd="some/folder") == "/workspace/some/folder"
+
+    @pytest.mark.parametrize(
+        ("argv", "options", "code"),
+        [
+            (("no-such-program",), {}, "NOT_FOUND"),
+            (("/no/such/program",), {}, "NOT_FOUND"),
+            (("/etc/passwd",), {}, "PERMISSION_DENIED"),
+            (("/usr",), {}, "PERMISSION_DENIED"),
+            (("true",), {"cwd": "/no/such/folder"}, "NOT_FOUND"),
+            (("true",), {"cwd": "/etc/passwd"}, "NOT_FOUND"),
+            (("true",), {"cwd": "/proc/self/fd/0"}, "FAILED"),
+            (("true",), {"cwd": "/proc/1/root"}, "FAILED"),
+            (("true", "x" * 200_000), {}, "TOO_LONG"),
+        ],
+    )
+    async def test_what_cannot_be_started(
+        self, console: Console, argv: tuple[str, ...], options: dict[str, str], code: str
+    ) -> None:
+        with pytest.raises(StartRefused) as refused:
+            await console.start(*argv, **options)
+        assert refused.value.code == code
+        assert str(refused.value)
+
+    async def test_without_input_there_is_none(self, console: Console) -> None:
+        assert await console.output("cat; echo end") == "end"
+
+    async def test_input_in_pieces(self, console: Console) -> None:
+        recorder = await console.shell("read a; echo got $a; cat", stdin=True)
+        await recorder.command.write_stdin(0, b"one\n")
+        await recorder.until(lambda r: r.stdout == "got one\n")
+        await recorder.command.write_stdin(4, b"two")
+        await recorder.command.write_stdin(4, b"two three", ends=True)
+        await recorder.exit()
+        assert recorder.stdout == "got one\ntwo three"
+
+    async def test_much_input_at_the_reader_s_pace(self, console: Console) -> None:
+        recorder = await console.shell("sleep 0.3; wc -c", stdin=True)
+        data = b"x" * 3_000_000
+        await recorder.command.write_stdin(0, data, ends=True)
+        await recorder.exit()
+        assert recorder.stdout.strip() == "3000000"
+        assert recorder.stdin_taken_bytes == 3_000_000
+
+    async def test_input_that_nobody_reads_does_not_block(self, console: Console) -> None:
+        recorder = await console.shell("exec 0<&-; sleep 0.2; echo done", stdin=True)
+        async with asyncio.timeout(20):
+            await recorder.command.write_stdin(0, b"x" * 3_000_000, ends=True)
+        await recorder.exit()
+        assert recorder.stdout == "done\n"
+
+    async def test_a_terminal(self, console: Console) -> None:
+        recorder = await console.shell(
+            "test -t 0 && test -t 1 && test -t 2 && stty size; trap 'stty size' WINCH; "
+            "while read line; do echo got $line; done; echo end >&2",
+            terminal=TerminalSize(30, 100),
+            stdin=True,
+        )
+        await recorder.until(lambda r: "30 100" in r.stdout)
+        recorder.command.resize(TerminalSize(40, 120))
+        await recorder.command.write_stdin(0, b"hello\n")
+        await recorder.until(lambda r: "got hello" in r.stdout)
+        assert "40 120" in recorder.stdout
+        await recorder.command.write_stdin(6, b"", ends=True)
+        exit_ = await recorder.exit()
+        assert exit_.code == 0
+        assert "end\r\n" in recorder.stdout
+        assert exit_.stderr_bytes == 0
+
+    async def test_control_c_at_a_terminal(self, console: Console) -> None:
+        recorder = await console.shell("echo ready; sleep 600", terminal=TerminalSize(), stdin=True)
+        await recorder.until(lambda r: "ready" in r.stdout)
+        await recorder.command.write_stdin(0, b"\x03")
+        exit_ = await recorder.exit(timeout_s=5)
+        assert exit_.signal == signal.SIGINT or exit_.code == 130
+
+    async def test_signals(self, console: Console) -> None:
+        recorder = await console.shell(
+            "trap 'echo usr1' USR1; echo ready; while :; do sleep 0.02; done"
+        )
+        await recorder.until(lambda r: "ready" in r.stdout)
+        recorder.command.signal(signal.SIGUSR1)
+        await recorder.until(lambda r: "usr1" in r.stdout)
+        recorder.command.signal(signal.SIGKILL)
+        exit_ = await recorder.exit()
+        assert (exit_.signal, exit_.reason) == (signal.SIGKILL, ExitReason.SIGNALED)
+
+    async def test_children_start_with_ordinary_signals(self, console: Console) -> None:
+        status = await console.output("grep -E 'Sig(Blk|Ign)' /proc/self/status")
+        values = {line.split(":")[0]: int(line.split()[1], 16) for line in status.splitlines()}
+        # glibc starts every program with the two signals of its own ignored.
+        assert (values["SigBlk"], values["SigIgn"] & ~0x180000000) == (0, 0), status
+
+    async def test_children_inherit_no_descriptor(self, console: Console) -> None:
+        assert await console.output("ls /proc/self/fd") == "0\n1\n2\n3"
+        sessions = await console.output("cut -d' ' -f1,5,6 /proc/$$/stat; echo $$")
+        line, pid = sessions.splitlines()
+        assert line.split() == [pid, pid, pid]
+
+    async def test_the_same_request_twice_is_one_command(self, console: Console) -> None:
+        name = f"once-{uuid.uuid4().hex}"
+        request = StartCommand("exc_" + name, ("/bin/sh", "-c", f"echo run >> {name}"))
+        recorders: list[Recorder] = []
+
+        def adopt(command: RemoteCommand) -> Recorder:
+            recorders.append(Recorder(command))
+            return recorders[-1]
+
+        first = await console.link.start(request, adopt)
+        second = await console.link.start(request, adopt)
+        await recorders[0].exit()
+        third = await console.link.start(request, adopt)
+        assert first is second is third
+        assert len(recorders) == 1
+        assert await console.output(f"cat {name}") == "run"
+        with pytest.raises(StartRefused) as refused:
+            await console.link.start(StartCommand("exc_" + name, ("true",)), refuse)
+        assert refused.value.code == "CONFLICT"
+        first.forget()
+
+    async def test_many_commands_side_by_side(self, console: Console) -> None:
+        results = await asyncio.gather(
+            *(console.output(f"sleep 0.{n % 4}; echo {n}") for n in range(24))
+        )
+        assert results == [str(n) for n in range(24)]
+
+    async def test_a_flood_is_read_whole(self, console: Console) -> None:
+        recorder = await console.shell(f"head -c {FLOOD_BYTES} /dev/zero | tr '\\0' x")
+        recorder.keeps = False
+        exit_ = await recorder.exit(timeout_s=50)
+        assert recorder.received_bytes == exit_.stdout_bytes == FLOOD_BYTES
+
+    async def test_a_slow_reader_stops_the_writer_and_loses_nothing(self, console: Console) -> None:
+        script = "for i in 1 2 3 4 5 6 7 8; do head -c 1000000 /dev/zero | tr '\\0' $i; done"
+        recorder = await console.shell(script, acknowledges=False)
+        await recorder.until(lambda r: r.received_bytes >= 900_000)
+        assert await console.output("echo others are not held up") == "others are not held up"
+        await asyncio.sleep(0.2)
+        assert recorder.received_bytes <= 1_300_000
+        assert recorder.command.exit is None
+        recorder.acknowledges = True
+        recorder.command.ack(1, len(recorder.received[1]))
+        await recorder.exit()
+        assert recorder.received[1] == b"".join(b"%d" % i * 1_000_000 for i in range(1, 9))
+
+    async def test_a_heartbeat_tells_what_is_used(self, console: Console) -> None:
+        script = "import time; x = bytearray(50_000_000); end = time.time() + 30\n"
+        script += "while time.time() < end: pass"
+        recorder = await console.start(
+            "/usr/bin/env", "python3", "-c", script, heartbeat_s=0.1, kill_grace_s=0
+        )
+        await recorder.until(
+            lambda r: any(u.rss_bytes > 50_000_000 and u.cpu_ms > 100 for u in r.usages)
+        )
+        assert all(usage.pids == 1 for usage in recorder.usages[1:])
+        recorder.command.cancel()
+        await recorder.exit()

@@ -1,0 +1,147 @@
+"""What every backend promises of the end of commands: nothing of one is left, and it says why."""
+
+import asyncio
+import signal
+import time
+
+import pytest
+
+from executor_service.link import ExitReason
+from tests.boxes import Console, Yard, open_console
+
+ESCAPES = {
+    "child": "sleep 7001",
+    "background": "sleep 7001 & sleep 7001",
+    "nohup": "nohup sleep 7001 >/dev/null 2>&1 & sleep 7001",
+    "new session": "setsid sleep 7001 & sleep 7001",
+    "double fork": "(setsid sh -c 'sleep 7001 & sleep 7001 &' &) ; sleep 7001",
+    "clean environment": "env -i /usr/bin/setsid /bin/sleep 7001 & sleep 7001",
+    "all at once": "(env -i /usr/bin/setsid /bin/sh -c '/bin/sleep 7001 & exit 0' &) ; sleep 7001",
+    "deaf": "trap '' TERM HUP INT; sleep 7001; sleep 7001",
+    "stopped": "sh -c 'kill -STOP $$' & sleep 7001",
+    "deaf daemon": "setsid sh -c \"trap '' TERM; sleep 7001; sleep 7001\" & sleep 7001",
+}
+
+
+BOMB = """
+import os, sys
+leader = os.getpid()
+while True:
+    try:
+        os.fork()
+    except OSError:
+        if os.getpid() == leader:
+            print("full", flush=True)
+"""
+
+
+async def names_of_others(console: Console) -> list[str]:
+    """The command lines of all processes of the box that sleep."""
+    script = "for p in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $p; echo; done 2>/dev/null"
+    lines = (await console.output(script)).splitlines()
+    return [line.split("/")[-1].strip() for line in lines if "sleep 7" in line]
+
+
+class EndingSuite:
+    """Run against each backend by tests/contract/test_backends.py."""
+
+    @pytest.mark.parametrize("escape", list(ESCAPES))
+    async def test_a_timeout_ends_the_whole_tree(self, console: Console, escape: str) -> None:
+        started = time.monotonic()
+        recorder = await console.shell(ESCAPES[escape], run_timeout_s=0.3, kill_grace_s=0.2)
+        exit_ = await recorder.exit()
+        assert exit_.reason is ExitReason.TIMEOUT
+        assert exit_.survivors == 0
+        assert time.monotonic() - started < 0.3 + 0.2 + 1
+        assert not await names_of_others(console)
+
+    async def test_a_command_with_manners_may_clean_up(self, console: Console) -> None:
+        recorder = await console.shell(
+            "trap 'sleep 0.2; echo cleaned; exit 3' TERM; echo ready; while :; do sleep 0.01; done",
+            kill_grace_s=5,
+        )
+        await recorder.until(lambda r: "ready" in r.stdout)
+        recorder.command.cancel()
+        exit_ = await recorder.exit()
+        assert (exit_.code, exit_.reason) == (3, ExitReason.CANCELLED)
+        assert recorder.stdout == "ready\ncleaned\n"
+
+    async def test_the_reason_of_a_cancellation_is_kept(self, console: Console) -> None:
+        recorder = await console.shell("sleep 7002")
+        recorder.command.cancel(ExitReason.OUTPUT_LIMIT, grace_s=0)
+        exit_ = await recorder.exit()
+        assert (exit_.signal, exit_.reason) == (signal.SIGKILL, ExitReason.OUTPUT_LIMIT)
+
+    async def test_a_second_cancellation_can_be_shorter(self, console: Console) -> None:
+        recorder = await console.shell("trap '' TERM; echo ready; sleep 7003; sleep 7003")
+        await recorder.until(lambda r: "ready" in r.stdout)
+        recorder.command.cancel(grace_s=600)
+        recorder.command.cancel(grace_s=0)
+        exit_ = await recorder.exit(timeout_s=5)
+        assert (exit_.signal, exit_.survivors) == (signal.SIGKILL, 0)
+
+    async def test_a_background_child_does_not_hold_the_result(self, console: Console) -> None:
+        started = time.monotonic()
+        recorder = await console.shell("sleep 7004 & echo started")
+        exit_ = await recorder.exit()
+        assert time.monotonic() - started < 1.3
+        assert (exit_.code, exit_.reason, exit_.survivors) == (0, ExitReason.EXITED, 0)
+        assert recorder.stdout == "started\n"
+        assert not await names_of_others(console)
+
+    async def test_a_daemon_is_ended_with_its_command(self, console: Console) -> None:
+        await console.output("setsid nohup sleep 7005 >/dev/null 2>&1 </dev/null &")
+        assert not await names_of_others(console)
+
+    async def test_what_children_write_shortly_after_is_not_lost(self, console: Console) -> None:
+        recorder = await console.run("(sleep 0.1; echo late) & echo soon")
+        assert recorder.stdout == "soon\nlate\n"
+
+    async def test_children_may_stay_if_asked_for(self, yard: Yard) -> None:
+        async with yard.box() as box, open_console(yard.backend, box) as console:
+            recorder = await console.shell(
+                "(while :; do echo tick; echo x >> ticks; sleep 0.05; done) & echo started",
+                leave_children=True,
+            )
+            exit_ = await recorder.exit()
+            assert (exit_.code, exit_.survivors) == (0, 0)
+            before = int(await console.output("wc -l < ticks"))
+            await console.output("sleep 7006 & true")
+            await asyncio.sleep(0.3)
+            assert int(await console.output("wc -l < ticks")) > before + 2
+
+    async def test_two_commands_are_ended_apart(self, console: Console) -> None:
+        stays = await console.shell("setsid sleep 7007 & echo ready; sleep 7007")
+        ends = await console.shell("setsid sleep 7008 & echo ready; sleep 7008")
+        for recorder in (stays, ends):
+            await recorder.until(lambda r: "ready" in r.stdout)
+        ends.command.cancel(grace_s=0)
+        assert (await ends.exit()).survivors == 0
+        names = await names_of_others(console)
+        assert names.count("sleep 7007") == 2
+        assert not any("7008" in name for name in names)
+        stays.command.cancel(grace_s=0)
+        await stays.exit()
+
+    async def test_a_fork_bomb_gives_way_to_the_next_command(self, yard: Yard) -> None:
+        async with yard.box() as box, open_console(yard.backend, box) as console:
+            bomb = await console.start("/usr/bin/env", "python3", "-c", BOMB)
+            await bomb.until(lambda r: "full" in r.stdout)
+            started = time.monotonic()
+            assert await console.output("echo works") == "works"
+            assert time.monotonic() - started < 5
+            exit_ = await bomb.exit()
+            assert (exit_.reason, exit_.survivors) == (ExitReason.PIDS_LIMIT, 0)
+
+    async def test_a_memory_bomb_ends_alone(self, yard: Yard) -> None:
+        async with yard.box() as box, open_console(yard.backend, box) as console:
+            neighbour = await console.shell("echo ready; read line; echo lives", stdin=True)
+            await neighbour.until(lambda r: "ready" in r.stdout)
+            bomb = await console.start(
+                "/usr/bin/env", "python3", "-c", "x = b'x' * (1 << 31); print(len(x))"
+            )
+            exit_ = await bomb.exit()
+            assert exit_.reason is ExitReason.OOM
+            await neighbour.command.write_stdin(0, b"\n")
+            await neighbour.exit()
+            assert neighbour.stdout == "ready\nlives\n"

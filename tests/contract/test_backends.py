@@ -1,0 +1,63 @@
+"""One conformance suite for all backends."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.boxes import MAKERS, Console, Yard, open_console, open_yard
+from tests.contract.backend_suite_boxes import BoxSuite
+from tests.contract.backend_suite_commands import CommandSuite
+from tests.contract.backend_suite_endings import EndingSuite
+from tests.contract.backend_suite_files import FileSuite
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture(scope="module", params=list(MAKERS))
+def name(request: pytest.FixtureRequest) -> str:
+    """Each backend in turn."""
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the backend keeps what it must, and workspaces are."""
+    return tmp_path_factory.mktemp("boxes")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def yard(name: str, folder: Path) -> AsyncIterator[Yard]:
+    """One backend for all tests of it."""
+    async with open_yard(name, folder) as opened:
+        yield opened
+
+
+@pytest.fixture
+def other(name: str, yard: Yard) -> Yard:
+    """A second object of the same backend and owner, as after the executor's restart."""
+    return Yard(MAKERS[name](yard.owner, yard.folder / "backend"), yard.owner, yard.folder)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def console(yard: Yard) -> AsyncIterator[Console]:
+    """One box for all tests that leave no trace in it."""
+    async with yard.box() as box, open_console(yard.backend, box) as opened:
+        yield opened
+
+
+class TestBoxes(BoxSuite):
+    """See backend_suite_boxes."""
+
+
+class TestCommands(CommandSuite):
+    """See backend_suite_commands."""
+
+
+class TestEndings(EndingSuite):
+    """See backend_suite_endings."""
+
+
+class TestFiles(FileSuite):
+    """See backend_suite_files."""
