@@ -30,7 +30,7 @@ from executor_service.backends.engine import EngineAddress
 from executor_service.errors import BackendUnavailable, BoxCreateFailed, BoxLost
 from executor_service.link.link import Hello, open_link
 from executor_service.supervisor_zipapp import build_zipapp
-from tests.docker_engine import SANDBOX_IMAGE, docker_client
+from tests.docker_engine import SANDBOX_IMAGE, docker_client, run_in
 
 LIMITS = Limits(memory_bytes=128 * MIB, tmp_bytes=16 * MIB)
 
@@ -54,8 +54,6 @@ def owner() -> str:
 
 @pytest.fixture
 def spec(owner: str, tmp_path: Path) -> BoxSpec:
-    if os.getuid() == 0:
-        os.chown(tmp_path, 1000, 1000)
     return BoxSpec(f"b{uuid.uuid4().hex}", owner, "pool", tmp_path, LIMITS)
 
 
@@ -151,6 +149,14 @@ async def test_a_box_whose_supervisor_ends_is_gone_by_itself(
     await to_thread(container.kill, "SIGTERM")
     await asyncio.wait_for(removed, 10)
     assert await backend.list_boxes() == []
+
+
+async def test_commands_can_write_to_the_workspace(
+    backend: DockerBackend, engine: docker.DockerClient, spec: BoxSpec
+) -> None:
+    box = await backend.create(spec)
+    assert await to_thread(run_in, engine, box.native_id, "touch", "made") == (0, "")
+    assert (await to_thread((spec.workspace / "made").stat)).st_uid == (os.getuid() or 1000)
 
 
 async def test_a_cancelled_create_leaves_no_box(
