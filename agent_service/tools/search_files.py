@@ -16,8 +16,8 @@ _CUT = '| sed -n "${4},${5}p;${5}q"; exit "${PIPESTATUS[0]}"'
 _CONTENT = f"""\
 pattern=$1 path=$2 glob=$3
 if command -v rg >/dev/null; then
-  rg --no-heading --with-filename --line-number --color=never --sort=path ${{glob:+--glob "$glob"}} \\
-    "${{@:6}}" -e "$pattern" -- "$path" {_CUT}
+  rg --no-heading --with-filename --line-number --color=never --sort=path \\
+    ${{glob:+--glob "$glob"}} "${{@:6}}" -e "$pattern" -- "$path" {_CUT}
 else
   grep -rIHnE ${{glob:+--include="$glob"}} "${{@:6}}" -e "$pattern" -- "$path" {_CUT}
 fi

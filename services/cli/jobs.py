@@ -1,0 +1,123 @@
+"""Add, list and remove scheduled jobs."""
+
+import argparse
+import asyncio
+from datetime import UTC
+from typing import Any
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from hermes.common.v1.origin_pb2 import TRUST_OWNER, Origin
+from hermes.scheduler.v1 import job_pb2
+from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
+from services.cli.connection import connected, is_running
+from services.cli.console import complain, print_json, printable, say
+from services.cli.startup import load, logged
+from services.cli.tables import print_table
+from services.config import Settings
+from services.ids import new_id
+
+EXAMPLES = """\
+examples:
+  hermes jobs add "every 2h" "look for new mail"
+  hermes jobs add "every weekday at 9:00" "what is on my calendar?" --time-zone Europe/Berlin
+  hermes jobs add "in 20 minutes" "remind me of the tea" --to telegram:12345
+  hermes jobs list
+  hermes jobs remove job_06h00k5sv3a2ovn28hk0a80nvk
+
+Jobs run while hermes up, or the services, are running."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `hermes jobs`."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="add|list|remove")
+    add = actions.add_parser("add", help="add a job")
+    add.add_argument("schedule", help='such as "every 2h", "every monday 8am", "0 9 * * mon-fri"')
+    add.add_argument("prompt", help="what Hermes is asked each time")
+    add.add_argument("--name", default="", help="name for people")
+    add.add_argument("--time-zone", default="", metavar="ZONE", help="such as Europe/Berlin")
+    add.add_argument(
+        "--to", default="", metavar="PLATFORM:CHAT", help="where the output goes (this terminal)"
+    )
+    add.add_argument("--json", action="store_true", help="one JSON object")
+    listing = actions.add_parser("list", help="the jobs, the one due next first")
+    listing.add_argument("--json", action="store_true", help="one JSON list")
+    remove = actions.add_parser("remove", help="remove a job")
+    remove.add_argument("job_id", metavar="ID")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Adds, lists or removes."""
+    settings = load(arguments)
+    settings.home.create()
+    actions = {"add": _add, "list": _list, "remove": _remove}
+    with logged(settings, "hermes", settings.home.logs / "hermes.log"):
+        asyncio.run(actions[arguments.action](settings, arguments))
+    return 0
+
+
+async def _add(settings: Settings, arguments: argparse.Namespace) -> None:
+    platform, _, chat = arguments.to.partition(":")
+    request = job_pb2.CreateJobRequest(
+        job_id=new_id("job"),
+        profile=arguments.profile or "",
+        schedule=arguments.schedule,
+        prompt=arguments.prompt,
+        name=arguments.name,
+        time_zone=arguments.time_zone,
+        origin=Origin(platform=platform or "cli", chat_id=chat, trust=TRUST_OWNER),
+    )
+    runs = is_running(settings)
+    async with connected(settings, ("scheduler",)) as channels:
+        answer = await JobServiceStub(channels.to("scheduler")).CreateJob(request)
+    if arguments.json:
+        print_json(_described(answer.job))
+        return
+    say(f"{answer.job.job_id}  next run {_local(answer.job.next_run_time)}")
+    if not runs:
+        complain("jobs run while hermes is running; start it with: hermes up")
+
+
+async def _list(settings: Settings, arguments: argparse.Namespace) -> None:
+    async with connected(settings, ("scheduler",)) as channels:
+        answer = await JobServiceStub(channels.to("scheduler")).ListJobs(
+            job_pb2.ListJobsRequest(profile=arguments.profile or "", page_size=1000)
+        )
+    if arguments.json:
+        print_json([_described(job) for job in answer.jobs])
+    elif answer.jobs:
+        print_table(
+            ("job", "next run", "schedule", "name"),
+            [
+                (job.job_id, _local(job.next_run_time), job.schedule, printable(job.name))
+                for job in answer.jobs
+            ],
+        )
+    else:
+        say('There are no jobs yet; add one with: hermes jobs add "every 2h" "…"')
+
+
+async def _remove(settings: Settings, arguments: argparse.Namespace) -> None:
+    async with connected(settings, ("scheduler",)) as channels:
+        await JobServiceStub(channels.to("scheduler")).DeleteJob(
+            job_pb2.DeleteJobRequest(job_id=arguments.job_id, profile=arguments.profile or "")
+        )
+    say(f"{arguments.job_id} is removed")
+
+
+def _described(job: job_pb2.Job) -> dict[str, Any]:
+    next_run = job.next_run_time.ToJsonString() if job.HasField("next_run_time") else None
+    return {
+        "job_id": job.job_id,
+        "name": job.name,
+        "schedule": job.schedule,
+        "time_zone": job.time_zone,
+        "next_run_at": next_run,
+        "prompt": job.prompt,
+    }
+
+
+def _local(moment: Timestamp) -> str:
+    if not moment.seconds:
+        return "—"
+    return f"{moment.ToDatetime(UTC).astimezone():%Y-%m-%d %H:%M:%S}"
