@@ -1,0 +1,90 @@
+"""See the whole system work: services, sandbox, tools and a job, driven by a scripted model.
+
+The model is a script, and says so; everything that it asks for really happens. The demo has a
+home of its own, which is gone when it ends."""
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+
+from hermes.common.v1.origin_pb2 import TRUST_OWNER, Origin
+from hermes.gateway.v1.conversation_pb2 import ConverseRequest
+from hermes.scheduler.v1 import job_pb2
+from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
+from services.channels import Channels
+from services.cli import process
+from services.cli.connection import connected
+from services.cli.console import complain, say
+from services.cli.dialogue import Dialogue
+from services.cli.one_shot import OneShot
+from services.cli.startup import logged
+from services.cli.talk import Talk
+from services.cli.turn_view import TurnView
+from services.config import Settings, load_settings
+from services.demo.__main__ import DEMO_SCRIPT
+from services.demo.model_script import Script
+from services.demo.model_server import ModelServer
+from services.ids import new_id
+
+EXAMPLES = """\
+examples:
+  hermes demo                 then type, for example: what system are you on?
+  hermes demo </dev/null      a short tour without typing"""
+
+TOUR = ("what system are you on?", "write a file", "run four in parallel")
+JOB_DELAY = "in 15 seconds"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `hermes demo`."""
+    parser.add_argument("--job", default=JOB_DELAY, metavar="WHEN", help=argparse.SUPPRESS)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs the demo until the user leaves, or the tour where there is no terminal."""
+    with tempfile.TemporaryDirectory(prefix="hermes-demo-") as folder:
+        return asyncio.run(_run(Path(folder), arguments.job))
+
+
+async def _run(folder: Path, job: str) -> int:
+    async with ModelServer(Script.load(DEMO_SCRIPT)).listen() as url:
+        settings = load_settings(
+            {"home": str(folder), "base_url": url, "model": "hermes-demo", "metrics_port": 0}
+        )
+        settings.home.create()
+        with logged(settings, "hermes", settings.home.logs / "hermes.log"):
+            async with connected(settings, process.ALL) as channels:
+                return await _show(settings, channels, job)
+
+
+async def _show(settings: Settings, channels: Channels, job: str) -> int:
+    say("DEMO: the model is a script that matches words. The services, the sandbox and what")
+    say("      happens in it are real. A job that was just added reports soon.")
+    await _add_job(channels, job)
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        return await Talk(channels, ConverseRequest.Open(), settings.home).run()
+    for question in TOUR:
+        say(f"\n> {question}")
+        tour = OneShot(TurnView(Console()))
+        async with Dialogue(channels.to("gateway"), ConverseRequest.Open()) as dialogue:
+            await tour.ask(dialogue, question)
+        if tour.transcript.failure:
+            complain(tour.transcript.failure)
+            return 1
+    return 0
+
+
+async def _add_job(channels: Channels, when: str) -> None:
+    await JobServiceStub(channels.to("scheduler")).CreateJob(
+        job_pb2.CreateJobRequest(
+            job_id=new_id("job"),
+            schedule=when,
+            prompt="What system are you on?",
+            name="demo",
+            origin=Origin(platform="cli", trust=TRUST_OWNER),
+        )
+    )
