@@ -14,7 +14,7 @@ from tests.postgres import PostgresServer, postgres_server
 
 @pytest.fixture(scope="session", autouse=True)
 def grpc_runs() -> Iterator[None]:
-    """Keep gRPC's poller: with its last object it ends, and is waited for, inside the event loop."""
+    """Keep gRPC's poller, whose end, after the last of its objects, blocks the event loop."""
     aio: Any = grpc.aio  # the stubs leave these two out
     aio.init_grpc_aio()
     yield
