@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 
 import sqlalchemy as sa
+import tzlocal
 
 from scheduler_service.jobs import Job, JobState, Origin, Run
 from scheduler_service.planner import CHANNEL
@@ -39,7 +40,8 @@ class JobRequest:
 class JobCatalog:
     """Everybody's jobs; each sees only those of its profile."""
 
-    def __init__(self, database: Database, clock: Clock, time_zone: str) -> None:
+    def __init__(self, database: Database, clock: Clock, time_zone: str | None) -> None:
+        """Schedules that name no time zone are in `time_zone`; None means this machine's."""
         self._database = database
         self._clock = clock
         self._time_zone = time_zone
@@ -89,7 +91,7 @@ class JobCatalog:
 
     def _planned(self, request: JobRequest) -> Job:
         now = self._clock.now()
-        time_zone = request.time_zone or self._time_zone
+        time_zone = request.time_zone or self._time_zone or tzlocal.get_localzone_name()
         schedule = parse(request.schedule, time_zone, now)
         return Job(
             id=request.id,

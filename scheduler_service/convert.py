@@ -3,7 +3,6 @@
 import base64
 import binascii
 import json
-import re
 from datetime import UTC, datetime
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -15,12 +14,11 @@ from scheduler_service.jobs import Job, JobState, Origin, Run, RunState
 from scheduler_service.storage.jobs import Position
 from services.errors import InvalidArgument
 from services.home import DEFAULT_PROFILE
+from services.validation import check_id
 
-_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 _MAX_PROMPT_BYTES = 64 * 1024
 _NAME_CHARS = 60
 _MAX_NAME_CHARS = 200
-_MAX_PAGE = 1000
 
 _KINDS = {
     "once": job_pb2.SCHEDULE_KIND_ONCE,
@@ -42,9 +40,8 @@ _RUN_STATES = {
 
 def job_request(message: job_pb2.CreateJobRequest) -> JobRequest:
     """Read and check what is to be created; raises InvalidArgument."""
+    check_id("job_id", message.job_id)
     wrong: dict[str, str] = {}
-    if not _ID.fullmatch(message.job_id):
-        wrong["job_id"] = "must have 1 to 128 characters of A-Z, a-z, 0-9, _, ., : and -"
     if not message.schedule.strip():
         wrong["schedule"] = "must say when the job runs"
     if not message.prompt.strip():
@@ -72,14 +69,6 @@ def job_request(message: job_pb2.CreateJobRequest) -> JobRequest:
 def profile_of(name: str) -> str:
     """Return the profile that an empty field means."""
     return name or DEFAULT_PROFILE
-
-
-def page_size_of(wanted: int, default: int) -> int:
-    """Return how many to list; raises InvalidArgument."""
-    if not 0 <= wanted <= _MAX_PAGE:
-        problem = f"must be between 0 and {_MAX_PAGE}"
-        raise InvalidArgument(f"page_size {problem}", fields={"page_size": problem})
-    return wanted or default
 
 
 def position_to_token(position: Position | None) -> str:

@@ -20,6 +20,7 @@ from scheduler_service.storage.claims import Holder
 from services.clock import Clock
 from services.database import Database, DatabaseUnavailable, Hint
 from services.lifecycle import Workers
+from services.logs import bind
 
 CHANNEL = "jobs"
 """Where a change of jobs or runs is hinted at, to the planners of all replicas."""
@@ -163,7 +164,8 @@ class Planner:
 
     async def _hold(self, claim: Claim) -> None:
         try:
-            await self._run(claim)
+            with bind(turn_id=claim.run_id, job_id=claim.job.id):
+                await self._run(claim)
         except RunTakenOver as error:
             _log.info("%s", error)
         finally:

@@ -6,6 +6,7 @@ from hermes.scheduler.v1 import job_pb2, job_pb2_grpc
 from scheduler_service import convert
 from scheduler_service.catalog import JobCatalog
 from services.auth import Identity, allow
+from services.validation import page_size
 
 if TYPE_CHECKING:
     from typing import Any
@@ -54,7 +55,7 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
         """List a profile's jobs, the one due next first."""
         jobs, end = await self._catalog.page(
             convert.profile_of(request.profile),
-            convert.page_size_of(request.page_size, _JOBS_PER_PAGE),
+            page_size(request.page_size, _JOBS_PER_PAGE),
             convert.position_of_token(request.page_token),
         )
         return job_pb2.ListJobsResponse(
@@ -75,6 +76,6 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
         runs = await self._catalog.runs(
             convert.profile_of(request.profile),
             request.job_id,
-            convert.page_size_of(request.page_size, _RUNS_PER_PAGE),
+            page_size(request.page_size, _RUNS_PER_PAGE),
         )
         return job_pb2.ListRunsResponse(runs=map(convert.run_to_wire, runs))

@@ -27,7 +27,10 @@ _BY_ID = sa.select(job).where(job.c.id == sa.bindparam("job_id"))
 _DELETE = (
     sa.update(job)
     .where(job.c.id == sa.bindparam("job_id"), job.c.profile == sa.bindparam("of_profile"))
-    .values(next_run_at=None, deleted_at=sa.func.coalesce(job.c.deleted_at, sa.bindparam("now")))
+    .values(
+        next_run_at=None,
+        deleted_at=sa.func.coalesce(job.c.deleted_at, sa.bindparam("now", type_=UtcTime())),
+    )
 )
 
 

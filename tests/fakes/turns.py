@@ -1,0 +1,121 @@
+"""An agent that is scripted by its prompts, as a real TurnService at the wire.
+
+The prompt says how its turn ends: `answer TEXT`, `fail TEXT`, `stop TEXT`, `limit TEXT`,
+`review TEXT`, or `wait`, which lasts until the test calls `release`.
+"""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from hermes.agent.v1 import turn_event_pb2 as events
+from hermes.agent.v1 import turn_pb2, turn_pb2_grpc
+from hermes.common.v1 import error_pb2
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class FakeTurns(turn_pb2_grpc.TurnServiceServicer):
+    """Remembers the turns, and can be told to be unreachable or to cut its streams."""
+
+    def __init__(self) -> None:
+        self.requests: dict[str, turn_pb2.StartTurnRequest] = {}
+        self.start_calls: Counter[str] = Counter()
+        self.watched_after: defaultdict[str, list[int]] = defaultdict(list)
+        self.unreachable = False
+        self.cuts = 0
+        """How many of the next streams end after an event, without the last one."""
+        self.refusal: grpc.StatusCode | None = None
+        self._released: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self._changed = asyncio.Condition()
+
+    def release(self, turn_id: str) -> None:
+        """Let a waiting turn end."""
+        self._released[turn_id].set()
+
+    async def started(self, count: int) -> list[str]:
+        """Return the ids of the turns once there are so many."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: len(self.requests) >= count)
+        return list(self.requests)
+
+    async def watched(self, turn_id: str, count: int) -> None:
+        """Return once the turn has been watched so many times."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: len(self.watched_after[turn_id]) >= count)
+
+    async def StartTurn(
+        self, request: turn_pb2.StartTurnRequest, context: Context
+    ) -> turn_pb2.StartTurnResponse:
+        await self._check(context)
+        self.start_calls[request.turn_id] += 1
+        known = self.requests.get(request.turn_id)
+        if known is not None and known != request:
+            await context.abort(grpc.StatusCode.ALREADY_EXISTS, "another turn has this id")
+        async with self._changed:
+            self.requests[request.turn_id] = request
+            self._changed.notify_all()
+        return turn_pb2.StartTurnResponse(turn=turn_pb2.Turn(turn_id=request.turn_id))
+
+    async def WatchTurn(
+        self, request: turn_pb2.WatchTurnRequest, context: Context
+    ) -> AsyncIterator[turn_pb2.WatchTurnResponse]:
+        await self._check(context)
+        if request.turn_id not in self.requests:
+            await context.abort(grpc.StatusCode.NOT_FOUND, "there is no such turn")
+        async with self._changed:
+            self.watched_after[request.turn_id].append(request.after_sequence)
+            self._changed.notify_all()
+        started = events.TurnStarted(session_id=self.requests[request.turn_id].session_id)
+        if request.after_sequence < 1:
+            yield _response(events.TurnEvent(sequence=1, turn_started=started))
+        yield _response(events.TurnEvent(text_delta=events.TextDelta(step=1, text="…")))
+        if self.cuts:
+            self.cuts -= 1
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "the connection was cut")
+        yield _response(events.TurnEvent(sequence=2, turn_finished=await self._end(request)))
+
+    async def GetTurn(
+        self, request: turn_pb2.GetTurnRequest, context: Context
+    ) -> turn_pb2.GetTurnResponse:
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "not needed here")
+
+    async def InterruptTurn(
+        self, request: turn_pb2.InterruptTurnRequest, context: Context
+    ) -> turn_pb2.InterruptTurnResponse:
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "not needed here")
+
+    async def _check(self, context: Context) -> None:
+        if self.unreachable:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "the agent is away")
+        if self.refusal is not None:
+            await context.abort(self.refusal, "no model is configured")
+
+    async def _end(self, request: turn_pb2.WatchTurnRequest) -> events.TurnFinished:
+        prompt = self.requests[request.turn_id].parts[0].text
+        how, _, text = prompt.partition(" ")
+        match how:
+            case "fail":
+                reason = error_pb2.ERROR_REASON_MODEL_UNAVAILABLE
+                failure = error_pb2.Failure(reason=reason, message=text)
+                return events.TurnFinished(failed=events.Failed(failure=failure))
+            case "stop":
+                return events.TurnFinished(cancelled=events.Cancelled(partial_answer=text))
+            case "limit":
+                limit = events.LimitReached(message="too many calls", partial_answer=text)
+                return events.TurnFinished(limit_reached=limit)
+            case "review":
+                return events.TurnFinished(needs_review=events.NeedsReview(message=text))
+            case "wait":
+                await self._released[request.turn_id].wait()
+            case _:
+                pass
+        return events.TurnFinished(completed=events.Completed(answer=text))
+
+
+def _response(event: events.TurnEvent) -> turn_pb2.WatchTurnResponse:
+    return turn_pb2.WatchTurnResponse(event=event)

@@ -1,0 +1,141 @@
+"""What the scheduler's tests put together: the fakes at the wire, and schedulers beside them."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import grpc.aio
+from prometheus_client import CollectorRegistry
+
+from hermes.agent.v1 import turn_pb2_grpc
+from hermes.gateway.v1 import delivery_pb2_grpc
+from scheduler_service.catalog import JobCatalog, JobRequest
+from scheduler_service.clients import AgentClient, GatewayClient
+from scheduler_service.jobs import Job, Origin, Run, RunState
+from scheduler_service.metrics import SchedulerMetrics
+from scheduler_service.planner import CHANNEL, Planner, Timing
+from scheduler_service.runner import Runner
+from services.clock import Clock, SystemClock
+from services.database import Database
+from services.ids import new_id
+from services.lifecycle import Workers
+from services.metrics import Meter
+from tests.fakes.deliveries import FakeDeliveries
+from tests.fakes.turns import FakeTurns
+
+# A tenth of the real leases: a takeover is the same, only sooner.
+QUICK = Timing(timedelta(days=1), lease_s=0.6, renew_s=0.2, sleep_s=0.5)
+CHAT = Origin(platform="telegram", chat_id="42", thread_id="7", user_id="u1", user_name="Ada")
+FINISHED = (RunState.SUCCEEDED, RunState.FAILED)
+
+
+@dataclass(frozen=True)
+class Wire:
+    """The other services, as far as the scheduler sees them."""
+
+    turns: FakeTurns
+    deliveries: FakeDeliveries
+    address: str
+
+
+@asynccontextmanager
+async def fake_services() -> AsyncGenerator[Wire]:
+    """Serve an agent and a gateway on a port of their own."""
+    server = grpc.aio.server()
+    turns, deliveries = FakeTurns(), FakeDeliveries()
+    turn_pb2_grpc.add_TurnServiceServicer_to_server(turns, server)
+    delivery_pb2_grpc.add_DeliveryServiceServicer_to_server(deliveries, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        yield Wire(turns, deliveries, f"127.0.0.1:{port}")
+    finally:
+        await server.stop(None)
+
+
+class SchedulerUnderTest:
+    """A scheduler that a test can drain, or let die without letting go of anything."""
+
+    def __init__(
+        self, database: Database, channel: grpc.aio.Channel, clock: Clock, slots: int
+    ) -> None:
+        self.registry = CollectorRegistry()
+        metrics = SchedulerMetrics.create(Meter(self.registry))
+        self.database = database
+        self.workers = Workers()
+        runner = Runner(
+            database,
+            AgentClient(channel),
+            GatewayClient(channel),
+            clock=SystemClock(),
+            slots=slots,
+            observer=metrics,
+        )
+        self.planner = Planner(
+            database,
+            runner.run,
+            self.workers,
+            owner=new_id("own"),
+            clock=clock,
+            timing=QUICK,
+            observer=metrics,
+        )
+        self.catalog = JobCatalog(database, clock, "Europe/Berlin")
+        self._planning = asyncio.create_task(self.planner.run())
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Return the value of a metric."""
+        return self.registry.get_sample_value(name, labels) or 0.0
+
+    async def die(self) -> None:
+        """Stop as if killed: what is held stays held until its lease ends."""
+        self._planning.cancel()
+        await asyncio.wait([self._planning])
+        await self.workers.__aexit__(None, None, None)
+
+    async def look(self) -> None:
+        """Let the planner look at a clock that was moved."""
+        await self.database.notify(CHANNEL)
+
+    async def create(
+        self,
+        job_id: str,
+        schedule: str,
+        prompt: str = "answer hello",
+        origin: Origin | None = CHAT,
+        time_zone: str = "UTC",
+    ) -> Job:
+        """Create a job of the default profile."""
+        request = JobRequest(
+            job_id, "default", f"job {job_id}", prompt, schedule, time_zone, origin
+        )
+        return await self.catalog.create(request)
+
+    async def claimed(self, job_id: str, count: int = 1) -> list[Run]:
+        """Return the job's runs, the latest first, once there are so many."""
+        return await self._runs(job_id, lambda runs: len(runs) >= count)
+
+    async def finished(self, job_id: str, count: int = 1) -> list[Run]:
+        """Return the job's runs, the latest first, once so many have ended."""
+        return await self._runs(
+            job_id, lambda runs: sum(run.state in FINISHED for run in runs) >= count
+        )
+
+    async def _runs(self, job_id: str, enough: Callable[[list[Run]], bool]) -> list[Run]:
+        while not enough(runs := await self.catalog.runs("default", job_id, 1000)):  # noqa: ASYNC110 - rows change without an event
+            await asyncio.sleep(0.01)
+        return runs
+
+
+@asynccontextmanager
+async def scheduler(
+    database: Database, wire: Wire, *, clock: Clock | None = None, slots: int = 32
+) -> AsyncGenerator[SchedulerUnderTest]:
+    """Run a scheduler on an open database."""
+    async with AsyncExitStack() as stack:
+        channel = await stack.enter_async_context(grpc.aio.insecure_channel(wire.address))
+        running = SchedulerUnderTest(database, channel, clock or SystemClock(), slots)
+        stack.push_async_callback(running.die)
+        yield running

@@ -1,0 +1,264 @@
+"""JobService as other services meet it: a real server on a Unix socket, with policy and tokens."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+from prometheus_client import CollectorRegistry
+
+from hermes.common.v1 import origin_pb2
+from hermes.scheduler.v1 import job_pb2, job_pb2_grpc
+from scheduler_service.app import build
+from services.addresses import UnixAddress
+from services.auth import Identity, new_tokens
+from services.channels import Channels
+from services.config import Settings, load_settings
+from services.errors import Reason, details_of
+from services.ids import new_id
+from services.lifecycle import Shutdown, Workers
+from services.metrics import Meter
+from services.server import Listen, serve
+from tests.integration.scheduler_parts import Wire, fake_services
+
+CHAT = origin_pb2.Origin(platform="telegram", chat_id="42", trust=origin_pb2.TRUST_OWNER)
+
+
+@dataclass(frozen=True)
+class Serving:
+    """A scheduler that serves, and what is around it."""
+
+    channels: dict[Identity, Channels]
+    wire: Wire
+    registry: CollectorRegistry
+
+    def jobs(self, identity: Identity = Identity.GATEWAY) -> job_pb2_grpc.JobServiceStub:
+        return job_pb2_grpc.JobServiceStub(self.channels[identity].to("scheduler"))
+
+
+@asynccontextmanager
+async def serving(settings: Settings, wire: Wire) -> AsyncGenerator[Serving]:
+    """Serve a home's scheduler until the end of the block, then drain it."""
+    address, tokens = UnixAddress(settings.home.socket), new_tokens()
+    others = {"agent": wire.address, "gateway": wire.address}
+    registry = CollectorRegistry()
+    async with AsyncExitStack() as stack:
+        channels = {
+            identity: await stack.enter_async_context(
+                Channels(identity, {"scheduler": str(address), **others}, token=tokens[identity])
+            )
+            for identity in Identity
+        }
+        # In a thread, because to check the time zone it is looked for on the disk.
+        component = await asyncio.to_thread(
+            build, settings, channels[Identity.SCHEDULER], Meter(registry)
+        )
+        shutdown = Shutdown()
+        async with Workers() as workers:
+            listen = Listen((address,), None, tokens)
+            served = workers.start("serve", serve([component], listen, shutdown=shutdown))
+            yield Serving(channels, wire, registry)
+            shutdown.request("the test is over")
+            await served
+
+
+@pytest.fixture
+async def wire() -> AsyncIterator[Wire]:
+    async with fake_services() as services:
+        yield services
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    read = load_settings({}, {"HERMES_HOME": str(tmp_path), "HERMES_TIMEZONE": "Europe/Berlin"})
+    read.home.create()
+    return read
+
+
+@pytest.fixture
+async def served(settings: Settings, wire: Wire) -> AsyncIterator[Serving]:
+    async with serving(settings, wire) as running:
+        yield running
+
+
+def request(**fields: Any) -> job_pb2.CreateJobRequest:
+    """A job that is valid but for the fields given."""
+    values: dict[str, Any] = {
+        "job_id": new_id("job"),
+        "schedule": "every weekday at 9:00",
+        "prompt": "answer the news",
+        "origin": CHAT,
+    }
+    return job_pb2.CreateJobRequest(**{**values, **fields})
+
+
+async def refused(call: Awaitable[object]) -> tuple[Reason, str]:
+    """Return why a call fails."""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    details = details_of(caught.value)
+    return details.reason, details.message
+
+
+async def test_a_job_is_stored_with_its_next_run_in_the_configured_zone(served: Serving) -> None:
+    wanted = request(name="News")
+    answer = await served.jobs().CreateJob(wanted, wait_for_ready=True)
+    job = answer.job
+    assert (job.job_id, job.name, job.prompt) == (wanted.job_id, "News", "answer the news")
+    assert job.kind == job_pb2.SCHEDULE_KIND_CRON
+    assert job.state == job_pb2.JOB_STATE_SCHEDULED
+    assert job.time_zone == "Europe/Berlin"
+    assert (job.origin.platform, job.origin.chat_id) == ("telegram", "42")
+    due = job.next_run_time.ToDatetime(UTC)
+    assert datetime.now(UTC) < due < datetime.now(UTC) + timedelta(days=4)
+    got = await served.jobs().GetJob(job_pb2.GetJobRequest(job_id=wanted.job_id))
+    assert got.job == job
+    other_zone = await served.jobs().CreateJob(request(time_zone="Asia/Tokyo"))
+    assert other_zone.job.next_run_time.ToDatetime(UTC).hour == 0
+
+
+async def test_creating_is_idempotent_by_id(served: Serving) -> None:
+    jobs = served.jobs()
+    soon = (datetime.now(UTC) + timedelta(seconds=2)).isoformat(timespec="seconds")
+    first = request(schedule=soon, prompt="answer once")
+    created = await jobs.CreateJob(first, wait_for_ready=True)
+    await served.wire.deliveries.delivered(1)
+    again = await jobs.CreateJob(first)  # by now it lies in the past
+    assert again.job.job_id == created.job.job_id
+    assert again.job.create_time == created.job.create_time
+    assert len((await jobs.ListJobs(job_pb2.ListJobsRequest())).jobs) == 1
+    for changed in ({"name": "other"}, {"profile": "ada"}, {"time_zone": "UTC"}):
+        other = request(job_id=first.job_id, schedule=soon, prompt="answer once", **changed)
+        reason, message = await refused(jobs.CreateJob(other))
+        assert reason is Reason.ALREADY_EXISTS
+        assert first.job_id in message
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "said"),
+    [
+        ({"job_id": ""}, "job_id", "1 to 128 characters"),
+        ({"job_id": "a/b"}, "job_id", "1 to 128 characters"),
+        ({"schedule": " "}, "schedule", "say when"),
+        ({"prompt": " \n"}, "prompt", "say what"),
+        ({"prompt": "ä" * 33_000}, "prompt", "65536 bytes"),
+        ({"name": "n" * 201}, "name", "200 characters"),
+        ({"origin": origin_pb2.Origin(platform="telegram")}, "origin", "a platform and a chat"),
+    ],
+)
+async def test_a_request_that_makes_no_sense_names_its_field(
+    served: Serving, fields: dict[str, object], field: str, said: str
+) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await served.jobs().CreateJob(request(**fields), wait_for_ready=True)
+    details = details_of(caught.value)
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert details.reason is Reason.INVALID_ARGUMENT
+    assert said in details.fields[field]
+
+
+async def test_a_schedule_that_is_not_understood_comes_back_with_examples(served: Serving) -> None:
+    call = served.jobs().CreateJob(request(schedule="every blursday at 9"), wait_for_ready=True)
+    reason, message = await refused(call)
+    assert reason is Reason.SCHEDULE_INVALID
+    assert '"blursday" is neither a day' in message
+    assert '"every weekday at 9:00"' in message
+    reason, message = await refused(served.jobs().CreateJob(request(time_zone="Mars/Olympus")))
+    assert reason is Reason.SCHEDULE_INVALID
+    assert '"Mars/Olympus" is not a time zone' in message
+
+
+async def test_the_list_comes_in_pages_the_one_due_next_first(served: Serving) -> None:
+    jobs = served.jobs()
+    ids: list[str] = []
+    for hours in (5, 1, 4, 2, 3):
+        wanted = request(job_id=f"in{hours}", schedule=f"in {hours} hours")
+        ids.append((await jobs.CreateJob(wanted, wait_for_ready=True)).job.job_id)
+    await jobs.CreateJob(request(job_id="once", schedule="1s"))
+    await served.wire.deliveries.delivered(1)
+    pages: list[list[str]] = []
+    token = ""
+    while not pages or token:
+        page = await jobs.ListJobs(job_pb2.ListJobsRequest(page_size=2, page_token=token))
+        pages.append([job.job_id for job in page.jobs])
+        token = page.next_page_token
+    assert pages == [["in1", "in2"], ["in3", "in4"], ["in5", "once"]]
+    for bad in ("nonsense", "WzEsMl0", "e30="):
+        reason, _ = await refused(jobs.ListJobs(job_pb2.ListJobsRequest(page_token=bad)))
+        assert reason is Reason.INVALID_ARGUMENT
+    reason, _ = await refused(jobs.ListJobs(job_pb2.ListJobsRequest(page_size=1001)))
+    assert reason is Reason.INVALID_ARGUMENT
+
+
+async def test_another_profiles_job_is_not_there(served: Serving) -> None:
+    jobs = served.jobs()
+    await jobs.CreateJob(request(job_id="mine", profile="ada"), wait_for_ready=True)
+    for job_id in ("mine", "missing"):
+        calls = [
+            jobs.GetJob(job_pb2.GetJobRequest(job_id=job_id, profile="bob")),
+            jobs.DeleteJob(job_pb2.DeleteJobRequest(job_id=job_id, profile="bob")),
+            jobs.ListRuns(job_pb2.ListRunsRequest(job_id=job_id, profile="bob")),
+        ]
+        for call in calls:
+            assert await refused(call) == (Reason.NOT_FOUND, f"there is no job {job_id}")
+    assert not (await jobs.ListJobs(job_pb2.ListJobsRequest(profile="bob"))).jobs
+    listed = await jobs.ListJobs(job_pb2.ListJobsRequest(profile="ada"))
+    assert [job.job_id for job in listed.jobs] == ["mine"]
+
+
+async def test_a_deleted_job_does_not_run_and_its_id_stays_used(served: Serving) -> None:
+    jobs = served.jobs()
+    wanted = request(job_id="gone", schedule="2s")
+    await jobs.CreateJob(wanted, wait_for_ready=True)
+    delete = job_pb2.DeleteJobRequest(job_id="gone")
+    await jobs.DeleteJob(delete)
+    await jobs.DeleteJob(delete)
+    await jobs.CreateJob(request(job_id="probe", schedule="3s", prompt="answer probe"))
+    assert await served.wire.deliveries.delivered(1) == ["probe"]
+    listed = await jobs.ListJobs(job_pb2.ListJobsRequest())
+    assert [job.job_id for job in listed.jobs] == ["probe"]
+    assert (await refused(jobs.GetJob(job_pb2.GetJobRequest(job_id="gone"))))[0] is Reason.NOT_FOUND
+    assert (await refused(jobs.CreateJob(wanted)))[0] is Reason.ALREADY_EXISTS
+
+
+async def test_runs_are_listed_with_what_came_of_them(served: Serving) -> None:
+    jobs = served.jobs()
+    await jobs.CreateJob(request(job_id="x", schedule="1s"), wait_for_ready=True)
+    (text,) = await served.wire.deliveries.delivered(1)
+    (delivery_id,) = served.wire.deliveries.requests
+    run = job_pb2.Run()
+    while run.state != job_pb2.RUN_STATE_SUCCEEDED:
+        (run,) = (await jobs.ListRuns(job_pb2.ListRunsRequest(job_id="x"))).runs
+    assert (run.run_id, run.job_id, run.output, run.error) == (delivery_id, "x", text, "")
+    assert run.scheduled_for.ToDatetime() <= run.claim_time.ToDatetime()
+    assert run.claim_time.ToDatetime() <= run.finish_time.ToDatetime()
+    value = served.registry.get_sample_value
+    assert value("hermes_cron_runs_total", {"outcome": "succeeded"}) == 1
+    assert value("hermes_cron_lateness_seconds_count") == 1
+    assert value("hermes_cron_lateness_seconds_bucket", {"le": "1.0"}) == 1
+    assert value("hermes_cron_next_due_timestamp_seconds") == 0
+
+
+@pytest.mark.parametrize("identity", [Identity.EXECUTOR, Identity.SCHEDULER])
+async def test_others_may_not_call(served: Serving, identity: Identity) -> None:
+    await served.jobs().ListJobs(job_pb2.ListJobsRequest(), wait_for_ready=True)
+    reason, _ = await refused(served.jobs(identity).ListJobs(job_pb2.ListJobsRequest()))
+    assert reason is Reason.PERMISSION_DENIED
+
+
+async def test_what_was_under_way_goes_on_after_a_restart(settings: Settings, wire: Wire) -> None:
+    async with serving(settings, wire) as before:
+        wanted = request(job_id="x", schedule="1s", prompt="wait done")
+        await before.jobs().CreateJob(wanted, wait_for_ready=True)
+        (turn_id,) = await wire.turns.started(1)
+        await wire.turns.watched(turn_id, 1)
+    wire.turns.release(turn_id)
+    async with serving(settings, wire):
+        assert await wire.deliveries.delivered(1) == ["done"]
+    assert wire.turns.start_calls[turn_id] == 1

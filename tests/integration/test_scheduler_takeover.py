@@ -1,0 +1,235 @@
+"""Several schedulers on one database: one run a due time, whoever dies."""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+import pytest
+
+from scheduler_service.errors import RunTakenOver
+from scheduler_service.jobs import RunState
+from scheduler_service.misfire import fire
+from scheduler_service.storage import claims, runs
+from scheduler_service.storage.claims import Holder
+from scheduler_service.storage.schema import metadata
+from services.database import Database
+from tests.fakes.clock import ManualClock
+from tests.integration.scheduler_parts import (
+    QUICK,
+    SchedulerUnderTest,
+    Wire,
+    fake_services,
+    scheduler,
+)
+
+NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
+GRACE = timedelta(days=1)
+
+
+@pytest.fixture
+async def wire() -> AsyncIterator[Wire]:
+    async with fake_services() as services:
+        yield services
+
+
+class Replicas:
+    """Schedulers that share a database, as replicas do or, with SQLite, as one process can."""
+
+    def __init__(self, url: str, wire: Wire, stack: AsyncExitStack) -> None:
+        self._url = url
+        self._wire = wire
+        self._stack = stack
+        self._shared: Database | None = None
+        self.clock = ManualClock(NOON)
+
+    async def database(self) -> Database:
+        if self._shared is not None and self._shared.dialect == "sqlite":
+            return self._shared
+        database = await self._stack.enter_async_context(Database(self._url, "scheduler"))
+        if self._shared is None:
+            await database.migrate(metadata.create_all)
+            self._shared = database
+        return database
+
+    async def start(self) -> SchedulerUnderTest:
+        """Start one more scheduler."""
+        running = scheduler(await self.database(), self._wire, clock=self.clock)
+        return await self._stack.enter_async_context(running)
+
+
+@pytest.fixture
+async def replicas(database_url: str, wire: Wire) -> AsyncGenerator[Replicas]:
+    async with AsyncExitStack() as stack:
+        yield Replicas(database_url, wire, stack)
+
+
+async def _due(running: SchedulerUnderTest, clock: ManualClock, seconds: float = 60) -> None:
+    clock.step_wall(seconds)
+    await running.look()
+
+
+async def test_a_run_whose_claimer_died_before_its_turn_started_is_taken_over(
+    replicas: Replicas, wire: Wire
+) -> None:
+    wire.turns.unreachable = True
+    first = await replicas.start()
+    await first.create("x", "1m")
+    await _due(first, replicas.clock)
+    (run,) = await first.claimed("x")
+    await first.die()
+    second = await replicas.start()
+    wire.turns.unreachable = False
+    assert await wire.deliveries.delivered(1) == ["hello"]
+    (after,) = await second.finished("x")
+    assert (after.id, after.state) == (run.id, RunState.SUCCEEDED)
+    assert list(wire.turns.requests) == [run.id]
+
+
+async def test_a_turn_under_way_is_watched_on_and_not_started_again(
+    replicas: Replicas, wire: Wire
+) -> None:
+    first = await replicas.start()
+    await first.create("x", "1m", "wait done")
+    await _due(first, replicas.clock)
+    (turn_id,) = await wire.turns.started(1)
+    await wire.turns.watched(turn_id, 1)
+    await first.die()
+    second = await replicas.start()
+    await wire.turns.watched(turn_id, 2)
+    wire.turns.release(turn_id)
+    assert await wire.deliveries.delivered(1) == ["done"]
+    (run,) = await second.finished("x")
+    assert run.id == turn_id
+    assert wire.turns.start_calls[turn_id] == 1
+
+
+async def test_an_output_that_was_not_delivered_yet_is_delivered_by_another(
+    replicas: Replicas, wire: Wire
+) -> None:
+    wire.deliveries.unreachable = True
+    first = await replicas.start()
+    await first.create("x", "1m")
+    await _due(first, replicas.clock)
+    (run,) = await first.claimed("x")
+    while wire.deliveries.calls[run.id] == 0:  # noqa: ASYNC110 - the fake is away and tells nothing
+        await asyncio.sleep(0.01)
+    await first.die()
+    second = await replicas.start()
+    wire.deliveries.unreachable = False
+    assert await wire.deliveries.delivered(1) == ["hello"]
+    await second.finished("x")
+    assert wire.turns.watched_after[run.id] == [0]
+
+
+async def test_a_living_owner_keeps_its_run_for_longer_than_a_lease(
+    replicas: Replicas, wire: Wire
+) -> None:
+    first = await replicas.start()
+    await replicas.start()
+    await first.create("x", "1m", "wait done")
+    await _due(first, replicas.clock)
+    (turn_id,) = await wire.turns.started(1)
+    await asyncio.sleep(3 * QUICK.lease_s)
+    wire.turns.release(turn_id)
+    await first.finished("x")
+    assert wire.turns.watched_after[turn_id] == [0]
+
+
+async def test_whoever_drains_leaves_its_runs_at_once(replicas: Replicas, wire: Wire) -> None:
+    first = await replicas.start()
+    await first.create("x", "1m", "wait done")
+    await _due(first, replicas.clock)
+    (turn_id,) = await wire.turns.started(1)
+    await wire.turns.watched(turn_id, 1)
+    second = await replicas.start()
+    await first.planner.drain()
+    async with asyncio.timeout(QUICK.renew_s):
+        await wire.turns.watched(turn_id, 2)
+    await first.create("y", "1m")
+    await _due(second, replicas.clock)
+    wire.turns.release(turn_id)
+    await second.finished("x")
+    await second.finished("y")
+    assert sorted(first.workers.names) == []
+
+
+async def test_an_owner_that_was_taken_over_writes_nothing(replicas: Replicas, wire: Wire) -> None:
+    database = await replicas.database()
+    idle = await replicas.start()
+    await idle.create("x", "every 1m")
+    await idle.planner.drain()
+    due = NOON + timedelta(minutes=1)
+    (job,) = await database.read(partial(claims.due_jobs, now=due, limit=9))
+    firing = fire(job.schedule, due, due, GRACE)
+    early, late = Holder("early", 0.0), Holder("late", 60.0)
+    claimed = await database.write(
+        partial(claims.claim, holder=early, firings=[(job, firing)], now=due)
+    )
+    (mine,) = claimed.runs
+    (theirs,) = await database.write(partial(claims.take_over, holder=late, limit=9))
+    assert (theirs.run_id, theirs.epoch) == (mine.run_id, mine.epoch + 1)
+
+    for write in (
+        partial(runs.start_run, claim=mine),
+        partial(runs.end_run, claim=mine),
+        partial(runs.close_run, claim=mine, error="", now=due),
+    ):
+        with pytest.raises(RunTakenOver):
+            await database.write(write)
+    await database.write(partial(claims.renew, holder=early, run_ids=[mine.run_id]))
+    outlook = await database.read(partial(claims.look, holder=early))
+    assert outlook.abandoned_in_s is not None
+    assert 50 < outlook.abandoned_in_s <= 60
+
+    again = await database.write(
+        partial(claims.claim, holder=early, firings=[(job, firing)], now=due)
+    )
+    assert again.runs == ()
+
+
+async def test_the_row_of_a_due_time_is_claimed_once_even_if_the_job_is_set_back(
+    replicas: Replicas, wire: Wire
+) -> None:
+    first = await replicas.start()
+    await first.create("x", "every 1m")
+    await _due(first, replicas.clock)
+    (run,) = await first.finished("x")
+    database = await replicas.database()
+    job = await first.catalog.get("default", "x")
+    await database.write(
+        lambda connection: connection.execute(
+            metadata.tables["job"].update().values(next_run_at=run.scheduled_for)
+        )
+    )
+    await first.look()
+    while (await first.catalog.get("default", "x")).next_run_at != job.next_run_at:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    assert len(wire.turns.requests) == 1
+
+
+async def test_schedulers_that_die_all_the_time_run_each_due_time_exactly_once(
+    replicas: Replicas, wire: Wire
+) -> None:
+    jobs, rounds, seed = 60, 5, 20260105
+    chance = random.Random(seed)
+    living = [await replicas.start() for _ in range(3)]
+    for number in range(jobs):
+        await living[0].create(f"job{number}", "every 1m", f"answer {number}")
+    for passed in range(1, rounds + 1):
+        await _due(living[0], replicas.clock)
+        await wire.turns.started((passed - 1) * jobs + chance.randint(1, jobs))
+        await living.pop(chance.randrange(len(living))).die()
+        living.append(await replicas.start())
+        for number in range(jobs):
+            await living[0].finished(f"job{number}", passed)
+    due = [NOON + timedelta(minutes=passed) for passed in range(rounds, 0, -1)]
+    for number in range(jobs):
+        found = await living[0].catalog.runs("default", f"job{number}", 99)
+        assert [run.scheduled_for for run in found] == due
+        assert {run.state for run in found} == {RunState.SUCCEEDED}
+    assert len(wire.turns.requests) == jobs * rounds
+    assert sorted(wire.deliveries.texts) == sorted([str(n) for n in range(jobs)] * rounds)
+    assert wire.deliveries.conflicts == []
