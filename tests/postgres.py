@@ -42,15 +42,39 @@ _SETTINGS = {
 
 
 class PostgresServer:
-    """A running server, which makes and drops databases."""
+    """A server on a folder of data, which makes and drops databases."""
 
-    def __init__(self, port: int) -> None:
-        self.port = port
+    def __init__(self, programs: Path, data: Path) -> None:
+        self.port = free_port()
+        self._programs = programs
+        self.data = data
+        self._log = data.parent / "log"
+        self._process: subprocess.Popen[bytes] | None = None
         self._admin = sa.create_engine(
-            f"postgresql+psycopg://postgres@127.0.0.1:{port}/postgres",
+            f"postgresql+psycopg://postgres@127.0.0.1:{self.port}/postgres",
             isolation_level="AUTOCOMMIT",
             poolclass=NullPool,
         )
+
+    def start(self) -> None:
+        """Start the server, and return once it answers."""
+        settings = _SETTINGS | {"port": f"{self.port}", "unix_socket_directories": f"{self.data}"}
+        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        command = [*_UNPRIVILEGED, self._programs / "postgres", "-D", self.data, *options]
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.data.parent)
+        end = time.monotonic() + _START_TIMEOUT_S
+        while not self._is_ready():
+            if self._process.poll() is not None or time.monotonic() > end:
+                raise RuntimeError(f"PostgreSQL did not start: {self._log.read_text()}")
+            time.sleep(0.01)
+
+    def stop(self, how: signal.Signals = signal.SIGQUIT) -> None:
+        """Stop the server without ceremony."""
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait()
+            self._process = None
 
     @contextmanager
     def database(self) -> Generator[str]:
@@ -67,6 +91,12 @@ class PostgresServer:
         with self._admin.connect() as connection:
             connection.exec_driver_sql(statement)
 
+    def _is_ready(self) -> bool:
+        status = self.data / "postmaster.pid"
+        lines = status.read_text().split() if status.exists() else []
+        ours = self._process is not None and lines[:1] == [f"{self._process.pid}"]
+        return ours and lines[-1] in {"ready", "standby"}
+
 
 def require_postgres() -> Path:
     """Return the folder of the server's programs; skip or fail without them."""
@@ -78,8 +108,8 @@ def require_postgres() -> Path:
 
 
 @contextmanager
-def postgres_server(port: int = 0) -> Generator[PostgresServer]:
-    """Run a server, on a free port unless one is given, for the time of the block."""
+def postgres_server() -> Generator[PostgresServer]:
+    """Run a server on a free port for the time of the block."""
     programs = require_postgres()
     with tempfile.TemporaryDirectory(prefix="hermes-postgres-", dir="/tmp") as name:
         folder = Path(name)
@@ -88,29 +118,12 @@ def postgres_server(port: int = 0) -> Generator[PostgresServer]:
         data = folder / "data"
         make = [programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-N"]
         subprocess.run([*_UNPRIVILEGED, *make], check=True, capture_output=True, cwd=folder)
-        with running(programs, data, port or free_port()) as server:
+        server = PostgresServer(programs, data)
+        try:
+            server.start()
             yield server
-
-
-@contextmanager
-def running(programs: Path, data: Path, port: int) -> Generator[PostgresServer]:
-    """Run a server on a folder of data that exists."""
-    settings = _SETTINGS | {"port": str(port), "unix_socket_directories": str(data)}
-    options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-    log = data.parent / "log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [*_UNPRIVILEGED, programs / "postgres", "-D", data, *options],
-            stdout=output,
-            stderr=output,
-            cwd=data.parent,
-        )
-    try:
-        _wait_until_ready(process, data / "postmaster.pid", log)
-        yield PostgresServer(port)
-    finally:
-        process.send_signal(signal.SIGQUIT)  # at once: what is in it is thrown away
-        process.wait()
+        finally:
+            server.stop()
 
 
 def free_port() -> int:
@@ -118,11 +131,3 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
-
-
-def _wait_until_ready(process: "subprocess.Popen[bytes]", status: Path, log: Path) -> None:
-    end = time.monotonic() + _START_TIMEOUT_S
-    while not (status.exists() and status.read_text().rstrip().endswith("ready")):
-        if process.poll() is not None or time.monotonic() > end:
-            raise RuntimeError(f"PostgreSQL did not start: {log.read_text()}")
-        time.sleep(0.01)

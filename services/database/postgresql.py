@@ -72,26 +72,7 @@ class PostgresqlStore:
         self._engines: _Engines | None = None
 
     async def __aenter__(self) -> Self:
-        try:
-            from sqlalchemy.ext.asyncio import create_async_engine
-
-            pool = create_async_engine(
-                self._url,
-                connect_args=self._connect_args,
-                pool_size=_CONNECTIONS,
-                max_overflow=0,
-                pool_timeout=10,
-                pool_use_lifo=True,
-                hide_parameters=True,
-            )
-        except ImportError as error:
-            raise DatabaseUnavailable(
-                "PostgreSQL needs its driver: pip install 'hermes-services[postgres]'"
-            ) from error
-        event.listen(pool.sync_engine, "connect", self._prepare_session)
-        snapshot = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
-        reading = pool.sync_engine.execution_options(**snapshot)
-        self._engines = _Engines(pool, pool.sync_engine, reading)
+        self._engines = await asyncio.to_thread(self._make_engines)  # imports the driver
         try:
             await self.read(_nothing)  # so that a wrong URL shows at once
         except BaseException:
@@ -149,8 +130,29 @@ class PostgresqlStore:
                 await asyncio.wait(self._writes)
         await pool.dispose()
 
+    def _make_engines(self) -> _Engines:
+        try:
+            from sqlalchemy.ext.asyncio import create_async_engine
+
+            pool = create_async_engine(
+                self._url,
+                connect_args=self._connect_args,
+                pool_size=_CONNECTIONS,
+                max_overflow=0,
+                pool_timeout=10,
+                pool_use_lifo=True,
+                hide_parameters=True,
+            )
+        except ImportError as error:
+            raise DatabaseUnavailable(
+                "PostgreSQL needs its driver: pip install 'hermes-services[postgres]'"
+            ) from error
+        event.listen(pool.sync_engine, "connect", self._prepare_session)
+        snapshot = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        return _Engines(pool, pool.sync_engine, pool.sync_engine.execution_options(**snapshot))
+
     @property
-    def _connected(self) -> "_Engines":
+    def _connected(self) -> _Engines:
         if self._engines is None:
             raise DatabaseUnavailable(f"{self._where} is closed")
         return self._engines

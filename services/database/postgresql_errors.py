@@ -17,7 +17,7 @@ from services.errors import DatabaseUnavailable
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 _UNDONE_BY_THE_SERVER = {"40001", "40P01"}  # serialization failure, deadlock
 _FULL = {"53100"}
-_READ_ONLY = {"25006"}
+_READ_ONLY = {"25006", "0A000"}  # the second on a standby: BEGIN READ WRITE is not supported
 _BUSY = {"55P03", "57014"}  # a lock or a statement took too long
 _GONE = ("08", "53", "57P", "25P03")  # connection, resources, shutting down, idle for too long
 
