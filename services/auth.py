@@ -115,14 +115,15 @@ class Gate:
 
 
 def _of_certificate(peer: Mapping[str, Iterable[bytes]]) -> Identity:
-    for name in peer.get("peer_uri", ()):
-        text = name.decode(errors="replace")
-        if text.startswith(SPIFFE_PREFIX):
-            try:
-                return Identity(text.removeprefix(SPIFFE_PREFIX))
-            except ValueError:
-                break
-    raise Unauthenticated(f"the certificate has no name of the form {SPIFFE_PREFIX}<identity>")
+    names = [name.decode(errors="replace") for name in peer.get("peer_uri", ())]
+    try:
+        # More than one would let a caller choose.
+        (name,) = names
+        return Identity(name.removeprefix(SPIFFE_PREFIX) if name.startswith(SPIFFE_PREFIX) else "")
+    except ValueError:
+        raise Unauthenticated(
+            f"the certificate does not have one URI name {SPIFFE_PREFIX}<identity>"
+        ) from None
 
 
 def _digest(token: str) -> bytes:

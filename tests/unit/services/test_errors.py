@@ -1,0 +1,158 @@
+"""The error tree, its table, and the way over the wire and back."""
+
+from typing import cast
+
+import grpc
+import grpc.aio
+import pytest
+from google.rpc import error_details_pb2, status_pb2
+from grpc_status import rpc_status
+
+from hermes.common.v1 import error_pb2
+from services import errors
+from services.errors import (
+    DETAILS_KEY,
+    STATUS,
+    Draining,
+    HermesError,
+    InvalidArgument,
+    LeaseInvalid,
+    LimitExceeded,
+    NotFound,
+    PermissionDenied,
+    Reason,
+    ServiceUnavailable,
+    StaleEpoch,
+    Unavailable,
+    details_of,
+    message_of,
+    reason_of,
+    to_status,
+)
+
+PREFIX = "ERROR_REASON_"
+
+
+def tree() -> list[type[HermesError]]:
+    values = vars(errors).values()
+    return [kind for kind in values if isinstance(kind, type) and issubclass(kind, HermesError)]
+
+
+def received(
+    code: grpc.StatusCode, details: str = "", *trailing: tuple[str, str | bytes]
+) -> grpc.aio.AioRpcError:
+    metadata = grpc.aio.Metadata(*trailing)
+    return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), metadata, details, None)
+
+
+def sent(error: HermesError) -> grpc.aio.AioRpcError:
+    status = to_status(error)
+    trailing = (DETAILS_KEY, status.SerializeToString())
+    return received(STATUS[error.reason], status.message, trailing)
+
+
+def test_the_reasons_are_those_of_the_contract() -> None:
+    contract = {name.removeprefix(PREFIX) for name in error_pb2.ErrorReason.keys()}  # noqa: SIM118
+    assert {reason.value for reason in Reason} == contract - {"UNSPECIFIED"}
+    assert all(reason.name == reason.value for reason in Reason)
+
+
+def test_each_reason_has_a_status_that_is_a_failure() -> None:
+    assert set(STATUS) == set(Reason)
+    assert grpc.StatusCode.OK not in STATUS.values()
+
+
+def test_what_cannot_succeed_by_itself_is_not_retried() -> None:
+    retried = {reason for reason, code in STATUS.items() if code is grpc.StatusCode.UNAVAILABLE}
+    assert retried == {
+        Reason.DRAINING,
+        Reason.DATABASE_UNAVAILABLE,
+        Reason.SERVICE_UNAVAILABLE,
+        Reason.MODEL_UNAVAILABLE,
+    }
+
+
+@pytest.mark.parametrize("kind", tree(), ids=lambda kind: kind.__name__)
+def test_each_error_arrives_as_it_was_sent(kind: type[HermesError]) -> None:
+    sent_details = details_of(sent(kind("what happened", metadata={"id": "trn_1"})))
+    assert sent_details.reason is kind.default_reason
+    assert sent_details.message == "what happened"
+    assert sent_details.metadata == {"id": "trn_1"}
+    assert sent_details.retry_after_s is None
+    assert sent_details.fields == {}
+
+
+def test_a_child_has_the_status_of_its_parent() -> None:
+    for kind in tree():
+        parent = kind.__mro__[1]
+        if parent is not HermesError and issubclass(parent, HermesError):
+            assert STATUS[kind.default_reason] is STATUS[parent.default_reason], kind
+
+
+def test_a_subclass_of_a_service_names_its_reason() -> None:
+    class SandboxLost(HermesError):
+        default_reason = Reason.SANDBOX_LOST
+
+    assert reason_of(sent(SandboxLost("gone"))) is Reason.SANDBOX_LOST
+    assert reason_of(sent(NotFound("x", reason=Reason.POISON))) is Reason.POISON
+
+
+def test_the_details_are_those_that_other_languages_read() -> None:
+    error = InvalidArgument("bad", fields={"schedule": "is empty"}, metadata={"a": "b"})
+    status = rpc_status.from_call(cast("grpc.Call", sent(error)))
+    assert isinstance(status, status_pb2.Status)
+    info, bad = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest()
+    assert status.details[0].Unpack(info)
+    assert status.details[1].Unpack(bad)
+    assert (info.domain, info.reason, dict(info.metadata)) == (
+        "hermes",
+        "INVALID_ARGUMENT",
+        {"a": "b"},
+    )
+    assert bad.field_violations[0].field == "schedule"
+    assert error_pb2.ErrorReason.Value(PREFIX + info.reason) == 2
+
+
+def test_the_time_to_wait_arrives() -> None:
+    assert details_of(sent(LimitExceeded("later", retry_after_s=2.25))).retry_after_s == 2.25
+    assert details_of(sent(Draining("now", retry_after_s=0))).retry_after_s == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (grpc.StatusCode.UNAVAILABLE, Reason.SERVICE_UNAVAILABLE),
+        (grpc.StatusCode.DEADLINE_EXCEEDED, Reason.SERVICE_UNAVAILABLE),
+        (grpc.StatusCode.CANCELLED, Reason.SERVICE_UNAVAILABLE),
+        (grpc.StatusCode.UNIMPLEMENTED, Reason.INTERNAL),
+        (grpc.StatusCode.NOT_FOUND, Reason.INTERNAL),
+    ],
+)
+def test_a_status_without_details_says_what_the_transport_knows(
+    code: grpc.StatusCode, reason: Reason
+) -> None:
+    assert reason_of(received(code, "connection refused")) is reason
+    assert "connection refused" in message_of(received(code, "connection refused"))
+    assert message_of(received(code)) != ""
+
+
+def test_details_that_are_not_ours_are_not_believed() -> None:
+    status = status_pb2.Status(code=5, message="m")
+    status.details.add().Pack(error_details_pb2.ErrorInfo(domain="other", reason="NOT_FOUND"))
+    foreign = received(grpc.StatusCode.NOT_FOUND, "m", (DETAILS_KEY, status.SerializeToString()))
+    broken = received(grpc.StatusCode.NOT_FOUND, "m", (DETAILS_KEY, b"\xff\xff"))
+    assert reason_of(foreign) is reason_of(broken) is Reason.INTERNAL
+
+
+def test_a_reason_of_a_later_version_is_internal() -> None:
+    status = status_pb2.Status(code=5, message="m")
+    info = error_details_pb2.ErrorInfo(domain="hermes", reason="NOT_YET", metadata={"a": "b"})
+    status.details.add().Pack(info)
+    error = received(grpc.StatusCode.NOT_FOUND, "m", (DETAILS_KEY, status.SerializeToString()))
+    assert (reason_of(error), details_of(error).metadata) == (Reason.INTERNAL, {"a": "b"})
+
+
+def test_the_families_are_what_callers_catch() -> None:
+    assert issubclass(LeaseInvalid, PermissionDenied)
+    assert issubclass(StaleEpoch, errors.Aborted)
+    assert issubclass(ServiceUnavailable, Unavailable)
