@@ -71,7 +71,9 @@ async def backend(
 
 def containers_of(engine: docker.DockerClient, owner: str) -> list[str]:
     filters: dict[str, str | list[str] | bool] = {"label": f"org.hermes.owner={owner}"}
-    return [found.id or "" for found in engine.containers.list(all=True, filters=filters)]
+    return [
+        found.id or "" for found in engine.containers.list(all=True, sparse=True, filters=filters)
+    ]
 
 
 def wait_for_container(engine: docker.DockerClient, owner: str) -> None:
