@@ -9,6 +9,7 @@ executor dies.
 import asyncio
 import os
 import platform
+import re
 import secrets
 import subprocess
 import tempfile
@@ -45,6 +46,7 @@ from executor_service.seccomp import ProfileError, sandbox_filter
 from executor_service.supervisor_zipapp import install_zipapp
 
 _NAME = "bubblewrap"
+_KEY = re.compile("[a-z0-9_]{1,64}")
 _COUNTS_PROCESSES_PER_NAMESPACE = (5, 14)
 """From this Linux on RLIMIT_NPROC counts a user namespace's processes, before all of the user's."""
 
@@ -72,7 +74,15 @@ class BubblewrapBackend:
 
     async def create(self, spec: BoxSpec) -> Box:
         """Make a box whose supervisor is listening; BackendUnavailable or BoxCreateFailed."""
-        return await asyncio.to_thread(self._settle_and_create, spec)
+        making = asyncio.ensure_future(asyncio.to_thread(self._settle_and_create, spec))
+        try:
+            return await asyncio.shield(making)
+        except asyncio.CancelledError:
+            # The thread goes on all the same; what it makes must not be left behind.
+            await asyncio.wait([making])
+            if not making.exception():
+                await self.destroy(making.result())
+            raise
 
     async def connect(self, box: Box) -> SocketStream:
         """Open a new stream to the box's supervisor, as often as wanted; BoxLost if it is gone."""
@@ -140,6 +150,8 @@ class BubblewrapBackend:
         return self._create(spec, self._settle(), self._cgroups)
 
     def _create(self, spec: BoxSpec, parts: Parts, cgroups: Cgroups) -> Box:
+        if not _KEY.fullmatch(spec.box_key):
+            raise BoxCreateFailed(f"{spec.box_key!r} cannot be the key of a box")
         if not spec.workspace.is_dir():
             raise BoxCreateFailed(f"the workspace {spec.workspace} is not a folder")
         if os.geteuid() == 0 and spec.workspace.stat().st_uid == 0:

@@ -108,6 +108,8 @@ class SupervisorLink:
 
     async def ping(self, timeout_s: float) -> None:
         """Ask for a sign of life; TimeoutError without one, or how the link ended."""
+        if self.error is not None:
+            raise self.error
         ident = self._new_ident()
         answered = self._pings[ident] = asyncio.Event()
         self._outgoing.send(frames.PING, ident)

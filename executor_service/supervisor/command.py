@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 from typing import Any, Callable, NamedTuple
 
 from executor_service.supervisor import frames
@@ -116,7 +117,8 @@ class Command:
     def resize(self, size: WindowSize) -> None:
         """Change the size of the command's terminal, if it has one."""
         if self.request.launch.terminal is not None and self._stdin.fd is not None:
-            resize_terminal(self._stdin.fd, size)
+            with suppress(OSError):  # nobody is at the terminal any more
+                resize_terminal(self._stdin.fd, size)
 
     def take_input(self, offset: int, data: memoryview, ends: bool) -> None:
         """Queue standard input and hand over what the command reads."""

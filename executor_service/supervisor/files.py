@@ -12,6 +12,7 @@ from typing import Any, Iterator
 from executor_service.supervisor.frames import FrameError
 from executor_service.supervisor.paths import Paths
 
+MAX_NUMBER = 1 << 62
 _MAX_PAGE_ENTRIES = 1000
 _MAX_PAGE_BYTES = 40 * 1024
 _MAX_DEPTH = 200
@@ -82,7 +83,7 @@ def text_field(message: dict[str, Any], name: str) -> str:
 def number_field(message: dict[str, Any], name: str, default: int) -> int:
     """A field of a request that must be a whole number that is not negative."""
     value = message.get(name, default)
-    if not isinstance(value, int) or value < 0:
+    if not isinstance(value, int) or not 0 <= value <= MAX_NUMBER:
         raise FrameError(f"{name} is not a number")
     return value
 

@@ -12,6 +12,8 @@ from typing import Callable
 
 READABLE = select.EPOLLIN
 WRITABLE = select.EPOLLOUT
+_LONGEST_WAIT_S = 3600.0
+"""epoll takes no more than some weeks, timers do."""
 
 
 class Timer:
@@ -101,7 +103,7 @@ class Loop:
             heapq.heappop(self._timers)
         if not self._timers:
             return -1
-        return max(0.0, self._timers[0][0] - time.monotonic())
+        return min(_LONGEST_WAIT_S, max(0.0, self._timers[0][0] - time.monotonic()))
 
     def _run_timers(self) -> None:
         now = time.monotonic()

@@ -26,6 +26,7 @@ from executor_service.supervisor.syscalls import adopt_orphans, hide_from_same_u
 
 _ORPHAN_TIMEOUT_S = 1800.0
 _BACKLOG = 8
+_FIRST_PROCESS = 1
 
 
 def main(argv: list[str]) -> int:
@@ -61,7 +62,9 @@ def _serve(options: argparse.Namespace) -> int:
         resource.setrlimit(resource.RLIMIT_NPROC, (limit, limit))
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda _number, _frame: loop.stop())
+    if os.getpid() != _FIRST_PROCESS:
+        # Without a handler a first process does not hear what comes from inside its box.
+        signal.signal(signal.SIGTERM, lambda _number, _frame: loop.stop())
     world = World(loop, spawner)
     supervisor = Supervisor(world, paths, options.orphan_timeout_s)
     listener = _listener(options)

@@ -36,7 +36,7 @@ class Download:
 
     def __init__(self, paths: Paths, message: dict[str, Any]) -> None:
         self._offset = files.number_field(message, "offset", 0)
-        length = files.number_field(message, "length", 1 << 62)
+        length = files.number_field(message, "length", files.MAX_NUMBER)
         self._fd = paths.open(files.text_field(message, "path"), _READ_FILE)
         try:
             self._status = os.fstat(self._fd)
