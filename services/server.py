@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
@@ -135,7 +135,7 @@ async def serve(
     listen: Listen,
     *,
     observer: CallObserver | None = None,
-    ready: Callable[[tuple[Address, ...]], None] | None = None,
+    ready: Callable[[tuple[Address, ...]], Awaitable[None]] | None = None,
     shutdown: Shutdown | None = None,
 ) -> None:
     """Runs components until a signal, then drains; fails with ComponentFailed when one of them has
@@ -159,7 +159,7 @@ async def serve(
                 with bind(service=component.name):
                     workers.start(component.name, component.run())
             if ready is not None:
-                ready(server.addresses)
+                await ready(server.addresses)
             _log.info("stopping: %s", await stop.wait())
             await stop.drain(_drain_steps(server, components))
         if failures:

@@ -3,9 +3,9 @@
 import asyncio
 import secrets
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from time import monotonic
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import grpc
 import grpc.aio
@@ -26,6 +26,9 @@ class Cancellable(Protocol):
 
 _Call = TypeVar("_Call", bound=Cancellable)
 _Message = TypeVar("_Message")
+_Stream: TypeAlias = (
+    "grpc.aio.UnaryStreamCall[Any, _Message] | grpc.aio.StreamStreamCall[Any, _Message]"
+)
 
 
 @asynccontextmanager
@@ -38,7 +41,7 @@ async def open_stream(call: _Call) -> AsyncGenerator[_Call, None]:
 
 
 async def resume(
-    open_call: Callable[[], "grpc.aio.UnaryStreamCall[Any, _Message]"],
+    open_call: "Callable[[], _Stream[_Message]]",
     is_last: Callable[[_Message], bool],
     *,
     patience_s: float | None = None,
@@ -51,24 +54,37 @@ async def resume(
     """
     cuts, cut_at = 0, 0.0
     while True:
-        cause: grpc.aio.AioRpcError | None = None
-        try:
-            async with open_stream(open_call()) as call:
-                async for message in call:
-                    cuts = 0
-                    yield message
-                    if is_last(message):
-                        return
-        except grpc.aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.UNAVAILABLE:
-                raise
-            cause = error
+        attempt = _Attempt(open_call)
+        async with aclosing(attempt.messages()) as messages:
+            async for message in messages:
+                cuts = 0
+                yield message
+                if is_last(message):
+                    return
         cut_at = cut_at if cuts else monotonic()
         wait_s = _wait_s(cuts)
         if patience_s is not None and monotonic() + wait_s > cut_at + patience_s:
-            raise cause or ServiceUnavailable("the stream ended before its last message")
+            raise attempt.cause or ServiceUnavailable("the stream ended before its last message")
         await asyncio.sleep(wait_s)
         cuts += 1
+
+
+class _Attempt(Generic[_Message]):
+    """One opening of a stream, and what cut it."""
+
+    def __init__(self, open_call: Callable[[], "grpc.aio.UnaryStreamCall[Any, _Message]"]) -> None:
+        self._open_call = open_call
+        self.cause: grpc.aio.AioRpcError | None = None
+
+    async def messages(self) -> AsyncGenerator[_Message, None]:
+        try:
+            async with open_stream(self._open_call()) as call:
+                async for message in call:
+                    yield message
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.UNAVAILABLE:
+                raise
+            self.cause = error
 
 
 def _wait_s(cuts: int) -> float:

@@ -93,6 +93,19 @@ async def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
             pass
 
 
+async def test_what_clients_need_is_there_before_they_can_connect(tmp_path: Path) -> None:
+    path, seen = tmp_path / "hermes.sock", list[bool]()
+    before = Listen((UnixAddress(path),), tokens=TOKENS, before=lambda: seen.append(path.exists()))
+    async with Server([], before):
+        assert seen == [False]
+        assert await asyncio.to_thread(path.exists)
+        # Not for one who cannot have the address: what is there belongs to the first.
+        with pytest.raises(ListenFailed):
+            async with Server([], before):
+                pass
+    assert seen == [False]
+
+
 async def test_a_port_in_use_is_said_in_one_line(capfd: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -146,7 +159,7 @@ async def test_a_component_goes_through_its_life_in_order(tmp_path: Path) -> Non
     sample, shutdown = Sample(), Shutdown()
     addresses: list[Address] = []
 
-    def ready(bound: tuple[Address, ...]) -> None:
+    async def ready(bound: tuple[Address, ...]) -> None:
         addresses.extend(bound)
         sample.steps.append("ready")
         shutdown.request("done")
@@ -171,7 +184,7 @@ async def test_a_signal_stops_the_process_gracefully(tmp_path: Path) -> None:
     sample = Sample()
     listen = Listen((UnixAddress(tmp_path / "hermes.sock"),), tokens=TOKENS)
 
-    def ready(_: object) -> None:
+    async def ready(_: object) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     await serve([sample], listen, ready=ready)
@@ -195,11 +208,15 @@ async def test_draining_finishes_calls_and_sends_streams_elsewhere(tmp_path: Pat
     sample, shutdown, served = Sample(), Shutdown(), asyncio.Event()
     address = UnixAddress(tmp_path / "hermes.sock")
     listen = Listen((address,), tokens=TOKENS)
+
+    async def ready(_: object) -> None:
+        served.set()
+
     async with (
         Channels(Identity.GATEWAY, {"agent": address}, token=TOKENS[Identity.GATEWAY]) as channels,
         asyncio.TaskGroup() as tasks,
     ):
-        tasks.create_task(serve([sample], listen, ready=lambda _: served.set(), shutdown=shutdown))
+        tasks.create_task(serve([sample], listen, ready=ready, shutdown=shutdown))
         await served.wait()
         health = health_pb2_grpc.HealthStub(channels.to("agent"))
         watch = turns(channels).WatchTurn(turn_pb2.WatchTurnRequest(turn_id="slow"))
