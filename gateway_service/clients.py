@@ -1,0 +1,207 @@
+"""The agent, as the gateway calls it."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from enum import StrEnum
+
+import grpc
+import grpc.aio
+
+from gateway_service.errors import AgentRefused
+from gateway_service.messages import BusyMode, TurnOrder
+from hermes.agent.v1 import (
+    approval_pb2,
+    approval_pb2_grpc,
+    session_pb2,
+    session_pb2_grpc,
+    turn_event_pb2,
+    turn_pb2,
+    turn_pb2_grpc,
+)
+from hermes.common.v1 import content_pb2, origin_pb2
+from services.errors import HermesError, Reason, ServiceUnavailable, details_of
+from services.streams import resume
+
+
+class Decision(StrEnum):
+    """What a person decides on an approval."""
+
+    ONCE = "once"
+    SESSION = "session"
+    DENY = "deny"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFacts:
+    """What a person wants to know of a session."""
+
+    session_id: str
+    title: str
+    message_count: int
+    prompt_tokens: int
+    completion_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpenApproval:
+    """A question that waits for a person."""
+
+    approval_id: str
+    tool: str
+    subject: str
+
+
+_DECISIONS = {
+    Decision.ONCE: turn_event_pb2.APPROVAL_DECISION_ONCE,
+    Decision.SESSION: turn_event_pb2.APPROVAL_DECISION_SESSION,
+    Decision.DENY: turn_event_pb2.APPROVAL_DECISION_DENY,
+}
+_PASSING = (Reason.SERVICE_UNAVAILABLE, Reason.DRAINING, Reason.DATABASE_UNAVAILABLE)
+_BUSY = {
+    BusyMode.INTERRUPT: turn_pb2.BUSY_MODE_INTERRUPT,
+    BusyMode.QUEUE: turn_pb2.BUSY_MODE_QUEUE,
+}
+
+
+class AgentClient:
+    """Calls that fail with ServiceUnavailable may be made again, others end in AgentRefused."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._turns = turn_pb2_grpc.TurnServiceStub(channel)
+        self._sessions = session_pb2_grpc.SessionServiceStub(channel)
+        self._approvals = approval_pb2_grpc.ApprovalServiceStub(channel)
+
+    async def start(self, order: TurnOrder) -> None:
+        """Start a turn; again is the same."""
+        source = order.source
+        request = turn_pb2.StartTurnRequest(
+            turn_id=order.turn_id,
+            profile=order.profile,
+            session_id=order.session_id,
+            parts=[content_pb2.MessagePart(text=order.text)],
+            origin=origin_pb2.Origin(
+                platform=source.platform,
+                chat_id=source.chat_id,
+                thread_id=source.thread_id,
+                user_id=source.user_id,
+                user_name=source.user_name,
+                chat_type=source.chat_type,
+                # Nobody else comes as far as a turn.
+                trust=origin_pb2.TRUST_OWNER,
+            ),
+            kind=turn_pb2.TURN_KIND_USER,
+            busy_mode=_BUSY[order.busy_mode],
+            workdir=order.workdir,
+        )
+        try:
+            await self._turns.StartTurn(request)
+        except grpc.aio.AioRpcError as error:
+            raise _explained(error) from error
+
+    async def watch(
+        self, turn_id: str, profile: str, after: int = 0, max_deltas_per_second: int = 0
+    ) -> AsyncGenerator[turn_event_pb2.TurnEvent]:
+        """A turn's events after a sequence up to its end, over as many streams as it takes."""
+        last = after
+
+        def open_call() -> grpc.aio.UnaryStreamCall[
+            turn_pb2.WatchTurnRequest, turn_pb2.WatchTurnResponse
+        ]:
+            request = turn_pb2.WatchTurnRequest(
+                turn_id=turn_id,
+                profile=profile,
+                after_sequence=last,
+                max_deltas_per_second=max_deltas_per_second,
+            )
+            return self._turns.WatchTurn(request)
+
+        try:
+            async with aclosing(resume(open_call, _ends_turn)) as responses:
+                async for response in responses:
+                    event = response.event
+                    last = event.sequence or last
+                    yield event
+        except grpc.aio.AioRpcError as error:
+            raise _explained(error) from error
+
+    async def ended(self, turn_id: str, profile: str) -> None:
+        """Return when a turn has ended."""
+        async with aclosing(self.watch(turn_id, profile, max_deltas_per_second=1)) as events:
+            async for _ in events:
+                pass
+
+    async def interrupt(self, session_id: str, profile: str) -> bool:
+        """Stop the session's live turn; returns whether there was one."""
+        request = turn_pb2.InterruptTurnRequest(session_id=session_id, profile=profile)
+        try:
+            response = await self._turns.InterruptTurn(request)
+        except grpc.aio.AioRpcError as error:
+            raise _explained(error) from error
+        return response.HasField("turn")
+
+    async def session(self, session_id: str, profile: str) -> SessionFacts | None:
+        """The session, if there is one."""
+        request = session_pb2.GetSessionRequest(session_id=session_id, profile=profile)
+        try:
+            response = await self._sessions.GetSession(request)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.NOT_FOUND:
+                return None
+            raise _explained(error) from error
+        found = response.session
+        return SessionFacts(
+            session_id=found.session_id,
+            title=found.title,
+            message_count=found.message_count,
+            prompt_tokens=found.usage.prompt_tokens,
+            completion_tokens=found.usage.completion_tokens,
+        )
+
+    async def latest_session(self, profile: str, platform: str) -> str | None:
+        """The session of a platform that was used last, if there is one."""
+        request = session_pb2.ListSessionsRequest(profile=profile, page_size=1, platform=platform)
+        try:
+            response = await self._sessions.ListSessions(request)
+        except grpc.aio.AioRpcError as error:
+            raise _explained(error) from error
+        return response.sessions[0].session_id if response.sessions else None
+
+    async def open_approvals(self, session_id: str, profile: str) -> Sequence[OpenApproval]:
+        """What the session's turns wait for, oldest first."""
+        request = approval_pb2.ListApprovalsRequest(profile=profile, session_id=session_id)
+        try:
+            response = await self._approvals.ListApprovals(request)
+        except grpc.aio.AioRpcError as error:
+            raise _explained(error) from error
+        return [
+            OpenApproval(found.approval_id, found.tool, found.subject)
+            for found in response.approvals
+        ]
+
+    async def decide(
+        self, approval_id: str, profile: str, decision: Decision, decided_by: str
+    ) -> None:
+        """Decide an approval; AgentRefused when it is unknown or decided otherwise."""
+        request = approval_pb2.ResolveApprovalRequest(
+            approval_id=approval_id,
+            profile=profile,
+            decision=_DECISIONS[decision],
+            decided_by=decided_by,
+        )
+        try:
+            await self._approvals.ResolveApproval(request)
+        except grpc.aio.AioRpcError as error:
+            raise _explained(error) from error
+
+
+def _ends_turn(response: turn_pb2.WatchTurnResponse) -> bool:
+    return response.event.HasField("turn_finished")
+
+
+def _explained(error: grpc.aio.AioRpcError) -> HermesError:
+    details = details_of(error)
+    # A model that cannot be reached is UNAVAILABLE too, but that is an answer.
+    if details.reason in _PASSING:
+        return ServiceUnavailable(details.message, retry_after_s=details.retry_after_s)
+    return AgentRefused(details.message, reason=details.reason, metadata=details.metadata)

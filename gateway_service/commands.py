@@ -1,0 +1,144 @@
+"""Slash commands: what a person can say to Hermes itself, on every platform."""
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from gateway_service.clients import AgentClient, Decision
+from gateway_service.storage import inbox
+from services.clock import Clock
+from services.database import Database
+from services.errors import HermesError
+from services.ids import new_session_id
+
+# Telegram names the bot as well in a group: /stop@my_bot. A path such as /etc/hosts is no command.
+_COMMAND = re.compile(r"/([A-Za-z][\w-]*)(?:@\w+)?(?:\s+(.*))?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """Where a command was typed, and by whom."""
+
+    profile: str
+    session_id: str
+    user: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command has to say, in Markdown."""
+
+    text: str
+    session_id: str = ""
+    """The session that messages go to from now on; empty means the same as before."""
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What commands work with."""
+
+    database: Database
+    agent: AgentClient
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One slash command."""
+
+    name: str
+    help: str
+    run: Callable[[Tools, Chat, str], Awaitable[Answer]]
+    arguments: str = ""
+
+
+def parse(text: str) -> tuple[str, str] | None:
+    """The name of the command that a text is, and its arguments; None for any other message."""
+    found = _COMMAND.fullmatch(text.strip())
+    return (found[1].lower(), (found[2] or "").strip()) if found else None
+
+
+async def run(tools: Tools, chat: Chat, name: str, arguments: str) -> Answer:
+    """Obey a command; whatever goes wrong is the answer."""
+    command = next((each for each in COMMANDS if each.name == name), None)
+    if command is None:
+        return Answer(f"There is no command /{name}. /help lists them all.", is_error=True)
+    try:
+        return await command.run(tools, chat, arguments)
+    except HermesError as error:
+        return Answer(error.message, is_error=True)
+
+
+async def _new(tools: Tools, _chat: Chat, _arguments: str) -> Answer:
+    session_id = new_session_id(tools.clock.now().astimezone())
+    return Answer("A new session begins with your next message.", session_id)
+
+
+async def _stop(tools: Tools, chat: Chat, _arguments: str) -> Answer:
+    stopped = await tools.agent.interrupt(chat.session_id, chat.profile)
+    return Answer("Stopping." if stopped else "Nothing is running.")
+
+
+async def _approve(tools: Tools, chat: Chat, arguments: str) -> Answer:
+    if arguments not in ("", "session"):
+        return Answer("Say /approve, or /approve session for all of its kind.", is_error=True)
+    decision = Decision.SESSION if arguments else Decision.ONCE
+    return await _decide(tools, chat, decision, "Allowed")
+
+
+async def _deny(tools: Tools, chat: Chat, _arguments: str) -> Answer:
+    return await _decide(tools, chat, Decision.DENY, "Denied")
+
+
+async def _decide(tools: Tools, chat: Chat, decision: Decision, done: str) -> Answer:
+    """Decide what has waited longest."""
+    waiting = await tools.agent.open_approvals(chat.session_id, chat.profile)
+    if not waiting:
+        return Answer("Nothing waits for a decision.", is_error=True)
+    first = waiting[0]
+    await tools.agent.decide(first.approval_id, chat.profile, decision, chat.user)
+    more = f" {len(waiting) - 1} more to decide." if len(waiting) > 1 else ""
+    return Answer(f"{done}: {first.tool} `{first.subject}`.{more}")
+
+
+async def _status(tools: Tools, chat: Chat, _arguments: str) -> Answer:
+    session = await tools.agent.session(chat.session_id, chat.profile)
+    if session is None:
+        return Answer(f"Session `{chat.session_id}` has no messages yet.")
+    tokens = session.prompt_tokens + session.completion_tokens
+    facts = f"{session.message_count} messages, {tokens} tokens"
+    doing = await _doing(tools, chat)
+    return Answer(f"Session `{session.session_id}` “{session.title}”: {facts}. {doing}")
+
+
+async def _doing(tools: Tools, chat: Chat) -> str:
+    turns = await tools.database.read(
+        lambda conn: inbox.live_turns(conn, chat.profile, chat.session_id)
+    )
+    if not turns:
+        return "Idle."
+    waiting = len(await tools.agent.open_approvals(chat.session_id, chat.profile))
+    if waiting:
+        return f"Waiting for your decision on {waiting}: /approve or /deny."
+    queued = f", {len(turns) - 1} waiting" if len(turns) > 1 else ""
+    return f"Working on your message{queued}; /stop ends it."
+
+
+async def _help(_tools: Tools, _chat: Chat, _arguments: str) -> Answer:
+    lines = (
+        f"- `/{command.name}{' ' + command.arguments if command.arguments else ''}` {command.help}"
+        for command in COMMANDS
+    )
+    return Answer("\n".join(lines))
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command("new", "begin a new session", _new),
+    Command("stop", "stop what is running", _stop),
+    Command("approve", "allow what is asked, or all of its kind", _approve, "[session]"),
+    Command("deny", "refuse what is asked", _deny),
+    Command("status", "show the session and what it is doing", _status),
+    Command("help", "list the commands", _help),
+)
+"""All there are."""

@@ -1,0 +1,1 @@
+"""The gateway's gRPC services, one module each."""

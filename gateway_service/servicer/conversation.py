@@ -1,0 +1,223 @@
+"""ConversationService."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Coroutine
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+import grpc.aio
+
+from gateway_service import commands, convert
+from gateway_service.clients import AgentClient
+from gateway_service.errors import AgentRefused
+from gateway_service.inbox import Inbox
+from gateway_service.messages import CLI, Source, TurnOrder
+from gateway_service.servicer.outgoing import Outgoing
+from gateway_service.sessions import Sessions
+from gateway_service.turns import Turns
+from hermes.gateway.v1 import conversation_pb2_grpc
+from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
+from services.auth import Identity, allow
+from services.errors import HermesError, InvalidArgument
+from services.ids import new_id
+from services.lifecycle import Workers
+from services.logs import bind
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+POLICY = allow("hermes.gateway.v1.ConversationService", {"Converse": (Identity.OPERATOR,)})
+
+UNNAMED = "operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What every conversation is served with."""
+
+    agent: AgentClient
+    inbox: Inbox
+    sessions: Sessions
+    turns: Turns
+    tools: commands.Tools
+
+
+class ConversationServicer(conversation_pb2_grpc.ConversationServiceServicer):
+    """Serves clients that are connected for as long as they talk."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def register(self, server: grpc.aio.Server) -> None:
+        """Adds the service to a server."""
+        conversation_pb2_grpc.add_ConversationServiceServicer_to_server(self, server)
+
+    async def Converse(
+        self, request_iterator: AsyncIterator[ConverseRequest], context: Context
+    ) -> AsyncGenerator[ConverseResponse]:
+        """Carries a conversation."""
+        first = await anext(aiter(request_iterator), None)
+        if first is None or not first.HasField("open"):
+            raise InvalidArgument("a conversation begins with open", fields={"open": "is missing"})
+        convert.check_open(first.open)
+        outgoing = Outgoing()
+        session_id, resumed = await self._session(first.open)
+        async with Workers(lambda failure: outgoing.end(failure.error)) as workers:
+            conversation = _Conversation(self._desk, first.open, session_id, outgoing, workers)
+            workers.start("conversation", conversation.run(request_iterator, resumed=resumed))
+            async with aclosing(outgoing.responses()) as responses:
+                async for response in responses:
+                    yield response
+
+    async def _session(self, opening: ConverseRequest.Open) -> tuple[str, bool]:
+        """The session that is meant, and whether it existed before."""
+        profile, sessions = convert.profile_of(opening.profile), self._desk.sessions
+        session_id: str | None = opening.session_id
+        if session_id:
+            await sessions.check(profile, session_id)
+            return session_id, True
+        if opening.latest and (session_id := await sessions.latest(profile, CLI)):
+            return session_id, True
+        return await sessions.begin(profile), False
+
+
+class _Conversation:
+    """One stream: a task that reads it, and one for each turn that it follows."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        opening: ConverseRequest.Open,
+        session_id: str,
+        outgoing: Outgoing,
+        workers: Workers,
+    ) -> None:
+        self._desk = desk
+        self._profile = convert.profile_of(opening.profile)
+        self._user_name = opening.user_name or UNNAMED
+        self._workdir = opening.workdir
+        self._watched = (opening.turn_id, opening.after_sequence)
+        self._session_id = session_id
+        self._outgoing = outgoing
+        self._workers = workers
+        self._turns: set[asyncio.Task[None]] = set()
+        # Turns start in the order of their messages, and what stops them comes after them.
+        self._starting = asyncio.Lock()
+
+    async def run(self, requests: AsyncIterator[ConverseRequest], *, resumed: bool) -> None:
+        """Serve the client until it has said its last, and hears the end of what it began."""
+        try:
+            await self._outgoing.say(convert.opened(self._session_id, resumed=resumed))
+            turn_id, after = self._watched
+            if turn_id:
+                self._follow(turn_id, self._forward(turn_id, after))
+            async for request in requests:
+                await self._take(request)
+            if self._turns:
+                await asyncio.wait(self._turns)
+        except HermesError as error:
+            self._outgoing.end(error)
+        else:
+            self._outgoing.end()
+
+    async def _take(self, request: ConverseRequest) -> None:
+        match request.WhichOneof("kind"):
+            case "user_message":
+                await self._message(request.user_message)
+            case "interrupt":
+                async with self._starting:
+                    await self._attempt(self._desk.agent.interrupt(self._session_id, self._profile))
+            case "approval_answer":
+                answer = request.approval_answer
+                decision = convert.decision(answer.decision)
+                user = self._source().user
+                await self._attempt(
+                    self._desk.agent.decide(answer.approval_id, self._profile, decision, user)
+                )
+            case _:
+                raise InvalidArgument("a conversation is opened once", fields={"open": "is first"})
+
+    async def _message(self, message: ConverseRequest.UserMessage) -> None:
+        convert.check_message(message)
+        if command := commands.parse(message.text):
+            await self._obey(message.message_id, *command)
+            return
+        order, is_open = await self._desk.inbox.accept(
+            self._order(message.text), message.message_id
+        )
+        if order.session_id != self._session_id:
+            # Said before, in a stream that broke off before the client knew its session.
+            self._session_id = order.session_id
+            await self._outgoing.say(convert.opened(order.session_id, resumed=True))
+        if is_open:
+            self._follow(order.turn_id, self._turn(order, message.message_id))
+        else:
+            await self._outgoing.say(convert.accepted(message.message_id, order.turn_id))
+            self._follow(order.turn_id, self._forward(order.turn_id, 0))
+
+    async def _obey(self, message_id: str, name: str, arguments: str) -> None:
+        chat = commands.Chat(self._profile, self._session_id, self._source().user)
+        async with self._starting:
+            answer = await commands.run(self._desk.tools, chat, name, arguments)
+        if answer.session_id:
+            await self._desk.sessions.remember(self._profile, answer.session_id)
+            self._session_id = answer.session_id
+        await self._outgoing.say(
+            convert.reply(message_id, answer.text, answer.session_id, is_error=answer.is_error)
+        )
+
+    async def _turn(self, order: TurnOrder, message_id: str) -> None:
+        """Start a message's turn and forward its events; if the client goes, it goes on alone."""
+        answered = False
+        try:
+            try:
+                async with self._starting:
+                    await self._desk.turns.start(order)
+            except AgentRefused as error:
+                refusal = convert.reply(message_id, error.message, is_error=True)
+                await self._outgoing.tell(refusal)
+                await self._desk.turns.close(order.turn_id)
+            else:
+                await self._outgoing.say(convert.accepted(message_id, order.turn_id))
+                await self._forward(order.turn_id, 0)
+            answered = True
+        finally:
+            if not answered:
+                self._desk.turns.settle(order)
+
+    async def _forward(self, turn_id: str, after: int) -> None:
+        """Forward a turn's events to the last, and only then count its message as answered."""
+        watching = self._desk.agent.watch(turn_id, self._profile, after)
+        async with aclosing(watching) as events:
+            async for event in events:
+                if event.HasField("turn_finished"):
+                    await self._outgoing.tell(convert.event(turn_id, event))
+                else:
+                    await self._outgoing.say(convert.event(turn_id, event))
+        await self._desk.turns.close(turn_id)
+
+    def _follow(self, turn_id: str, work: Coroutine[Any, Any, None]) -> None:
+        with bind(turn_id=turn_id, session_id=self._session_id):
+            task = self._workers.start(f"conversation of {turn_id}", work)
+        self._turns.add(task)
+        task.add_done_callback(self._turns.discard)
+
+    async def _attempt(self, call: Awaitable[object]) -> None:
+        """Do what the client asked for; that it failed is an answer, not the end."""
+        try:
+            await call
+        except HermesError as error:
+            await self._outgoing.say(convert.reply("", error.message, is_error=True))
+
+    def _order(self, text: str) -> TurnOrder:
+        return TurnOrder(
+            turn_id=new_id("trn"),
+            profile=self._profile,
+            session_id=self._session_id,
+            source=self._source(),
+            text=text,
+            workdir=self._workdir,
+        )
+
+    def _source(self) -> Source:
+        return Source(platform=CLI, chat_id=self._session_id, user_name=self._user_name)

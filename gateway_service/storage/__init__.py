@@ -1,0 +1,1 @@
+"""The gateway's tables, and the statements on them."""

@@ -1,0 +1,93 @@
+"""The gateway's tables."""
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Column,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+from services.database.sql import UtcTime
+
+metadata = MetaData()
+
+# SQLite counts up only what it calls INTEGER.
+_Sequence = BigInteger().with_variant(Integer(), "sqlite")
+
+inbox = Table(
+    "inbox",
+    metadata,
+    Column("sequence", _Sequence, primary_key=True, autoincrement=True),
+    Column("platform", String(32), nullable=False),
+    Column("account_id", String(64), nullable=False),
+    Column("event_id", String(160), nullable=False),
+    Column("profile", String(64), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("payload", JSON, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("session_id", String(128)),
+    Column("turn_id", String(100), unique=True),
+    Column("received_at", UtcTime, nullable=False),
+    Column("closed_at", UtcTime),
+    UniqueConstraint("platform", "event_id"),
+    Index("inbox_open", "state", "platform", "account_id"),
+    Index("inbox_by_session", "session_id", "state"),
+)
+"""What came in: unique for the platform's id of the event, open until it has been answered."""
+
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("sequence", _Sequence, primary_key=True, autoincrement=True),
+    Column("delivery_id", String(128), nullable=False),
+    Column("part", Integer, nullable=False),
+    Column("profile", String(64), nullable=False),
+    Column("platform", String(32), nullable=False),
+    Column("account_id", String(64), nullable=False),
+    Column("chat_id", String(128), nullable=False),
+    Column("thread_id", String(64), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("payload", JSON, nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("state", String(20), nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("next_attempt_at", UtcTime, nullable=False),
+    Column("platform_message_id", String(64)),
+    Column("last_error", Text, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("sent_at", UtcTime),
+    UniqueConstraint("delivery_id", "part"),
+    Index("outbox_due", "state", "platform", "account_id", "next_attempt_at"),
+)
+"""What goes out: each row is one message of a chat, and `payload` what it is to show. A row that
+has a `platform_message_id` exists there and is edited; `version` counts what it was to show."""
+
+account = Table(
+    "account",
+    metadata,
+    Column("platform", String(32), primary_key=True),
+    Column("account_id", String(64), primary_key=True),
+    Column("owner", String(200)),
+    Column("epoch", BigInteger, nullable=False),
+    Column("lease_until", UtcTime),
+)
+"""Who polls an account, works on its inbox and sends its outbox."""
+
+chat_session = Table(
+    "chat_session",
+    metadata,
+    Column("profile", String(64), primary_key=True),
+    Column("session_key", String(400), primary_key=True),
+    Column("session_id", String(128), nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("updated_at", UtcTime, nullable=False),
+    Index("chat_session_by_session", "session_id"),
+)
+"""The session that a chat's messages go to; the chat of a terminal is its first session."""

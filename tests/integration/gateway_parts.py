@@ -1,0 +1,157 @@
+"""What the gateway's tests put together: the real agent and gateway on one socket."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc.aio
+from prometheus_client import CollectorRegistry
+
+from agent_service import app as agent_app
+from gateway_service import app as gateway_app
+from hermes.agent.v1.turn_event_pb2 import TurnEvent, TurnFinished
+from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
+from services.addresses import UnixAddress
+from services.auth import Identity, new_tokens
+from services.channels import Channels
+from services.cli.dialogue import Dialogue
+from services.component import Component
+from services.config import Settings, load_settings
+from services.lifecycle import Workers
+from services.metrics import Meter
+from services.server import Listen, Server
+
+SERVICES: tuple[str, ...] = ("agent", "gateway")
+
+
+@dataclass(frozen=True)
+class Hermes:
+    """Services that run, and how an operator and they themselves call each other."""
+
+    settings: Settings
+    operator: Channels
+    registries: Mapping[str, CollectorRegistry]
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The value of a metric of the gateway."""
+        return self.registries["gateway"].get_sample_value(name, labels) or 0.0
+
+
+@asynccontextmanager
+async def hermes(
+    folder: Path, model_url: str, yaml: str = "", environ: Mapping[str, str] | None = None
+) -> AsyncGenerator[Hermes]:
+    """Run the agent and the gateway of a home together, as one process does."""
+    settings = await asyncio.to_thread(_home, folder, model_url, yaml, environ or {})
+    socket, tokens = UnixAddress(settings.home.socket), new_tokens()
+
+    def channels(identity: Identity) -> Channels:
+        addresses = dict.fromkeys(SERVICES, socket)
+        return Channels(identity, addresses, token=tokens[identity])
+
+    async with AsyncExitStack() as stack:
+        registries = {name: CollectorRegistry() for name in SERVICES}
+        components: list[Component] = []
+        for name, build in (("agent", agent_app.build), ("gateway", gateway_app.build)):
+            own = await stack.enter_async_context(channels(Identity(name)))
+            components.append(build(settings, own, Meter(registries[name])))
+        server = Server(components, Listen((socket,), tokens=tokens))
+        await stack.enter_async_context(server)
+        for component in components:
+            await stack.enter_async_context(component)
+        workers = await stack.enter_async_context(Workers())
+        await server.start()
+        for component in components:
+            workers.start(component.name, component.run())
+        operator = await stack.enter_async_context(channels(Identity.OPERATOR))
+        yield Hermes(settings, operator, registries)
+        for component in components:
+            await component.drain()
+
+
+def _home(folder: Path, model_url: str, yaml: str, environ: Mapping[str, str]) -> Settings:
+    (folder / "config.yaml").write_text(yaml)
+    variables = {"HERMES_HOME": str(folder), "HERMES_BASE_URL": model_url, "HERMES_MODEL": "m"}
+    settings = load_settings({}, {**variables, **environ})
+    settings.home.create()
+    return settings
+
+
+class Client:
+    """A terminal at the wire: says things, and keeps what it hears."""
+
+    def __init__(self, channel: grpc.aio.Channel, opening: ConverseRequest.Open) -> None:
+        self.dialogue = Dialogue(channel, opening)
+        self.heard: list[ConverseResponse] = []
+        self._changed = asyncio.Condition()
+
+    async def listen(self) -> None:
+        """Hear until cancelled."""
+        async with self.dialogue, aclosing(self.dialogue.responses()) as responses:
+            async for response in responses:
+                async with self._changed:
+                    self.heard.append(response)
+                    self._changed.notify_all()
+
+    async def until(self, condition: Callable[["Client"], bool]) -> None:
+        """Return once what was heard makes the condition true."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: condition(self))
+
+    async def open(self) -> str:
+        """The session, once the conversation is open."""
+        await self.until(lambda client: client.of("opened") != [])
+        return self.of("opened")[-1].opened.session_id
+
+    async def ask(self, text: str) -> str:
+        """Say something and return the answer of its turn."""
+        message_id = await self.dialogue.say(text)
+        await self.until(lambda client: client.outcome(message_id) is not None)
+        ended = self.outcome(message_id)
+        assert ended is not None
+        return ended.completed.answer
+
+    async def command(self, text: str) -> ConverseResponse.Reply:
+        """Say a slash command and return its reply."""
+        message_id = await self.dialogue.say(text)
+        await self.until(lambda client: client.reply(message_id) is not None)
+        reply = self.reply(message_id)
+        assert reply is not None
+        return reply
+
+    def of(self, kind: str) -> list[ConverseResponse]:
+        """What was heard of one kind."""
+        return [response for response in self.heard if response.WhichOneof("kind") == kind]
+
+    def turn(self, message_id: str) -> str:
+        """The turn of a message; empty while it has none."""
+        found = (r.accepted for r in self.of("accepted") if r.accepted.message_id == message_id)
+        return next((accepted.turn_id for accepted in found), "")
+
+    def events(self, turn_id: str) -> list[TurnEvent]:
+        """The events of a turn."""
+        return [r.event.event for r in self.of("event") if r.event.turn_id == turn_id]
+
+    def outcome(self, message_id: str) -> TurnFinished | None:
+        """How the turn of a message ended; None while it has not."""
+        events = self.events(self.turn(message_id))
+        return next((e.turn_finished for e in events if e.HasField("turn_finished")), None)
+
+    def reply(self, message_id: str) -> ConverseResponse.Reply | None:
+        """The reply to a command."""
+        found = (r.reply for r in self.of("reply") if r.reply.message_id == message_id)
+        return next(found, None)
+
+
+@asynccontextmanager
+async def client(
+    running: Hermes, opening: ConverseRequest.Open | None = None
+) -> AsyncGenerator[Client]:
+    """A client whose conversation is open."""
+    talking = Client(running.operator.to("gateway"), opening or ConverseRequest.Open())
+    async with Workers() as workers:
+        workers.start("client", talking.listen())
+        await talking.open()
+        yield talking
