@@ -117,7 +117,7 @@ event = Table(
 approval = Table(
     "approval",
     metadata,
-    Column("id", String(64), primary_key=True),
+    Column("id", String(160), primary_key=True),
     Column("profile", String(64), nullable=False),
     Column("session_id", String(128), nullable=False),
     Column("turn_id", String(128), ForeignKey("turn.id"), nullable=False),

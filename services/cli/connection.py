@@ -1,8 +1,6 @@
 """A command's way to the services: those that run, or its own while it needs them."""
 
 import asyncio
-import contextlib
-import socket
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
@@ -22,29 +20,31 @@ async def connected(settings: Settings, services: Sequence[str]) -> AsyncGenerat
     config = settings.load(ServiceConfig)
     addresses = {name: config.addresses.of(name, settings.home) for name in services}
     local = UnixAddress(settings.home.socket)
-    if local in addresses.values() and not is_running(settings):
+    if local in addresses.values() and not await is_running(settings):
         async with _embedded(settings, services) as channels:
             yield channels
         return
-    async with _client(settings, config, addresses) as channels:
+    async with await _client(settings, config, addresses) as channels:
         yield channels
 
 
-def is_running(settings: Settings) -> bool:
+async def is_running(settings: Settings) -> bool:
     """Whether somebody answers on the home's socket."""
-    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as probe:
-        try:
-            probe.connect(str(settings.home.socket))
-        except OSError:
-            return False
-        return True
+    try:
+        _, writer = await asyncio.open_unix_connection(settings.home.socket)
+    except OSError:
+        return False
+    writer.close()
+    return True
 
 
-def _client(settings: Settings, config: ServiceConfig, addresses: dict[str, Address]) -> Channels:
+async def _client(
+    settings: Settings, config: ServiceConfig, addresses: dict[str, Address]
+) -> Channels:
     named = {name: str(address) for name, address in addresses.items()}
     token = None
     if any(isinstance(address, UnixAddress) for address in addresses.values()):
-        token = _token(settings)
+        token = await asyncio.to_thread(_token, settings)
     return Channels(Identity.OPERATOR, named, tls=config.tls.files, token=token)
 
 
@@ -61,7 +61,6 @@ def _token(settings: Settings) -> str:
 
 @asynccontextmanager
 async def _embedded(settings: Settings, services: Sequence[str]) -> AsyncGenerator[Channels]:
-    settings.home.create()
     plan = process.one_process(settings, services, metrics=set(services) == set(process.ALL))
     shutdown, listening = Shutdown(), asyncio.Event()
     async with Workers() as workers:
@@ -74,7 +73,7 @@ async def _embedded(settings: Settings, services: Sequence[str]) -> AsyncGenerat
         if serving.done():
             serving.result()
         try:
-            async with _client(
+            async with await _client(
                 settings, settings.load(ServiceConfig), dict.fromkeys(services, plan.address)
             ) as channels:
                 yield channels

@@ -67,7 +67,7 @@ async def _add(settings: Settings, arguments: argparse.Namespace) -> None:
         time_zone=arguments.time_zone,
         origin=Origin(platform=platform or "cli", chat_id=chat, trust=TRUST_OWNER),
     )
-    runs = is_running(settings)
+    runs = await is_running(settings)
     async with connected(settings, ("scheduler",)) as channels:
         answer = await JobServiceStub(channels.to("scheduler")).CreateJob(request)
     if arguments.json:

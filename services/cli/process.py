@@ -1,9 +1,10 @@
 """Services in this process: which there are, how they are put together, and run."""
 
+import asyncio
 import importlib
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -56,36 +57,57 @@ async def run(
     settings: Settings,
     plan: Plan,
     *,
-    ready: Callable[[tuple[Address, ...]], None],
+    ready: Callable[[Address], None],
     shutdown: Shutdown | None = None,
 ) -> None:
     """Runs the services until they are told to stop."""
-    config = settings.load(ServiceConfig)
+    # In a thread, because importing the services and reading the settings takes its time.
+    assembled = await asyncio.to_thread(_assemble, settings, plan)
+    config = assembled.config
     async with AsyncExitStack() as stack:
-        components: list[Component] = []
-        registries: dict[str, CollectorRegistry] = {}
-        for name in plan.services:
-            channels = await stack.enter_async_context(_channels(settings, config, plan, name))
-            registry = registries[name] = CollectorRegistry()
-            components.append(_builder(name)(settings, channels, Meter(registry)))
-        process = process_registry(version("hermes-services"))
-        grpc_metrics = GrpcMetrics.create(Meter(process))
+        for channels in assembled.channels:
+            await stack.enter_async_context(channels)
         if plan.metrics:
-            exposition = Exposition(process, registries)
+            where = config.metrics
             await stack.enter_async_context(
-                serve_metrics(exposition, config.metrics.host, config.metrics.port)
+                serve_metrics(assembled.exposition, where.host, where.port)
             )
-        listen = Listen((plan.address,), config.tls.files, plan.tokens)
 
-        def announce(addresses: tuple[Address, ...]) -> None:
+        async def announce(addresses: tuple[Address, ...]) -> None:
             if plan.tokens is not None:
-                token = plan.tokens[Identity.OPERATOR]
-                replace_file(token_file(settings.home), token, 0o600)
-            ready(addresses)
+                token, path = plan.tokens[Identity.OPERATOR], token_file(settings.home)
+                await asyncio.to_thread(replace_file, path, token, 0o600)
+            ready(addresses[0])
 
         await serve(
-            components, listen, observer=grpc_metrics.server, ready=announce, shutdown=shutdown
+            assembled.components,
+            Listen((plan.address,), config.tls.files, plan.tokens),
+            observer=assembled.grpc.server,
+            ready=announce,
+            shutdown=shutdown,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Assembled:
+    config: ServiceConfig
+    components: list[Component]
+    channels: list[Channels]
+    exposition: Exposition
+    grpc: GrpcMetrics
+
+
+def _assemble(settings: Settings, plan: Plan) -> _Assembled:
+    config = settings.load(ServiceConfig)
+    own = process_registry(version("hermes-services"))
+    assembled = _Assembled(config, [], [], Exposition(own), GrpcMetrics.create(Meter(own)))
+    registries: dict[str, CollectorRegistry] = {}
+    for name in plan.services:
+        channels = _channels(settings, config, plan, name)
+        registry = registries[name] = CollectorRegistry()
+        assembled.channels.append(channels)
+        assembled.components.append(_builder(name)(settings, channels, Meter(registry)))
+    return replace(assembled, exposition=Exposition(own, registries))
 
 
 def _channels(settings: Settings, config: ServiceConfig, plan: Plan, name: str) -> Channels:

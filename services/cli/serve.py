@@ -41,5 +41,5 @@ async def _serve(settings: Settings, service: str) -> None:
     address = config.listen or config.addresses.of(service, settings.home)
     plan = process.Plan((service,), address, None, metrics=True)
     await process.run(
-        settings, plan, ready=lambda addresses: complain(f"{service} ready on {addresses[0]}")
+        settings, plan, ready=lambda address: complain(f"{service} ready on {address}")
     )

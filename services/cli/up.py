@@ -35,13 +35,17 @@ def run(arguments: argparse.Namespace) -> int:
     """Starts the services, and the chat where there is a terminal."""
     settings = load(arguments)
     settings.home.create()
-    if is_running(settings):
+    talks = not arguments.no_chat and sys.stdin.isatty() and sys.stdout.isatty()
+    with logged(settings, "hermes", settings.home.logs / "hermes.log"):
+        return asyncio.run(_up(settings, talks=talks))
+
+
+async def _up(settings: Settings, *, talks: bool) -> int:
+    if await is_running(settings):
         raise FailedPrecondition(
             "hermes is running already in this home; talk to it with: hermes chat"
         )
-    talks = not arguments.no_chat and sys.stdin.isatty() and sys.stdout.isatty()
-    with logged(settings, "hermes", settings.home.logs / "hermes.log"):
-        return asyncio.run(_talk(settings) if talks else _serve(settings))
+    return await (_talk(settings) if talks else _serve(settings))
 
 
 async def _talk(settings: Settings) -> int:
@@ -51,5 +55,5 @@ async def _talk(settings: Settings) -> int:
 
 async def _serve(settings: Settings) -> int:
     plan = process.one_process(settings, metrics=True)
-    await process.run(settings, plan, ready=lambda addresses: complain(f"ready on {addresses[0]}"))
+    await process.run(settings, plan, ready=lambda address: complain(f"ready on {address}"))
     return 0

@@ -1,0 +1,98 @@
+"""A running agent service for tests, and what is asked of it."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from hermes.agent.v1 import turn_pb2
+from hermes.agent.v1.turn_event_pb2 import TurnEvent
+from hermes.agent.v1.turn_pb2_grpc import TurnServiceStub
+from hermes.common.v1.content_pb2 import MessagePart
+from hermes.common.v1.origin_pb2 import Origin
+from services.channels import Channels
+from services.cli.connection import connected
+from services.config import load_settings
+from services.ids import new_id
+from services.streams import open_stream
+
+
+class AgentClient:
+    """Starts and watches turns as the gateway does."""
+
+    def __init__(self, channels: Channels) -> None:
+        self.channels = channels
+        self.turns = TurnServiceStub(channels.to("agent"))
+
+    async def start(
+        self,
+        text: str,
+        *,
+        session_id: str = "session",
+        turn_id: str = "",
+        profile: str = "",
+        busy_mode: turn_pb2.BusyMode.ValueType = turn_pb2.BUSY_MODE_QUEUE,
+    ) -> turn_pb2.Turn:
+        """Start a turn."""
+        answer = await self.turns.StartTurn(
+            turn_pb2.StartTurnRequest(
+                turn_id=turn_id or new_id("trn"),
+                profile=profile,
+                session_id=session_id,
+                parts=[MessagePart(text=text)],
+                origin=Origin(platform="cli"),
+                busy_mode=busy_mode,
+            )
+        )
+        return answer.turn
+
+    async def watch(self, turn_id: str, after: int = 0, profile: str = "") -> list[TurnEvent]:
+        """All events of a turn after a sequence, to its end."""
+        request = turn_pb2.WatchTurnRequest(turn_id=turn_id, after_sequence=after, profile=profile)
+        async with open_stream(self.turns.WatchTurn(request)) as call:
+            return [message.event async for message in call]
+
+    async def until(self, turn_id: str, kind: str) -> TurnEvent:
+        """The turn's first event of a kind."""
+        request = turn_pb2.WatchTurnRequest(turn_id=turn_id)
+        async with open_stream(self.turns.WatchTurn(request)) as call:
+            async for message in call:
+                if message.event.WhichOneof("kind") == kind:
+                    return message.event
+        raise AssertionError(f"turn {turn_id} ended without {kind}")
+
+    async def ask(self, text: str, *, session_id: str = "session") -> list[TurnEvent]:
+        """Start a turn and watch it to its end."""
+        started = await self.start(text, session_id=session_id)
+        return await self.watch(started.turn_id)
+
+
+@asynccontextmanager
+async def agent(home: Path, model_url: str, **variables: str) -> AsyncGenerator[AgentClient]:
+    """Run the agent service in a home, with its model at the URL, until the context is left."""
+    environ = {
+        "HOME": str(home),
+        "HERMES_BASE_URL": model_url,
+        "HERMES_MODEL": "scripted",
+        "HERMES_API_KEY": "test-key",
+        **variables,
+    }
+    settings = await asyncio.to_thread(load_settings, {"home": str(home)}, environ)
+    await asyncio.to_thread(settings.home.create)
+    async with connected(settings, ("agent",)) as channels:
+        yield AgentClient(channels)
+
+
+def kinds(events: Sequence[TurnEvent]) -> list[str]:
+    """The durable events' kinds, in order."""
+    return [str(event.WhichOneof("kind")) for event in events if event.sequence]
+
+
+def sequences(events: Sequence[TurnEvent]) -> list[int]:
+    """The durable events' sequences."""
+    return [event.sequence for event in events if event.sequence]
+
+
+def answer(events: Sequence[TurnEvent]) -> str:
+    """The answer that the turn ended with."""
+    return events[-1].turn_finished.completed.answer

@@ -1,0 +1,181 @@
+"""Turns of a real agent service, its model a real server, on SQLite and on PostgreSQL."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import grpc
+import grpc.aio
+import pytest
+
+from hermes.agent.v1 import turn_pb2
+from hermes.common.v1.error_pb2 import ErrorReason
+from services.errors import Reason, reason_of
+from tests.fakes.model import answers, fake_model
+from tests.integration.agent_parts import agent, answer, kinds, sequences
+
+TEXT = {"text": "Hello there.", "chunk_chars": 3}
+TODO = {"name": "todo", "arguments": {"todos": [{"id": "1", "content": "look"}]}}
+
+
+async def test_a_turn_is_a_gap_free_sequence_that_ends_with_its_answer(
+    tmp_path: Path, database_url: str
+) -> None:
+    async with (
+        fake_model(answers(TEXT)) as model,
+        agent(tmp_path, model.url, HERMES_DATABASE_URL=database_url) as client,
+    ):
+        events = await client.ask("hi")
+    assert kinds(events) == ["turn_started", "text_finished", "usage_reported", "turn_finished"]
+    assert sequences(events) == [1, 2, 3, 4]
+    assert answer(events) == "Hello there."
+    live = "".join(event.text_delta.text for event in events)
+    assert live == "Hello there."
+
+
+async def test_a_watcher_that_comes_back_gets_what_it_has_not_seen(tmp_path: Path) -> None:
+    script = {"rules": [{"steps": [{"tool_calls": [TODO]}, TEXT]}]}
+    async with fake_model(script) as model, agent(tmp_path, model.url) as client:
+        started = await client.start("hi")
+        whole = await client.watch(started.turn_id)
+        for last in range(len(sequences(whole))):
+            rest = await client.watch(started.turn_id, after=last)
+            assert sequences(rest) == sequences(whole)[last:]
+        assert await client.watch(started.turn_id, after=sequences(whole)[-1]) == []
+
+
+async def test_a_tool_runs_between_two_model_calls(tmp_path: Path, database_url: str) -> None:
+    script = {"rules": [{"steps": [{"tool_calls": [TODO, TODO]}, {"text": "{tool_result}"}]}]}
+    async with (
+        fake_model(script) as model,
+        agent(tmp_path, model.url, HERMES_DATABASE_URL=database_url) as client,
+    ):
+        events = await client.ask("plan it")
+    assert kinds(events) == [
+        "turn_started",
+        "text_finished",
+        "usage_reported",
+        "tool_started",
+        "tool_started",
+        "tool_finished",
+        "tool_finished",
+        "text_finished",
+        "usage_reported",
+        "turn_finished",
+    ]
+    assert answer(events) == "[ ] 1: look"
+    assert [m["role"] for m in model.bodies[1]["messages"]] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+        "tool",
+    ]
+
+
+async def test_starting_again_returns_the_turn_and_another_request_is_refused(
+    tmp_path: Path,
+) -> None:
+    async with fake_model(answers(TEXT)) as model, agent(tmp_path, model.url) as client:
+        for _ in range(3):
+            started = await client.start("hi", turn_id="trn_1")
+        await client.watch("trn_1")
+        again = await client.start("hi", turn_id="trn_1")
+        assert again.state == turn_pb2.TURN_STATE_COMPLETED
+        assert started.turn_id == again.turn_id
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await client.start("something else", turn_id="trn_1")
+    assert reason_of(refused.value) is Reason.ALREADY_EXISTS
+    assert len(model.requests) == 1
+
+
+async def test_another_profile_sees_neither_turn_nor_session(tmp_path: Path) -> None:
+    async with fake_model(answers(TEXT)) as model, agent(tmp_path, model.url) as client:
+        await client.watch((await client.start("hi", turn_id="trn_1")).turn_id)
+        for request in (
+            client.watch("trn_1", profile="other"),
+            client.watch("trn_2", profile="other"),
+            client.start("hi", profile="other"),
+        ):
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await request
+            assert refused.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+async def test_a_second_message_waits_or_interrupts(tmp_path: Path, database_url: str) -> None:
+    script = {
+        "rules": [
+            {
+                "user": "slow",
+                "steps": [{"text": "so it begins", "chunk_chars": 4, "hang_after": 2}],
+            },
+            {"steps": [TEXT]},
+        ]
+    }
+    async with (
+        fake_model(script) as model,
+        agent(tmp_path, model.url, HERMES_DATABASE_URL=database_url) as client,
+    ):
+        slow = await client.start("slow")
+        await client.until(slow.turn_id, "text_delta")
+        waiting = await client.start("later", busy_mode=turn_pb2.BUSY_MODE_QUEUE)
+        assert waiting.state == turn_pb2.TURN_STATE_QUEUED
+        urgent = await client.start("now", busy_mode=turn_pb2.BUSY_MODE_INTERRUPT)
+        stopped = await client.watch(slow.turn_id)
+        assert stopped[-1].turn_finished.cancelled.partial_answer
+        assert answer(await client.watch(waiting.turn_id)) == "Hello there."
+        assert answer(await client.watch(urgent.turn_id)) == "Hello there."
+    asked = [body["messages"][-1]["content"] for body in model.bodies]
+    assert asked == ["slow", "later", "now"]
+
+
+async def test_a_queued_turn_that_is_interrupted_never_runs(tmp_path: Path) -> None:
+    script = {"rules": [{"user": "slow", "steps": [{"text": "abc", "hang_after": 1}]}]}
+    async with fake_model(script) as model, agent(tmp_path, model.url) as client:
+        slow = await client.start("slow")
+        await client.until(slow.turn_id, "text_delta")
+        waiting = await client.start("slow too")
+        request = turn_pb2.InterruptTurnRequest(turn_id=waiting.turn_id)
+        answered = await client.turns.InterruptTurn(request)
+        assert answered.turn.state == turn_pb2.TURN_STATE_CANCELLED
+        assert (await client.watch(waiting.turn_id))[-1].turn_finished.HasField("cancelled")
+        await client.turns.InterruptTurn(turn_pb2.InterruptTurnRequest(session_id="session"))
+        await client.watch(slow.turn_id)
+    assert len(model.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        ({"status": 401, "error": {"message": "bad key"}}, Reason.MODEL_AUTH),
+        ({"status": 402, "error": {"message": "no credit"}}, Reason.MODEL_BILLING),
+    ],
+)
+async def test_a_failed_model_call_ends_the_turn_with_a_reason(
+    tmp_path: Path, reply: dict[str, object], reason: Reason
+) -> None:
+    async with fake_model(answers(reply)) as model, agent(tmp_path, model.url) as client:
+        events = await client.ask("hi")
+    failure = events[-1].turn_finished.failed.failure
+    assert ErrorReason.Name(failure.reason) == f"ERROR_REASON_{reason}"
+    assert failure.message
+    assert "test-key" not in failure.message
+
+
+async def test_every_request_is_a_prefix_of_the_next_also_after_a_restart(tmp_path: Path) -> None:
+    script = {"rules": [{"steps": [{"tool_calls": [TODO]}, TEXT]}]}
+    async with fake_model(script) as model:
+        for _ in range(2):
+            async with agent(tmp_path, model.url) as client:
+                await client.ask("one")
+                await client.ask("two")
+        bodies = model.bodies
+    assert len(bodies) == 8
+    assert len({body["messages"][0]["content"] for body in bodies}) == 1
+    raw = [_messages(request.body) for request in model.requests]
+    for earlier, later in pairwise(raw):
+        assert later.startswith(earlier.rstrip(b"]"))
+
+
+def _messages(body: bytes) -> bytes:
+    start = body.index(b'"messages":')
+    return body[start : body.index(b"]", body.rindex(b'"role"', start))]
