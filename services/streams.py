@@ -2,10 +2,10 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from time import monotonic
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import grpc
 import grpc.aio
@@ -26,9 +26,13 @@ class Cancellable(Protocol):
 
 _Call = TypeVar("_Call", bound=Cancellable)
 _Message = TypeVar("_Message")
-_Stream: TypeAlias = (
-    "grpc.aio.UnaryStreamCall[Any, _Message] | grpc.aio.StreamStreamCall[Any, _Message]"
-)
+_Received_co = TypeVar("_Received_co", covariant=True)
+
+
+class Stream(Cancellable, Protocol[_Received_co]):
+    """A call whose answers are a stream, whatever its requests are."""
+
+    def __aiter__(self) -> AsyncIterator[_Received_co]: ...
 
 
 @asynccontextmanager
@@ -41,7 +45,7 @@ async def open_stream(call: _Call) -> AsyncGenerator[_Call, None]:
 
 
 async def resume(
-    open_call: "Callable[[], _Stream[_Message]]",
+    open_call: Callable[[], Stream[_Message]],
     is_last: Callable[[_Message], bool],
     *,
     patience_s: float | None = None,
@@ -72,7 +76,7 @@ async def resume(
 class _Attempt(Generic[_Message]):
     """One opening of a stream, and what cut it."""
 
-    def __init__(self, open_call: Callable[[], "grpc.aio.UnaryStreamCall[Any, _Message]"]) -> None:
+    def __init__(self, open_call: Callable[[], Stream[_Message]]) -> None:
         self._open_call = open_call
         self.cause: grpc.aio.AioRpcError | None = None
 
