@@ -1,0 +1,80 @@
+"""Hold a service's migrations to its MetaData: both ways must lead to the same schema."""
+
+import asyncio
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from alembic.script import ScriptDirectory
+
+from services.database import Database
+from services.migrations import upgrade
+from tests.postgres import PostgresServer
+
+_STAMP = "alembic_version"
+
+
+async def assert_migrations_match(
+    metadata: sa.MetaData, package: str, folder: Path, postgres: PostgresServer
+) -> None:
+    """Fail unless the migrations end at HEAD with the schema that the MetaData describes."""
+    module = import_module(package)
+    assert module.__file__ is not None
+    scripts = await asyncio.to_thread(ScriptDirectory, str(Path(module.__file__).parent))
+    heads = await asyncio.to_thread(scripts.get_heads)
+    assert heads == [module.HEAD], "HEAD is not the last migration"
+    await _assert_same(metadata, package, *[f"sqlite:///{folder}/{n}.db" for n in range(2)])
+    with postgres.database() as one, postgres.database() as other:
+        await _assert_same(metadata, package, one, other)
+
+
+async def _assert_same(metadata: sa.MetaData, package: str, one: str, other: str) -> None:
+    async with Database(one, "test") as upgraded, Database(other, "test") as created:
+        await upgraded.migrate(partial(upgrade, package=package))
+        await created.migrate(metadata.create_all)
+        migrations, described = await upgraded.read(schema), await created.read(schema)
+        assert migrations == described
+
+
+def schema(connection: sa.Connection) -> dict[str, Any]:
+    """Return all that there is in a database, in a form that can be compared."""
+    inspector = sa.inspect(connection)
+    tables = [name for name in inspector.get_table_names() if name != _STAMP]
+    return {name: _table(inspector, name) for name in tables} | {
+        "definitions": _definitions(connection)
+    }
+
+
+def _table(inspector: sa.Inspector, name: str) -> dict[str, Any]:
+    """Return what a table has; the order of its columns means nothing."""
+    columns: list[Any] = [{**it, "type": str(it["type"])} for it in inspector.get_columns(name)]
+    foreign_keys: list[Any] = [{**it, "name": ""} for it in inspector.get_foreign_keys(name)]
+    return {
+        "columns": _sorted(columns),
+        "primary key": inspector.get_pk_constraint(name)["constrained_columns"],
+        "foreign keys": _sorted(foreign_keys),
+        "unique": sorted(it["column_names"] for it in inspector.get_unique_constraints(name)),
+        "checks": _sorted(list(inspector.get_check_constraints(name))),
+    }
+
+
+def _definitions(connection: sa.Connection) -> list[str]:
+    """Return what the database itself says of indexes, triggers, views and virtual tables."""
+    if connection.dialect.name == "sqlite":
+        query = (
+            "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND tbl_name != 'alembic_version'"
+            " AND (type != 'table' OR sql LIKE 'CREATE VIRTUAL%')"
+        )
+    else:
+        query = (
+            "SELECT indexdef FROM pg_indexes WHERE schemaname = current_schema()"
+            " AND tablename != 'alembic_version'"
+            " UNION ALL SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal"
+        )
+    return sorted(" ".join(text.split()) for text in connection.execute(sa.text(query)).scalars())
+
+
+def _sorted(items: list[Any]) -> list[str]:
+    return sorted(repr(sorted(item.items())) for item in items)

@@ -1,0 +1,3 @@
+"""Migrations of the sample schema."""
+
+HEAD = "0002"
