@@ -30,3 +30,7 @@ class SchedulerConfig(ConfigModel):
     ] = 86_400
     """Seconds after which a due time that nobody was awake for is no longer made up for; a job
     that runs only once is always made up for."""
+
+
+MODELS: tuple[type[ConfigModel], ...] = (SchedulerConfig,)
+"""What the scheduler can be configured with."""

@@ -22,6 +22,7 @@ from services.database import Database
 from services.ids import new_id
 from services.lifecycle import Workers
 from services.metrics import Meter
+from services.tls import TlsFiles, server_credentials
 from tests.fakes.deliveries import FakeDeliveries
 from tests.fakes.turns import FakeTurns
 
@@ -41,13 +42,17 @@ class Wire:
 
 
 @asynccontextmanager
-async def fake_services() -> AsyncGenerator[Wire]:
+async def fake_services(tls: TlsFiles | None = None) -> AsyncGenerator[Wire]:
     """Serve an agent and a gateway on a port of their own."""
     server = grpc.aio.server()
     turns, deliveries = FakeTurns(), FakeDeliveries()
     turn_pb2_grpc.add_TurnServiceServicer_to_server(turns, server)
     delivery_pb2_grpc.add_DeliveryServiceServicer_to_server(deliveries, server)
-    port = server.add_insecure_port("127.0.0.1:0")
+    if tls is None:
+        port = server.add_insecure_port("127.0.0.1:0")
+    else:
+        credentials = await asyncio.to_thread(server_credentials, tls)
+        port = server.add_secure_port("127.0.0.1:0", credentials)
     await server.start()
     try:
         yield Wire(turns, deliveries, f"127.0.0.1:{port}")

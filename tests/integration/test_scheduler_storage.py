@@ -1,0 +1,159 @@
+"""The scheduler's tables: what migrations make of a database, and how it is searched."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import event
+
+from scheduler_service.jobs import Job, JobState
+from scheduler_service.misfire import Firing
+from scheduler_service.schedule import Interval
+from scheduler_service.storage import claims, jobs, migrations, runs
+from scheduler_service.storage.claims import Claimed, Holder
+from scheduler_service.storage.schema import metadata
+from services.database import Database
+from services.migrations import prepare, upgrade
+
+NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
+HOLDER = Holder("me", 60.0)
+
+
+@pytest.fixture
+async def prepared(database_url: str) -> AsyncIterator[Database]:
+    async with Database(database_url, "scheduler") as database:
+        await prepare(database, metadata, migrations.__name__)
+        yield database
+
+
+def job_of(number: int, due: datetime | None = NOON) -> Job:
+    return Job(
+        id=f"job{number}",
+        profile="default",
+        name="",
+        prompt="",
+        schedule_text="every 1m",
+        time_zone="UTC",
+        schedule=Interval(timedelta(minutes=1), NOON),
+        origin=None,
+        state=JobState.SCHEDULED,
+        next_run_at=due,
+        created_at=NOON,
+    )
+
+
+def _indexes(connection: sa.Connection) -> dict[str | None, list[str]]:
+    """Each index's name and what it is limited to."""
+    inspector = sa.inspect(connection)
+    return {
+        index["name"]: [str(value) for value in (index.get("dialect_options") or {}).values()]
+        for table in metadata.tables
+        for index in inspector.get_indexes(table)
+    }
+
+
+async def test_migrations_lead_to_the_schema(database_url: str) -> None:
+    def differences(connection: sa.Connection) -> object:
+        context = MigrationContext.configure(connection, opts={"compare_server_default": True})
+        return compare_metadata(context, metadata)
+
+    async with Database(database_url, "scheduler") as database:
+        await database.migrate(lambda connection: upgrade(connection, migrations.__name__))
+        assert await database.migrate(differences) == []
+        migrated = await database.migrate(_indexes)
+        await prepare(database, metadata, migrations.__name__)
+    other = f"{database_url}2" if database_url.startswith("sqlite") else database_url
+    async with Database(other, "another") as database:
+        await database.migrate(metadata.create_all)
+        assert await database.migrate(_indexes) == migrated
+
+
+async def test_what_is_due_is_found_by_index(sqlite_url: str) -> None:
+    def plans(connection: sa.Connection) -> dict[str, list[str]]:
+        sent: list[tuple[str, Any]] = []
+
+        def note(*call: Any) -> None:
+            sent.append((call[2], call[3]))
+
+        event.listen(connection, "before_cursor_execute", note)
+        claims.look(connection, HOLDER)
+        claims.due_jobs(connection, NOON, 500)
+        claims.take_over(connection, HOLDER, 500)
+        claims.renew(connection, HOLDER, ["run_1"])
+        return {
+            statement: [
+                row[3]
+                for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
+            ]
+            for statement, values in sent.copy()
+        }
+
+    async with Database(sqlite_url, "scheduler") as database:
+        await prepare(database, metadata, migrations.__name__)
+        found = await database.write(plans)
+    assert len(found) == 5
+    for statement, steps in found.items():
+        for step in steps:
+            indexed = "USING INDEX" in step or "USING COVERING INDEX" in step
+            assert indexed or "SCALAR SUBQUERY" in step or "TEMP B-TREE" in step, (statement, steps)
+
+
+async def test_only_the_latest_runs_of_a_job_are_kept(prepared: Database) -> None:
+    def fill(connection: sa.Connection) -> list[datetime]:
+        jobs.insert_job(connection, job_of(1), "")
+        for minute in range(runs.KEPT_RUNS_PER_JOB + 10):
+            now = NOON + timedelta(minutes=minute)
+            firing = Firing(now, now + timedelta(minutes=1), missed=False)
+            due = job_of(1, now)
+            (claim,) = claims.claim(connection, HOLDER, [(due, firing)], now).runs
+            runs.close_run(connection, claim, "", now)
+        return [each.scheduled_for for each in runs.list_runs(connection, "job1", 1000)]
+
+    kept = await prepared.write(fill)
+    latest = NOON + timedelta(minutes=runs.KEPT_RUNS_PER_JOB + 9)
+    assert kept == [latest - timedelta(minutes=n) for n in range(runs.KEPT_RUNS_PER_JOB)]
+
+
+async def test_a_job_that_was_changed_while_it_was_looked_at_is_not_claimed(
+    prepared: Database,
+) -> None:
+    firing = Firing(NOON, NOON + timedelta(minutes=1), missed=False)
+    await prepared.write(lambda connection: jobs.insert_job(connection, job_of(1), ""))
+    (due,) = await prepared.read(partial(claims.due_jobs, now=NOON, limit=9))
+    await prepared.write(partial(jobs.delete_job, profile="default", job_id="job1", now=NOON))
+    claimed = await prepared.write(
+        partial(claims.claim, holder=HOLDER, firings=[(due, firing)], now=NOON)
+    )
+    assert claimed == Claimed((), 0, 0)
+
+
+async def test_a_batch_is_claimed_whole_and_by_one(prepared: Database) -> None:
+    """Two planners that saw the same due jobs share them out, or one takes them all."""
+    count = 200
+    firing = Firing(NOON, NOON + timedelta(minutes=1), missed=False)
+
+    def fill(connection: sa.Connection) -> None:
+        for number in range(count):
+            jobs.insert_job(connection, job_of(number), "")
+
+    await prepared.write(fill)
+    due = await prepared.read(partial(claims.due_jobs, now=NOON, limit=count))
+    assert len(due) == count
+    firings = [(each, firing) for each in due]
+    claimed = await asyncio.gather(
+        *(
+            prepared.write(
+                partial(claims.claim, holder=Holder(owner, 60.0), firings=firings, now=NOON)
+            )
+            for owner in ("a", "b", "c")
+        )
+    )
+    ids = [claim.job.id for each in claimed for claim in each.runs]
+    assert sorted(ids) == sorted(f"job{number}" for number in range(count))
+    assert await prepared.read(partial(claims.due_jobs, now=NOON, limit=count)) == []
