@@ -115,8 +115,8 @@ def test_the_place_is_named_as_the_person_wrote_it(tmp_path: Path) -> None:
     assert told(flags={"turns": "2000"}) == f"--turns (command line): {limit}, not '2000'"
     environ = {"HERMES_MAX_TURNS": "2000"}
     assert told(environ=environ) == f"HERMES_MAX_TURNS (environment): {limit}, not '2000'"
-    (tmp_path / ".env").write_text("A=1\n# why\nexport HERMES_MAX_TURNS='2000'\n")
-    where = f"{tmp_path}/.env, line 3"
+    (tmp_path / ".env").write_text("A=1\n# why\n\n\nexport HERMES_MAX_TURNS='2000'\n")
+    where = f"{tmp_path}/.env, line 5"
     assert told() == f"HERMES_MAX_TURNS ({where}): {limit}, not '2000'"
 
 

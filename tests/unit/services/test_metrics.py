@@ -127,12 +127,22 @@ async def test_only_the_metrics_are_served() -> None:
     async with scraping(Exposition(CollectorRegistry())) as client:
         assert (await client.get("/")).status_code == 404
         assert (await client.post("/metrics")).status_code == 405
-        head = await client.head("/metrics")
-        assert (head.status_code, head.content) == (200, b"")
+
+
+async def test_whoever_asks_for_the_head_gets_no_body() -> None:
+    async with serve_metrics(Exposition(process_registry("1")), "127.0.0.1", 0) as address:
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        writer.write(b"HEAD /metrics HTTP/1.1\r\n\r\n")
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+        writer.close()
+    assert head.startswith(b"HTTP/1.1 200")
+    assert body == b""
 
 
 @pytest.mark.parametrize("sent", [b"", b"\x00\xff\r\n\r\n", b"GET", b"GET /" + b"x" * 20_000])
-async def test_a_bad_request_ends_and_the_next_one_is_answered(sent: bytes) -> None:
+async def test_a_bad_request_ends_and_the_next_one_is_answered(
+    sent: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     async with (
         serve_metrics(Exposition(CollectorRegistry()), "127.0.0.1", 0) as address,
         httpx.AsyncClient(base_url=f"http://{address}", trust_env=False) as client,
@@ -145,6 +155,7 @@ async def test_a_bad_request_ends_and_the_next_one_is_answered(sent: bytes) -> N
         writer.close()
         assert answer == b"" or answer.startswith(b"HTTP/1.1 405")
         assert (await client.get("/metrics")).status_code == 200
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 async def test_a_reader_that_stays_does_not_keep_the_process() -> None:

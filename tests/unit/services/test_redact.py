@@ -158,6 +158,11 @@ def test_any_value_is_taken_out(secret: str, before: str, after: str) -> None:
         assert secret.strip() not in clean.replace(MASK, "")
 
 
+def test_the_longest_of_several_secrets_goes_whole() -> None:
+    redactor = Redactor(["correct-horse", "correct-horse-battery"])
+    assert redactor.redact("it is correct-horse-battery") == f"it is {MASK}"
+
+
 def test_a_secret_can_be_added_later() -> None:
     redactor = Redactor()
     assert redactor.redact("it is correct-horse") == "it is correct-horse"
