@@ -1,0 +1,248 @@
+"""The supervisor as a process: any Python of a box, any stranger at its socket, alone for long."""
+
+import asyncio
+import hashlib
+import io
+import os
+import socket
+import struct
+import subprocess
+import sys
+import zipfile
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from executor_service.errors import LinkClosed
+from executor_service.link import Hello, SocketStream, open_link
+from executor_service.supervisor import frames
+from executor_service.supervisor.bridge import GREETING
+from executor_service.supervisor.processes import read_process
+from executor_service.supervisor_zipapp import build_zipapp, install_zipapp
+from tests.boxes import Console, refuse
+from tests.requirements import require
+
+SECRET = "s3cret"
+OLDEST_PYTHON = (3, 8)
+
+
+def pythons() -> list[str]:
+    """Every Python of this machine that a box could have, by its real path."""
+    places = [Path("/usr/bin"), Path("/usr/local/bin"), Path(sys.base_prefix) / "bin"]
+    places += sorted(Path(sys.base_prefix).parent.glob("*/bin"))
+    found: dict[str, str] = {}
+    for minor in range(OLDEST_PYTHON[1], 16):
+        for place in places:
+            program = place / f"python3.{minor}"
+            if program.is_file():
+                found.setdefault(program.name, str(program))
+    return list(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A supervisor on this machine, without a box around it."""
+
+    process: subprocess.Popen[bytes]
+    program: tuple[str, ...]
+    folder: Path
+
+    def connect(self) -> socket.socket:
+        sock = socket.socket(socket.AF_UNIX)
+        sock.connect(str(self.folder / "socket"))
+        return sock
+
+    @asynccontextmanager
+    async def console(self, epoch: int = 1) -> AsyncGenerator[Console]:
+        stream = SocketStream(await asyncio.to_thread(self.connect))
+        async with open_link(stream, Hello("box", SECRET, epoch), refuse) as link:
+            yield Console(link)
+
+
+@asynccontextmanager
+async def supervisor(
+    folder: Path, *options: str, python: str = sys.executable
+) -> AsyncGenerator[Running]:
+    """Start one and end it."""
+    running = await asyncio.to_thread(start, folder, options, python)
+    try:
+        yield running
+    finally:
+        await asyncio.to_thread(stop, running.process)
+
+
+def start(folder: Path, options: tuple[str, ...], python: str) -> Running:
+    (folder / "workspace").mkdir(exist_ok=True)
+    program = (python, "-I", "-S", str(install_zipapp(build_zipapp(), folder)))
+    ready, told = os.pipe()
+    digest = hashlib.sha256(SECRET.encode()).hexdigest()
+    process = subprocess.Popen(
+        [
+            *(*program, "--socket", str(folder / "socket")),
+            *("--box", "box", "--secret-sha256", digest, "--ready-fd", str(told)),
+            *("--workspace", str(folder / "workspace"), *options),
+        ],
+        pass_fds=[told],
+        env={"PATH": os.defpath},
+    )
+    os.close(told)
+    assert os.read(ready, 1) == b"1", f"{python} cannot run the supervisor"
+    os.close(ready)
+    return Running(process, program, folder)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    process.wait(10)
+
+
+def test_the_zip_file_is_the_same_every_time(tmp_path: Path) -> None:
+    content = build_zipapp()
+    assert content == build_zipapp()
+    first = install_zipapp(content, tmp_path)
+    assert install_zipapp(content, tmp_path) == first
+    assert list(tmp_path.iterdir()) == [first]
+    names = zipfile.ZipFile(io.BytesIO(content)).namelist()
+    assert "__main__.py" in names
+    assert all(name.endswith(".py") for name in names)
+
+
+@pytest.mark.parametrize("python", pythons())
+async def test_every_python_runs_it(tmp_path: Path, python: str) -> None:
+    async with supervisor(tmp_path, python=python) as running, running.console() as console:
+        assert await console.output("echo hello; cat", stdin=False) == "hello"
+        recorder = await console.shell("setsid sleep 600 & sleep 600", run_timeout_s=0.1)
+        exit_ = await recorder.exit()
+        assert (exit_.reason, exit_.survivors) == ("TIMEOUT", 0)
+        assert (await console.link.files.stat("/etc/passwd")).type == "file"
+        assert not (await console.link.files.list_directory(".")).entries
+
+
+def test_the_oldest_python_is_tried() -> None:
+    names = [Path(python).name for python in pythons()]
+    require("python3.8", "python3.8" in names, "the oldest Python of boxes is not installed")
+    assert "python3.8" in names
+
+
+async def test_strangers_get_nowhere(tmp_path: Path) -> None:
+    async with supervisor(tmp_path) as running, running.console() as console:
+        ping = frames.pack(frames.PING, 1)
+        huge = struct.pack("!IBII", 4_000_000, frames.HELLO, 0, 0)
+        said = [ping] * 20 + [huge] * 10
+        async with asyncio.timeout(20):
+            answers = await asyncio.gather(*(asyncio.to_thread(talk, running, w) for w in said))
+        assert set(answers) == {b""}
+        assert await console.output("echo fine") == "fine"
+
+
+def talk(running: Running, words: bytes) -> bytes:
+    """Say something to a supervisor and hear what it answers until it hangs up."""
+    with running.connect() as sock:
+        try:
+            sock.sendall(words)
+            return sock.recv(100)
+        except (ConnectionResetError, BrokenPipeError):
+            return b""
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(sorted(frames.REQUESTS)),
+            st.integers(0, 3),
+            st.one_of(
+                st.binary(max_size=30),
+                st.dictionaries(
+                    st.sampled_from(
+                        ["op", "path", "argv", "exec_id", "signal", "rows", "mode", "offset"]
+                    ),
+                    st.one_of(
+                        st.none(),
+                        st.integers(),
+                        st.text(max_size=5),
+                        st.sampled_from(["read", "write", "stat", "list", "commit", "mkdir"]),
+                        st.lists(st.text(max_size=5), max_size=2),
+                    ),
+                    max_size=5,
+                ),
+            ),
+        ),
+        min_size=1,
+        max_size=15,
+    )
+)
+def test_nonsense_from_an_executor_ends_only_the_connection(
+    tmp_path_factory: pytest.TempPathFactory,
+    said: list[tuple[int, int, bytes | dict[str, object]]],
+) -> None:
+    folder = tmp_path_factory.mktemp("box")
+
+    async def scenario() -> None:
+        async with supervisor(folder) as running:
+            async with running.console() as console:
+                outgoing = console.link._outgoing  # pyright: ignore[reportPrivateUsage]
+                for kind, ident, payload in said:
+                    if isinstance(payload, bytes):
+                        outgoing.send(kind, ident, payload)
+                    elif kind != frames.START:
+                        outgoing.send_json(kind, ident, payload)
+                await asyncio.sleep(0.02)
+            async with running.console(epoch=2) as console:
+                assert await console.output("echo fine") == "fine"
+
+    asyncio.run(scenario())
+
+
+async def test_left_alone_it_ends_everything(tmp_path: Path) -> None:
+    async with supervisor(tmp_path, "--orphan-timeout-s", "0.5") as running:
+        async with running.console() as console:
+            await console.shell("echo $$ > pid; exec sleep 600")
+            await console.output("while ! test -s pid; do sleep 0.01; done; sleep 0.7")
+        assert await asyncio.to_thread(running.process.wait, 10) == 0
+        pid = int(await asyncio.to_thread((tmp_path / "workspace" / "pid").read_text))
+        left = await asyncio.to_thread(read_process, pid)
+        assert left is None or left.state == "Z"
+
+
+async def test_a_bridge_carries_the_channel(tmp_path: Path) -> None:
+    async with supervisor(tmp_path) as running:
+        ours, theirs = socket.socketpair()
+        bridge = await asyncio.create_subprocess_exec(
+            *(*running.program, "--bridge", str(tmp_path / "socket")),
+            stdin=theirs.fileno(),
+            stdout=theirs.fileno(),
+        )
+        theirs.close()
+        stream = SocketStream(ours)
+        assert await stream.read(len(GREETING)) == GREETING
+        async with open_link(stream, Hello("box", SECRET, 1), refuse) as link:
+            console = Console(link)
+            recorder = await console.shell("head -c 20000000 /dev/zero")
+            assert (await recorder.exit()).stdout_bytes == 20_000_000
+            bridge.kill()
+            assert isinstance(await link.wait_ended(), LinkClosed)
+        await bridge.wait()
+        async with running.console(epoch=2) as console:
+            assert await console.output("echo on") == "on"
+
+
+async def test_an_abstract_address(tmp_path: Path) -> None:
+    address = f"@hermes-test-{os.getpid()}"
+    async with supervisor(tmp_path) as running:
+        digest = hashlib.sha256(SECRET.encode()).hexdigest()
+        process = await asyncio.create_subprocess_exec(
+            *(*running.program, "--socket", address, "--workspace", str(tmp_path)),
+            *("--box", "box", "--secret-sha256", digest),
+        )
+        bridge = await asyncio.create_subprocess_exec(
+            *(*running.program, "--bridge", address), stdin=subprocess.DEVNULL
+        )
+        assert await bridge.wait() == 0
+        process.terminate()
+        assert await process.wait() == 0
