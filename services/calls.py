@@ -25,7 +25,11 @@ Metadata = tuple[tuple[str, str | bytes], ...]
 
 
 class CallObserver(Protocol):
-    """Where the end of each call is counted; `method` is full, `status` a gRPC code's name."""
+    """Where each call is counted; `method` is full, `status` a gRPC code's name."""
+
+    def started(self, method: str) -> None:
+        """Counts one call that begins."""
+        ...
 
     def observe(self, method: str, status: str, seconds: float) -> None:
         """Counts one call that has ended."""

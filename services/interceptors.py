@@ -205,6 +205,8 @@ class _Call:
             self._task.cancel()
 
     async def __aenter__(self) -> Self:
+        if self._pipeline.observer is not None:
+            self._pipeline.observer.started(self._method)
         return self
 
     async def __aexit__(

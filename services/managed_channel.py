@@ -190,7 +190,7 @@ class _Method:
 
 
 class _Observation:
-    """Counts a call when it is done."""
+    """Counts a call now, and again when it is done."""
 
     __slots__ = ("_method", "_observer", "_started")
 
@@ -198,6 +198,7 @@ class _Observation:
         self._observer = observer
         self._method = method
         self._started = monotonic()
+        observer.started(method)
 
     def __call__(self, call: grpc.aio.Call) -> None:
         elapsed = monotonic() - self._started

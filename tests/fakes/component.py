@@ -185,6 +185,10 @@ class Counter:
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, str]] = []
+        self.begun: list[str] = []
+
+    def started(self, method: str) -> None:
+        self.begun.append(method.rpartition("/")[2])
 
     def observe(self, method: str, status: str, seconds: float) -> None:
         assert 0 <= seconds < 60

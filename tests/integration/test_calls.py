@@ -56,6 +56,7 @@ async def test_all_four_kinds_of_call_are_served_and_counted(served: Running) ->
         assert [message.chunk async for message in download] == [b"x", b"x"]
     methods = ["GetTurn", "WatchTurn", "AttachExec", "UploadFile", "DownloadFile"]
     assert served.counter.calls == [(method, "OK") for method in methods]
+    assert served.counter.begun == methods
 
 
 async def test_an_error_is_the_same_on_the_other_side(served: Running) -> None:

@@ -76,6 +76,7 @@ async def test_calls_are_counted_at_the_client(tmp_path: Path) -> None:
             with pytest.raises(grpc.aio.AioRpcError):
                 [event async for event in turns(counted).WatchTurn(turn_pb2.WatchTurnRequest())]
     assert counter.calls == [("GetTurn", "OK"), ("WatchTurn", "ABORTED")]
+    assert counter.begun == ["GetTurn", "WatchTurn"]
 
 
 async def test_a_channel_is_made_once_and_connects_late(tmp_path: Path) -> None:
