@@ -11,7 +11,7 @@ from services.config import ConfigModel, Env, Flag, Yaml
 class ModelConfig(ConfigModel):
     """Which model answers, and how it is reached."""
 
-    name: Annotated[str, Yaml("model.default"), Env("HERMES_MODEL"), Flag("model")] = ""
+    name: Annotated[str, Yaml("model.default", "model"), Env("HERMES_MODEL"), Flag("model")] = ""
     """The model's id at the endpoint; empty is the provider's default."""
     provider: Annotated[str, Yaml("model.provider")] = ""
     """`openrouter` or `openai`, where keys of both are set; empty prefers OpenRouter."""
