@@ -147,7 +147,7 @@ async def test_a_box_whose_supervisor_ends_is_gone_by_itself(
 ) -> None:
     box = await backend.create(spec)
     await greet(await backend.connect(box), box)
-    await to_thread(engine.api.kill, box.native_id, "SIGTERM")
+    await to_thread(engine.api.kill, box.native_id, "SIGKILL")
     await asyncio.wait_for(to_thread(wait_for_containers, engine, spec.owner, 0), 20)
     assert await backend.list_boxes() == []
 
