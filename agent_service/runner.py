@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from enum import StrEnum
@@ -33,6 +33,8 @@ from services.errors import HermesError
 from services.leases import Fenced
 
 _log = logging.getLogger(__name__)
+
+_Work = Callable[["Driving"], Awaitable[None]]
 
 _INTERRUPTED = "The user interrupted this call."
 
@@ -82,37 +84,43 @@ class Runner:
         self._clock = clock
         self._metrics = metrics
 
-    async def drive(self, driving: Driving, *, is_stuck: bool, cancelled: bool) -> None:
+    async def drive(self, driving: Driving, *, is_stuck: bool) -> None:
         """Bring a turn to its end, to a person's decision, or to where it was told to stop."""
+        work: _Work | None = self._review if is_stuck else self._run
         try:
-            if cancelled:
-                await self._cancel(driving)
-            elif is_stuck:
-                await self._commit(driving, (_needs_review(driving.turn),))
-            else:
-                await self._run(driving)
+            while work is not None:
+                work = await self._stoppable(driving, work)
         except Fenced:
             _log.warning("the turn has another owner now")
         except HermesError as error:
             # Nothing more can be stored; whoever claims the turn next goes on from the journal.
             _log.error("the turn was let go: %s", error)
 
+    async def _stoppable(self, driving: Driving, work: _Work) -> _Work | None:
+        """Do the work; returns what is to be done instead when it was stopped."""
+        try:
+            await work(driving)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if driving.stopped is None or task is None:
+                raise
+            task.uncancel()
+            return self._cancel if driving.stopped is Stop.INTERRUPT else self._release
+        return None
+
     async def _run(self, driving: Driving) -> None:
+        if driving.stopped is Stop.INTERRUPT:
+            await self._cancel(driving)
+            return
         try:
             async with aclosing(run_turn(driving.turn, self._model, self._toolbox)) as steps:
                 async for step in steps:
                     await self._take(driving, step)
         except ModelError as error:
             await self._commit(driving, (model_failure(error, driving.stream.partial_text),))
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if driving.stopped is None or task is None:
-                raise
-            task.uncancel()
-            if driving.stopped is Stop.INTERRUPT:
-                await self._cancel(driving)
-            else:
-                await self._release(driving)
+
+    async def _review(self, driving: Driving) -> None:
+        await self._commit(driving, (_needs_review(driving.turn),))
 
     async def _take(self, driving: Driving, step: Step) -> None:
         if isinstance(step, tuple):

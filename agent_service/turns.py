@@ -115,7 +115,7 @@ class Turns:
 
         started, loaded = await self._write_once_more_on_conflict(store)
         if loaded is not None:
-            self._drive(loaded, is_stuck=False, cancelled=False)
+            self._drive(loaded)
         elif started.is_new:
             self._queued[request.session_id] += 1
         if started.interrupts:
@@ -200,20 +200,22 @@ class Turns:
         for driving in list(self._driven.values()):
             driving.stop(Stop.DETACH)
 
-    def _drive(self, loaded: journal.Loaded, *, is_stuck: bool, cancelled: bool) -> None:
+    def _drive(
+        self, loaded: journal.Loaded, *, is_stuck: bool = False, stopped: Stop | None = None
+    ) -> None:
         turn = loaded.turn
-        driving = Driving(turn, TurnStream(loaded.recorded, turn.epoch))
+        driving = Driving(turn, TurnStream(loaded.recorded, turn.epoch), stopped=stopped)
         self._driven[turn.id] = driving
         self._metrics.active.inc()
         driving.task = self._workers.start(
-            f"turn {turn.id}", self._driven_to_end(driving, is_stuck=is_stuck, cancelled=cancelled)
+            f"turn {turn.id}", self._driven_to_end(driving, is_stuck=is_stuck)
         )
 
-    async def _driven_to_end(self, driving: Driving, *, is_stuck: bool, cancelled: bool) -> None:
+    async def _driven_to_end(self, driving: Driving, *, is_stuck: bool) -> None:
         turn = driving.turn
         try:
             with bind(turn_id=turn.id, session_id=turn.session_id):
-                await self._runner.drive(driving, is_stuck=is_stuck, cancelled=cancelled)
+                await self._runner.drive(driving, is_stuck=is_stuck)
         finally:
             del self._driven[turn.id]
             self._metrics.active.dec()
@@ -254,7 +256,8 @@ class Turns:
             self._metrics.resumes.inc(not claimed.began)
             if claimed.began:
                 self._queued -= Counter([loaded.turn.session_id])
-            self._drive(loaded, is_stuck=claimed.is_stuck, cancelled=claimed.cancel_requested)
+            stopped = Stop.INTERRUPT if claimed.cancel_requested else None
+            self._drive(loaded, is_stuck=claimed.is_stuck, stopped=stopped)
 
     async def _stop_cancelled(self) -> None:
         """Stop turns of ours that another replica was asked to stop."""

@@ -1,0 +1,118 @@
+"""Approvals of a real agent service: asked, decided once, kept over restarts, expired."""
+
+from pathlib import Path
+
+import grpc.aio
+import pytest
+
+from hermes.agent.v1 import approval_pb2, turn_event_pb2, turn_pb2
+from hermes.agent.v1.approval_pb2_grpc import ApprovalServiceStub
+from services.errors import Reason, reason_of
+from tests.fakes.model import fake_model
+from tests.integration.agent_parts import AgentClient, agent, answer, kinds, sequences
+
+SCRIPT = {
+    "rules": [
+        {
+            "steps": [
+                {"tool_calls": [{"name": "terminal", "arguments": {"command": "rm -rf x"}}]},
+                {"text": "{tool_result}"},
+            ]
+        }
+    ]
+}
+
+
+@pytest.fixture
+def home(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A home in which every command is asked for, with a minute to answer or `param` seconds."""
+    timeout_s = getattr(request, "param", 60)
+    config = f"approvals: {{mode: manual, timeout: {timeout_s}}}\n"
+    (tmp_path / "config.yaml").write_text(config)
+    return tmp_path
+
+
+async def resolve(
+    client: AgentClient, approval_id: str, decision: turn_event_pb2.ApprovalDecision.ValueType
+) -> approval_pb2.Approval:
+    """Decide an approval."""
+    answered = await ApprovalServiceStub(client.channels.to("agent")).ResolveApproval(
+        approval_pb2.ResolveApprovalRequest(
+            approval_id=approval_id, decision=decision, decided_by="cli:ada"
+        )
+    )
+    return answered.approval
+
+
+async def asked(client: AgentClient, turn_id: str) -> turn_event_pb2.ApprovalRequested:
+    """What a turn waits for."""
+    return (await client.until(turn_id, "approval_requested")).approval_requested
+
+
+async def test_a_denied_command_does_not_run_and_the_model_is_told(
+    home: Path, database_url: str
+) -> None:
+    async with (
+        fake_model(SCRIPT) as model,
+        agent(home, model.url, HERMES_DATABASE_URL=database_url) as client,
+    ):
+        started = await client.start("clean up")
+        question = await asked(client, started.turn_id)
+        assert (question.tool, question.subject) == ("terminal", "rm -rf x")
+        waiting = await client.turns.GetTurn(turn_pb2.GetTurnRequest(turn_id=started.turn_id))
+        assert waiting.turn.state == turn_pb2.TURN_STATE_WAITING_PERSON
+        await resolve(client, question.approval_id, turn_event_pb2.APPROVAL_DECISION_DENY)
+        events = await client.watch(started.turn_id)
+    assert "approval_resolved" in kinds(events)
+    assert sequences(events) == list(range(1, len(sequences(events)) + 1))
+    assert "denied" in answer(events)
+
+
+async def test_an_approval_is_decided_once(home: Path) -> None:
+    async with fake_model(SCRIPT) as model, agent(home, model.url) as client:
+        started = await client.start("clean up")
+        question = await asked(client, started.turn_id)
+        for _ in range(2):
+            decided = await resolve(
+                client, question.approval_id, turn_event_pb2.APPROVAL_DECISION_DENY
+            )
+            assert decided.decided_by == "cli:ada"
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await resolve(client, question.approval_id, turn_event_pb2.APPROVAL_DECISION_ONCE)
+        events = await client.watch(started.turn_id)
+    assert reason_of(refused.value) is Reason.FAILED_PRECONDITION
+    assert kinds(events).count("approval_resolved") == 1
+
+
+async def test_an_approval_outlives_a_restart(home: Path) -> None:
+    async with fake_model(SCRIPT) as model:
+        async with agent(home, model.url) as client:
+            started = await client.start("clean up")
+            question = await asked(client, started.turn_id)
+        async with agent(home, model.url) as client:
+            listed = await ApprovalServiceStub(client.channels.to("agent")).ListApprovals(
+                approval_pb2.ListApprovalsRequest()
+            )
+            assert [found.approval_id for found in listed.approvals] == [question.approval_id]
+            await resolve(client, question.approval_id, turn_event_pb2.APPROVAL_DECISION_DENY)
+            assert "denied" in answer(await client.watch(started.turn_id))
+
+
+@pytest.mark.parametrize("home", [1], indirect=True)
+async def test_nobody_answers_in_time(home: Path) -> None:
+    async with fake_model(SCRIPT) as model, agent(home, model.url) as client:
+        events = await client.ask("clean up")
+    resolved = [event.approval_resolved for event in events if event.HasField("approval_resolved")]
+    assert [r.decision for r in resolved] == [turn_event_pb2.APPROVAL_DECISION_EXPIRED]
+    assert "answered in time" in answer(events)
+
+
+async def test_a_turn_that_waits_for_a_person_can_be_interrupted(home: Path) -> None:
+    async with fake_model(SCRIPT) as model, agent(home, model.url) as client:
+        started = await client.start("clean up")
+        await asked(client, started.turn_id)
+        request = turn_pb2.InterruptTurnRequest(turn_id=started.turn_id)
+        await client.turns.InterruptTurn(request)
+        events = await client.watch(started.turn_id)
+    assert events[-1].turn_finished.HasField("cancelled")
+    assert sequences(events) == list(range(1, len(sequences(events)) + 1))
