@@ -41,6 +41,11 @@ class ManualClock:
             await _let_others_run()
         self._move_to(end)
 
+    async def suspend(self, seconds: float) -> None:
+        """Pass so many seconds in which nothing runs, as on a laptop that is closed."""
+        self._move_to(self._elapsed + seconds)
+        await self.advance(0)
+
     def step_wall(self, seconds: float) -> None:
         """Set the wall time forward or back, as an administrator would; no time passes."""
         self._now += timedelta(seconds=seconds)

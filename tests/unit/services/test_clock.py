@@ -54,3 +54,12 @@ async def test_a_step_of_the_wall_clock_takes_no_time() -> None:
     clock.step_wall(-3600)
     assert clock.now() == before - timedelta(hours=1)
     assert clock.monotonic() == 0
+
+
+async def test_after_a_suspension_sleepers_wake_late() -> None:
+    clock = ManualClock()
+    task = asyncio.ensure_future(clock.sleep(10))
+    await asyncio.sleep(0)
+    await clock.suspend(3600)
+    assert task.done()
+    assert clock.monotonic() == 3600

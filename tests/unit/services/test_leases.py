@@ -1,0 +1,185 @@
+"""A lease is claimed, renewed, released and taken over, and an earlier epoch writes nothing."""
+
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from services.database import Database, UtcTime
+from services.errors import STATUS, Reason
+from services.leases import Fenced, Lease, LeaseTable, Owner, new_owner, was_lost
+from tests.fakes.clock import ManualClock
+
+metadata = sa.MetaData()
+work = sa.Table(
+    "work",
+    metadata,
+    sa.Column("id", sa.String(40), primary_key=True),
+    sa.Column("owner", sa.String(80)),
+    sa.Column("endpoint", sa.String(80)),
+    sa.Column("epoch", sa.BigInteger, nullable=False),
+    sa.Column("version", sa.BigInteger, nullable=False),
+    sa.Column("lease_until", UtcTime),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("attempt", sa.Integer, nullable=False),
+)
+LEASES = LeaseTable(
+    work,
+    claimable=work.c.state.in_(("QUEUED", "RUNNING")),
+    on_claim={"attempt": work.c.attempt + was_lost(work)},
+)
+NEW = {"epoch": 0, "version": 0, "state": "QUEUED", "attempt": 1}
+ONE, OTHER = Owner("one", "boot_a"), Owner("other", "boot_b")
+
+
+class Work:
+    """A table of work with leases that a test moves through time."""
+
+    def __init__(self, database: Database, clock: ManualClock) -> None:
+        self.database = database
+        self.clock = clock
+
+    async def add(self, *ids: str, state: str = "QUEUED") -> None:
+        rows = [{**NEW, "id": row_id, "state": state} for row_id in ids]
+        await self.database.write(lambda c: c.execute(sa.insert(work), rows))
+
+    async def claim(self, row_id: str, owner: Owner, **values: object) -> Lease | None:
+        return await self.database.write(lambda c: LEASES.claim(c, row_id, owner, **values))
+
+    async def claimed(self, row_id: str, owner: Owner) -> Lease:
+        lease = await self.claim(row_id, owner)
+        assert lease is not None
+        return lease
+
+    async def fence(self, lease: Lease, **values: object) -> None:
+        await self.database.write(lambda c: LEASES.fence(c, lease, **values))
+
+    async def row(self, row_id: str) -> sa.Row[*tuple[object, ...]]:
+        query = sa.select(work).where(work.c.id == row_id)
+        return await self.database.read(lambda c: c.execute(query).one())
+
+
+@pytest.fixture
+async def table(sqlite_url: str) -> AsyncIterator[Work]:
+    clock = ManualClock()
+    async with Database(sqlite_url, "test", clock) as database:
+        await database.write(metadata.create_all)
+        yield Work(database, clock)
+
+
+async def test_who_claims_first_holds_the_row_for_the_time_of_a_lease(table: Work) -> None:
+    await table.add("w1")
+    lease = await table.claimed("w1", ONE)
+    assert lease == Lease("w1", "one/boot_a", 1, table.clock.now() + timedelta(seconds=30))
+    assert await table.claim("w1", OTHER) is None
+    await table.clock.advance(29.9)
+    assert await table.claim("w1", OTHER) is None
+    await table.clock.advance(0.2)
+    taken = await table.claimed("w1", OTHER)
+    assert (taken.owner, taken.epoch) == ("other/boot_b", 2)
+
+
+async def test_an_attempt_is_counted_for_a_lost_lease_and_not_for_a_released_one(
+    table: Work,
+) -> None:
+    await table.add("w1")
+    lease = await table.claimed("w1", ONE)
+    await table.database.write(lambda c: LEASES.release(c, lease, state="QUEUED"))
+    released = await table.row("w1")
+    assert (released.owner, released.lease_until, released.attempt) == (None, None, 1)
+    await table.claimed("w1", OTHER)
+    assert (await table.row("w1")).attempt == 1
+    await table.clock.advance(31)
+    await table.claimed("w1", ONE)
+    row = await table.row("w1")
+    assert (row.attempt, row.epoch) == (2, 3)
+
+
+async def test_a_claim_changes_other_columns_too(table: Work) -> None:
+    await table.add("w1")
+    await table.claim("w1", ONE, endpoint="10.0.0.1:7001", state="RUNNING")
+    row = await table.row("w1")
+    assert (row.endpoint, row.state, row.version) == ("10.0.0.1:7001", "RUNNING", 1)
+
+
+async def test_what_is_not_claimable_is_left_alone(table: Work) -> None:
+    await table.add("w1", state="WAITING_PERSON")
+    assert await table.claim("w1", ONE) is None
+    assert await table.claim("missing", ONE) is None
+
+
+async def test_the_oldest_free_rows_are_claimed_up_to_a_limit(table: Work) -> None:
+    await table.add("w5", "w1", "w4", "w2", "w3")
+    await table.claimed("w1", OTHER)
+    await table.add("w0", state="DONE")
+    claim = await table.database.write(lambda c: LEASES.claim_free(c, ONE, 3, state="RUNNING"))
+    assert [lease.id for lease in claim] == ["w2", "w3", "w4"]
+    rest = await table.database.write(lambda c: LEASES.claim_free(c, ONE, 3))
+    assert [lease.id for lease in rest] == ["w5"]
+    assert await table.database.write(lambda c: LEASES.claim_free(c, ONE, 3)) == []
+
+
+async def test_a_fence_lets_the_holder_write_and_refuses_everybody_else(table: Work) -> None:
+    await table.add("w1")
+    lease = await table.claimed("w1", ONE)
+    await table.fence(lease, state="RUNNING")
+    assert (await table.row("w1")).version == 2
+    await table.clock.advance(60)
+    await table.fence(lease)  # late, but nobody has claimed it: nothing is wrong with that
+    await table.claimed("w1", OTHER)
+    for late in (LEASES.fence, LEASES.release):
+        with pytest.raises(Fenced) as caught:
+            await table.database.write(lambda c, late=late: late(c, lease, state="BROKEN"))
+        assert caught.value.reason is Reason.STALE_EPOCH
+        assert STATUS[caught.value.reason].name == "ABORTED"
+    assert (await table.row("w1")).state == "RUNNING"
+
+
+async def test_the_same_owner_of_an_earlier_epoch_is_fenced_as_well(table: Work) -> None:
+    await table.add("w1")
+    first = await table.claimed("w1", ONE)
+    await table.clock.advance(31)
+    await table.claimed("w1", ONE)
+    with pytest.raises(Fenced):
+        await table.fence(first)
+
+
+async def test_renewing_prolongs_what_is_ours_and_says_what_is(table: Work) -> None:
+    await table.add("w1", "w2", "w3")
+    leases = [await table.claimed(row_id, ONE) for row_id in ("w1", "w2", "w3")]
+    await table.clock.advance(31)
+    await table.claimed("w2", OTHER)
+    await table.claimed("w3", ONE)
+    kept = await table.database.write(lambda c: LEASES.renew(c, leases))
+    end: datetime = table.clock.now() + timedelta(seconds=30)
+    assert kept == [Lease("w1", "one/boot_a", 1, end)]
+    assert (await table.row("w1")).lease_until == end
+
+
+async def test_thousands_of_leases_are_renewed_in_one_write(table: Work) -> None:
+    ids = [f"w{number:04}" for number in range(1200)]
+    await table.add(*ids)
+    leases = await table.database.write(lambda c: LEASES.claim_free(c, ONE, 2000))
+    assert len(leases) == 1200
+    kept = await table.database.write(lambda c: LEASES.renew(c, leases))
+    assert [lease.id for lease in kept] == ids
+
+
+async def test_leases_of_earlier_lives_end_at_once(table: Work) -> None:
+    await table.add("w1", "w2", "w3")
+    await table.claimed("w1", ONE)
+    reborn = new_owner("one")
+    await table.claimed("w2", reborn)
+    cleared = await table.database.write(lambda c: LEASES.clear_earlier_boots(c, reborn))
+    assert cleared == 1
+    taken = await table.claimed("w1", reborn)
+    assert taken.epoch == 2
+    assert (await table.row("w1")).attempt == 2, "it was lost, not let go"
+    assert await table.claim("w2", OTHER) is None
+
+
+async def test_every_life_of_an_instance_is_another_owner() -> None:
+    first, second = new_owner("agent-0"), new_owner("agent-0")
+    assert first.instance == second.instance
+    assert str(first) != str(second)
