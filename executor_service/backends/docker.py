@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from executor_service.backends import docker_probe
 from executor_service.backends.base import Box, BoxSpec, ByteStream, Capabilities
 from executor_service.backends.docker_container import Walls, tmpfs_sizes
-from executor_service.backends.docker_supervisor import FILE, FOLDER, supervisor_volume
+from executor_service.backends.docker_supervisor import FOLDER, supervisor_volume
 from executor_service.backends.engine import CALL_DEADLINE_S, Engine, EngineAddress
 from executor_service.errors import (
     BackendUnavailable,
@@ -36,7 +36,7 @@ _OWNER = "org.hermes.owner"
 _POOL = "org.hermes.pool"
 _WORKSPACE = "org.hermes.workspace"
 _SECRET = "org.hermes.secret"  # noqa: S105
-_PYTHON = ("python3", "-I", f"{FOLDER}/{FILE}")
+_SUPERVISOR = ("python3", "-I", "-S", FOLDER)
 _SOCKET = "@hermes-supervisor"
 """Not a file: it lies in the box's own network namespace, where no command can replace it."""
 _UNPRIVILEGED_UID = 1000
@@ -108,7 +108,7 @@ class DockerBackend:
             image,
             [],
             entrypoint=[
-                *(*_PYTHON, "--socket", _SOCKET, "--box", spec.box_key),
+                *(*_SUPERVISOR, "--socket", _SOCKET, "--box", spec.box_key),
                 *("--secret-sha256", sha256(secret.encode()).hexdigest()),
             ],
             environment={"HOME": "/workspace"},
@@ -134,7 +134,7 @@ class DockerBackend:
             "AttachStdin": True,
             "AttachStdout": True,
             "AttachStderr": True,
-            "Cmd": [*_PYTHON, "--bridge", _SOCKET],
+            "Cmd": [*_SUPERVISOR, "--bridge", _SOCKET],
         }
         try:
             path = f"/containers/{box.native_id}/exec"

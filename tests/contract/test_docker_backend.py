@@ -4,9 +4,11 @@ import asyncio
 import dataclasses
 import io
 import os
+import sys
 import tarfile
 import time
 import uuid
+import zipfile
 from asyncio import to_thread
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +34,7 @@ from executor_service.errors import BackendUnavailable, BoxCreateFailed, BoxLost
 from executor_service.link.link import Hello, open_link
 from executor_service.supervisor_zipapp import build_zipapp
 from tests.docker_engine import SANDBOX_IMAGE, docker_client, run_in
+from tests.requirements import require
 
 LIMITS = Limits(memory_bytes=128 * MIB, tmp_bytes=16 * MIB)
 
@@ -204,10 +207,14 @@ async def test_what_fails_at_the_start_is_removed(
 def test_executors_that_start_together_share_one_supervisor_volume(
     engine: docker.DockerClient,
 ) -> None:
-    supervisor = f"# {uuid.uuid4()}".encode()
+    packed = io.BytesIO()
+    source = f"# {uuid.uuid4()}"
+    with zipfile.ZipFile(packed, "w") as zipapp:
+        zipapp.writestr("__main__.py", source)
     with ThreadPoolExecutor(6) as pool:
         asked = [
-            pool.submit(supervisor_volume, engine, SANDBOX_IMAGE, supervisor) for _ in range(6)
+            pool.submit(supervisor_volume, engine, SANDBOX_IMAGE, packed.getvalue())
+            for _ in range(6)
         ]
         (volume,) = {each.result() for each in asked}
     name = volume.rpartition("-")[0]
@@ -216,14 +223,27 @@ def test_executors_that_start_together_share_one_supervisor_volume(
         assert [each.name for each in found] == [volume]
         digest: bytes = engine.containers.run(
             SANDBOX_IMAGE,
-            ["sha256sum", "/v/supervisor.pyz"],
+            ["sha256sum", "/v/__main__.py"],
             volumes={volume: {"bind": "/v", "mode": "ro"}},
             remove=True,
         )
-        assert digest.decode().startswith(sha256(supervisor).hexdigest())
+        assert digest.decode().startswith(sha256(source.encode()).hexdigest())
     finally:
         engine.containers.get(name).remove()
         engine.volumes.get(volume).remove()
+
+
+async def test_the_supervisor_need_not_be_compiled_in_a_box(
+    backend: DockerBackend, engine: docker.DockerClient, spec: BoxSpec
+) -> None:
+    require("python3.11", sys.version_info[:2] == (3, 11), "the image's Python is another version")
+    box = await backend.create(spec)
+    command = ("python3", "-v", "-I", "-S", "/opt/hermes", "--help")
+    code, said = await to_thread(run_in, engine, box.native_id, *command)
+    assert code == 0
+    own = [line for line in said.splitlines() if "/opt/hermes/executor_service" in line]
+    assert sum(line.startswith("# code object from") for line in own) > 10
+    assert not any("code object from" in line and ".py'" in line for line in own)
 
 
 async def test_probe_tells_what_is_missing(engine: docker.DockerClient) -> None:
