@@ -51,10 +51,10 @@ class ClientTls:
         """Reads the files; fails with TlsInvalid."""
         return await asyncio.to_thread(cls, files)
 
-    async def watch(self) -> None:
+    async def watch(self, interval_s: float = CHECK_INTERVAL_S) -> None:
         """Reads the files again whenever they change, until cancelled."""
         while True:
-            await asyncio.sleep(CHECK_INTERVAL_S)
+            await asyncio.sleep(interval_s)
             changed = await asyncio.to_thread(self._changes.read, _channel_credentials)
             if changed is not None:
                 self.credentials = changed

@@ -227,7 +227,7 @@ async def test_a_stream_that_is_left_is_closed_on_the_server(
 
 
 async def test_a_unary_call_without_a_deadline_gets_one(tmp_path: Path) -> None:
-    async with limited(tmp_path, unary_limit_s=0.05) as (sample, stub):
+    async with limited(tmp_path, unary_limit_s=0.05) as (_, sample, stub):
         slow = turn_pb2.GetTurnRequest(turn_id="slow")
         error = await failure(stub.GetTurn(slow, metadata=TOKEN))
         assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
@@ -242,8 +242,23 @@ async def test_a_unary_call_without_a_deadline_gets_one(tmp_path: Path) -> None:
             assert [message.event.sequence async for message in watch] == [2, 3]
 
 
+async def test_streams_end_and_no_more_begin_while_draining(tmp_path: Path) -> None:
+    async with limited(tmp_path) as (pipeline, sample, stub):
+        request = turn_pb2.WatchTurnRequest(turn_id="slow")
+        async with open_stream(stub.WatchTurn(request, metadata=TOKEN)) as watch:
+            messages = aiter(watch)
+            await anext(messages)
+            pipeline.end_streams()
+            cut = await failure(anext(messages))
+        late = await failure(anext(aiter(stub.WatchTurn(request, metadata=TOKEN))))
+        await stub.GetTurn(turn_pb2.GetTurnRequest(), metadata=TOKEN)
+    assert reason_of(cut) is reason_of(late) is Reason.DRAINING
+    assert cut.code() is late.code() is grpc.StatusCode.UNAVAILABLE
+    assert sample.seen.ended == ["slow"]
+
+
 async def test_a_stream_whose_client_does_not_read_is_ended(tmp_path: Path) -> None:
-    async with limited(tmp_path, stalled_reader_s=0.2) as (sample, stub):
+    async with limited(tmp_path, stalled_reader_s=0.2) as (_, sample, stub):
         request = turn_pb2.WatchTurnRequest(turn_id="flood")
         async with open_stream(stub.WatchTurn(request, metadata=TOKEN)) as watch:
             await until(lambda: sample.seen.ended == ["flood"])
@@ -257,16 +272,17 @@ async def test_a_stream_whose_client_does_not_read_is_ended(tmp_path: Path) -> N
 @asynccontextmanager
 async def limited(
     folder: Path, **limits: Any
-) -> AsyncGenerator[tuple[Sample, turn_pb2_grpc.TurnServiceStub], None]:
+) -> AsyncGenerator[tuple[CallPipeline, Sample, turn_pb2_grpc.TurnServiceStub], None]:
     """Serves the sample with limits that a test can wait for, to a client that sets none."""
     sample = Sample()
     gate = Gate(Authenticator({Identity.GATEWAY: "secret"}), [sample.policy])
-    server = grpc.aio.server(interceptors=[CallPipeline(gate, **limits)])
+    pipeline = CallPipeline(gate, **limits)
+    server = grpc.aio.server(interceptors=[pipeline])
     sample.register(server)
     server.add_insecure_port(f"unix:{folder}/limited.sock")
     await server.start()
     async with grpc.aio.insecure_channel(f"unix:{folder}/limited.sock") as channel:
-        yield sample, turn_pb2_grpc.TurnServiceStub(channel)
+        yield pipeline, sample, turn_pb2_grpc.TurnServiceStub(channel)
     await server.stop(None)
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import grpc.aio
@@ -19,6 +19,7 @@ from services.auth import Identity
 from services.channels import Channels
 from services.errors import FailedPrecondition, Reason, ServiceUnavailable, reason_of
 from services.logs import bind
+from services.managed_channel import ManagedChannel
 from services.server import Listen, Server
 from services.streams import open_stream, resume
 from tests.fakes.component import Counter, Sample, running, turns
@@ -115,13 +116,14 @@ async def test_an_endpoint_that_is_no_longer_asked_for_is_let_go_and_can_come_ba
     tmp_path: Path,
 ) -> None:
     async with running(tmp_path) as served, served.channels() as channels:
-        endpoint = str(served.address)
-        stub = turn_pb2_grpc.TurnServiceStub(channels.at(endpoint))
+        channel = channels.at(str(served.address))
+        stub = turn_pb2_grpc.TurnServiceStub(channel)
         async with open_stream(stub.WatchTurn(turn_pb2.WatchTurnRequest(turn_id="slow"))) as watch:
             messages = aiter(watch)
             await anext(messages)
             for number in range(channels_module.MAX_LEASED_CONNECTIONS):
                 channels.at(f"unix:{tmp_path}/other{number}.sock").get_state(True)
+            assert not cast("ManagedChannel", channel).connected
             # Its stream goes on, and the next call connects again.
             served.seen.release.set()
             assert (await anext(messages)).event.sequence == 2
