@@ -14,6 +14,7 @@ import secrets
 import subprocess
 import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from executor_service.backends.base import (
@@ -28,6 +29,7 @@ from executor_service.backends.base import (
 )
 from executor_service.backends.bubblewrap_host import (
     BOX_USER,
+    Host,
     find_host,
     why_refused,
     write_own_etc,
@@ -54,8 +56,15 @@ _COUNTS_PROCESSES_PER_NAMESPACE = (5, 14)
 class BubblewrapBackend:
     """Makes boxes with bubblewrap and keeps their records below one folder."""
 
-    def __init__(self, owner: str, folder: Path, supervisor: bytes) -> None:
+    def __init__(
+        self,
+        owner: str,
+        folder: Path,
+        supervisor: bytes,
+        find: Callable[[], Host] = find_host,
+    ) -> None:
         self._owner = owner
+        self._find = find
         self._folder = folder
         self._supervisor = supervisor
         self._records = Records(folder / "boxes")
@@ -139,7 +148,7 @@ class BubblewrapBackend:
         own_etc = self._folder / "etc"
         write_own_etc(own_etc)
         return Parts(
-            host=find_host(),
+            host=self._find(),
             supervisor=install_zipapp(self._supervisor, self._folder),
             own_etc=own_etc,
             filter=filter_,
@@ -181,16 +190,8 @@ class BubblewrapBackend:
         monitor, first = ProcessMark.of(started.monitor.pid), ProcessMark.of(started.first_pid)
         if monitor is None or first is None:
             raise BoxCreateFailed("the box ended as soon as it had started")
-        record = Record(
-            key=key,
-            owner=self._owner,
-            pool=spec.pool,
-            workspace=str(spec.workspace),
-            secret=secret,
-            monitor=monitor,
-            first=first,
-            control_groups=tuple(map(str, groups)),
-        )
+        place = (self._owner, spec.pool, str(spec.workspace))
+        record = Record(key, *place, secret, monitor, first, tuple(map(str, groups)))
         self._records.store(record)
         return record.to_box(_NAME)
 
@@ -238,5 +239,5 @@ class BubblewrapBackend:
 
 
 def _counts_per_namespace() -> bool:
-    release = platform.release().split(".")
-    return tuple(int(part) for part in release[:2]) >= _COUNTS_PROCESSES_PER_NAMESPACE
+    release = tuple(int(part) for part in platform.release().split(".")[:2])
+    return release >= _COUNTS_PROCESSES_PER_NAMESPACE

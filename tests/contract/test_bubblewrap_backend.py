@@ -1,0 +1,304 @@
+"""What the bubblewrap backend promises beyond the seam: it outlives us, and says what it lacks."""
+
+import asyncio
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from executor_service.backends.base import Enforcement, Isolation
+from executor_service.backends.bubblewrap import BubblewrapBackend
+from executor_service.backends.bubblewrap_host import Host, Program, find_host, why_refused
+from executor_service.backends.bubblewrap_records import ProcessMark, Records, end_processes
+from executor_service.backends.cgroups import Cgroups
+from executor_service.errors import BackendUnavailable, BoxCreateFailed
+from executor_service.link import RemoteCommand
+from executor_service.supervisor_zipapp import build_zipapp
+from tests.boxes import SMALL, Recorder, Yard, open_console, open_yard
+from tests.requirements import require
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+IMPORTS = (str(REPOSITORY), str(REPOSITORY / "protos" / "gen"), sysconfig.get_path("purelib"))
+
+# Makes a box, starts a command that counts, prints what was made, and waits to be killed.
+EXECUTOR = """
+import asyncio, sys
+from pathlib import Path
+sys.path[:0] = sys.argv[1].split(":")
+from executor_service.backends.base import MIB, BoxSpec, Limits
+from executor_service.backends.bubblewrap import BubblewrapBackend
+from executor_service.link import Hello, StartCommand, open_link
+from executor_service.supervisor_zipapp import build_zipapp
+
+class Sink:
+    def __init__(self, command): self.command, self.data = command, b""
+    def output(self, fd, offset, data):
+        self.data += data
+        if self.data.count(b"\\n") >= 3: print("counted", flush=True)
+    def heartbeat(self, usage): pass
+
+async def main(folder, owner):
+    workspace = folder / "workspace"
+    workspace.mkdir()
+    backend = BubblewrapBackend(owner, folder / "backend", build_zipapp())
+    capabilities = await backend.probe()
+    print(capabilities, flush=True)
+    limits = Limits(memory_bytes=256 * MIB, pids=40, tmp_bytes=MIB)
+    box = await backend.create(BoxSpec("box_of_the_dead", owner, "p", workspace, limits))
+    hello = Hello(box.key, box.secret, 1)
+    async with open_link(await backend.connect(box), hello, lambda command: None) as link:
+        script = sys.argv[4]
+        await link.start(StartCommand("exc_1", ("/bin/sh", "-c", script)), Sink)
+        await asyncio.sleep(600)
+
+asyncio.run(main(Path(sys.argv[2]), sys.argv[3]))
+"""
+COUNT = "i=0; while [ $i -lt 40 ]; do echo $i; i=$((i+1)); sleep 0.03; done; exit 5"
+
+
+@pytest.fixture
+async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
+    async with open_yard("bubblewrap", tmp_path) as opened:
+        yield opened
+
+
+def adopting(recorders: list[Recorder]) -> object:
+    def adopt(command: RemoteCommand) -> Recorder:
+        recorders.append(Recorder(command))
+        return recorders[-1]
+
+    return adopt
+
+
+def executor(python: str, folder: Path, owner: str, script: str, user: int | None) -> str:
+    """Run an executor until its command has counted to three, then kill -9; what it printed."""
+    process = subprocess.Popen(
+        [python, "-c", EXECUTOR, ":".join(IMPORTS), str(folder), owner, script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        user=user,
+        group=user,
+        extra_groups=[] if user is not None else None,
+    )
+    assert process.stdout is not None
+    printed = ""
+    try:
+        for line in process.stdout:
+            printed += line
+            if line == "counted\n":
+                break
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+    assert "counted" in printed, printed
+    return printed
+
+
+async def test_a_command_goes_on_when_the_executor_is_killed(yard: Yard) -> None:
+    await asyncio.to_thread(executor, sys.executable, yard.folder, yard.owner, COUNT, None)
+    (box,) = await yard.backend.list_boxes()
+    assert (box.key, box.workspace) == ("box_of_the_dead", yard.folder / "workspace")
+    recorders: list[Recorder] = []
+    async with open_console(yard.backend, box, 2, adopting(recorders)) as console:
+        exit_ = await recorders[0].exit()
+        assert exit_.code == 5
+        assert recorders[0].stdout.split() == [str(n) for n in range(40)]
+        assert await console.output("echo alive") == "alive"
+    await yard.backend.destroy(box)
+    assert await asyncio.to_thread(ProcessMark.of, int(box.native_id)) is None
+
+
+def python_for_everybody() -> str:
+    """A Python like ours that users can run who cannot enter our folders."""
+    name = f"python3.{sys.version_info.minor}"
+    return shutil.which(name, path="/usr/bin:/usr/local/bin") or ""
+
+
+@pytest.fixture
+def users_folder() -> Iterator[Path]:
+    """A folder of user 1234, where that user can reach it."""
+    require("root", os.geteuid() == 0, "only root can become another user")
+    folder = Path("/tmp") / f"hermes-test-{uuid.uuid4().hex}"
+    folder.mkdir()
+    os.chown(folder, 1234, 1234)
+    yield folder
+    for record in Records(folder / "backend" / "boxes").all():
+        end_processes(record)
+    shutil.rmtree(folder)
+
+
+async def test_an_ordinary_user_can_run_boxes(users_folder: Path) -> None:
+    python = await asyncio.to_thread(python_for_everybody)
+    require("system-python", bool(python), "no Python like ours in /usr that all users can run")
+    owner = f"test-{uuid.uuid4().hex}"
+    zipapp = await asyncio.to_thread(build_zipapp)
+    backend = BubblewrapBackend(owner, users_folder / "backend", zipapp)
+    script = "id -u; pwd; touch made; ls; sleep 0.5; "
+    script += "(for i in $(seq 60); do sleep 5 & done) 2>&1 | grep -o 'Cannot fork'"
+    printed = await asyncio.to_thread(executor, python, users_folder, owner, script, 1234)
+    assert "available=True" in printed
+    assert "pids=<Enforcement.ENFORCED" in printed
+    (box,) = await backend.list_boxes()
+    recorders: list[Recorder] = []
+    async with open_console(backend, box, 2, adopting(recorders)):
+        await recorders[0].exit()
+        lines = recorders[0].stdout.splitlines()
+        assert lines == ["1000", "/workspace", "made", "Cannot fork"]
+    await backend.destroy(box)
+
+
+async def test_a_machine_without_a_system_python(tmp_path: Path) -> None:
+    """Then the box gets the Python that runs the executor, and nothing else of its place."""
+    own = f"bin/python{sys.version_info.major}.{sys.version_info.minor}"
+
+    def find() -> Host:
+        prefix = Path(sys.base_prefix)
+        return dataclasses.replace(
+            find_host(), python_prefix=prefix, python=f"/opt/hermes/python/{own}"
+        )
+
+    zipapp = await asyncio.to_thread(build_zipapp)
+    yard = Yard(BubblewrapBackend("me", tmp_path / "backend", zipapp, find), "me", tmp_path)
+    async with yard.box() as box, open_console(yard.backend, box) as console:
+        assert await console.output("tr '\\0' ' ' < /proc/1/cmdline | cut -d' ' -f1") == (
+            f"/opt/hermes/python/{own}"
+        )
+        assert await console.output("ls -A /opt/hermes") == "python\nsupervisor.pyz"
+        assert await console.output("test -e /root || test -e /home || echo hidden") == "hidden"
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        (Program(Path("/bin"), "false"), "bubblewrap cannot make a box here"),
+        (Program(Path("/nowhere"), "bwrap"), "bubblewrap cannot make a box here"),
+    ],
+)
+async def test_a_bubblewrap_that_does_not_work(
+    tmp_path: Path, program: Program, reason: str
+) -> None:
+    def find() -> Host:
+        return Host(program, None, "/usr/bin/python3")
+
+    backend = BubblewrapBackend("me", tmp_path, await asyncio.to_thread(build_zipapp), find)
+    capabilities = await backend.probe()
+    assert not capabilities.available
+    assert reason in capabilities.reason
+    assert capabilities.limits.memory is Enforcement.NONE
+    spec = await asyncio.to_thread(Yard(backend, "me", tmp_path).spec)
+    with pytest.raises(BoxCreateFailed):
+        await backend.create(spec)
+    assert await backend.list_boxes() == []
+    assert await asyncio.to_thread(os.listdir, tmp_path / "boxes") == []
+
+
+async def test_a_machine_without_bubblewrap(tmp_path: Path) -> None:
+    def find() -> Host:
+        raise BackendUnavailable("no bubblewrap: install it")
+
+    backend = BubblewrapBackend("me", tmp_path, await asyncio.to_thread(build_zipapp), find)
+    capabilities = await backend.probe()
+    assert (capabilities.available, capabilities.reason) == (False, "no bubblewrap: install it")
+    with pytest.raises(BackendUnavailable):
+        await backend.create(await asyncio.to_thread(Yard(backend, "me", tmp_path).spec))
+
+
+async def test_capabilities(yard: Yard) -> None:
+    capabilities = await yard.backend.probe()
+    assert capabilities.isolation is Isolation.NAMESPACE
+    cgroups = await asyncio.to_thread(Cgroups.find)
+    if "memory" in cgroups.controllers:
+        assert capabilities.limits.memory is Enforcement.ENFORCED
+    assert capabilities.limits.workspace is Enforcement.NONE
+    assert "/usr" in capabilities.reason
+
+
+@pytest.mark.parametrize("key", ["", "../up", "a/b", "UPPER", "x" * 65, "dot."])
+async def test_keys_are_names(yard: Yard, key: str) -> None:
+    spec = dataclasses.replace(await asyncio.to_thread(yard.spec), box_key=key)
+    with pytest.raises(BoxCreateFailed, match="key"):
+        await yard.backend.create(spec)
+
+
+async def test_a_key_is_used_once(yard: Yard) -> None:
+    spec = await asyncio.to_thread(yard.spec)
+    box = await yard.backend.create(spec)
+    with pytest.raises(BoxCreateFailed, match="already"):
+        await yard.backend.create(spec)
+    async with open_console(yard.backend, box) as console:
+        assert await console.output("echo unharmed") == "unharmed"
+
+
+async def test_other_owners_boxes_are_not_listed(yard: Yard) -> None:
+    zipapp = await asyncio.to_thread(build_zipapp)
+    stranger = BubblewrapBackend("another", yard.folder / "backend", zipapp)
+    async with yard.box() as box:
+        assert await stranger.list_boxes() == []
+        assert [one.key for one in await yard.backend.list_boxes()] == [box.key]
+
+
+async def test_a_cancelled_creation_leaves_nothing(yard: Yard) -> None:
+    spec = await asyncio.to_thread(yard.spec)
+    creating = asyncio.ensure_future(yard.backend.create(spec))
+    await asyncio.sleep(0.01)
+    creating.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await creating
+    assert await yard.backend.list_boxes() == []
+
+
+def test_what_was_said_becomes_advice() -> None:
+    advice = why_refused("bwrap: setting up uid map: Permission denied")
+    assert "uid map" in advice
+    assert why_refused("") == "bubblewrap cannot make a box here: it said nothing"
+
+
+def test_control_groups_of_version_two(tmp_path: Path) -> None:
+    """As below a user's service manager: ours gives no controllers on, the one above does."""
+    root = tmp_path / "cgroup"
+    slice_ = root / "user.slice" / "app.slice"
+    own = slice_ / "hermes.scope"
+    own.mkdir(parents=True)
+    for group, given in ((root, "cpu memory pids"), (slice_, "memory pids"), (own, "")):
+        (group / "cgroup.subtree_control").write_text(given)
+        (group / "cgroup.procs").write_text("")
+    proc = tmp_path / "proc"
+    proc.mkdir()
+    (proc / "cgroup").write_text("0::/user.slice/app.slice/hermes.scope\n")
+    mount = f"30 20 0:26 / {root} rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
+    (proc / "mountinfo").write_text(mount)
+    found = Cgroups.find(proc)
+    assert found.controllers == {"memory", "pids"}
+    (group,) = found.make("box", SMALL, extra_pids=1)
+    assert group == slice_ / "hermes-box"
+    settings = {file.name: file.read_text() for file in group.iterdir()}
+    assert settings == {"memory.max": str(SMALL.memory_bytes), "pids.max": str(SMALL.pids + 1)}
+    assert found.shown([group]) == [(group, Path("/sys/fs/cgroup"))]
+    (slice_ / "cgroup.subtree_control").write_text("memory")
+    assert Cgroups.find(proc).controllers == {"cpu", "memory", "pids"}
+    (root / "cgroup.subtree_control").write_text("")
+    assert Cgroups.find(proc).controllers == set()
+
+
+def test_record_files_hold_what_adoption_needs(tmp_path: Path) -> None:
+    async def scenario() -> dict[str, object]:
+        async with open_yard("bubblewrap", tmp_path) as yard, yard.box() as box:
+            file = tmp_path / "backend" / "boxes" / box.key / "box.json"
+            assert (await asyncio.to_thread(file.stat)).st_mode & 0o077 == 0
+            folder = await asyncio.to_thread((tmp_path / "backend").stat)
+            assert folder.st_mode & 0o077 == 0
+            assert box.secret not in repr(box)
+            return json.loads(await asyncio.to_thread(file.read_text))
+
+    assert {"key", "owner", "secret", "monitor", "first"} <= set(asyncio.run(scenario()))

@@ -1,0 +1,273 @@
+"""What a command in a bubblewrap box can see, change and use up, tried from inside real ones."""
+
+import asyncio
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from executor_service.backends.base import Box
+from tests.boxes import SMALL, Console, Yard, open_console, open_yard
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+# Each call fails in its own way when it gets through, and with EPERM when the filter stops it.
+CALLS = """
+import ctypes, errno, json, platform, sys
+numbers = {
+    "x86_64": {"io_uring_setup": 425, "io_uring_enter": 426, "bpf": 321, "userfaultfd": 323,
+        "perf_event_open": 298, "keyctl": 250, "add_key": 248, "process_vm_readv": 310,
+        "pidfd_getfd": 438, "kcmp": 312, "open_by_handle_at": 304, "fsopen": 430, "mount": 165,
+        "setns": 308, "unshare": 272, "ptrace": 101, "chroot": 161},
+    "aarch64": {"io_uring_setup": 425, "io_uring_enter": 426, "bpf": 280, "userfaultfd": 282,
+        "perf_event_open": 241, "keyctl": 219, "add_key": 217, "process_vm_readv": 270,
+        "pidfd_getfd": 438, "kcmp": 272, "open_by_handle_at": 265, "fsopen": 430, "mount": 40,
+        "setns": 268, "unshare": 97, "ptrace": 117, "chroot": 51},
+}[platform.machine()]
+arguments = {"bpf": [99, 0, 0], "userfaultfd": [0xFFFF], "keyctl": [0, -3, 0], "kcmp": [0, 0, 99],
+    "process_vm_readv": [-1, 0, 0, 0, 0, 1], "unshare": [0], "ptrace": [99, -1, 0, 0]}
+libc = ctypes.CDLL(None, use_errno=True)
+results = {}
+for name, number in numbers.items():
+    given = [ctypes.c_long(x) for x in arguments.get(name, [-1, 0, 0, 0, 0, 0])]
+    failed = libc.syscall(ctypes.c_long(number), *given) == -1
+    results[name] = errno.errorcode[ctypes.get_errno()] if failed else "done"
+print(json.dumps(results))
+"""
+
+GIT = """
+set -e; mkdir repo; cd repo; git init -q .; git config user.email a@b; git config user.name n
+echo 1 > file; git add file; git commit -q -m one; git checkout -q -b other
+echo 2 > file; git commit -q -a -m two; git log --oneline | wc -l; git gc -q; git fsck
+"""
+
+PYTHON = """
+import multiprocessing, subprocess, threading, time, tempfile, socket, asyncio, os
+seen = []
+threads = [threading.Thread(target=seen.append, args=(n,)) for n in range(20)]
+[t.start() for t in threads]; [t.join() for t in threads]
+print(len(seen), subprocess.run(["echo", "ran"], capture_output=True, text=True).stdout.strip())
+with multiprocessing.get_context("fork").Pool(2) as pool: print(sum(pool.map(abs, range(-9, 0))))
+a, b = socket.socketpair(); a.send(b"x"); print(b.recv(1))
+s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen(); c = socket.create_connection(
+    s.getsockname()); print("loopback")
+async def f(): p = await asyncio.create_subprocess_exec("true"); return await p.wait()
+print(asyncio.run(f()))
+print(tempfile.NamedTemporaryFile().name.startswith("/tmp"))
+"""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def yard(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Yard]:
+    async with open_yard("bubblewrap", tmp_path_factory.mktemp("boxes")) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def box(yard: Yard) -> AsyncIterator[Box]:
+    async with yard.box() as made:
+        yield made
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def console(yard: Yard, box: Box) -> AsyncIterator[Console]:
+    async with open_console(yard.backend, box) as opened:
+        yield opened
+
+
+def status_of(pid: int | str) -> dict[str, str]:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+async def test_nobody_in_the_box_is_root_on_the_host(console: Console, box: Box) -> None:
+    assert await console.output("id -u; id -g; id -G") == "1000\n1000\n1000"
+    seen_outside = await asyncio.to_thread(status_of, box.native_id)
+    expected = str(os.geteuid() or 1000)
+    assert seen_outside["Uid"].split() == [expected] * 4
+    assert seen_outside["Gid"].split() == [str(os.getegid() or 1000)] * 4
+
+
+async def test_there_is_no_privilege_to_gain(console: Console) -> None:
+    status = await console.output("cat /proc/self/status")
+    found = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+        assert int(found[name], 16) == 0, name
+    assert (found["NoNewPrivs"], found["Seccomp"]) == ("1", "2")
+    recorder = await console.run("cp /usr/bin/su . && chmod 4755 su; ls -l su; mount")
+    assert "nosuid" in recorder.stdout
+    assert all(
+        "nosuid" in line for line in recorder.stdout.splitlines() if line.startswith("/dev/")
+    )
+
+
+async def test_the_host_s_files_are_not_there(console: Console, yard: Yard) -> None:
+    canary = f"canary-{secrets.token_hex(8)}"
+    planted = [Path("/tmp") / canary, yard.folder / canary, yard.folder / "backend" / canary]
+    for path in planted:
+        await asyncio.to_thread(path.write_text, canary)
+    try:
+        recorder = await console.run(
+            f"find / -xdev -name '{canary}' 2>/dev/null; ls -d /home /root /boot /srv /mnt /media "
+            "/etc/shadow /etc/ssh /etc/hostname /var/run/docker.sock /run/docker.sock "
+            "/run/containerd /var/lib /sys/class 2>/dev/null; ls /run; ls -A /tmp"
+        )
+        assert recorder.stdout == ""
+    finally:
+        for path in planted:
+            await asyncio.to_thread(path.unlink)
+
+
+async def test_nothing_but_the_own_places_can_be_written(console: Console) -> None:
+    found = await console.output(
+        "for d in / /usr /etc /dev /opt /opt/hermes /sys /sys/fs/cgroup/memory /var /proc /bin "
+        "/workspace /tmp /var/tmp /run /dev/shm; do "
+        "if touch $d/probe 2>/dev/null; then echo $d; rm $d/probe; fi; done"
+    )
+    assert found.split() == ["/workspace", "/tmp", "/var/tmp", "/run", "/dev/shm"]
+    recorder = await console.run("for f in /proc/sys/kernel/core_pattern /proc/sysrq-trigger "
+        "/proc/sys/vm/drop_caches; do echo 1 > $f && echo wrote $f; done")  # fmt: skip
+    assert recorder.stdout == ""
+
+
+@pytest.fixture
+def host_port() -> Iterator[int]:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield listener.getsockname()[1]
+        with socket.create_connection(listener.getsockname(), timeout=5):
+            pass
+
+
+@pytest.fixture
+def host_name() -> Iterator[str]:
+    name = f"\0hermes-{secrets.token_hex(8)}"
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as client:
+        listener.bind(name)
+        listener.listen()
+        yield name
+        client.connect(name)
+
+
+async def test_there_is_no_network(console: Console, host_port: int, host_name: str) -> None:
+    script = f"""
+import socket
+def attempt(family, address):
+    try:
+        socket.socket(family).connect(address)
+    except OSError as error:
+        return type(error).__name__
+    return "connected"
+print(attempt(socket.AF_INET, ("127.0.0.1", {host_port})))
+print(attempt(socket.AF_INET, ("169.254.169.254", 80)))
+print(attempt(socket.AF_INET, ("192.0.2.1", 80)))
+print(attempt(socket.AF_INET6, ("fe80::1", 80)))
+print(attempt(socket.AF_UNIX, {host_name!r}))
+print([name for _, name in socket.if_nameindex()])
+"""
+    answers = (await console.python(script)).splitlines()
+    assert "connected" not in answers
+    assert answers[-1] == "['lo']"
+
+
+async def test_the_filter_refuses_what_is_dangerous(console: Console) -> None:
+    inside = await console.python(CALLS)
+    refused = json.loads(inside)
+    assert set(refused.values()) == {"EPERM"}, refused
+    outside = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", CALLS], capture_output=True, check=True
+    )
+    unfiltered = json.loads(outside.stdout)
+    through = [name for name, result in unfiltered.items() if result != "EPERM"]
+    assert len(through) >= len(refused) - (0 if os.geteuid() == 0 else 8), unfiltered
+
+
+async def test_namespaces_cannot_be_nested(console: Console) -> None:
+    for option in ("-U", "-m", "-p", "-n"):
+        recorder = await console.start("/usr/bin/unshare", option, "true")
+        assert (await recorder.exit()).code != 0
+
+
+async def test_the_supervisor_is_out_of_reach(console: Console) -> None:
+    recorder = await console.run(
+        "cat /proc/1/environ /proc/1/mem /proc/1/maps; ls -l /proc/1/fd/; echo x > /proc/1/fd/1; "
+        "echo x > /proc/1/oom_score_adj; ls /proc/1/root/ /proc/1/cwd/; "
+        "python3 -c 'import os; os.pidfd_open(1)'; kill -TERM 1; kill -KILL 1; kill -STOP 1; "
+        "sleep 0.1; echo still here"
+    )
+    assert recorder.stdout == "still here\n"
+    assert await console.output("echo on") == "on"
+
+
+async def test_the_supervisor_holds_nothing_of_the_host(box: Box) -> None:
+    """What its descriptors are, seen from outside; commands inherit none of them."""
+
+    kinds = ("socket:", "anon_inode:[eventpoll]", "pipe:", "/dev/null")
+    held = await asyncio.to_thread(descriptors_of, box.native_id)
+    rest = {Path(one).name for one in held if not one.startswith(kinds)}
+    # The root of the box, what it says when it fails, its own badness, its own control group.
+    assert rest <= {"", "stderr", "oom_score_adj", "memory.oom_control", "memory.events"}
+    assert "stderr" in rest
+
+
+def descriptors_of(pid: str) -> list[str]:
+    return [str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir()]
+
+
+async def test_the_temporary_folder_has_its_size(console: Console) -> None:
+    recorder = await console.run("head -c 100000000 /dev/zero > /tmp/big; wc -c < /tmp/big; "
+        "rm /tmp/big; head -c 100000000 /dev/zero > /dev/shm/big; wc -c < /dev/shm/big; "
+        "rm /dev/shm/big")  # fmt: skip
+    sizes = [int(line) for line in recorder.stdout.split()]
+    assert sizes == [SMALL.tmp_bytes, 64 << 20]
+    assert recorder.stderr.count("No space left on device") == 2
+
+
+async def test_everyday_work_passes_the_filter(console: Console) -> None:
+    assert (await console.output(GIT)).splitlines()[0] == "2"
+    printed = (await console.python(PYTHON)).splitlines()
+    assert printed == ["20 ran", "45", "b'x'", "loopback", "0", "True"]
+
+
+async def test_a_box_that_died_is_no_longer_listed_and_leaves_nothing(yard: Yard) -> None:
+    spec = await asyncio.to_thread(yard.spec)
+    box = await yard.backend.create(spec)
+    os.kill(int(box.native_id), signal.SIGKILL)
+    for _ in range(100):
+        if box.key not in [one.key for one in await yard.backend.list_boxes()]:
+            break
+        await asyncio.sleep(0.02)
+    else:
+        pytest.fail("the dead box is still listed")
+    assert await asyncio.to_thread(traces_of, yard, box.key) == []
+
+
+async def test_a_destroyed_box_leaves_nothing(yard: Yard) -> None:
+    async with yard.box() as box, open_console(yard.backend, box) as console:
+        await console.shell("setsid sleep 600 & sleep 600")
+        before = await asyncio.to_thread(traces_of, yard, box.key)
+    assert before
+    assert await asyncio.to_thread(traces_of, yard, box.key) == []
+    assert await asyncio.to_thread(box.workspace.is_dir)
+
+
+def traces_of(yard: Yard, key: str) -> list[str]:
+    """Folders, control groups and processes that carry a box's name."""
+    found = [str(path) for path in (yard.folder / "backend" / "boxes").glob(f"{key}*")]
+    found += [str(path) for path in Path("/sys/fs/cgroup").glob(f"**/hermes-{key}")]
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if key.encode() in (process / "cmdline").read_bytes():
+                found.append(str(process))
+        except OSError:
+            continue
+    return found
