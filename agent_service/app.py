@@ -22,6 +22,7 @@ from agent_service.runner import Runner
 from agent_service.servicer.approvals import ApprovalServicer
 from agent_service.servicer.sessions import SessionServicer
 from agent_service.servicer.turns import TurnServicer
+from agent_service.storage import migrations
 from agent_service.storage.journal import Defaults
 from agent_service.storage.schema import metadata
 from agent_service.storage.turns import Owner
@@ -129,7 +130,7 @@ class AgentService:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._database)
-            await prepare(self._database, metadata, "agent_service.storage.migrations")
+            await prepare(self._database, metadata, migrations)
             await stack.enter_async_context(self._model)
             await stack.enter_async_context(self._workers)
             await self._turns.recover()

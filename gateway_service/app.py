@@ -14,6 +14,7 @@ from gateway_service.metrics import GatewayMetrics
 from gateway_service.servicer import conversation
 from gateway_service.servicer.conversation import ConversationServicer, Desk
 from gateway_service.sessions import Sessions
+from gateway_service.storage import migrations
 from gateway_service.storage.schema import metadata
 from gateway_service.turns import Turns
 from services.auth import Policy
@@ -60,7 +61,7 @@ class GatewayService:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._database)
-            await prepare(self._database, metadata, "gateway_service.storage.migrations")
+            await prepare(self._database, metadata, migrations)
             await stack.enter_async_context(self._workers)
             self._opened = stack.pop_all()
         return self

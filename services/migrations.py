@@ -8,8 +8,8 @@ date is recognised by its stamp, both without Alembic, whose import alone takes 
 
 from collections.abc import Sequence
 from functools import partial
-from importlib import import_module
 from importlib.resources import files
+from types import ModuleType
 from typing import Any
 
 import sqlalchemy as sa
@@ -25,21 +25,20 @@ _version = sa.Table(
 """Alembic's own table, as Alembic makes it."""
 
 
-async def prepare(database: Database, metadata: sa.MetaData, package: str) -> None:
+async def prepare(database: Database, metadata: sa.MetaData, migrations: ModuleType) -> None:
     """Make or upgrade the tables; raise DatabaseMismatch for a schema that is not ours or newer."""
-    head = import_module(package).HEAD
-    if await database.read(_current) != head:
-        await database.migrate(partial(_bring_up, metadata, package, head))
+    if await database.read(_current) != migrations.HEAD:
+        await database.migrate(partial(_bring_up, metadata, migrations))
 
 
-def upgrade(connection: sa.Connection, package: str, to: str = "heads") -> None:
+def upgrade(connection: sa.Connection, migrations: ModuleType, to: str = "heads") -> None:
     """Run the migrations that this database has not had, up to a revision."""
     from alembic.migration import MigrationContext
     from alembic.operations import Operations
     from alembic.runtime.migration import MigrationStep
     from alembic.script import ScriptDirectory
 
-    scripts = ScriptDirectory(str(files(package)))
+    scripts = ScriptDirectory(str(files(migrations)))
     current = _current(connection)
     if current is not None and current not in {it.revision for it in scripts.walk_revisions()}:
         raise DatabaseMismatch(
@@ -58,9 +57,9 @@ def upgrade(connection: sa.Connection, package: str, to: str = "heads") -> None:
         context.run_migrations()
 
 
-def _bring_up(metadata: sa.MetaData, package: str, head: str, connection: sa.Connection) -> None:
+def _bring_up(metadata: sa.MetaData, migrations: ModuleType, connection: sa.Connection) -> None:
     current = _current(connection)
-    if current == head:  # another replica was faster
+    if current == migrations.HEAD:  # another replica was faster
         return
     is_new = current is None
     if is_new and sa.inspect(connection).get_table_names():
@@ -70,9 +69,9 @@ def _bring_up(metadata: sa.MetaData, package: str, head: str, connection: sa.Con
     if is_new and connection.dialect.name == "sqlite":
         metadata.create_all(connection, checkfirst=False)
         _version.create(connection)
-        connection.execute(sa.insert(_version).values(version_num=head))
+        connection.execute(sa.insert(_version).values(version_num=migrations.HEAD))
     else:
-        upgrade(connection, package)
+        upgrade(connection, migrations)
 
 
 def _current(connection: sa.Connection) -> str | None:

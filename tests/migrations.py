@@ -2,8 +2,9 @@
 
 import asyncio
 from functools import partial
-from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,25 +18,23 @@ _STAMP = "alembic_version"
 
 
 async def assert_migrations_match(
-    metadata: sa.MetaData, package: str, folder: Path, postgres: PostgresServer
+    metadata: sa.MetaData, migrations: ModuleType, folder: Path, postgres: PostgresServer
 ) -> None:
     """Fail unless the migrations end at HEAD with the schema that the MetaData describes."""
-    module = import_module(package)
-    assert module.__file__ is not None
-    scripts = await asyncio.to_thread(ScriptDirectory, str(Path(module.__file__).parent))
+    scripts = await asyncio.to_thread(ScriptDirectory, str(files(migrations)))
     heads = await asyncio.to_thread(scripts.get_heads)
-    assert heads == [module.HEAD], "HEAD is not the last migration"
-    await _assert_same(metadata, package, *[f"sqlite:///{folder}/{n}.db" for n in range(2)])
+    assert heads == [migrations.HEAD], "HEAD is not the last migration"
+    await _assert_same(metadata, migrations, *[f"sqlite:///{folder}/{n}.db" for n in range(2)])
     with postgres.database() as one, postgres.database() as other:
-        await _assert_same(metadata, package, one, other)
+        await _assert_same(metadata, migrations, one, other)
 
 
-async def _assert_same(metadata: sa.MetaData, package: str, one: str, other: str) -> None:
+async def _assert_same(metadata: sa.MetaData, migrations: ModuleType, one: str, other: str) -> None:
     async with Database(one, "test") as upgraded, Database(other, "test") as created:
-        await upgraded.migrate(partial(upgrade, package=package))
+        await upgraded.migrate(partial(upgrade, migrations=migrations))
         await created.migrate(metadata.create_all)
-        migrations, described = await upgraded.read(schema), await created.read(schema)
-        assert migrations == described
+        came, described = await upgraded.read(schema), await created.read(schema)
+        assert came == described
 
 
 def schema(connection: sa.Connection) -> dict[str, Any]:
