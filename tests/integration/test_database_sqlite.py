@@ -97,6 +97,7 @@ async def test_the_file_of_a_killed_process_is_free_at_once(
     await asyncio.to_thread(holder.wait)
     async with Database(sqlite_url, "test") as database:
         await database.write(metadata.create_all)
+        assert await count(database) == 0
 
 
 async def test_opening_twice_in_one_process_is_refused_too(sqlite_url: str) -> None:
