@@ -22,6 +22,11 @@ class OutputWindow:
         self._tail_bytes = 0
         self.total_bytes = 0
 
+    @property
+    def kept_bytes(self) -> int:
+        """What is held in memory."""
+        return len(self._head) + self._tail_bytes
+
     def add(self, data: bytes) -> None:
         """Take more output."""
         self.total_bytes += len(data)

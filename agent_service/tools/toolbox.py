@@ -28,6 +28,7 @@ from agent_service.tools.base import (
     ToolResult,
 )
 from agent_service.tools.schema import describe, explain
+from services.lifecycle import Workers
 
 MAX_PARALLEL_CALLS = 8
 
@@ -76,9 +77,9 @@ class Toolbox:
                 yield (prepared,)
             else:
                 ready.append(prepared)
-        async with asyncio.TaskGroup() as group:
+        async with Workers() as workers:
             for prepared in ready:
-                group.create_task(batch.run(prepared))
+                workers.start(f"tool call {prepared.call.key}", batch.run(prepared))
             for _ in ready:
                 while not isinstance(item := await batch.outcomes.get(), _End):
                     yield item.value

@@ -9,9 +9,10 @@ from rich.console import Console
 
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
 from services.channels import Channels
-from services.cli.connection import connected
+from services.cli.connection import connected, is_running
 from services.cli.console import complain, print_json
 from services.cli.dialogue import Dialogue
+from services.cli.first_run import with_model
 from services.cli.one_shot import OneShot
 from services.cli.startup import load, logged
 from services.cli.talk import Talk
@@ -69,6 +70,8 @@ def opening(arguments: argparse.Namespace) -> ConverseRequest.Open:
 
 
 async def _run(settings: Settings, arguments: argparse.Namespace, question: str | None) -> int:
+    if not await is_running(settings):
+        settings = await with_model(settings)
     async with connected(settings, NEEDED) as channels:
         if question is None:
             return await Talk(channels, opening(arguments), settings.home).run()

@@ -10,6 +10,7 @@ from hermes.gateway.v1.conversation_pb2 import ConverseRequest
 from services.cli import process
 from services.cli.connection import connected, is_running
 from services.cli.console import complain
+from services.cli.first_run import with_model
 from services.cli.startup import load, logged
 from services.cli.talk import Talk
 from services.config import Settings
@@ -45,7 +46,9 @@ async def _up(settings: Settings, *, talks: bool) -> int:
         raise FailedPrecondition(
             "hermes is running already in this home; talk to it with: hermes chat"
         )
-    return await (_talk(settings) if talks else _serve(settings))
+    if talks:
+        return await _talk(await with_model(settings))
+    return await _serve(settings)
 
 
 async def _talk(settings: Settings) -> int:

@@ -1,0 +1,65 @@
+"""What the agent needs to work, for `hermes doctor` and the first start."""
+
+from agent_service.config import AgentConfig
+from agent_service.models.discovery import discover_local, list_models
+from agent_service.models.endpoints import Endpoint, configured_endpoint, missing_endpoint
+from agent_service.models.errors import EndpointError
+from services.checks import Check, ModelChoice, ModelOffer, Verdict
+from services.config import Settings
+
+LISTING_TIMEOUT_S = 5.0
+
+
+async def model_choice(settings: Settings) -> ModelChoice:
+    """Whether a model is configured, and otherwise which local servers there are."""
+    configured = configured_endpoint(settings.load(AgentConfig).model.endpoint) is not None
+    servers = () if configured else await discover_local()
+    offers = tuple(ModelOffer(found.name, found.base_url, found.models[0]) for found in servers)
+    return ModelChoice(configured, offers, missing_endpoint(str(settings.home.env)))
+
+
+async def checks(settings: Settings) -> list[Check]:
+    """The model endpoint, and who approves commands."""
+    config = settings.load(AgentConfig)
+    return [await _endpoint(settings, config), _approvals(config)]
+
+
+async def _endpoint(settings: Settings, config: AgentConfig) -> Check:
+    try:
+        endpoint = configured_endpoint(config.model.endpoint)
+    except EndpointError as error:
+        return Check("model", Verdict.FAILED, str(error))
+    if endpoint is None:
+        return Check("model", Verdict.FAILED, missing_endpoint(str(settings.home.env)))
+    models = await list_models(endpoint.base_url, endpoint.api_key, LISTING_TIMEOUT_S)
+    return _listed(endpoint, models)
+
+
+def _listed(endpoint: Endpoint, models: tuple[str, ...]) -> Check:
+    if not models:
+        return Check(
+            "model",
+            Verdict.FAILED,
+            f"{endpoint.shown_url} does not list its models: check that it runs, its URL, "
+            f"and {endpoint.key_name}.",
+        )
+    if endpoint.model and endpoint.model not in models:
+        return Check(
+            "model",
+            Verdict.NOTE,
+            f"{endpoint.shown_url} answers, but does not list {endpoint.model}; it may know it "
+            "all the same, else set HERMES_MODEL.",
+        )
+    name = endpoint.model or models[0]
+    return Check("model", Verdict.OK, f"{name} at {endpoint.shown_url} (by {endpoint.source})")
+
+
+def _approvals(config: AgentConfig) -> Check:
+    if config.approvals == "off":
+        return Check(
+            "approvals",
+            Verdict.NOTE,
+            "nobody is asked before a command runs in the sandbox; "
+            "to be asked: hermes config set approvals.mode manual",
+        )
+    return Check("approvals", Verdict.OK, "a person is asked before every command")

@@ -1,0 +1,142 @@
+"""Check everything that this machine needs, and say what to do about what is missing."""
+
+import argparse
+import asyncio
+import importlib
+import platform
+import sqlite3
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from hermes.executor.v1 import sandbox_pb2
+from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
+from services.checks import Check, Verdict
+from services.cli import process
+from services.cli.connection import connected, is_running
+from services.cli.console import print_json
+from services.cli.failures import EXPECTED, explain
+from services.cli.startup import catalog
+from services.config import Settings, load_settings
+from services.config_check import check_settings
+from services.errors import HermesError
+
+EXAMPLES = """\
+examples:
+  hermes doctor
+  hermes doctor --json          exit status 1 when something has failed"""
+
+CHECKS = ("agent_service.checks:checks", "gateway_service.checks:checks")
+"""Where services check what they need."""
+
+_MARKS = {
+    Verdict.OK: ("✓", "green"),
+    Verdict.NOTE: ("!", "yellow"),
+    Verdict.FAILED: ("✗", "red"),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `hermes doctor`."""
+    parser.add_argument("--json", action="store_true", help="one JSON list")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Checks everything; the exit status is 1 when something has failed."""
+    try:
+        settings = load_settings(vars(arguments))
+        settings.home.create()
+        config = _config(settings)
+    except HermesError as error:
+        found = [Check("home", Verdict.FAILED, str(error))]
+    else:
+        found = [_python(), *config, *_databases(settings)]
+        found += asyncio.run(_running_parts(settings))
+    _show(found, as_json=arguments.json)
+    return 1 if any(check.verdict is Verdict.FAILED for check in found) else 0
+
+
+def _show(found: list[Check], *, as_json: bool) -> None:
+    if as_json:
+        print_json([{"check": c.name, "verdict": c.verdict, "message": c.message} for c in found])
+        return
+    console = Console()
+    for check in found:
+        mark, style = _MARKS[check.verdict]
+        indented = check.message.replace("\n", "\n" + " " * 17)
+        line = Text(f"{mark} {check.name:<14} ", style=style).append(indented, style="default")
+        console.print(line, highlight=False, soft_wrap=True)
+
+
+def _python() -> Check:
+    return Check("python", Verdict.OK, f"{platform.python_version()} on {sys.platform}")
+
+
+def _config(settings: Settings) -> list[Check]:
+    notices = check_settings(settings, catalog())
+    if notices:
+        return [Check("config", Verdict.NOTE, notice.message) for notice in notices]
+    return [Check("config", Verdict.OK, f"home {settings.home.root}")]
+
+
+def _databases(settings: Settings) -> list[Check]:
+    paths = [settings.home.database(name) for name in process.ALL]
+    return [_database(path) for path in paths if path.exists()]
+
+
+def _database(path: Path) -> Check:
+    try:
+        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        try:
+            result = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        result = str(error)
+    if result == "ok":
+        return Check("database", Verdict.OK, str(path))
+    return Check(
+        "database",
+        Verdict.FAILED,
+        f"{path} is damaged ({result}); stop hermes and restore it from a backup, "
+        "or move it away to begin anew",
+    )
+
+
+async def _running_parts(settings: Settings) -> list[Check]:
+    found: list[Check] = []
+    for name in CHECKS:
+        module, _, function = name.partition(":")
+        ask: Callable[[Settings], Awaitable[list[Check]]] = getattr(
+            importlib.import_module(module), function
+        )
+        found += await ask(settings)
+    running = await is_running(settings)
+    found += await _sandboxes(settings)
+    text = "running" if running else "not running; start it with: hermes up"
+    found.append(Check("services", Verdict.OK if running else Verdict.NOTE, text))
+    return found
+
+
+async def _sandboxes(settings: Settings) -> list[Check]:
+    try:
+        async with connected(settings, ("executor",)) as channels:
+            stub = SandboxServiceStub(channels.to("executor"))
+            answer = await stub.GetCapabilities(sandbox_pb2.GetCapabilitiesRequest())
+    except EXPECTED as error:
+        return [Check("sandbox", Verdict.FAILED, explain(error))]
+    return [_backend(backend) for backend in answer.backends]
+
+
+def _backend(backend: sandbox_pb2.BackendCapabilities) -> Check:
+    isolation = sandbox_pb2.IsolationLevel.Name(backend.isolation)
+    level = isolation.removeprefix("ISOLATION_LEVEL_").lower()
+    if not backend.available:
+        verdict = Verdict.FAILED if backend.choice_reason else Verdict.NOTE
+        return Check("sandbox", verdict, f"{backend.name}: {backend.detail}")
+    chosen = f" — used: {backend.choice_reason}" if backend.choice_reason else ""
+    detail = f" ({backend.detail})" if backend.detail else ""
+    return Check("sandbox", Verdict.OK, f"{backend.name}, isolation {level}{chosen}{detail}")

@@ -1,0 +1,54 @@
+"""Finds a model to talk to before anything is started, and offers what is there."""
+
+import importlib
+import sys
+from collections.abc import Awaitable, Callable
+
+from services.checks import ModelChoice, ModelOffer
+from services.cli.console import complain
+from services.cli.startup import catalog
+from services.config import Settings, load_settings
+from services.config_edit import set_value
+from services.errors import FailedPrecondition
+
+MODEL_CHOICE = "agent_service.checks:model_choice"
+"""Who knows which models there are."""
+
+DEMO = "Or see it work without a model: hermes demo"
+
+
+async def with_model(settings: Settings) -> Settings:
+    """The settings with a model; fails with what to set where there is none."""
+    choice = await _ask_agent(settings)
+    if choice.configured:
+        return settings
+    for offer in choice.offers:
+        if _accepted(offer):
+            return _chosen(settings, offer)
+    raise FailedPrecondition(f"{choice.advice}\n{DEMO}")
+
+
+def _accepted(offer: ModelOffer) -> bool:
+    text = f"{offer.name} runs at {offer.base_url} with {offer.model}"
+    if not sys.stdin.isatty():
+        complain(f"{text}; use it with: HERMES_BASE_URL={offer.base_url}")
+        return False
+    return input(f"{text}. Use it? [Y/n] ").strip().lower() in ("", "y", "yes")
+
+
+def _chosen(settings: Settings, offer: ModelOffer) -> Settings:
+    """Keep the choice in the home, so that it is not asked for again."""
+    models = catalog().models
+    settings.home.create()
+    set_value(settings.home, "HERMES_BASE_URL", offer.base_url, models)
+    path = set_value(settings.home, "HERMES_MODEL", offer.model, models)
+    complain(f"remembered in {path}")
+    return load_settings(settings.flags, settings.environ)
+
+
+def _ask_agent(settings: Settings) -> Awaitable[ModelChoice]:
+    module, _, name = MODEL_CHOICE.partition(":")
+    ask: Callable[[Settings], Awaitable[ModelChoice]] = getattr(
+        importlib.import_module(module), name
+    )
+    return ask(settings)

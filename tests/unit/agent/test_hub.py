@@ -1,0 +1,76 @@
+"""What watchers of a live turn get, early or late, fast or slow."""
+
+from datetime import UTC, datetime
+
+from agent_service.events import (
+    Live,
+    Recorded,
+    TextDelta,
+    TextFinished,
+    TextSnapshot,
+    ToolProgress,
+    TurnFinished,
+    TurnStarted,
+)
+from agent_service.events import Outcome as TurnOutcome
+from agent_service.hub import PROGRESS_KEPT_CHARS, Subscription, TurnStream
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def live(event: Live) -> Recorded:
+    """A live event."""
+    return Recorded(0, NOW, 1, event)
+
+
+async def drain(subscription: Subscription) -> list[Recorded]:
+    """Everything that a subscription gives until it is closed."""
+    subscription.close()
+    return [item async for item in subscription.events()]
+
+
+async def test_a_late_watcher_gets_the_text_so_far_and_then_the_rest() -> None:
+    stream = TurnStream([Recorded(1, NOW, 1, TurnStarted("s", "m"))], 1)
+    stream.publish(live(TextDelta(1, 0, "Hello ")))
+    late = stream.subscribe(0, NOW)
+    stream.publish(live(TextDelta(1, 6, "there")))
+    got = [item.event for item in await drain(late)]
+    assert got == [TurnStarted("s", "m"), TextSnapshot(1, "Hello ", ""), TextDelta(1, 6, "there")]
+
+
+async def test_a_watcher_that_has_events_does_not_get_them_again() -> None:
+    stream = TurnStream([], 1)
+    for sequence in (1, 2, 3):
+        stream.publish(Recorded(sequence, NOW, 1, TextFinished(sequence, "", 0)))
+    assert [item.sequence for item in await drain(stream.subscribe(2, NOW))] == [3]
+
+
+async def test_deltas_that_wait_are_one_and_durable_events_are_never_merged() -> None:
+    stream = TurnStream([], 1)
+    slow = stream.subscribe(0, NOW)
+    for number in range(1000):
+        stream.publish(live(TextDelta(1, number, "x")))
+    stream.publish(Recorded(1, NOW, 1, TextFinished(1, "x" * 1000, 0)))
+    stream.publish(Recorded(2, NOW, 1, TurnFinished(TurnOutcome.COMPLETED)))
+    got = [item.event for item in await drain(slow)]
+    assert got[0] == TextDelta(1, 0, "x" * 1000)
+    assert len(got) == 3
+
+
+async def test_output_that_nobody_takes_keeps_only_its_end() -> None:
+    stream = TurnStream([], 1)
+    slow = stream.subscribe(0, NOW)
+    for number in range(100):
+        stream.publish(live(ToolProgress("call", f"{number:04}" * 1000)))
+    (got,) = await drain(slow)
+    assert isinstance(got.event, ToolProgress)
+    assert len(got.event.text) == PROGRESS_KEPT_CHARS
+    assert got.event.text.endswith("0099")
+
+
+async def test_a_retried_call_starts_its_text_anew() -> None:
+    stream = TurnStream([], 1)
+    stream.publish(live(TextDelta(1, 0, "wrong")))
+    stream.void_partial(1)
+    stream.publish(live(TextDelta(1, 0, "right")))
+    assert stream.partial_text == "right"

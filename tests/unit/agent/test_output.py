@@ -1,0 +1,50 @@
+"""What of a command's output the model is told, and what a person sees meanwhile."""
+
+import pytest
+
+from agent_service.tools.output import (
+    HEAD_BYTES,
+    LIMIT_BYTES,
+    PROGRESS_PAUSE_S,
+    TAIL_BYTES,
+    OutputWindow,
+    ProgressMeter,
+)
+
+
+@pytest.mark.parametrize("size", [0, 1, HEAD_BYTES, HEAD_BYTES + 1, LIMIT_BYTES])
+def test_output_within_the_limit_is_whole(size: int) -> None:
+    window = OutputWindow()
+    data = bytes(65 + index % 26 for index in range(size))
+    for start in range(0, size, 777):
+        window.add(data[start : start + 777])
+    assert window.text() == data.decode()
+
+
+@pytest.mark.parametrize("piece", [1000, 30_000, 3_000_000])
+def test_of_a_flood_head_and_tail_are_kept_and_memory_stays_small(piece: int) -> None:
+    window = OutputWindow()
+    total = 9_000_000
+    for start in range(0, total, piece):
+        window.add(b"".join(b"%09d\n" % number for number in range(start, start + piece, 10)))
+    text = window.text()
+    assert text.startswith("000000000\n000000010\n")
+    assert text.rstrip().endswith(f"{total - 10:09d}")
+    assert f"{total - LIMIT_BYTES:,} bytes left out" in text
+    assert len(text) < LIMIT_BYTES + 100
+    assert window.kept_bytes <= HEAD_BYTES + TAIL_BYTES + piece
+
+
+def test_progress_is_shown_at_a_pace_that_one_can_follow() -> None:
+    shown: list[str] = []
+    now = 100.0
+    meter = ProgressMeter(shown.append, lambda: now)
+    for number in range(5):
+        meter.add(b"%d" % number)
+    assert shown == ["0"]
+    now += PROGRESS_PAUSE_S
+    meter.add(b"5")
+    assert shown == ["0", "12345"]
+    meter.add(b"6")
+    meter.flush()
+    assert shown[-1] == "6"

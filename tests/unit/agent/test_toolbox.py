@@ -1,0 +1,190 @@
+"""How the calls of one message are run: side by side, in order where they conflict, never twice."""
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from agent_service.calls import PendingCall, StepState
+from agent_service.events import ApprovalNeeded, Decision, Fact, ToolDispatched, ToolReturned
+from agent_service.live_turn import LiveTurn
+from agent_service.models.base import ToolCall
+from agent_service.tools.approval import RequireApproval
+from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
+from agent_service.tools.toolbox import MAX_PARALLEL_CALLS, Toolbox
+from agent_service.usage import Usage
+
+
+class SampleArguments(ToolArguments):
+    """Does something with a thing."""
+
+    thing: str
+    """The thing."""
+    seconds: float = 0.0
+    """How long it takes."""
+
+
+@dataclass(slots=True)
+class Sample:
+    """A tool that remembers what it did."""
+
+    name: str = "sample"
+    toolset: str = "samples"
+    kind: Effect = Effect.PURE
+    log: list[str] = field(default_factory=list[str])
+    running: int = 0
+    most: int = 0
+    arguments = SampleArguments
+
+    def effect(self, arguments: SampleArguments) -> Effect:
+        """As the test wants it."""
+        return self.kind
+
+    def writes(self, arguments: SampleArguments) -> frozenset[str]:
+        """The thing, unless it is a free one."""
+        return frozenset() if arguments.thing == "free" else frozenset({arguments.thing})
+
+    async def run(self, arguments: SampleArguments, context: ToolContext) -> ToolResult:
+        """Take the time, and fail as the thing's name says."""
+        self.running += 1
+        self.most = max(self.most, self.running)
+        self.log.append(f"begin {context.key}")
+        await asyncio.sleep(arguments.seconds)
+        self.log.append(f"end {context.key}")
+        self.running -= 1
+        if arguments.thing == "broken":
+            raise ToolFailed("the thing is broken")
+        if arguments.thing == "crash":
+            raise KeyError("a bug")
+        return ToolResult(f"did {arguments.thing}")
+
+
+def turn(*calls: tuple[str, str], state: StepState = StepState.INTENT) -> LiveTurn:
+    """A turn whose model has asked for these calls, each a tool's name and arguments."""
+    live = LiveTurn(
+        id="trn_1",
+        profile="default",
+        session_id="s",
+        platform="cli",
+        owner="me",
+        epoch=1,
+        model="m",
+        max_model_calls=9,
+        max_tokens=100,
+        toolsets=frozenset(),
+        messages=[],
+        message_count=0,
+        sequence=0,
+        steps=0,
+        started_at=datetime(2026, 1, 1, tzinfo=UTC),
+        approval_timeout=timedelta(seconds=9),
+        session_usage=Usage(),
+    )
+    for number, (name, arguments) in enumerate(calls, 1):
+        key = str(number)
+        call = ToolCall(f"call_{number}", name, arguments)
+        live.pending[key] = PendingCall(key, call, number, number, state)
+    return live
+
+
+def toolbox(tool: Sample | RequireApproval[SampleArguments]) -> Toolbox:
+    """A toolbox with one tool, which needs nothing of its context but the key."""
+
+    def context(live: LiveTurn, call: PendingCall, progress: object) -> ToolContext:
+        decision = live.decisions.get(call.key)
+        unused: Any = None
+        return ToolContext(call.key, unused, unused, unused, decision, print)
+
+    return Toolbox([tool], context)
+
+
+async def facts(box: Toolbox, live: LiveTurn) -> list[Fact]:
+    """What running the turn's calls gives."""
+    found: list[Fact] = []
+    async with aclosing(box.run(live)) as outcomes:
+        async for outcome in outcomes:
+            assert isinstance(outcome, tuple)
+            found += outcome
+    return found
+
+
+async def test_calls_run_side_by_side_but_not_more_than_eight() -> None:
+    tool = Sample()
+    calls = [("sample", '{"thing": "free", "seconds": 0.02}')] * 20
+    found = await facts(toolbox(tool), turn(*calls))
+    assert len(found) == 20
+    assert tool.most == MAX_PARALLEL_CALLS
+
+
+async def test_calls_that_change_the_same_thing_run_in_the_order_of_the_message() -> None:
+    tool = Sample()
+    calls = [("sample", f'{{"thing": "x", "seconds": {s}}}') for s in (0.03, 0.01, 0.0)]
+    await facts(toolbox(tool), turn(*calls))
+    assert tool.log == [f"{what} {key}" for key in "123" for what in ("begin", "end")]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "told"),
+    [
+        ("sample", "{", "not a JSON object"),
+        ("sample", "[]", "arguments"),
+        ("sample", "{}", "thing: Field required"),
+        ("sample", '{"thing": "x", "extra": 1}', "extra"),
+        ("nothing", "{}", "There is no tool 'nothing'. There are: sample."),
+        ("sample", '{"thing": "broken"}', "the thing is broken"),
+        ("sample", '{"thing": "crash"}', "crashed"),
+    ],
+)
+async def test_what_goes_wrong_is_a_result_that_the_model_reads(
+    name: str, arguments: str, told: str
+) -> None:
+    (fact,) = await facts(toolbox(Sample()), turn((name, arguments)))
+    assert isinstance(fact, ToolReturned)
+    assert fact.is_error
+    assert told in fact.text
+
+
+async def test_an_unsafe_call_runs_only_once_its_intent_is_committed() -> None:
+    tool = Sample(kind=Effect.UNSAFE)
+    box = toolbox(tool)
+    async with aclosing(box.run(turn(("sample", '{"thing": "x"}')))) as outcomes:
+        first = await anext(outcomes)
+        await asyncio.sleep(0.02)
+        assert isinstance(first, tuple)
+        assert isinstance(first[0], ToolDispatched)
+        assert tool.log == []
+        await anext(outcomes)
+    assert tool.log == ["begin 1", "end 1"]
+
+
+async def test_an_unsafe_call_that_may_have_run_is_not_run_again() -> None:
+    tool = Sample(kind=Effect.UNSAFE)
+    live = turn(("sample", '{"thing": "x"}'), state=StepState.DISPATCHED)
+    (fact,) = await facts(toolbox(tool), live)
+    assert isinstance(fact, ToolReturned)
+    assert fact.uncertain
+    assert tool.log == []
+
+
+async def test_a_person_is_asked_before_and_nothing_runs_meanwhile() -> None:
+    tool = Sample()
+    asking = RequireApproval[SampleArguments](tool, lambda arguments: arguments.thing)
+    live = turn(("sample", '{"thing": "x"}'), ("sample", '{"thing": "y"}'))
+    live.decisions["1"] = Decision.ONCE
+    found = await facts(toolbox(asking), live)
+    assert [type(fact) for fact in found] == [ToolReturned, ApprovalNeeded]
+    assert isinstance(found[1], ApprovalNeeded)
+    assert found[1].subject == "y"
+    assert tool.log == ["begin 1", "end 1"]
+
+
+async def test_leaving_early_ends_the_calls() -> None:
+    tool = Sample()
+    box = toolbox(tool)
+    live = turn(("sample", '{"thing": "a"}'), ("sample", '{"thing": "b", "seconds": 60}'))
+    async with aclosing(box.run(live)) as outcomes:
+        await anext(outcomes)
+    assert "end 2" not in tool.log
