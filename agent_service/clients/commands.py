@@ -174,6 +174,7 @@ class SessionCommands:
             env=command.env,
             run_timeout=_duration(command.timeout_s),
             leave_children=command.background,
+            stdin=command.background,
         )
         if command.terminal is not None:
             request.terminal.row_count, request.terminal.column_count = command.terminal
