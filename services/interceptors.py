@@ -28,6 +28,7 @@ from services.errors import (
     HermesError,
     Internal,
     PermissionDenied,
+    Reason,
     ServiceUnavailable,
     Unauthenticated,
     Unavailable,
@@ -225,6 +226,8 @@ class _Call:
     def _failure(self, error: BaseException) -> HermesError | None:
         """Returns what to tell the client; None when it has been told, or has gone."""
         if isinstance(error, HermesError):
+            if error.reason is Reason.INTERNAL:
+                _log.error("%s failed", self._method, exc_info=error)
             return error
         if isinstance(error, asyncio.CancelledError):
             return Draining(_DRAINING) if self._ended else None

@@ -17,6 +17,7 @@ from services.addresses import Address, UnixAddress
 from services.auth import Identity, Policy, allow, caller, new_tokens
 from services.channels import Channels
 from services.errors import InvalidArgument, LimitExceeded, NotFound
+from services.logs import bound_ids
 from services.server import Listen, Server
 
 GATEWAY = {Identity.GATEWAY}
@@ -43,6 +44,7 @@ class Seen:
     def __init__(self) -> None:
         self.callers: list[Identity] = []
         self.deadlines_s: list[float | None] = []
+        self.ids: list[dict[str, str]] = []
         self.ended: list[str] = []
         self.started = asyncio.Event()
         self.release = asyncio.Event()
@@ -59,6 +61,7 @@ class Turns(turn_pb2_grpc.TurnServiceServicer):
     ) -> turn_pb2.GetTurnResponse:
         self._seen.callers.append(caller())
         self._seen.deadlines_s.append(context.time_remaining())
+        self._seen.ids.append(dict(bound_ids()))
         match request.turn_id:
             case "missing":
                 raise NotFound("there is no such turn", metadata={"turn_id": "missing"})
@@ -70,6 +73,10 @@ class Turns(turn_pb2_grpc.TurnServiceServicer):
                 raise NotFound("ü" * 100_000)
             case "bug":
                 raise ZeroDivisionError("the password is swordfish")
+            case "alone":
+                metadata = grpc.aio.Metadata()
+                unavailable = grpc.StatusCode.UNAVAILABLE
+                raise grpc.aio.AioRpcError(unavailable, metadata, metadata, "10.0.0.1", None)
             case "by hand":
                 await context.abort(grpc.StatusCode.OUT_OF_RANGE, "aborted by hand")
             case "slow":

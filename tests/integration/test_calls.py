@@ -19,6 +19,7 @@ from services.auth import Authenticator, Gate, Identity
 from services.channels import Channels
 from services.errors import MAX_MESSAGE_CHARS, Reason, details_of, reason_of
 from services.interceptors import CallPipeline
+from services.logs import bind
 from services.streams import open_stream
 from tests.fakes.component import Running, Sample, running, turns
 
@@ -110,6 +111,31 @@ async def test_a_bug_shows_a_request_id_and_nothing_else(
         assert details.metadata["request_id"] in caplog.text
         assert "swordfish" not in repr(failed)
     assert caplog.text.count("ZeroDivisionError: the password is swordfish") == 2
+
+
+async def test_the_ids_of_the_work_reach_the_logs_of_the_other_side(served: Running) -> None:
+    async with served.channels() as channels:
+        with bind(turn_id="trn_1", request_id="req_1"):
+            await get_turn(channels, "any")
+        forged = (("x-hermes-turn-id", "a b"), ("x-request-id", "x" * 81))
+        await get_turn(channels, "any", metadata=forged)
+        await get_turn(channels, "any")
+    sent, dropped, none = served.seen.ids
+    assert sent == {"turn_id": "trn_1", "request_id": "req_1", "service": "agent"}
+    assert set(dropped) == set(none) == {"request_id", "service"}
+    assert dropped["request_id"].startswith("req_")
+    assert len({ids["request_id"] for ids in served.seen.ids}) == 3
+
+
+async def test_a_service_that_another_one_needs_is_a_reason_to_come_again(
+    served: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with served.channels() as channels:
+        stub = turns(channels)
+        details = details_of(await failure(stub.GetTurn(turn_pb2.GetTurnRequest(turn_id="alone"))))
+    assert details.reason is Reason.SERVICE_UNAVAILABLE
+    assert "10.0.0.1" not in details.message
+    assert "10.0.0.1" in caplog.text
 
 
 async def test_a_status_set_by_hand_is_kept(served: Running) -> None:
