@@ -1,39 +1,76 @@
-"""The supervisor as one file that any Python of a box can run."""
+"""The supervisor as one file that any Python of a box can run, and how it is laid out in boxes.
+
+Boxes get it unpacked and, for those with our own version of Python, compiled: reading it from its
+zip file and compiling it took longer than everything else at its start.
+"""
 
 import hashlib
 import io
-import os
+import marshal
+import shutil
+import sys
+import tempfile
 import zipfile
+from collections.abc import Iterator
 from importlib import resources
+from importlib.util import MAGIC_NUMBER, cache_from_source, source_hash
 from pathlib import Path
 
 _PACKAGE = "executor_service/supervisor"
 _FIXED_TIME = (1980, 1, 1, 0, 0, 0)
-_STUB_INIT = ""
+_UNCHECKED_HASH = (1).to_bytes(4, "little")
 
 
 def build_zipapp() -> bytes:
     """The zip file's bytes: the same for the same sources, whenever and wherever built."""
     sources = {
-        f"{_PACKAGE}/{entry.name}": entry.read_text(encoding="utf-8")
+        f"{_PACKAGE}/{entry.name}": entry.read_bytes()
         for entry in resources.files("executor_service.supervisor").iterdir()
         if entry.name.endswith(".py")
     }
-    sources["executor_service/__init__.py"] = _STUB_INIT
+    sources["executor_service/__init__.py"] = b""
     sources["__main__.py"] = sources[f"{_PACKAGE}/__main__.py"]
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(sources):
             archive.writestr(zipfile.ZipInfo(name, _FIXED_TIME), sources[name])
     return buffer.getvalue()
 
 
-def install_zipapp(content: bytes, folder: Path) -> Path:
-    """Put the zip file into folder under a name made from its content; does nothing if there."""
-    target = folder / f"supervisor-{hashlib.sha256(content).hexdigest()[:16]}.pyz"
-    if not target.exists():
-        part = folder / f".{target.name}.{os.getpid()}"
-        part.write_bytes(content)
-        part.chmod(0o444)
-        part.replace(target)
+def unpacked(zipapp: bytes, place: str) -> Iterator[tuple[str, bytes]]:
+    """Relative path and content of every file for a folder that boxes see at place.
+
+    The compiled forms are believed without a look at the sources, which never change there; a
+    Python of another version does not look at them.
+    """
+    with zipfile.ZipFile(io.BytesIO(zipapp)) as archive:
+        for name in archive.namelist():
+            source = archive.read(name)
+            code = compile(source, f"{place}/{name}", "exec", dont_inherit=True)
+            head = MAGIC_NUMBER + _UNCHECKED_HASH + source_hash(source)
+            yield name, source
+            yield cache_from_source(name), head + marshal.dumps(code)
+
+
+def install_supervisor(zipapp: bytes, folder: Path, place: str) -> Path:
+    """Unpack into a folder below `folder` that is named for its content, if it is not there yet."""
+    digest = hashlib.sha256(place.encode() + zipapp).hexdigest()[:16]
+    target = folder / f"supervisor-{digest}-{sys.implementation.cache_tag}"
+    if target.is_dir():
+        return target
+    part = Path(tempfile.mkdtemp(dir=folder, prefix=".supervisor-"))
+    for name, content in unpacked(zipapp, place):
+        file = part / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+        file.chmod(0o444)
+    for below in (part, *part.rglob("*/")):
+        below.chmod(0o755)
+    try:
+        part.rename(target)
+    except OSError:
+        # Another process was faster.
+        shutil.rmtree(part)
+        if not target.is_dir():
+            raise
     return target

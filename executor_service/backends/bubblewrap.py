@@ -40,12 +40,17 @@ from executor_service.backends.bubblewrap_records import (
     Records,
     end_processes,
 )
-from executor_service.backends.bubblewrap_start import ControlGroups, Parts, start_box
+from executor_service.backends.bubblewrap_start import (
+    SUPERVISOR_IN_BOX,
+    ControlGroups,
+    Parts,
+    start_box,
+)
 from executor_service.backends.cgroups import Cgroups
 from executor_service.errors import BackendError, BackendUnavailable, BoxCreateFailed, BoxLost
 from executor_service.link.socket_stream import SocketStream
 from executor_service.seccomp import ProfileError, sandbox_filter
-from executor_service.supervisor_zipapp import install_zipapp
+from executor_service.supervisor_zipapp import install_supervisor
 
 _NAME = "bubblewrap"
 _KEY = re.compile("[a-z0-9_]{1,64}")
@@ -149,7 +154,7 @@ class BubblewrapBackend:
         write_own_etc(own_etc)
         return Parts(
             host=self._find(),
-            supervisor=install_zipapp(self._supervisor, self._folder),
+            supervisor=install_supervisor(self._supervisor, self._folder, SUPERVISOR_IN_BOX),
             own_etc=own_etc,
             filter=filter_,
             limits_processes_itself="pids" not in cgroups.controllers and _counts_per_namespace(),

@@ -92,7 +92,8 @@ def find_host() -> Host:
 
 def write_own_etc(folder: Path) -> None:
     """Write the files of /etc that a box has of its own."""
-    folder.mkdir(mode=0o755, exist_ok=True)
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o755)
     for name, content in _OWN_FILES_OF_ETC.items():
         part = folder / f".{name}.{os.getpid()}"
         part.write_text(content)

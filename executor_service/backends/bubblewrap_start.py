@@ -19,7 +19,7 @@ from executor_service.backends.bubblewrap_host import BOX_USER, Argument, Host, 
 from executor_service.errors import BoxCreateFailed
 
 _TIMEOUT_S = 15.0
-_SUPERVISOR_IN_BOX = "/opt/hermes/supervisor.pyz"
+SUPERVISOR_IN_BOX = "/opt/hermes/supervisor"
 _TMP, _VAR_TMP, _SHM = "/tmp", "/var/tmp", "/dev/shm"  # noqa: S108 - the box's own
 _RUN_BYTES = 16 * MIB
 _SHM_BYTES = 64 * MIB
@@ -135,7 +135,7 @@ def _arguments(
     yield (len(stage) - 1, f"/{program.name}")
     yield from _NAMESPACES
     yield from root_arguments(parts.host, stage, parts.own_etc)
-    yield from ("--ro-bind", staged(parts.supervisor), _SUPERVISOR_IN_BOX)
+    yield from ("--ro-bind", staged(parts.supervisor), SUPERVISOR_IN_BOX)
     yield from ("--proc", "/proc", "--dev", "/dev")
     yield from ("--perms", "1777", "--size", str(_SHM_BYTES), "--tmpfs", _SHM)
     yield from ("--remount-ro", "/dev")
@@ -154,7 +154,7 @@ def _arguments(
 def _supervisor_arguments(
     spec: BoxSpec, parts: Parts, secret: str, inherited: dict[str, int]
 ) -> Iterator[Argument]:
-    yield from ("--", parts.host.python, "-I", "-S", _SUPERVISOR_IN_BOX)
+    yield from ("--", parts.host.python, "-I", "-S", SUPERVISOR_IN_BOX)
     yield from ("--listen-fd", str(inherited["listener"]), "--ready-fd", str(inherited["ready"]))
     yield from ("--box", spec.box_key)
     yield from ("--secret-sha256", hashlib.sha256(secret.encode()).hexdigest())

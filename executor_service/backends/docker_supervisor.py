@@ -3,22 +3,18 @@
 A volume is filled through a container that mounts it and is never started, which works for engines
 on other hosts too. Giving that container its final name is what declares the volume complete, and
 its staying there keeps the volume from being pruned. Every function here blocks.
-
-The supervisor lies there unpacked and, for boxes with our own version of Python, compiled: reading
-it from its zip file and compiling it took twice as long as everything else at its start.
 """
 
 import contextlib
 import io
-import marshal
 import secrets
 import sys
 import tarfile
 import time
-import zipfile
 from hashlib import sha256
-from importlib.util import MAGIC_NUMBER, cache_from_source
 from typing import TYPE_CHECKING, Any, cast
+
+from executor_service.supervisor_zipapp import unpacked
 
 if TYPE_CHECKING:
     import docker
@@ -79,25 +75,12 @@ def _fill(sdk: "docker.DockerClient", image: str, name: str, supervisor: bytes) 
 
 def _tar(supervisor: bytes) -> bytes:
     packed = io.BytesIO()
-    with (
-        zipfile.ZipFile(io.BytesIO(supervisor)) as zipapp,
-        tarfile.open(fileobj=packed, mode="w") as archive,
-    ):
-        for name in zipapp.namelist():
-            source = zipapp.read(name)
-            compiled = _compile(source, f"{FOLDER}/{name}")
-            for path, content in ((name, source), (cache_from_source(name), compiled)):
-                entry = tarfile.TarInfo(path)
-                entry.size, entry.mode = len(content), 0o444
-                archive.addfile(entry, io.BytesIO(content))
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for path, content in unpacked(supervisor, FOLDER):
+            entry = tarfile.TarInfo(path)
+            entry.size, entry.mode = len(content), 0o444
+            archive.addfile(entry, io.BytesIO(content))
     return packed.getvalue()
-
-
-def _compile(source: bytes, path: str) -> bytes:
-    """A .pyc file that is believed without a look at its source, which never changes."""
-    flags, source_hash = (1).to_bytes(4, "little"), bytes(8)
-    code = compile(source, path, "exec", dont_inherit=True)
-    return MAGIC_NUMBER + flags + source_hash + marshal.dumps(code)
 
 
 def _remove_old_ones(sdk: "docker.DockerClient", name: str) -> None:

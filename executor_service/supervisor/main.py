@@ -50,6 +50,7 @@ def main(argv: list[str]) -> int:
 
 def _serve(options: argparse.Namespace) -> int:
     os.chdir("/")
+    os.umask(0o022)
     loop = Loop()
     paths = Paths(options.workspace)
     # Opens its own /proc files, which belong to root once this process is hidden.

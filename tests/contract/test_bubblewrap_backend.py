@@ -158,6 +158,19 @@ async def test_an_ordinary_user_can_run_boxes(users_folder: Path) -> None:
     await backend.destroy(box)
 
 
+async def test_a_strict_umask_of_the_executor_does_no_harm(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        async with (
+            open_yard("bubblewrap", tmp_path) as yard,
+            yard.box() as box,
+            open_console(yard.backend, box) as console,
+        ):
+            assert await console.output("umask; touch file; stat -c %a file") == "0022\n644"
+    finally:
+        os.umask(before)
+
+
 async def test_a_machine_without_a_system_python(tmp_path: Path) -> None:
     """Then the box gets the Python that runs the executor, and nothing else of its place."""
     own = f"bin/python{sys.version_info.major}.{sys.version_info.minor}"
@@ -174,7 +187,7 @@ async def test_a_machine_without_a_system_python(tmp_path: Path) -> None:
         assert await console.output("tr '\\0' ' ' < /proc/1/cmdline | cut -d' ' -f1") == (
             f"/opt/hermes/python/{own}"
         )
-        assert await console.output("ls -A /opt/hermes") == "python\nsupervisor.pyz"
+        assert await console.output("ls -A /opt/hermes") == "python\nsupervisor"
         assert await console.output("test -e /root || test -e /home || echo hidden") == "hidden"
 
 

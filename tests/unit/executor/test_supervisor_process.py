@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import importlib.util
 import io
 import os
 import socket
@@ -23,7 +24,7 @@ from executor_service.link import Hello, SocketStream, open_link
 from executor_service.supervisor import frames
 from executor_service.supervisor.bridge import GREETING
 from executor_service.supervisor.processes import read_process
-from executor_service.supervisor_zipapp import build_zipapp, install_zipapp
+from executor_service.supervisor_zipapp import build_zipapp, install_supervisor
 from tests.boxes import Console, refuse
 from tests.requirements import require
 
@@ -78,7 +79,7 @@ async def supervisor(
 
 def start(folder: Path, options: tuple[str, ...], python: str) -> Running:
     (folder / "workspace").mkdir(exist_ok=True)
-    program = (python, "-I", "-S", str(install_zipapp(build_zipapp(), folder)))
+    program = (python, "-I", "-S", str(install_supervisor(build_zipapp(), folder, str(folder))))
     ready, told = os.pipe()
     digest = hashlib.sha256(SECRET.encode()).hexdigest()
     process = subprocess.Popen(
@@ -101,15 +102,31 @@ def stop(process: subprocess.Popen[bytes]) -> None:
     process.wait(10)
 
 
-def test_the_zip_file_is_the_same_every_time(tmp_path: Path) -> None:
+def test_the_zip_file_is_the_same_every_time() -> None:
     content = build_zipapp()
     assert content == build_zipapp()
-    first = install_zipapp(content, tmp_path)
-    assert install_zipapp(content, tmp_path) == first
-    assert list(tmp_path.iterdir()) == [first]
     names = zipfile.ZipFile(io.BytesIO(content)).namelist()
     assert "__main__.py" in names
     assert all(name.endswith(".py") for name in names)
+
+
+def test_it_runs_as_a_zip_file(tmp_path: Path) -> None:
+    file = tmp_path / "supervisor.pyz"
+    file.write_bytes(build_zipapp())
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", file, "--help"], check=True, capture_output=True
+    )
+    assert b"--listen-fd" in done.stdout
+
+
+def test_it_is_unpacked_once(tmp_path: Path) -> None:
+    first = install_supervisor(build_zipapp(), tmp_path, "/opt/x")
+    assert install_supervisor(build_zipapp(), tmp_path, "/opt/x") == first
+    assert list(tmp_path.iterdir()) == [first]
+    assert install_supervisor(build_zipapp(), tmp_path, "/opt/y") != first
+    compiled = first / importlib.util.cache_from_source("executor_service/supervisor/main.py")
+    assert b"/opt/x/executor_service/supervisor/main.py" in compiled.read_bytes()
+    assert str(tmp_path).encode() not in compiled.read_bytes()
 
 
 @pytest.mark.parametrize("python", pythons())
