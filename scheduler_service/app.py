@@ -14,13 +14,15 @@ from scheduler_service.metrics import SchedulerMetrics
 from scheduler_service.planner import Planner, Timing
 from scheduler_service.runner import Runner
 from scheduler_service.servicer import POLICY, JobServicer
+from scheduler_service.storage import migrations
+from scheduler_service.storage.claims import Holder, run_leases
 from scheduler_service.storage.schema import metadata
 from services.channels import Channels
 from services.clock import SystemClock
 from services.config import Settings
 from services.config_models import ServiceConfig
 from services.database import Database
-from services.ids import new_id
+from services.leases import new_owner
 from services.lifecycle import Workers
 from services.metrics import Meter
 from services.migrations import prepare
@@ -33,8 +35,8 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
     database = Database(service.database.url_of("scheduler", settings.home), "scheduler", clock)
     runner = Runner(
         database,
-        AgentClient(channels.to("agent")),
-        GatewayClient(channels.to("gateway")),
+        AgentClient(channels),
+        GatewayClient(channels),
         clock=clock,
         slots=config.max_parallel_runs,
         observer=metrics,
@@ -43,7 +45,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
         database,
         runner.run,
         workers,
-        owner=f"{service.instance}/{new_id('boot')}",
+        holder=Holder(new_owner(service.instance), run_leases()),
         clock=clock,
         timing=Timing(timedelta(seconds=config.misfire_grace_s)),
         observer=metrics,
@@ -70,7 +72,7 @@ class SchedulerService:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._database)
-            await prepare(self._database, metadata, "scheduler_service.storage.migrations")
+            await prepare(self._database, metadata, migrations)
             await stack.enter_async_context(self._workers)
             self._opened = stack.pop_all()
         return self

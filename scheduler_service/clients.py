@@ -1,6 +1,7 @@
 """The services that the scheduler calls."""
 
 import hashlib
+from functools import cached_property
 
 import grpc
 import grpc.aio
@@ -12,6 +13,7 @@ from scheduler_service.convert import origin_to_wire
 from scheduler_service.errors import CallRefused
 from scheduler_service.jobs import Claim, Origin
 from scheduler_service.runner import TurnResult
+from services.channels import Channels
 from services.errors import HermesError, ServiceUnavailable, details_of
 
 _CALL_S = 10.0
@@ -38,8 +40,12 @@ _FINAL = frozenset(
 class AgentClient:
     """The agent service, for the turns of runs."""
 
-    def __init__(self, channel: grpc.aio.Channel) -> None:
-        self._turns = turn_pb2_grpc.TurnServiceStub(channel)
+    def __init__(self, channels: Channels) -> None:
+        self._channels = channels
+
+    @cached_property
+    def _turns(self) -> turn_pb2_grpc.TurnServiceStub:
+        return turn_pb2_grpc.TurnServiceStub(self._channels.to("agent"))
 
     async def start(self, claim: Claim) -> None:
         """Start the run's turn, in a session of its own."""
@@ -97,8 +103,12 @@ class AgentTurnWatch:
 class GatewayClient:
     """The gateway service, for the output of runs."""
 
-    def __init__(self, channel: grpc.aio.Channel) -> None:
-        self._deliveries = delivery_pb2_grpc.DeliveryServiceStub(channel)
+    def __init__(self, channels: Channels) -> None:
+        self._channels = channels
+
+    @cached_property
+    def _deliveries(self) -> delivery_pb2_grpc.DeliveryServiceStub:
+        return delivery_pb2_grpc.DeliveryServiceStub(self._channels.to("gateway"))
 
     async def deliver(self, claim: Claim, text: str) -> None:
         """Hand over the text for the chat that the job came from."""

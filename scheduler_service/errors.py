@@ -3,15 +3,12 @@
 HermesError
 ├── InvalidArgument
 │   └── ScheduleError     a schedule was not understood, or would never fire
-├── Aborted
-│   └── StaleEpoch
-│       └── RunTakenOver  another scheduler owns the run now
 └── CallRefused           another service will never do what it was asked for
 """
 
 from typing import ClassVar
 
-from services.errors import HermesError, InvalidArgument, Reason, StaleEpoch
+from services.errors import HermesError, InvalidArgument, Reason
 
 EXAMPLES = '"in 2 hours", "every weekday at 9:00", "0 9 * * mon-fri"'
 _QUOTED_CHARS = 80
@@ -28,10 +25,6 @@ class ScheduleError(InvalidArgument):
             f'cannot use the schedule "{quoted}": {problem}; examples: {EXAMPLES}',
             fields={"schedule": problem},
         )
-
-
-class RunTakenOver(StaleEpoch):
-    """Another scheduler owns the run now; whoever held it writes nothing more."""
 
 
 class CallRefused(HermesError):

@@ -5,6 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from scheduler_service.schedule import Schedule
+from services.leases import Lease
 
 
 class JobState(StrEnum):
@@ -82,10 +83,13 @@ class Claim:
     """A run in the hands of this scheduler, with the job whose prompt it runs."""
 
     job: Job
-    run_id: str
-    owner: str
-    epoch: int
+    lease: Lease
     scheduled_for: datetime
     state: RunState
     output: str = ""
     error: str = ""
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self.lease.id

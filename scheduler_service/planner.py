@@ -12,13 +12,14 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Protocol
 
-from scheduler_service.errors import RunTakenOver
 from scheduler_service.jobs import Claim, Job
 from scheduler_service.misfire import Firing, fire
 from scheduler_service.storage import claims
 from scheduler_service.storage.claims import Holder
 from services.clock import Clock
 from services.database import Database, DatabaseUnavailable, Hint
+from services.lease_keeper import LeaseKeeper
+from services.leases import Fenced, Lease
 from services.lifecycle import Workers
 from services.logs import bind
 
@@ -28,7 +29,6 @@ CHANNEL = "jobs"
 _log = logging.getLogger(__name__)
 
 _BATCH = 500
-_LEASES_PER_WRITE = 500
 _SHORTEST_SLEEP_S = 0.001
 _DATABASE_RETRY_S = 1.0
 # What is due is being claimed by somebody else at this moment.
@@ -37,14 +37,10 @@ _CONTENDED_SLEEP_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How late a run may be, and how long a planner holds one and sleeps."""
+    """How late a run may be, and how long a planner sleeps."""
 
     grace: timedelta
     """After this a due time that nobody was awake for is not made up for."""
-    lease_s: float = 6.0
-    """A run is taken over when its owner has not renewed its lease for so long."""
-    renew_s: float = 2.0
-    """How often an owner renews its leases."""
     sleep_s: float = 5.0
     """The longest sleep. It is shorter than a lease, so that a planner that has nothing to do sees
     every lease before it ends; and what changes without a hint, such as the time of day."""
@@ -69,7 +65,7 @@ class Planner:
         run: Callable[[Claim], Awaitable[None]],
         workers: Workers,
         *,
-        owner: str,
+        holder: Holder,
         clock: Clock,
         timing: Timing,
         observer: Observer,
@@ -77,35 +73,36 @@ class Planner:
         self._database = database
         self._run = run
         self._workers = workers
-        self._holder = Holder(owner, timing.lease_s)
+        self._holder = holder
+        self._keeper = LeaseKeeper(database, holder.leases, clock)
         self._clock = clock
         self._timing = timing
         self._observer = observer
         self._hint = Hint()
-        self._held: dict[str, asyncio.Task[None]] = {}
+        self._held: dict[Lease, asyncio.Task[None]] = {}
         self._looking = asyncio.Lock()
         self._draining = False
 
     async def run(self) -> None:
         """Plan until cancelled."""
         self._hint = self._database.listen(CHANNEL)
-        if self._database.dialect == "sqlite":
-            # The file is ours alone, so whoever held a run in it is gone.
-            await self._database.write(partial(claims.release_others, holder=self._holder))
+        clear = partial(self._holder.leases.clear_earlier_boots, owner=self._holder.owner)
+        await self._database.write(clear)
         async with asyncio.TaskGroup() as parts:
             parts.create_task(self._plan(), name="planner")
-            parts.create_task(self._keep_leases(), name="run leases")
+            parts.create_task(self._keeper.run(), name="run leases")
 
     async def drain(self) -> None:
         """Claim nothing more, and leave the runs under way to others; their turns go on."""
         async with self._looking:
             self._draining = True
-        held = list(self._held.values())
-        for task in held:
+        held = dict(self._held)
+        for task in held.values():
             task.cancel()
         if held:
-            await asyncio.wait(held)
-        await self._database.write(partial(claims.release, holder=self._holder), notify=CHANNEL)
+            await asyncio.wait(held.values())
+            let_go = partial(claims.let_go, holder=self._holder, held=list(held))
+            await self._database.write(let_go, notify=CHANNEL)
 
     async def _plan(self) -> None:
         while True:
@@ -137,56 +134,48 @@ class Planner:
         return 0.0 if found else _CONTENDED_SLEEP_S
 
     async def _take_over(self) -> int:
+        since = self._clock.monotonic()
         taken = await self._database.write(
             partial(claims.take_over, holder=self._holder, limit=_BATCH)
         )
         for claim in taken:
             _log.info("run %s of job %s is taken over", claim.run_id, claim.job.id)
-            self._start(claim)
+            self._start(claim, since)
         return len(taken)
 
     async def _claim(self, now: datetime) -> int:
         due = await self._database.read(partial(claims.due_jobs, now=now, limit=_BATCH))
         # Finding the next times of many jobs takes long enough to keep others waiting.
         firings = await asyncio.to_thread(_firings, due, now, self._timing.grace)
+        since = self._clock.monotonic()
         claimed = await self._database.write(
             partial(claims.claim, holder=self._holder, firings=firings, now=now)
         )
         for run in claimed.runs:
             self._observer.claimed((now - run.scheduled_for).total_seconds())
-            self._start(run)
+            self._start(run, since)
         self._observer.missed(claimed.missed_count)
         return claimed.job_count
 
-    def _start(self, claim: Claim) -> None:
-        task = self._workers.start(f"run {claim.run_id}", self._hold(claim))
-        self._held[claim.run_id] = task
+    def _start(self, claim: Claim, since: float) -> None:
+        task = self._workers.start(f"run {claim.run_id}", self._work_on(claim))
+        self._held[claim.lease] = task
+        self._keeper.hold(claim.lease, since, on_lost=task.cancel)
+        task.add_done_callback(lambda _: self._let_go(claim.lease))
 
-    async def _hold(self, claim: Claim) -> None:
+    def _let_go(self, lease: Lease) -> None:
+        # A run whose worker has failed is taken over when its lease ends.
+        self._keeper.drop(lease)
+        del self._held[lease]
+        # A job that has come due again meanwhile waited for this.
+        self._hint.give()
+
+    async def _work_on(self, claim: Claim) -> None:
         try:
             with bind(turn_id=claim.run_id, job_id=claim.job.id):
                 await self._run(claim)
-        except RunTakenOver as error:
+        except Fenced as error:
             _log.info("%s", error)
-        finally:
-            if self._held.get(claim.run_id) is asyncio.current_task():
-                del self._held[claim.run_id]
-            # A job that has come due again meanwhile waited for this.
-            self._hint.give()
-
-    async def _keep_leases(self) -> None:
-        """Hold the runs under way; one whose worker has failed is left to be taken over."""
-        while True:
-            await asyncio.sleep(self._timing.renew_s)
-            held = list(self._held)
-            for start in range(0, len(held), _LEASES_PER_WRITE):
-                some = held[start : start + _LEASES_PER_WRITE]
-                try:
-                    await self._database.write(
-                        partial(claims.renew, holder=self._holder, run_ids=some)
-                    )
-                except DatabaseUnavailable as error:
-                    _log.warning("cannot renew the leases of %d runs: %s", len(some), error)
 
 
 def _firings(due: Sequence[Job], now: datetime, grace: timedelta) -> list[tuple[Job, Firing]]:

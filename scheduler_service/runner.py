@@ -94,7 +94,7 @@ class Runner:
         self._observer = observer
 
     async def run(self, claim: Claim) -> None:
-        """Bring a run to its end; raises RunTakenOver if somebody else does."""
+        """Bring a run to its end; raises Fenced if somebody else does."""
         if claim.state is not RunState.DELIVERING:
             async with self._slots:
                 result = await self._turn(claim)

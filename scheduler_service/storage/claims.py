@@ -4,7 +4,8 @@ A run is claimed by inserting its row, whose due time is unique for the job. Its
 a lease in the database's time. Each function takes the connection of a transaction that has begun.
 """
 
-from collections.abc import Collection, Sequence
+import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -16,6 +17,10 @@ from scheduler_service.storage.jobs import job_of
 from scheduler_service.storage.schema import job, open_run, run
 from services.database import db_now, insert_ignore
 from services.ids import new_id
+from services.leases import Fenced, Lease, LeaseTable, Owner
+
+RUN_LEASE_S = 6.0
+"""A run is taken over when its owner has not renewed its lease for so long."""
 
 _LEASE_END = db_now(sa.bindparam("lease_s", type_=sa.Double()))
 # A job whose run is still open waits: its runs never overlap.
@@ -38,43 +43,24 @@ _NEXT_DUE = (
     .order_by(job.c.next_run_at)
     .limit(1)
 )
-_CLAIM = insert_ignore(run).values(lease_until=_LEASE_END).returning(run.c.id)
+_CLAIM = insert_ignore(run).values(lease_until=_LEASE_END).returning(run.c.id, run.c.lease_until)
 _ADVANCE = (
     sa.update(job)
     .where(job.c.id == sa.bindparam("job_id"))
     .values(next_run_at=sa.bindparam("following"))
 )
-_ABANDONED = (
+_OPEN_RUNS = (
     sa.select(
         job,
         run.c.id.label("run_id"),
-        run.c.epoch,
         run.c.scheduled_for,
         run.c.state,
         run.c.output,
         run.c.error,
     )
     .join(run, run.c.job_id == job.c.id)
-    .where(open_run, sa.or_(run.c.lease_until.is_(None), run.c.lease_until < db_now()))
-    .order_by(run.c.scheduled_for)
-    .limit(sa.bindparam("limit"))
-    .with_for_update(of=run, skip_locked=True)
+    .where(run.c.id.in_(sa.bindparam("run_ids", expanding=True)))
 )
-_TAKE_OVER = (
-    sa.update(run)
-    .where(run.c.id == sa.bindparam("run_id"))
-    .values(owner=sa.bindparam("new_owner"), epoch=run.c.epoch + 1, lease_until=_LEASE_END)
-)
-_RENEW = (
-    sa.update(run)
-    .where(
-        run.c.id.in_(sa.bindparam("run_ids", expanding=True)),
-        run.c.owner == sa.bindparam("of_owner"),
-        open_run,
-    )
-    .values(lease_until=_LEASE_END)
-)
-_RELEASE = sa.update(run).where(open_run).values(owner=None, lease_until=None)
 # Leases of others that will end unless they are renewed, and whatever has no lease any more.
 _NEXT_ABANDONED = sa.select(
     sa.func.min(sa.func.coalesce(run.c.lease_until, db_now())), db_now()
@@ -88,12 +74,17 @@ _NEXT_ABANDONED = sa.select(
 )
 
 
+def run_leases(ttl_s: float = RUN_LEASE_S) -> LeaseTable:
+    """Return the leases of runs."""
+    return LeaseTable(run, claimable=open_run, ttl_s=ttl_s)
+
+
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A scheduler, and for how long it holds a run without renewing its lease."""
+    """A scheduler, and the leases by which it holds runs."""
 
-    owner: str
-    lease_s: float
+    owner: Owner
+    leases: LeaseTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,88 +124,82 @@ def claim(
     job_ids = [of_job.id for of_job, _ in firings]
     rows = connection.execute(_STILL_DUE, {"job_ids": job_ids})
     due: dict[str, datetime | None] = {row.id: row.next_run_at for row in rows}
-    steps: list[dict[str, object]] = []
-    claims: dict[str, Claim] = {}
-    missed_count = 0
-    for of_job, firing in firings:
-        if due.get(of_job.id) != of_job.next_run_at:
-            continue
-        steps.append({"job_id": of_job.id, "following": firing.next_run_at})
-        missed_count += firing.missed
-        if firing.run_for is not None:
-            run_id = new_id("run")
-            claims[run_id] = Claim(
-                of_job, run_id, holder.owner, 1, firing.run_for, RunState.CLAIMED
-            )
-    inserted = _insert(connection, claims.values(), holder.lease_s, now)
-    if steps:
-        connection.execute(_ADVANCE, steps)
-    return Claimed(tuple(claims[run_id] for run_id in inserted), len(steps), missed_count)
+    still = [each for each in firings if due.get(each[0].id) == each[0].next_run_at]
+    if not still:
+        return Claimed((), 0, 0)
+    steps = [{"job_id": job.id, "following": firing.next_run_at} for job, firing in still]
+    connection.execute(_ADVANCE, steps)
+    new = [(job, firing.run_for) for job, firing in still if firing.run_for is not None]
+    missed_count = sum(firing.missed for _, firing in still)
+    return Claimed(_insert(connection, holder, new, now), len(still), missed_count)
 
 
 def _insert(
-    connection: sa.Connection, claims: Collection[Claim], lease_s: float, now: datetime
-) -> list[str]:
-    """Return the ids of those claims whose due time had no run yet."""
+    connection: sa.Connection,
+    holder: Holder,
+    new: Sequence[tuple[Job, datetime]],
+    now: datetime,
+) -> tuple[Claim, ...]:
+    """Claim the due times that have no run yet."""
+    owner = str(holder.owner)
+    due = {new_id("run"): each for each in new}
     rows = [
         {
-            "id": claim.run_id,
-            "job_id": claim.job.id,
-            "scheduled_for": claim.scheduled_for,
-            "state": claim.state,
-            "owner": claim.owner,
-            "epoch": claim.epoch,
+            "id": run_id,
+            "job_id": due_job.id,
+            "scheduled_for": scheduled_for,
+            "state": RunState.CLAIMED,
+            "owner": owner,
+            "epoch": 1,
+            "version": 0,
             "claimed_at": now,
             "output": "",
             "error": "",
-            "lease_s": lease_s,
+            "lease_s": holder.leases.ttl_s,
         }
-        for claim in claims
+        for run_id, (due_job, scheduled_for) in due.items()
     ]
-    return list(connection.execute(_CLAIM, rows).scalars()) if rows else []
+    if not rows:
+        return ()
+    claims: list[Claim] = []
+    for row in connection.execute(_CLAIM, rows):
+        due_job, scheduled_for = due[row.id]
+        lease = Lease(row.id, owner, 1, row.lease_until)
+        claims.append(Claim(due_job, lease, scheduled_for, RunState.CLAIMED))
+    return tuple(claims)
 
 
 def take_over(connection: sa.Connection, holder: Holder, limit: int) -> tuple[Claim, ...]:
     """Claim open runs that nobody holds: their owner has let go of them, or its lease has ended."""
-    rows = connection.execute(_ABANDONED, {"limit": limit}).all()
-    if not rows:
+    leases = {
+        lease.id: lease for lease in holder.leases.claim_free(connection, holder.owner, limit)
+    }
+    if not leases:
         return ()
-    values = {"new_owner": holder.owner, "lease_s": holder.lease_s}
-    connection.execute(_TAKE_OVER, [{"run_id": row.run_id, **values} for row in rows])
     return tuple(
         Claim(
             job=job_of(row),
-            run_id=row.run_id,
-            owner=holder.owner,
-            epoch=row.epoch + 1,
+            lease=leases[row.run_id],
             scheduled_for=row.scheduled_for,
             state=RunState(row.state),
             output=row.output,
             error=row.error,
         )
-        for row in rows
+        for row in connection.execute(_OPEN_RUNS, {"run_ids": list(leases)})
     )
 
 
-def renew(connection: sa.Connection, holder: Holder, run_ids: Collection[str]) -> None:
-    """Extend the leases of those of the runs that the holder still owns."""
-    values = {"run_ids": list(run_ids), "of_owner": holder.owner, "lease_s": holder.lease_s}
-    connection.execute(_RENEW, values)
-
-
-def release(connection: sa.Connection, holder: Holder) -> None:
-    """Leave the holder's open runs to whoever comes first."""
-    connection.execute(_RELEASE.where(run.c.owner == holder.owner))
-
-
-def release_others(connection: sa.Connection, holder: Holder) -> None:
-    """Leave all other owners' open runs to whoever comes first."""
-    connection.execute(_RELEASE.where(run.c.owner != holder.owner))
+def let_go(connection: sa.Connection, holder: Holder, held: Sequence[Lease]) -> None:
+    """Leave runs to whoever comes first; those that have been taken over are left alone."""
+    for lease in held:
+        with contextlib.suppress(Fenced):
+            holder.leases.release(connection, lease)
 
 
 def look(connection: sa.Connection, holder: Holder) -> Outlook:
     """Return what there is to do next, for this holder."""
     due = connection.execute(_NEXT_DUE).scalar()
-    abandoned_at, now = connection.execute(_NEXT_ABANDONED, {"owner": holder.owner}).one()
+    owner = {"owner": str(holder.owner)}
+    abandoned_at, now = connection.execute(_NEXT_ABANDONED, owner).one()
     left_s = None if abandoned_at is None else (abandoned_at - now).total_seconds()
     return Outlook(due, left_s)

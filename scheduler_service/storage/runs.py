@@ -1,41 +1,41 @@
 """Statements over runs. Each function takes the connection of a transaction that has begun.
 
-What changes a run names its owner and epoch, so that an owner that was taken over writes nothing.
+What changes a run is fenced by its lease, so that an owner that was taken over writes nothing.
 """
 
-from collections.abc import Mapping
 from datetime import datetime
 
 import sqlalchemy as sa
 
-from scheduler_service.errors import RunTakenOver
 from scheduler_service.jobs import Claim, Run, RunState
 from scheduler_service.storage.schema import open_run, run
+from services.leases import LeaseTable
 
 KEPT_RUNS_PER_JOB = 50
 
+_LEASES = LeaseTable(run)
+
 
 def start_run(connection: sa.Connection, claim: Claim) -> None:
-    """Note that the run's turn has started; raises RunTakenOver."""
-    _write(connection, claim, {"state": RunState.RUNNING})
+    """Note that the run's turn has started; raises Fenced."""
+    _LEASES.fence(connection, claim.lease, state=RunState.RUNNING)
 
 
 def end_run(connection: sa.Connection, claim: Claim) -> None:
-    """Store what the claim says its turn came to, for delivery; raises RunTakenOver."""
-    values = {"state": RunState.DELIVERING, "output": claim.output, "error": claim.error}
-    _write(connection, claim, values)
+    """Store what the claim says its turn came to, for delivery; raises Fenced."""
+    _LEASES.fence(
+        connection,
+        claim.lease,
+        state=RunState.DELIVERING,
+        output=claim.output,
+        error=claim.error,
+    )
 
 
 def close_run(connection: sa.Connection, claim: Claim, error: str, now: datetime) -> None:
-    """End the run, and forget its job's oldest ones; raises RunTakenOver."""
-    values = {
-        "state": RunState.FAILED if error else RunState.SUCCEEDED,
-        "error": error,
-        "finished_at": now,
-        "owner": None,
-        "lease_until": None,
-    }
-    _write(connection, claim, values)
+    """End the run, and forget its job's oldest ones; raises Fenced."""
+    state = RunState.FAILED if error else RunState.SUCCEEDED
+    _LEASES.release(connection, claim.lease, state=state, error=error, finished_at=now)
     of_job = run.c.job_id == claim.job.id
     oldest_kept = (
         sa.select(run.c.scheduled_for)
@@ -80,11 +80,3 @@ def list_runs(connection: sa.Connection, job_id: str, limit: int) -> list[Run]:
         )
         for row in connection.execute(query)
     ]
-
-
-def _write(connection: sa.Connection, claim: Claim, values: Mapping[str, object]) -> None:
-    owned = sa.update(run).where(
-        run.c.id == claim.run_id, run.c.owner == claim.owner, run.c.epoch == claim.epoch
-    )
-    if connection.execute(owned.values(values)).rowcount != 1:
-        raise RunTakenOver(f"run {claim.run_id} has another owner now")

@@ -61,6 +61,7 @@ run = Table(
     # Nobody owns a run that has ended or that its owner has let go of.
     Column("owner", String(200)),
     Column("epoch", BigInteger, nullable=False),
+    Column("version", BigInteger, nullable=False),
     Column("lease_until", UtcTime),
     Column("claimed_at", UtcTime, nullable=False),
     Column("finished_at", UtcTime),

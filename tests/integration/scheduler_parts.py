@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import grpc.aio
 from prometheus_client import CollectorRegistry
@@ -17,19 +17,38 @@ from scheduler_service.jobs import Job, Origin, Run, RunState
 from scheduler_service.metrics import SchedulerMetrics
 from scheduler_service.planner import CHANNEL, Planner, Timing
 from scheduler_service.runner import Runner
+from scheduler_service.storage.claims import Holder, run_leases
+from services.auth import Identity
+from services.channels import Channels
 from services.clock import Clock, SystemClock
 from services.database import Database
 from services.ids import new_id
+from services.leases import new_owner
 from services.lifecycle import Workers
 from services.metrics import Meter
 from services.tls import TlsFiles, server_credentials
 from tests.fakes.deliveries import FakeDeliveries
 from tests.fakes.turns import FakeTurns
 
-# A tenth of the real leases: a takeover is the same, only sooner.
-QUICK = Timing(timedelta(days=1), lease_s=0.6, renew_s=0.2, sleep_s=0.5)
+# A quarter of the real lease: a takeover is the same, only sooner.
+LEASE_S = 1.5
+TIMING = Timing(timedelta(days=1), sleep_s=1.2)
 CHAT = Origin(platform="telegram", chat_id="42", thread_id="7", user_id="u1", user_name="Ada")
 FINISHED = (RunState.SUCCEEDED, RunState.FAILED)
+
+
+class SetClock(SystemClock):
+    """A clock whose wall time is what the test has set it to, while time passes."""
+
+    def __init__(self, now: datetime) -> None:
+        self._now = now
+
+    def now(self) -> datetime:
+        return self._now
+
+    def step(self, seconds: float) -> None:
+        """Set the wall time forward or back."""
+        self._now += timedelta(seconds=seconds)
 
 
 @dataclass(frozen=True)
@@ -63,17 +82,15 @@ async def fake_services(tls: TlsFiles | None = None) -> AsyncGenerator[Wire]:
 class SchedulerUnderTest:
     """A scheduler that a test can drain, or let die without letting go of anything."""
 
-    def __init__(
-        self, database: Database, channel: grpc.aio.Channel, clock: Clock, slots: int
-    ) -> None:
+    def __init__(self, database: Database, channels: Channels, clock: Clock, slots: int) -> None:
         self.registry = CollectorRegistry()
         metrics = SchedulerMetrics.create(Meter(self.registry))
         self.database = database
         self.workers = Workers()
         runner = Runner(
             database,
-            AgentClient(channel),
-            GatewayClient(channel),
+            AgentClient(channels),
+            GatewayClient(channels),
             clock=SystemClock(),
             slots=slots,
             observer=metrics,
@@ -82,9 +99,9 @@ class SchedulerUnderTest:
             database,
             runner.run,
             self.workers,
-            owner=new_id("own"),
+            holder=Holder(new_owner(new_id("test")), run_leases(LEASE_S)),
             clock=clock,
-            timing=QUICK,
+            timing=TIMING,
             observer=metrics,
         )
         self.catalog = JobCatalog(database, clock, "Europe/Berlin")
@@ -140,7 +157,9 @@ async def scheduler(
 ) -> AsyncGenerator[SchedulerUnderTest]:
     """Run a scheduler on an open database."""
     async with AsyncExitStack() as stack:
-        channel = await stack.enter_async_context(grpc.aio.insecure_channel(wire.address))
-        running = SchedulerUnderTest(database, channel, clock or SystemClock(), slots)
+        addresses = {"agent": wire.address, "gateway": wire.address}
+        channels = Channels(Identity.SCHEDULER, addresses, token="a token")
+        await stack.enter_async_context(channels)
+        running = SchedulerUnderTest(database, channels, clock or SystemClock(), slots)
         stack.push_async_callback(running.die)
         yield running

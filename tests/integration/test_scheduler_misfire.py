@@ -8,8 +8,7 @@ import pytest
 from scheduler_service.jobs import RunState
 from scheduler_service.storage.schema import metadata
 from services.database import Database
-from tests.fakes.clock import ManualClock
-from tests.integration.scheduler_parts import Wire, fake_services, scheduler
+from tests.integration.scheduler_parts import SetClock, Wire, fake_services, scheduler
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 MINUTE, HOUR, DAY = 60, 3600, 86_400
@@ -31,14 +30,14 @@ async def database(sqlite_url: str) -> AsyncIterator[Database]:
 async def test_an_interval_keeps_its_rhythm_however_late_its_runs_are(
     database: Database, wire: Wire
 ) -> None:
-    clock = ManualClock(NOON)
+    clock = SetClock(NOON)
     async with scheduler(database, wire, clock=clock) as running:
         await running.create("x", "every 2h")
         for count, late in enumerate([0, 50 * MINUTE, 1], 1):
-            clock.step_wall(2 * HOUR + late)
+            clock.step(2 * HOUR + late)
             await running.look()
             await running.finished("x", count)
-            clock.step_wall(-late)
+            clock.step(-late)
         found = await running.finished("x", 3)
         job = await running.catalog.get("default", "x")
     assert [run.scheduled_for for run in found] == [NOON + timedelta(hours=h) for h in (6, 4, 2)]
@@ -48,16 +47,16 @@ async def test_an_interval_keeps_its_rhythm_however_late_its_runs_are(
 async def test_a_jobs_runs_do_not_overlap_and_what_came_due_meanwhile_is_one_run(
     database: Database, wire: Wire
 ) -> None:
-    clock = ManualClock(NOON)
+    clock = SetClock(NOON)
     async with scheduler(database, wire, clock=clock) as running:
         await running.create("x", "every 1m", "wait done")
-        clock.step_wall(MINUTE)
+        clock.step(MINUTE)
         await running.look()
         (first,) = await wire.turns.started(1)
-        clock.step_wall(3 * MINUTE + 30)
+        clock.step(3 * MINUTE + 30)
         await running.look()
         await running.create("probe", "1s")
-        clock.step_wall(1)
+        clock.step(1)
         await running.look()
         await running.finished("probe")
         assert len(await running.claimed("x")) == 1
@@ -88,13 +87,13 @@ async def test_a_jobs_runs_do_not_overlap_and_what_came_due_meanwhile_is_one_run
 async def test_after_a_time_without_schedulers_the_last_due_time_is_made_up_for(
     database: Database, wire: Wire, schedule: str, down: int, runs_for: int | None
 ) -> None:
-    clock = ManualClock(NOON)
+    clock = SetClock(NOON)
     async with scheduler(database, wire, clock=clock) as before:
         await before.create("x", schedule)
-    clock.step_wall(down)
+    clock.step(down)
     async with scheduler(database, wire, clock=clock) as after:
         await after.create("probe", "1s")
-        clock.step_wall(1)
+        clock.step(1)
         await after.look()
         await after.finished("probe")
         found = await after.finished("x", 1 if runs_for else 0)
@@ -108,17 +107,17 @@ async def test_after_a_time_without_schedulers_the_last_due_time_is_made_up_for(
 async def test_a_clock_that_is_set_repeats_no_due_time(
     database: Database, wire: Wire, step: int
 ) -> None:
-    clock = ManualClock(NOON)
+    clock = SetClock(NOON)
     async with scheduler(database, wire, clock=clock) as running:
         await running.create("x", "every 30m")
-        clock.step_wall(30 * MINUTE)
+        clock.step(30 * MINUTE)
         await running.look()
         await running.finished("x", 1)
-        clock.step_wall(step)
+        clock.step(step)
         for count in range(6):
-            clock.step_wall(30 * MINUTE)
+            clock.step(30 * MINUTE)
             await running.create(f"probe{count}", "1s")
-            clock.step_wall(1)
+            clock.step(1)
             await running.look()
             await running.finished(f"probe{count}")
         found = await running.claimed("x")
@@ -146,13 +145,13 @@ async def test_a_clock_that_is_set_repeats_no_due_time(
 async def test_a_night_with_a_change_of_clocks_has_one_run(
     database: Database, wire: Wire, zone_text: str, start: datetime, expected: datetime
 ) -> None:
-    clock = ManualClock(start)
+    clock = SetClock(start)
     async with scheduler(database, wire, clock=clock) as running:
         await running.create("x", zone_text, time_zone="Europe/Berlin")
         for quarter in range(24):
-            clock.step_wall(15 * MINUTE)
+            clock.step(15 * MINUTE)
             await running.create(f"probe{quarter}", "1s")
-            clock.step_wall(1)
+            clock.step(1)
             await running.look()
             await running.finished(f"probe{quarter}")
         found = await running.claimed("x")

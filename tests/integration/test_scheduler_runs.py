@@ -12,8 +12,7 @@ from hermes.common.v1 import origin_pb2
 from scheduler_service.jobs import JobState, RunState
 from scheduler_service.storage.schema import metadata
 from services.database import Database
-from tests.fakes.clock import ManualClock
-from tests.integration.scheduler_parts import Wire, fake_services, scheduler
+from tests.integration.scheduler_parts import SetClock, Wire, fake_services, scheduler
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
@@ -34,10 +33,10 @@ async def database(sqlite_url: str) -> AsyncIterator[Database]:
 async def test_a_run_is_a_turn_whose_answer_goes_to_the_jobs_chat(
     database: Database, wire: Wire
 ) -> None:
-    clock = ManualClock(NOON)
+    clock = SetClock(NOON)
     async with scheduler(database, wire, clock=clock) as running:
         await running.create("news", "in 20 minutes", "answer **hello**")
-        clock.step_wall(20 * 60)
+        clock.step(20 * 60)
         await running.look()
         assert await wire.deliveries.delivered(1) == ["**hello**"]
         (run,) = await running.finished("news")
@@ -57,10 +56,10 @@ async def test_a_run_is_a_turn_whose_answer_goes_to_the_jobs_chat(
 
 
 async def test_without_a_chat_the_output_is_only_stored(database: Database, wire: Wire) -> None:
-    clock = ManualClock(NOON)
+    clock = SetClock(NOON)
     async with scheduler(database, wire, clock=clock) as running:
         await running.create("quiet", "1m", "answer hello", origin=None)
-        clock.step_wall(60)
+        clock.step(60)
         await running.look()
         (run,) = await running.finished("quiet")
     assert run.output == "hello"
@@ -84,10 +83,10 @@ async def test_without_a_chat_the_output_is_only_stored(database: Database, wire
 async def test_a_turn_that_does_not_complete_is_a_failure_and_told(
     database: Database, wire: Wire, prompt: str, output: str, error: str, report: str
 ) -> None:
-    clock = ManualClock(NOON)
+    clock = SetClock(NOON)
     async with scheduler(database, wire, clock=clock) as running:
         await running.create("x", "1m", prompt)
-        clock.step_wall(60)
+        clock.step(60)
         await running.look()
         (run,) = await running.finished("x")
         assert running.metric("hermes_cron_runs_total", outcome="failed") == 1
@@ -98,12 +97,12 @@ async def test_a_turn_that_does_not_complete_is_a_failure_and_told(
 async def test_the_same_failure_is_told_once_and_again_after_a_success(
     database: Database, wire: Wire
 ) -> None:
-    clock = ManualClock(NOON)
+    clock = SetClock(NOON)
     async with scheduler(database, wire, clock=clock) as running:
         await running.create("x", "every 1m", "fail no model")
         for count, refusal in enumerate([None, None, grpc.StatusCode.FAILED_PRECONDITION, None], 1):
             wire.turns.refusal = refusal
-            clock.step_wall(60)
+            clock.step(60)
             await running.look()
             await running.finished("x", count)
     assert wire.deliveries.texts == [
@@ -117,10 +116,10 @@ async def test_streams_that_are_cut_are_resumed_behind_the_last_event(
     database: Database, wire: Wire
 ) -> None:
     wire.turns.cuts = 3
-    clock = ManualClock(NOON)
+    clock = SetClock(NOON)
     async with scheduler(database, wire, clock=clock) as running:
         await running.create("x", "1m")
-        clock.step_wall(60)
+        clock.step(60)
         await running.look()
         (run,) = await running.finished("x")
     assert run.state == RunState.SUCCEEDED
@@ -132,10 +131,10 @@ async def test_a_run_waits_for_an_agent_and_a_gateway_that_are_away(
     database: Database, wire: Wire
 ) -> None:
     wire.turns.unreachable = wire.deliveries.unreachable = True
-    clock = ManualClock(NOON)
+    clock = SetClock(NOON)
     async with scheduler(database, wire, clock=clock) as running:
         await running.create("x", "1m")
-        clock.step_wall(60)
+        clock.step(60)
         await running.look()
         await asyncio.sleep(0.3)
         assert wire.turns.requests == {}
@@ -153,10 +152,10 @@ async def test_a_delivery_whose_answer_was_lost_is_repeated_under_the_same_id(
     database: Database, wire: Wire
 ) -> None:
     wire.deliveries.lost_answers = 3
-    clock = ManualClock(NOON)
+    clock = SetClock(NOON)
     async with scheduler(database, wire, clock=clock) as running:
         await running.create("x", "1m")
-        clock.step_wall(60)
+        clock.step(60)
         await running.look()
         (run,) = await running.finished("x")
     assert run.state == RunState.SUCCEEDED
@@ -169,10 +168,10 @@ async def test_a_gateway_that_refuses_makes_the_run_a_failure(
     database: Database, wire: Wire
 ) -> None:
     wire.deliveries.refusal = grpc.StatusCode.INVALID_ARGUMENT
-    clock = ManualClock(NOON)
+    clock = SetClock(NOON)
     async with scheduler(database, wire, clock=clock) as running:
         await running.create("x", "1m")
-        clock.step_wall(60)
+        clock.step(60)
         await running.look()
         (run,) = await running.finished("x")
     assert run.state == RunState.FAILED
@@ -181,10 +180,10 @@ async def test_a_gateway_that_refuses_makes_the_run_a_failure(
 
 
 async def test_an_answer_too_long_to_deliver_is_shortened(database: Database, wire: Wire) -> None:
-    clock = ManualClock(NOON)
+    clock = SetClock(NOON)
     async with scheduler(database, wire, clock=clock) as running:
         await running.create("x", "1m", "answer " + "ä" * 600_000)
-        clock.step_wall(60)
+        clock.step(60)
         await running.look()
         (run,) = await running.finished("x")
     (text,) = wire.deliveries.texts
@@ -196,11 +195,11 @@ async def test_an_answer_too_long_to_deliver_is_shortened(database: Database, wi
 async def test_turns_wait_for_a_slot_but_are_claimed_in_time(
     database: Database, wire: Wire
 ) -> None:
-    clock = ManualClock(NOON)
+    clock = SetClock(NOON)
     async with scheduler(database, wire, clock=clock, slots=2) as running:
         for number in range(5):
             await running.create(f"job{number}", "1m", "wait done")
-        clock.step_wall(60)
+        clock.step(60)
         await running.look()
         first = await wire.turns.started(2)
         for number in range(5):

@@ -16,19 +16,20 @@ from scheduler_service.jobs import Job, JobState
 from scheduler_service.misfire import Firing
 from scheduler_service.schedule import Interval
 from scheduler_service.storage import claims, jobs, migrations, runs
-from scheduler_service.storage.claims import Claimed, Holder
+from scheduler_service.storage.claims import Claimed, Holder, run_leases
 from scheduler_service.storage.schema import metadata
 from services.database import Database
+from services.leases import new_owner
 from services.migrations import prepare, upgrade
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
-HOLDER = Holder("me", 60.0)
+HOLDER = Holder(new_owner("me"), run_leases(60.0))
 
 
 @pytest.fixture
 async def prepared(database_url: str) -> AsyncIterator[Database]:
     async with Database(database_url, "scheduler") as database:
-        await prepare(database, metadata, migrations.__name__)
+        await prepare(database, metadata, migrations)
         yield database
 
 
@@ -64,10 +65,10 @@ async def test_migrations_lead_to_the_schema(database_url: str) -> None:
         return compare_metadata(context, metadata)
 
     async with Database(database_url, "scheduler") as database:
-        await database.migrate(lambda connection: upgrade(connection, migrations.__name__))
+        await database.migrate(lambda connection: upgrade(connection, migrations))
         assert await database.migrate(differences) == []
         migrated = await database.migrate(_indexes)
-        await prepare(database, metadata, migrations.__name__)
+        await prepare(database, metadata, migrations)
     other = f"{database_url}2" if database_url.startswith("sqlite") else database_url
     async with Database(other, "another") as database:
         await database.migrate(metadata.create_all)
@@ -85,7 +86,6 @@ async def test_what_is_due_is_found_by_index(sqlite_url: str) -> None:
         claims.look(connection, HOLDER)
         claims.due_jobs(connection, NOON, 500)
         claims.take_over(connection, HOLDER, 500)
-        claims.renew(connection, HOLDER, ["run_1"])
         return {
             statement: [
                 row[3]
@@ -95,9 +95,9 @@ async def test_what_is_due_is_found_by_index(sqlite_url: str) -> None:
         }
 
     async with Database(sqlite_url, "scheduler") as database:
-        await prepare(database, metadata, migrations.__name__)
+        await prepare(database, metadata, migrations)
         found = await database.write(plans)
-    assert len(found) == 5
+    assert len(found) == 4
     for statement, steps in found.items():
         for step in steps:
             indexed = "USING INDEX" in step or "USING COVERING INDEX" in step
@@ -133,6 +133,22 @@ async def test_a_job_that_was_changed_while_it_was_looked_at_is_not_claimed(
     assert claimed == Claimed((), 0, 0)
 
 
+async def test_only_what_nobody_holds_is_taken_over(prepared: Database) -> None:
+    firing = Firing(NOON, NOON + timedelta(minutes=1), missed=False)
+
+    def claim(connection: sa.Connection, number: int, lease_s: float) -> str:
+        each = job_of(number)
+        jobs.insert_job(connection, each, "")
+        holder = Holder(new_owner("other"), run_leases(lease_s))
+        return claims.claim(connection, holder, [(each, firing)], NOON).runs[0].run_id
+
+    await prepared.write(partial(claim, number=1, lease_s=60.0))
+    ended = await prepared.write(partial(claim, number=2, lease_s=-1.0))
+    take_over = partial(claims.take_over, holder=HOLDER, limit=9)
+    assert [taken.run_id for taken in await prepared.write(take_over)] == [ended]
+    assert await prepared.write(take_over) == ()
+
+
 async def test_a_batch_is_claimed_whole_and_by_one(prepared: Database) -> None:
     """Two planners that saw the same due jobs share them out, or one takes them all."""
     count = 200
@@ -149,7 +165,12 @@ async def test_a_batch_is_claimed_whole_and_by_one(prepared: Database) -> None:
     claimed = await asyncio.gather(
         *(
             prepared.write(
-                partial(claims.claim, holder=Holder(owner, 60.0), firings=firings, now=NOON)
+                partial(
+                    claims.claim,
+                    holder=Holder(new_owner(owner), run_leases(60.0)),
+                    firings=firings,
+                    now=NOON,
+                )
             )
             for owner in ("a", "b", "c")
         )

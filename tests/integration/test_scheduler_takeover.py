@@ -9,17 +9,17 @@ from functools import partial
 
 import pytest
 
-from scheduler_service.errors import RunTakenOver
 from scheduler_service.jobs import RunState
 from scheduler_service.misfire import fire
 from scheduler_service.storage import claims, runs
-from scheduler_service.storage.claims import Holder
+from scheduler_service.storage.claims import Holder, run_leases
 from scheduler_service.storage.schema import metadata
 from services.database import Database
-from tests.fakes.clock import ManualClock
+from services.leases import Fenced, new_owner
 from tests.integration.scheduler_parts import (
-    QUICK,
+    LEASE_S,
     SchedulerUnderTest,
+    SetClock,
     Wire,
     fake_services,
     scheduler,
@@ -43,7 +43,7 @@ class Replicas:
         self._wire = wire
         self._stack = stack
         self._shared: Database | None = None
-        self.clock = ManualClock(NOON)
+        self.clock = SetClock(NOON)
 
     async def database(self) -> Database:
         if self._shared is not None and self._shared.dialect == "sqlite":
@@ -66,8 +66,8 @@ async def replicas(database_url: str, wire: Wire) -> AsyncGenerator[Replicas]:
         yield Replicas(database_url, wire, stack)
 
 
-async def _due(running: SchedulerUnderTest, clock: ManualClock, seconds: float = 60) -> None:
-    clock.step_wall(seconds)
+async def _due(running: SchedulerUnderTest, clock: SetClock, seconds: float = 60) -> None:
+    clock.step(seconds)
     await running.look()
 
 
@@ -132,7 +132,7 @@ async def test_a_living_owner_keeps_its_run_for_longer_than_a_lease(
     await first.create("x", "1m", "wait done")
     await _due(first, replicas.clock)
     (turn_id,) = await wire.turns.started(1)
-    await asyncio.sleep(3 * QUICK.lease_s)
+    await asyncio.sleep(2 * LEASE_S)
     wire.turns.release(turn_id)
     await first.finished("x")
     assert wire.turns.watched_after[turn_id] == [0]
@@ -146,7 +146,7 @@ async def test_whoever_drains_leaves_its_runs_at_once(replicas: Replicas, wire: 
     await wire.turns.watched(turn_id, 1)
     second = await replicas.start()
     await first.planner.drain()
-    async with asyncio.timeout(QUICK.renew_s):
+    async with asyncio.timeout(LEASE_S / 2):
         await wire.turns.watched(turn_id, 2)
     await first.create("y", "1m")
     await _due(second, replicas.clock)
@@ -164,22 +164,23 @@ async def test_an_owner_that_was_taken_over_writes_nothing(replicas: Replicas, w
     due = NOON + timedelta(minutes=1)
     (job,) = await database.read(partial(claims.due_jobs, now=due, limit=9))
     firing = fire(job.schedule, due, due, GRACE)
-    early, late = Holder("early", 0.0), Holder("late", 60.0)
+    early = Holder(new_owner("early"), run_leases(-1.0))
+    late = Holder(new_owner("late"), run_leases(60.0))
     claimed = await database.write(
         partial(claims.claim, holder=early, firings=[(job, firing)], now=due)
     )
     (mine,) = claimed.runs
     (theirs,) = await database.write(partial(claims.take_over, holder=late, limit=9))
-    assert (theirs.run_id, theirs.epoch) == (mine.run_id, mine.epoch + 1)
+    assert (theirs.run_id, theirs.lease.epoch) == (mine.run_id, mine.lease.epoch + 1)
 
     for write in (
         partial(runs.start_run, claim=mine),
         partial(runs.end_run, claim=mine),
         partial(runs.close_run, claim=mine, error="", now=due),
     ):
-        with pytest.raises(RunTakenOver):
+        with pytest.raises(Fenced):
             await database.write(write)
-    await database.write(partial(claims.renew, holder=early, run_ids=[mine.run_id]))
+    await database.write(partial(claims.let_go, holder=early, held=[mine.lease]))
     outlook = await database.read(partial(claims.look, holder=early))
     assert outlook.abandoned_in_s is not None
     assert 50 < outlook.abandoned_in_s <= 60
@@ -207,7 +208,7 @@ async def test_the_row_of_a_due_time_is_claimed_once_even_if_the_job_is_set_back
     await first.look()
     while (await first.catalog.get("default", "x")).next_run_at != job.next_run_at:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
-    assert len(wire.turns.requests) == 1
+    assert [each.id for each in await first.claimed("x")] == [run.id]
 
 
 async def test_schedulers_that_die_all_the_time_run_each_due_time_exactly_once(

@@ -49,6 +49,7 @@ def upgrade() -> None:
         sa.Column("state", sa.String(16), nullable=False),
         sa.Column("owner", sa.String(200)),
         sa.Column("epoch", sa.BigInteger, nullable=False),
+        sa.Column("version", sa.BigInteger, nullable=False),
         sa.Column("lease_until", UtcTime),
         sa.Column("claimed_at", UtcTime, nullable=False),
         sa.Column("finished_at", UtcTime),
