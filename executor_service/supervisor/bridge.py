@@ -6,6 +6,7 @@ Every connection starts one, so this module loads next to nothing.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import socket
@@ -16,6 +17,8 @@ from executor_service.supervisor.syscalls import hide_from_same_user
 
 GREETING = b"supervisor-bridge\n"
 """What a bridge says when it has reached the supervisor, and never the error of what ran it."""
+_F_SETPIPE_SZ = 1031
+_PIPE_BYTES = 1024 * 1024
 _READ_BYTES = 256 * 1024
 _WAIT_FOR_SOCKET_S = 10.0
 
@@ -26,7 +29,7 @@ class _Route:
     def __init__(self, source: int, target: int) -> None:
         self.source = source
         self.target = target
-        self.pending = b""
+        self.pending = memoryview(b"")
 
 
 def socket_address(path: str) -> str:
@@ -58,13 +61,15 @@ def _copy_until_end(sock: int) -> None:
     routes = (_Route(0, sock), _Route(sock, 1))
     for fd in (0, 1, sock):
         os.set_blocking(fd, False)
+    with suppress(OSError):  # not a pipe, or past the user's share of pipe memory
+        fcntl.fcntl(1, _F_SETPIPE_SZ, _PIPE_BYTES)
     while True:
         readers = [route.source for route in routes if not route.pending]
         writers = [route.target for route in routes if route.pending]
         readable, writable, _ = select.select(readers, writers, [])
         for route in routes:
             if route.source in readable and not route.pending:
-                route.pending = os.read(route.source, _READ_BYTES)
+                route.pending = memoryview(os.read(route.source, _READ_BYTES))
                 if not route.pending:
                     return
             if route.pending and (route.target in writable or route.source in readable):
