@@ -23,9 +23,9 @@ from agent_service.servicer.approvals import ApprovalServicer
 from agent_service.servicer.sessions import SessionServicer
 from agent_service.servicer.turns import TurnServicer
 from agent_service.storage import migrations
+from agent_service.storage.claims import Claimant, turn_leases
 from agent_service.storage.journal import Defaults
 from agent_service.storage.schema import metadata
-from agent_service.storage.turns import Owner
 from agent_service.tools.builtin import builtin_tools
 from agent_service.tools.toolbox import Toolbox
 from agent_service.turns import Ownership, Turns
@@ -36,7 +36,7 @@ from services.clock import SystemClock
 from services.config import Settings
 from services.config_models import ServiceConfig
 from services.database import Database
-from services.ids import new_id
+from services.leases import new_owner
 from services.lifecycle import Workers
 from services.metrics import Meter
 from services.migrations import prepare
@@ -79,17 +79,15 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "AgentService
         lambda endpoint: _connect(endpoint, config),
         missing_endpoint(str(settings.home.env)),
     )
-    contexts = ToolContexts(database, SandboxLeases(channels, database))
+    leases = turn_leases(config.lease_s)
+    contexts = ToolContexts(database, leases, SandboxLeases(channels, database))
     tools = builtin_tools(ask_before_commands=config.approvals != "off")
     metrics = AgentMetrics.create(meter)
-    runner = Runner(database, model, Toolbox(tools, contexts.of), contexts.commands, clock, metrics)
+    runner = Runner(
+        database, leases, model, Toolbox(tools, contexts.of), contexts.commands, clock, metrics
+    )
     ownership = Ownership(
-        owner=Owner(
-            instance=chassis.instance,
-            boot_id=new_id("boot"),
-            endpoint=str(chassis.addresses.agent or ""),
-            lease=timedelta(seconds=config.lease_s),
-        ),
+        claimant=Claimant(new_owner(chassis.instance), str(chassis.addresses.agent or ""), leases),
         defaults=Defaults(
             max_model_calls=config.max_turns,
             max_tokens=config.model.max_tokens,

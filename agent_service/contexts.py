@@ -12,36 +12,39 @@ from agent_service.live_turn import LiveTurn
 from agent_service.storage import journal, sessions
 from agent_service.tools.base import ToolContext
 from services.database import Database
+from services.leases import LeaseTable
 
 
 class ToolContexts:
     """Makes the context of every tool call."""
 
-    def __init__(self, database: Database, leases: SandboxLeases) -> None:
+    def __init__(self, database: Database, turns: LeaseTable, sandboxes: SandboxLeases) -> None:
         self._database = database
-        self._leases = leases
+        self._turns = turns
+        self._sandboxes = sandboxes
 
     def of(self, turn: LiveTurn, call: PendingCall, progress: Callable[[str], None]) -> ToolContext:
         """The context of one call."""
         return ToolContext(
             key=call.key,
-            commands=SessionCommands(self._leases, turn, resumed=call.resumed),
-            files=SessionFiles(self._leases, turn),
-            state=_TurnState(self._database, turn),
+            commands=SessionCommands(self._sandboxes, turn, resumed=call.resumed),
+            files=SessionFiles(self._sandboxes, turn),
+            state=_TurnState(self._database, self._turns, turn),
             decision=_decision(turn, call),
             progress=progress,
         )
 
     def commands(self, turn: LiveTurn) -> SessionCommands:
         """The commands of a turn's session, to kill them."""
-        return SessionCommands(self._leases, turn, resumed=False)
+        return SessionCommands(self._sandboxes, turn, resumed=False)
 
 
 class _TurnState:
     """Values that tools keep with the session, written under the turn's fence."""
 
-    def __init__(self, database: Database, turn: LiveTurn) -> None:
+    def __init__(self, database: Database, turns: LeaseTable, turn: LiveTurn) -> None:
         self._database = database
+        self._turns = turns
         self._turn = turn
 
     async def get(self, name: str) -> Any:
@@ -51,7 +54,9 @@ class _TurnState:
 
     async def put(self, name: str, value: Any) -> None:
         """Store a value under the running turn's fence."""
-        await self._database.write(lambda conn: journal.put_state(conn, self._turn, name, value))
+        await self._database.write(
+            lambda conn: journal.put_state(conn, self._turns, self._turn, name, value)
+        )
 
 
 def _decision(turn: LiveTurn, call: PendingCall) -> Decision | None:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from agent_service.calls import PendingCall
 from agent_service.events import Decision, TurnFinished
 from agent_service.usage import Usage
+from services.leases import Lease
 
 
 @dataclass(slots=True)
@@ -16,8 +17,8 @@ class LiveTurn:
     profile: str
     session_id: str
     platform: str
-    owner: str
-    epoch: int
+    lease: Lease
+    """What every write of the turn is fenced by."""
     model: str
     max_model_calls: int
     max_tokens: int
@@ -47,6 +48,11 @@ class LiveTurn:
     """Tools that a person allowed for the whole session."""
     waits_for_person: bool = False
     finished: TurnFinished | None = None
+
+    @property
+    def epoch(self) -> int:
+        """Counts the owners of the turn, from 1."""
+        return self.lease.epoch
 
     @property
     def step(self) -> int:

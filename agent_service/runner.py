@@ -30,7 +30,7 @@ from agent_service.transition import Transition
 from services.clock import Clock
 from services.database import Database
 from services.errors import HermesError
-from services.leases import Fenced
+from services.leases import Fenced, LeaseTable
 
 _log = logging.getLogger(__name__)
 
@@ -71,6 +71,7 @@ class Runner:
     def __init__(
         self,
         database: Database,
+        leases: LeaseTable,
         model: Model,
         toolbox: Toolbox,
         commands: Callable[[LiveTurn], Commands],
@@ -78,6 +79,7 @@ class Runner:
         metrics: AgentMetrics,
     ) -> None:
         self._database = database
+        self._leases = leases
         self._model = model
         self._toolbox = toolbox
         self._commands = commands
@@ -133,7 +135,7 @@ class Runner:
 
     async def _commit(self, driving: Driving, facts: tuple[Fact, ...]) -> None:
         transition = Transition.of(driving.turn, facts, self._clock.now())
-        await self._database.write(lambda conn: journal.commit(conn, transition))
+        await self._database.write(lambda conn: journal.commit(conn, self._leases, transition))
         transition.apply()
         age = (transition.now - driving.turn.started_at).total_seconds()
         self._metrics.committed(driving.turn, facts, age)
@@ -153,12 +155,12 @@ class Runner:
         await self._commit(driving, (*facts, ended))
 
     async def _kill(self, turn: LiveTurn) -> int:
-        await self._database.write(lambda conn: journal.mark_cancelling(conn, turn))
+        await self._database.write(lambda conn: journal.mark_cancelling(conn, self._leases, turn))
         commands = self._commands(turn)
         return sum(await asyncio.gather(*(_survivors(commands, key) for key in turn.pending)))
 
     async def _release(self, driving: Driving) -> None:
-        await self._database.write(lambda conn: journal.release(conn, driving.turn))
+        await self._database.write(lambda conn: self._leases.release(conn, driving.turn.lease))
 
 
 async def _survivors(commands: Commands, key: str) -> int:

@@ -17,16 +17,17 @@ from agent_service.hub import TurnStream
 from agent_service.live_turn import LiveTurn
 from agent_service.metrics import AgentMetrics
 from agent_service.models.configured import ConfiguredModel
-from agent_service.requests import TurnInfo, TurnRequest
+from agent_service.requests import BusyMode, TurnInfo, TurnRequest
 from agent_service.runner import Driving, Runner, Stop
 from agent_service.storage import approvals, claims, journal, turns
 from agent_service.storage.approvals import ApprovalInfo
-from agent_service.storage.claims import Claimed
-from agent_service.storage.turns import Owner, SessionDraft, Started
+from agent_service.storage.claims import Claimant, Claimed
+from agent_service.storage.turns import SessionDraft, Stored
 from agent_service.watching import Watching
 from services.clock import Clock
 from services.database import Database
 from services.errors import DatabaseUnavailable, Draining, FailedPrecondition
+from services.lease_keeper import LeaseKeeper
 from services.lifecycle import Workers
 from services.logs import bind
 
@@ -37,9 +38,6 @@ POLL_S = 1.0
 
 CLAIMS_AT_ONCE = 32
 
-RENEW_AT = 1 / 3
-GIVE_UP_AT = 0.8
-"""Parts of the lease after which it is renewed, and after which it counts as lost."""
 
 HOT_SESSIONS = 256
 
@@ -68,8 +66,14 @@ class Conversations:
 class Ownership:
     """As whom this replica owns turns, and what they use where they name nothing."""
 
-    owner: Owner
+    claimant: Claimant
     defaults: journal.Defaults
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    claimed: Claimed
+    loaded: journal.Loaded
 
 
 class Turns:
@@ -88,11 +92,12 @@ class Turns:
         self._database = database
         self._runner = runner
         self._model = model
-        self._owner = ownership.owner
+        self._claimant = ownership.claimant
         self._defaults = ownership.defaults
         self._clock = clock
         self._workers = workers
         self._metrics = metrics
+        self._keeper = LeaseKeeper(database, ownership.claimant.leases, clock)
         self._driven: dict[str, Driving] = {}
         self._conversations = Conversations()
         self._wake = asyncio.Event()
@@ -107,20 +112,21 @@ class Turns:
         model = await self._model.default_name()
         hot, now = self._conversations.get(request.session_id), self._clock.now()
 
-        def store(conn: Connection) -> tuple[Started, journal.Loaded | None]:
-            started = turns.start(conn, request, model, draft, self._owner, now)
-            if not started.began:
-                return started, None
-            return started, journal.load(conn, request.turn_id, self._defaults, hot)
+        def store(conn: Connection) -> tuple[Stored, _Taken | None]:
+            stored = turns.store(conn, request, model, draft, now)
+            if not stored.is_new or stored.live_turn:
+                return stored, None
+            return stored, self._take(conn, request.turn_id, hot, now)
 
-        started, loaded = await self._write_once_more_on_conflict(store)
-        if loaded is not None:
-            self._drive(loaded)
-        elif started.is_new:
+        since = self._clock.monotonic()
+        stored, taken = await self._write_once_more_on_conflict(store)
+        if taken is not None:
+            self._drive(taken, since)
+        elif stored.is_new:
             self._queued[request.session_id] += 1
-        if started.interrupts:
-            self._stop(started.interrupts)
-        return started.turn
+            if request.busy_mode is BusyMode.INTERRUPT:
+                self._stop(stored.live_turn)
+        return stored.turn
 
     async def get(self, turn_id: str, profile: str) -> TurnInfo:
         """The turn as it is."""
@@ -175,40 +181,28 @@ class Turns:
     async def recover(self) -> None:
         """Make the turns free that this instance drove before it was started anew."""
         freed = await self._database.write(
-            lambda conn: claims.expire_earlier_boots(conn, self._owner)
+            lambda conn: self._claimant.leases.clear_earlier_boots(conn, self._claimant.owner)
         )
         if freed:
             _log.info("taking up %d turns of the last run", freed)
 
     async def keep_leases(self) -> None:
-        """Renew the leases of the driven turns; let them all go when that fails for too long."""
-        lease_s = self._owner.lease.total_seconds()
-        renewed_at = self._clock.monotonic()
-        while True:
-            await self._clock.sleep(lease_s * RENEW_AT)
-            try:
-                if self._driven:
-                    await self._database.write(lambda conn: claims.renew(conn, self._owner))
-            except DatabaseUnavailable as error:
-                _log.error("leases cannot be renewed: %s", error)
-            else:
-                renewed_at = self._clock.monotonic()
-            if self._clock.monotonic() - renewed_at > lease_s * GIVE_UP_AT:
-                self._let_go_of_all()
+        """Renew the leases of the driven turns, and let go of those that are lost."""
+        await self._keeper.run()
 
     def _let_go_of_all(self) -> None:
         for driving in list(self._driven.values()):
             driving.stop(Stop.DETACH)
 
-    def _drive(
-        self, loaded: journal.Loaded, *, is_stuck: bool = False, stopped: Stop | None = None
-    ) -> None:
-        turn = loaded.turn
-        driving = Driving(turn, TurnStream(loaded.recorded, turn.epoch), stopped=stopped)
+    def _drive(self, taken: _Taken, since: float) -> None:
+        turn, claimed = taken.loaded.turn, taken.claimed
+        stopped = Stop.INTERRUPT if claimed.cancel_requested else None
+        driving = Driving(turn, TurnStream(taken.loaded.recorded, turn.epoch), stopped=stopped)
         self._driven[turn.id] = driving
         self._metrics.active.inc()
+        self._keeper.hold(turn.lease, since, partial(driving.stop, Stop.DETACH))
         driving.task = self._workers.start(
-            f"turn {turn.id}", self._driven_to_end(driving, is_stuck=is_stuck)
+            f"turn {turn.id}", self._driven_to_end(driving, is_stuck=claimed.is_stuck)
         )
 
     async def _driven_to_end(self, driving: Driving, *, is_stuck: bool) -> None:
@@ -218,6 +212,7 @@ class Turns:
                 await self._runner.drive(driving, is_stuck=is_stuck)
         finally:
             del self._driven[turn.id]
+            self._keeper.drop(turn.lease)
             self._metrics.active.dec()
             driving.stream.close()
             if turn.finished is not None:
@@ -236,34 +231,42 @@ class Turns:
             self._wake.set()
 
     async def _claim_all(self) -> None:
-        found = await self._database.read(lambda conn: claims.claimable(conn, CLAIMS_AT_ONCE))
+        found = await self._database.read(lambda conn: claims.free(conn, CLAIMS_AT_ONCE))
         for turn_id in found:
             if turn_id not in self._driven and not self._draining:
                 await self._claim(turn_id)
 
     async def _claim(self, turn_id: str) -> None:
-        now = self._clock.now()
+        now, since = self._clock.now(), self._clock.monotonic()
+        taken = await self._write_once_more_on_conflict(
+            lambda conn: self._take(conn, turn_id, None, now)
+        )
+        if taken is None:
+            return
+        if taken.claimed.began:
+            self._queued -= Counter([taken.loaded.turn.session_id])
+        else:
+            self._metrics.resumes.inc()
+        self._drive(taken, since)
 
-        def store(conn: Connection) -> tuple[Claimed, journal.Loaded] | None:
-            claimed = claims.claim(conn, turn_id, self._owner, now)
-            if claimed is None:
-                return None
-            return claimed, journal.load(conn, turn_id, self._defaults, None)
-
-        taken = await self._write_once_more_on_conflict(store)
-        if taken is not None:
-            claimed, loaded = taken
-            self._metrics.resumes.inc(not claimed.began)
-            if claimed.began:
-                self._queued -= Counter([loaded.turn.session_id])
-            stopped = Stop.INTERRUPT if claimed.cancel_requested else None
-            self._drive(loaded, is_stuck=claimed.is_stuck, stopped=stopped)
+    def _take(
+        self,
+        conn: Connection,
+        turn_id: str,
+        hot: tuple[int, journal.Conversation] | None,
+        now: datetime,
+    ) -> _Taken | None:
+        """Claim a turn and load it; None when somebody else was faster."""
+        claimed = claims.claim(conn, turn_id, self._claimant, now)
+        if claimed is None:
+            return None
+        return _Taken(claimed, journal.load(conn, claimed.lease, self._defaults, hot))
 
     async def _stop_cancelled(self) -> None:
         """Stop turns of ours that another replica was asked to stop."""
         if self._driven:
-            mine = self._owner.name
-            for turn_id in await self._database.read(lambda conn: claims.cancelled(conn, mine)):
+            asked = await self._database.read(lambda conn: claims.cancelled(conn, self._claimant))
+            for turn_id in asked:
                 self._stop(turn_id)
 
     async def _expire_approvals(self) -> None:

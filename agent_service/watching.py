@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 from agent_service.events import Recorded, TurnFinished
 from agent_service.hub import TurnStream
-from agent_service.storage import journal, turns
+from agent_service.storage import event_log, turns
 from services.clock import Clock
 from services.database import Database
 
@@ -58,7 +58,7 @@ class Watching:
     ) -> tuple[list[Recorded], bool]:
         return await self._database.read(
             lambda conn: (
-                journal.events_after(conn, turn_id, after),
+                event_log.events_after(conn, turn_id, after),
                 turns.get(conn, turn_id, profile).is_finished,
             )
         )

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, bindparam
 
 from agent_service import events
 from agent_service.events import Decision
+from agent_service.storage.event_log import insert_events
 from agent_service.storage.schema import approval, session, turn
-from agent_service.storage.turns import insert_events
 from services.errors import FailedPrecondition, NotFound
 
 

@@ -49,5 +49,5 @@ def put(conn: Connection, session_id: str, sandbox_id: str, endpoint: str) -> No
 
 def owns(conn: Connection, live: LiveTurn) -> bool:
     """Whether the turn is still owned as it was when it was loaded."""
-    mine = {"id": live.id, "owner": live.owner, "epoch": live.epoch}
+    mine = {"id": live.id, "owner": live.lease.owner, "epoch": live.epoch}
     return conn.execute(_OWNS, mine).one_or_none() is not None

@@ -7,37 +7,29 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy import Connection, bindparam
 
+from agent_service.storage.begin import begin
 from agent_service.storage.schema import CLAIMABLE_STATES, LIVE_STATES, turn
-from agent_service.storage.turns import BY_ID, SESSION, Owner, begin
-from services.database.sql import db_now
+from services.database import db_now
+from services.leases import Lease, LeaseTable, Owner, was_lost
 
 STUCK_LIMIT = 3
 """A turn whose owner was lost so often without any progress is given to a person."""
 
-
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """A turn that was taken over or begun, and is to be driven."""
-
-    turn_id: str
-    began: bool
-    """It was queued, and its session is free now."""
-    is_stuck: bool
-    cancel_requested: bool
-
-
-_RENEW = (
-    sa.update(turn)
-    .where(turn.c.owner == bindparam("mine"))
-    .values(lease_until=db_now(bindparam("lease_s", type_=sa.Double())))
-)
-_EXPIRE_EARLIER = (
-    sa.update(turn)
-    .where(turn.c.owner.like(bindparam("instance")), turn.c.owner != bindparam("mine"))
-    .values(lease_until=db_now(-1.0))
-)
+_stuck_again = sa.and_(turn.c.owner.is_not(None), turn.c.stuck_at == turn.c.last_sequence)
+_runs = turn.c.state.in_(("QUEUED", "QUEUED_RESUME"))
+_begins = sa.case((turn.c.state == "QUEUED", 1), else_=0)
+_ON_CLAIM: dict[str, sa.ColumnElement[object]] = {
+    "state": sa.case(
+        (turn.c.state.in_(("QUEUED", "QUEUED_RESUME")), "RUNNING"), else_=turn.c.state
+    ),
+    "last_sequence": turn.c.last_sequence + _begins,
+    "attempt": turn.c.attempt + was_lost(turn),
+    "stuck_at": turn.c.last_sequence,
+    "stuck_count": sa.case((_stuck_again, turn.c.stuck_count + 1), else_=was_lost(turn)),
+}
+_BY_ID = sa.select(turn).where(turn.c.id == bindparam("id"))
 _other = turn.alias("other")
-_CLAIMABLE = (
+_FREE = (
     sa.select(turn.c.id)
     .where(
         turn.c.state.in_(CLAIMABLE_STATES),
@@ -62,78 +54,53 @@ _CLAIMABLE = (
     .limit(bindparam("most"))
 )
 _CANCELLED = sa.select(turn.c.id).where(
-    turn.c.owner == bindparam("owner"), turn.c.finished_at.is_(None), turn.c.cancel_requested
-)
-_CLAIM = (
-    sa.update(turn)
-    .where(
-        turn.c.id == bindparam("turn_key"),
-        turn.c.epoch == bindparam("seen_epoch"),
-        sa.or_(turn.c.owner.is_(None), turn.c.lease_until < db_now()),
-    )
-    .values(
-        owner=bindparam("new_owner"),
-        owner_endpoint=bindparam("new_endpoint"),
-        lease_until=db_now(bindparam("lease_s", type_=sa.Double())),
-        epoch=turn.c.epoch + 1,
-        version=turn.c.version + 1,
-        state=bindparam("new_state"),
-        last_sequence=bindparam("new_last_sequence"),
-        attempt=bindparam("new_attempt"),
-        stuck_at=bindparam("new_stuck_at"),
-        stuck_count=bindparam("new_stuck_count"),
-    )
+    turn.c.owner == bindparam("mine"), turn.c.finished_at.is_(None), turn.c.cancel_requested
 )
 
 
-def claimable(conn: Connection, most: int) -> Sequence[str]:
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """As whom a replica claims turns, and where other replicas reach it."""
+
+    owner: Owner
+    endpoint: str
+    leases: LeaseTable
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A turn that was taken over or begun, and is to be driven."""
+
+    lease: Lease
+    began: bool
+    """It was queued, and its session is free now."""
+    is_stuck: bool
+    cancel_requested: bool
+
+
+def turn_leases(ttl_s: float) -> LeaseTable:
+    """The leases of turns, which last so many seconds without renewal."""
+    claimable = turn.c.state.in_((*CLAIMABLE_STATES, "QUEUED"))
+    return LeaseTable(turn, claimable=claimable, on_claim=_ON_CLAIM, ttl_s=ttl_s)
+
+
+def free(conn: Connection, most: int) -> Sequence[str]:
     """Turns without a living owner, and queued ones whose session is free."""
-    return conn.execute(_CLAIMABLE, {"most": most}).scalars().all()
+    return conn.execute(_FREE, {"most": most}).scalars().all()
 
 
-def cancelled(conn: Connection, owner: str) -> Sequence[str]:
-    """The owner's turns that were asked to stop."""
-    return conn.execute(_CANCELLED, {"owner": owner}).scalars().all()
+def cancelled(conn: Connection, claimant: Claimant) -> Sequence[str]:
+    """The claimant's turns that were asked to stop."""
+    return conn.execute(_CANCELLED, {"mine": str(claimant.owner)}).scalars().all()
 
 
-def claim(conn: Connection, turn_id: str, owner: Owner, now: datetime) -> Claimed | None:
+def claim(conn: Connection, turn_id: str, claimant: Claimant, now: datetime) -> Claimed | None:
     """Take a turn over, or begin a queued one; None when somebody else was faster."""
-    row = conn.execute(BY_ID, {"id": turn_id}).mappings().one()
-    begins = row["state"] == "QUEUED"
-    was_lost = row["owner"] is not None
-    stuck_count = 0
-    if was_lost:
-        stuck_count = row["stuck_count"] + 1 if row["stuck_at"] == row["last_sequence"] else 1
-    changed = conn.execute(
-        _CLAIM,
-        {
-            "turn_key": turn_id,
-            "seen_epoch": row["epoch"],
-            "new_owner": owner.name,
-            "new_endpoint": owner.endpoint,
-            "lease_s": owner.lease.total_seconds(),
-            "new_state": "RUNNING" if begins or row["state"] == "QUEUED_RESUME" else row["state"],
-            "new_last_sequence": row["last_sequence"] + begins,
-            "new_attempt": row["attempt"] + was_lost,
-            "new_stuck_at": row["last_sequence"],
-            "new_stuck_count": stuck_count,
-        },
-    ).rowcount
-    if not changed:
+    lease = claimant.leases.claim(conn, turn_id, claimant.owner, owner_endpoint=claimant.endpoint)
+    if lease is None:
         return None
-    if begins:
-        count = conn.execute(SESSION, {"id": row["session_id"]}).one().message_count
-        begin(conn, {**row, "epoch": row["epoch"] + 1}, count, now)
-    return Claimed(turn_id, begins, stuck_count >= STUCK_LIMIT, row["cancel_requested"])
-
-
-def renew(conn: Connection, owner: Owner) -> int:
-    """Prolong the leases of all turns of the owner; returns how many there are."""
-    values = {"mine": owner.name, "lease_s": owner.lease.total_seconds()}
-    return conn.execute(_RENEW, values).rowcount
-
-
-def expire_earlier_boots(conn: Connection, owner: Owner) -> int:
-    """End the leases that this instance held before it was started anew."""
-    values = {"mine": owner.name, "instance": f"{owner.instance}/%"}
-    return conn.execute(_EXPIRE_EARLIER, values).rowcount
+    row = conn.execute(_BY_ID, {"id": turn_id}).one()
+    began = row.last_sequence == 1 and row.epoch == 1
+    if began:
+        begin(conn, row, now)
+    return Claimed(lease, began, row.stuck_count >= STUCK_LIMIT, row.cancel_requested)

@@ -13,12 +13,12 @@ from agent_service.calls import PendingCall, StepState
 from agent_service.events import Decision
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ToolCall, encoded
-from agent_service.storage.schema import approval, event, message, session, step, turn
+from agent_service.storage.event_log import events_after, insert_events
+from agent_service.storage.schema import approval, message, session, step, turn
 from agent_service.storage.sessions import put_state as put_session_state
-from agent_service.storage.turns import insert_events
 from agent_service.transition import NewStep, Transition
 from agent_service.usage import Usage
-from services.leases import Fenced
+from services.leases import Lease, LeaseTable
 
 Conversation = list[bytes]
 """Encoded messages, the system prompt first."""
@@ -42,35 +42,9 @@ _MESSAGES = (
 )
 _NEWER_MESSAGES = _MESSAGES.where(message.c.sequence > bindparam("after"))
 _STEPS = sa.select(step).where(step.c.turn_id == bindparam("id")).order_by(step.c.sequence)
-_EVENTS = (
-    sa.select(event)
-    .where(event.c.turn_id == bindparam("id"), event.c.sequence > bindparam("after"))
-    .order_by(event.c.sequence)
-)
 _DECISIONS = sa.select(approval.c.call_id, approval.c.decision).where(
     approval.c.turn_id == bindparam("id"), approval.c.decision.is_not(None)
 )
-_fenced = (
-    sa.update(turn)
-    .where(
-        turn.c.id == bindparam("turn_key"),
-        turn.c.owner == bindparam("my_owner"),
-        turn.c.epoch == bindparam("my_epoch"),
-    )
-    .values(version=turn.c.version + 1)
-)
-_ADVANCE = _fenced.values(
-    state=bindparam("new_state"),
-    last_sequence=bindparam("new_sequence"),
-    usage=bindparam("new_usage", type_=sa.JSON()),
-)
-_LET_GO = _ADVANCE.values(
-    owner=None,
-    lease_until=None,
-    finished_at=bindparam("new_finished_at", type_=turn.c.finished_at.type),
-)
-_CANCELLING = _fenced.values(state="CANCELLING")
-_RELEASE = _fenced.values(owner=None, lease_until=None)
 _STEP_STATE = (
     sa.update(step)
     .where(step.c.turn_id == bindparam("turn_key"), step.c.sequence == bindparam("step_sequence"))
@@ -108,19 +82,18 @@ class Loaded:
 
 
 def load(
-    conn: Connection, turn_id: str, defaults: Defaults, hot: tuple[int, Conversation] | None
+    conn: Connection, lease: Lease, defaults: Defaults, hot: tuple[int, Conversation] | None
 ) -> Loaded:
     """The claimed turn; `hot` is the session's conversation in memory and how long it is."""
-    row = conn.execute(_TURN, {"id": turn_id}).one()
-    steps = conn.execute(_STEPS, {"id": turn_id}).all()
+    row = conn.execute(_TURN, {"id": lease.id}).one()
+    steps = conn.execute(_STEPS, {"id": lease.id}).all()
     request, models = row.request, [found for found in steps if found.kind == "MODEL"]
     live = LiveTurn(
         id=row.id,
         profile=row.profile,
         session_id=row.session_id,
         platform=row.platform,
-        owner=row.owner,
-        epoch=row.epoch,
+        lease=lease,
         model=request["model"],
         max_model_calls=request["max_model_calls"] or defaults.max_model_calls,
         max_tokens=defaults.max_tokens,
@@ -138,23 +111,24 @@ def load(
     )
     _load_pending(conn, live, steps)
     live.messages = _conversation(conn, live, row.system_prompt, hot)
-    recorded = events_after(conn, turn_id, 0)
+    recorded = events_after(conn, lease.id, 0)
     return Loaded(live, recorded)
 
 
-def commit(conn: Connection, transition: Transition) -> None:
+def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None:
     """Store a transition; Fenced when the turn has another owner by now."""
     live = transition.turn
     values: dict[str, Any] = {
-        "new_state": transition.state,
-        "new_sequence": transition.last_sequence,
-        "new_usage": asdict(transition.usage),
+        "state": transition.state,
+        "last_sequence": transition.last_sequence,
+        "usage": asdict(transition.usage),
     }
-    if transition.finished is None and not transition.approvals:
-        fence(conn, live, _ADVANCE, values)
+    if transition.finished is not None:
+        leases.release(conn, live.lease, finished_at=transition.now, **values)
+    elif transition.approvals:
+        leases.release(conn, live.lease, **values)
     else:
-        ended = transition.now if transition.finished else None
-        fence(conn, live, _LET_GO, {**values, "new_finished_at": ended})
+        leases.fence(conn, live.lease, **values)
     if transition.step_states:
         conn.execute(
             _STEP_STATE,
@@ -172,37 +146,15 @@ def commit(conn: Connection, transition: Transition) -> None:
         conn.execute(_INSERT_APPROVAL, _approval_rows(transition))
 
 
-def fence(conn: Connection, live: LiveTurn, statement: sa.Update, values: dict[str, Any]) -> None:
-    """Run the statement that opens a turn's write; Fenced when the turn has another owner."""
-    mine = {"turn_key": live.id, "my_owner": live.owner, "my_epoch": live.epoch}
-    if not conn.execute(statement, mine | values).rowcount:
-        raise Fenced(f"turn {live.id} has another owner")
-
-
-def mark_cancelling(conn: Connection, live: LiveTurn) -> None:
+def mark_cancelling(conn: Connection, leases: LeaseTable, live: LiveTurn) -> None:
     """Note that the turn's commands are being killed."""
-    fence(conn, live, _CANCELLING, {})
+    leases.fence(conn, live.lease, state="CANCELLING")
 
 
-def release(conn: Connection, live: LiveTurn) -> None:
-    """Let the turn go, so that another replica goes on at once."""
-    fence(conn, live, _RELEASE, {})
-
-
-def put_state(conn: Connection, live: LiveTurn, name: str, value: Any) -> None:
+def put_state(conn: Connection, leases: LeaseTable, live: LiveTurn, name: str, value: Any) -> None:
     """Keep a tool's value with the session."""
-    fence(conn, live, _fenced, {})
+    leases.fence(conn, live.lease)
     put_session_state(conn, live.session_id, name, value)
-
-
-def events_after(conn: Connection, turn_id: str, after: int) -> list[events.Recorded]:
-    """The turn's durable events after a sequence."""
-    return [
-        events.Recorded(
-            row.sequence, row.created_at, row.attempt, events.decode(row.kind, row.payload)
-        )
-        for row in conn.execute(_EVENTS, {"id": turn_id, "after": after})
-    ]
 
 
 def _load_pending(conn: Connection, live: LiveTurn, steps: Sequence[sa.Row[Any]]) -> None:

@@ -1,46 +1,24 @@
 """Turns in the database: started once, begun when their session is free, claimed by one owner."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, bindparam
 
 from agent_service import events
-from agent_service.models.base import encoded
 from agent_service.requests import BusyMode, TurnInfo, TurnRequest
+from agent_service.storage.event_log import insert_events
 from agent_service.storage.schema import (
     LIVE_STATES,
-    event,
-    message,
     session,
-    step,
     turn,
 )
 from agent_service.usage import Usage
-from services.database.sql import db_now
 from services.errors import AlreadyExists, NotFound
 
 TITLE_CHARS = 80
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """Who claims turns, where it is reached, and for how long a claim holds."""
-
-    instance: str
-    """Stable over restarts."""
-    boot_id: str
-    """Of this process."""
-    endpoint: str
-    lease: timedelta
-
-    @property
-    def name(self) -> str:
-        """What stands in a turn's row."""
-        return f"{self.instance}/{self.boot_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,35 +30,22 @@ class SessionDraft:
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
-    """What StartTurn did."""
+class Stored:
+    """What became of a request to start a turn."""
 
     turn: TurnInfo
     is_new: bool
-    began: bool = False
-    """The turn runs, owned by the caller, and is to be driven."""
-    interrupts: str = ""
-    """The live turn that was asked to stop for this one."""
+    live_turn: str = ""
+    """The session's live turn, behind which this one waits."""
 
 
-BY_ID = sa.select(turn).where(turn.c.id == bindparam("id"))
-SESSION = sa.select(session).where(session.c.id == bindparam("id"))
+_BY_ID = sa.select(turn).where(turn.c.id == bindparam("id"))
+_SESSION = sa.select(session).where(session.c.id == bindparam("id"))
 _LIVE = sa.select(turn.c.id).where(
     turn.c.session_id == bindparam("session_id"), turn.c.state.in_(LIVE_STATES)
 )
 _INSERT = sa.insert(turn)
-_INSERT_CLAIMED = sa.insert(turn).values(
-    lease_until=db_now(bindparam("lease_s", type_=sa.Double()))
-)
 _INSERT_SESSION = sa.insert(session)
-_INSERT_MESSAGE = sa.insert(message)
-_INSERT_STEP = sa.insert(step)
-_INSERT_EVENT = sa.insert(event)
-_TOUCH_SESSION = (
-    sa.update(session)
-    .where(session.c.id == bindparam("session_key"))
-    .values(message_count=bindparam("count"), updated_at=bindparam("now"))
-)
 _REQUEST_CANCEL = (
     sa.update(turn)
     .where(turn.c.id == bindparam("turn_key"), turn.c.finished_at.is_(None))
@@ -97,45 +62,28 @@ _CANCEL_QUEUED = (
 )
 
 
-def start(
-    conn: Connection,
-    request: TurnRequest,
-    model: str,
-    draft: SessionDraft,
-    owner: Owner,
-    now: datetime,
-) -> Started:
-    """Store a turn and begin it when its session is free; once, however often it is asked for."""
+def store(
+    conn: Connection, request: TurnRequest, model: str, draft: SessionDraft, now: datetime
+) -> Stored:
+    """Store a turn as queued; once, however often it is asked for."""
     digest = request.digest()
-    known = conn.execute(BY_ID, {"id": request.turn_id}).one_or_none()
+    known = conn.execute(_BY_ID, {"id": request.turn_id}).one_or_none()
     if known is not None:
         if known.request_digest != digest or known.profile != request.profile:
             raise AlreadyExists(f"turn {request.turn_id} was started with another request")
-        return Started(info(known), is_new=False)
-    count = _open_session(conn, request, draft, now)
-    live = conn.execute(_LIVE, {"session_id": request.session_id}).scalar_one_or_none()
+        return Stored(info(known), is_new=False)
+    _open_session(conn, request, draft, now)
     row = _row(request, model, digest, now)
-    if live is None:
-        row |= {
-            "state": "RUNNING",
-            "epoch": 1,
-            "last_sequence": 1,
-            "lease_s": owner.lease.total_seconds(),
-        }
-        row |= {"owner": owner.name, "owner_endpoint": owner.endpoint}
-        conn.execute(_INSERT_CLAIMED, row)
-        begin(conn, row, count, now)
-        return Started(_new_info(row), is_new=True, began=True)
     conn.execute(_INSERT, row)
-    if request.busy_mode is BusyMode.QUEUE:
-        return Started(_new_info(row), is_new=True)
-    conn.execute(_REQUEST_CANCEL, {"turn_key": live})
-    return Started(_new_info(row), is_new=True, interrupts=live)
+    live = conn.execute(_LIVE, {"session_id": request.session_id}).scalar_one_or_none()
+    if live is not None and request.busy_mode is BusyMode.INTERRUPT:
+        conn.execute(_REQUEST_CANCEL, {"turn_key": live})
+    return Stored(_new_info(row), is_new=True, live_turn=live or "")
 
 
 def get(conn: Connection, turn_id: str, profile: str) -> TurnInfo:
     """The turn; NotFound when there is none, or not in this profile."""
-    row = conn.execute(BY_ID, {"id": turn_id}).one_or_none()
+    row = conn.execute(_BY_ID, {"id": turn_id}).one_or_none()
     if row is None or row.profile != profile:
         raise NotFound(f"there is no turn {turn_id}")
     return info(row)
@@ -158,26 +106,6 @@ def request_cancel(conn: Connection, turn_id: str, profile: str, now: datetime) 
     return get(conn, turn_id, profile)
 
 
-def insert_events(conn: Connection, turn_id: str, recorded: Sequence[events.Recorded]) -> None:
-    """Store durable events."""
-    rows: list[dict[str, Any]] = []
-    for item in recorded:
-        assert not isinstance(item.event, events.Live), "live events are not stored"
-        kind, payload = events.encode(item.event)
-        rows.append(
-            {
-                "turn_id": turn_id,
-                "sequence": item.sequence,
-                "kind": kind,
-                "payload": payload,
-                "attempt": item.attempt,
-                "created_at": item.time,
-            }
-        )
-    if rows:
-        conn.execute(_INSERT_EVENT, rows)
-
-
 def info(row: sa.Row[Any]) -> TurnInfo:
     """The row as callers see it."""
     return TurnInfo(
@@ -197,12 +125,12 @@ def info(row: sa.Row[Any]) -> TurnInfo:
 
 def _open_session(
     conn: Connection, request: TurnRequest, draft: SessionDraft, now: datetime
-) -> int:
-    found = conn.execute(SESSION, {"id": request.session_id}).one_or_none()
+) -> None:
+    found = conn.execute(_SESSION, {"id": request.session_id}).one_or_none()
     if found is not None:
         if found.profile != request.profile:
             raise NotFound(f"there is no session {request.session_id}")
-        return found.message_count
+        return
     conn.execute(
         _INSERT_SESSION,
         {
@@ -219,7 +147,6 @@ def _open_session(
             "updated_at": now,
         },
     )
-    return 0
 
 
 def _row(request: TurnRequest, model: str, digest: str, now: datetime) -> dict[str, Any]:
@@ -259,35 +186,3 @@ def _new_info(row: dict[str, Any]) -> TurnInfo:
         owner=row["owner"],
         owner_endpoint=row["owner_endpoint"],
     )
-
-
-def begin(conn: Connection, row: Mapping[str, Any], count: int, now: datetime) -> None:
-    """Put the user's message into the session and intend the first model call."""
-    turn_id, session_id = row["id"], row["session_id"]
-    conn.execute(
-        _INSERT_MESSAGE,
-        {
-            "session_id": session_id,
-            "sequence": count + 1,
-            "turn_id": turn_id,
-            "role": "user",
-            "content": encoded({"role": "user", "content": row["request"]["text"]}).decode(),
-            "reasoning": "",
-            "created_at": now,
-        },
-    )
-    conn.execute(_TOUCH_SESSION, {"session_key": session_id, "count": count + 1, "now": now})
-    conn.execute(
-        _INSERT_STEP,
-        {
-            "turn_id": turn_id,
-            "sequence": 1,
-            "kind": "MODEL",
-            "key": f"{turn_id}:1",
-            "state": "INTENT",
-            "call": None,
-            "message_sequence": count + 2,
-        },
-    )
-    started = events.TurnStarted(session_id, row["request"]["model"])
-    insert_events(conn, turn_id, [events.Recorded(1, now, row["epoch"], started)])

@@ -73,15 +73,17 @@ async def run(
                 serve_metrics(assembled.exposition, where.host, where.port)
             )
 
-        async def announce(addresses: tuple[Address, ...]) -> None:
+        def leave_token() -> None:
             if plan.tokens is not None:
-                token, path = plan.tokens[Identity.OPERATOR], token_file(settings.home)
-                await asyncio.to_thread(replace_file, path, token, 0o600)
+                token = plan.tokens[Identity.OPERATOR]
+                replace_file(token_file(settings.home), token, 0o600)
+
+        async def announce(addresses: tuple[Address, ...]) -> None:
             ready(addresses[0])
 
         await serve(
             assembled.components,
-            Listen((plan.address,), config.tls.files, plan.tokens),
+            Listen((plan.address,), config.tls.files, plan.tokens, leave_token),
             observer=assembled.grpc.server,
             ready=announce,
             shutdown=shutdown,

@@ -16,6 +16,7 @@ from agent_service.tools.approval import RequireApproval
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
 from agent_service.tools.toolbox import MAX_PARALLEL_CALLS, Toolbox
 from agent_service.usage import Usage
+from services.leases import Lease
 
 
 class SampleArguments(ToolArguments):
@@ -69,8 +70,7 @@ def turn(*calls: tuple[str, str], state: StepState = StepState.INTENT) -> LiveTu
         profile="default",
         session_id="s",
         platform="cli",
-        owner="me",
-        epoch=1,
+        lease=Lease("trn_1", "me", 1, datetime(2026, 1, 1, tzinfo=UTC)),
         model="m",
         max_model_calls=9,
         max_tokens=100,
