@@ -1,17 +1,30 @@
-"""The executor's error tree.
+"""The executor's error tree; those with a star are answers to calls, with a reason.
 
 ExecutorError
 ├── BackendError
-│   ├── BackendUnavailable    this machine cannot run the backend; the message says what to do
-│   ├── BoxCreateFailed       a box could not be made
+│   ├── BackendUnavailable *  this machine cannot run the backend; the message says what to do
+│   ├── BoxCreateFailed *     a box could not be made
 │   ├── BoxLost               the box is gone: died, was removed, or cannot be reached again
 │   └── EngineRefused         a container engine answered with an error; kept inside its backend
 ├── LinkClosed                the channel to a box ended; connect again and resume by offset
 │   └── LinkRefused           the box does not take this executor: stale epoch, other version
 ├── BoxPoisoned               the box's supervisor broke the protocol; only that box is given up
 ├── StartRefused              the box could not start a command, which therefore never ran
-└── FileRefused               the box could not do what was asked with a file
+├── FileRefused               the box could not do what was asked with a file
+├── SandboxLost *             the sandbox's box is gone
+├── PoolExhausted *           no box became free in time
+├── PathInvalid *             a path is not allowed, or is not of the expected kind
+├── DigestMismatch *          contents are not what was announced
+└── JournalUnusable *         the journal on disk cannot be read; the message says what to do
 """
+
+from services.errors import (
+    Aborted,
+    FailedPrecondition,
+    InvalidArgument,
+    Reason,
+    ResourceExhausted,
+)
 
 
 class ExecutorError(Exception):
@@ -22,12 +35,16 @@ class BackendError(ExecutorError):
     """A backend could not do what was asked of it."""
 
 
-class BackendUnavailable(BackendError):
+class BackendUnavailable(BackendError, FailedPrecondition):
     """The backend cannot run on this machine; the message says what to do about it."""
 
+    default_reason = Reason.BACKEND_UNAVAILABLE
 
-class BoxCreateFailed(BackendError):
+
+class BoxCreateFailed(BackendError, FailedPrecondition):
     """The backend is there, but this box could not be made."""
+
+    default_reason = Reason.BACKEND_UNAVAILABLE
 
 
 class BoxLost(BackendError):
@@ -74,3 +91,31 @@ class FileRefused(ExecutorError):
         super().__init__(message)
         self.code = code
         """NOT_FOUND, NOT_A_FILE, NO_SPACE, DIGEST_MISMATCH and the like."""
+
+
+class SandboxLost(ExecutorError, Aborted):
+    """The sandbox's box is gone; a command that ran in it may or may not have finished."""
+
+    default_reason = Reason.SANDBOX_LOST
+
+
+class PoolExhausted(ExecutorError, ResourceExhausted):
+    """No box became free within the time that the caller was willing to wait."""
+
+    default_reason = Reason.POOL_EXHAUSTED
+
+
+class PathInvalid(ExecutorError, InvalidArgument):
+    """A path is not allowed, or is not of the expected kind."""
+
+    default_reason = Reason.PATH_INVALID
+
+
+class DigestMismatch(ExecutorError, InvalidArgument):
+    """Contents did not match the announced length or digest; nothing was written."""
+
+    default_reason = Reason.DIGEST_MISMATCH
+
+
+class JournalUnusable(ExecutorError, FailedPrecondition):
+    """The journal on disk cannot be read, or belongs to another process."""

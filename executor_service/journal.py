@@ -1,0 +1,275 @@
+"""The executor's memory on disk: whose which box is, and how commands ended.
+
+One SQLite file, held by one process at a time and written by one thread. What a caller is told to
+own is synced to disk first; what a box could tell again survives the death of this process, which
+takes no sync.
+"""
+
+import asyncio
+import contextlib
+import json
+import sqlite3
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeAlias, TypeVar
+
+from executor_service.errors import JournalUnusable
+from executor_service.records import (
+    Claim,
+    CommandExit,
+    CommandRecord,
+    EndReason,
+    Lifetimes,
+    SandboxState,
+)
+from services.errors import DatabaseUnavailable
+from services.ids import new_id
+
+_SCHEMA_VERSION = 1
+_SCHEMA = """
+CREATE TABLE installation (owner TEXT NOT NULL);
+CREATE TABLE claim (sandbox_id TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE workspace (
+    profile TEXT, session_id TEXT, folder TEXT NOT NULL, PRIMARY KEY (profile, session_id)
+) WITHOUT ROWID;
+CREATE TABLE command (
+    sandbox_id TEXT, exec_id TEXT, digest TEXT NOT NULL, started_at REAL NOT NULL,
+    ended_at REAL, exit TEXT, stored_bytes INTEGER NOT NULL,
+    PRIMARY KEY (sandbox_id, exec_id)
+) WITHOUT ROWID;
+CREATE INDEX command_ended ON command (ended_at) WHERE ended_at IS NOT NULL
+"""
+_COMMAND = "SELECT sandbox_id, exec_id, digest, started_at, ended_at, exit, stored_bytes"
+_LOCK_TIMEOUT_S = 2.0
+
+_T = TypeVar("_T")
+_Row = tuple[Any, ...]
+_Job: TypeAlias = Callable[[sqlite3.Connection], _T]
+
+
+class Journal:
+    """Claims, the sessions' workspaces, and commands; enter it to hold the file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._thread = ThreadPoolExecutor(1, "journal")
+        self._connection: sqlite3.Connection | None = None
+        self._owner = ""
+
+    @property
+    def owner(self) -> str:
+        """The name of this installation, with which its boxes are marked."""
+        return self._owner
+
+    async def __aenter__(self) -> Self:
+        try:
+            self._owner = await self._do(self._open)
+        except (sqlite3.Error, OSError, JournalUnusable) as error:
+            await self._close()
+            raise self._unusable(error) from error
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._close()
+
+    # ---- sandboxes
+
+    async def put_claim(self, claim: Claim, *, keeps_workspace: bool = False) -> None:
+        """Stores a claim, and with `keeps_workspace` that the session has its folder; synced."""
+
+        def write(db: sqlite3.Connection) -> None:
+            record = json.dumps(asdict(claim))
+            db.execute("REPLACE INTO claim VALUES (?, ?)", (claim.sandbox_id, record))
+            if keeps_workspace:
+                row = (claim.profile, claim.session_id, claim.workspace)
+                db.execute("REPLACE INTO workspace VALUES (?, ?, ?)", row)
+
+        await self._write(write, synced=True)
+
+    async def claims(self) -> list[Claim]:
+        """All claims, the oldest first."""
+
+        def read(db: sqlite3.Connection) -> list[Claim]:
+            return [_claim(record) for (record,) in db.execute("SELECT record FROM claim")]
+
+        return sorted(await self._read(read), key=lambda claim: claim.claimed_at)
+
+    async def workspace_of(self, profile: str, session_id: str) -> Path | None:
+        """The folder that the session's earlier sandboxes had."""
+        query = "SELECT folder FROM workspace WHERE profile = ? AND session_id = ?"
+        row = await self._read(lambda db: db.execute(query, (profile, session_id)).fetchone())
+        return Path(row[0]) if row else None
+
+    async def workspaces(self) -> set[Path]:
+        """The folders of all sessions."""
+        query = "SELECT folder FROM workspace"
+        return {Path(folder) for (folder,) in await self._read(lambda db: [*db.execute(query)])}
+
+    async def forget_sandbox(self, sandbox_id: str) -> None:
+        """Removes a claim and its commands."""
+
+        def write(db: sqlite3.Connection) -> None:
+            for table in ("claim", "command"):
+                db.execute(f"DELETE FROM {table} WHERE sandbox_id = ?", (sandbox_id,))  # noqa: S608
+
+        await self._write(write)
+
+    # ---- commands
+
+    async def put_commands(self, records: Iterable[CommandRecord]) -> None:
+        """Stores commands as they are now."""
+        rows = [
+            (
+                *(record.sandbox_id, record.exec_id, record.digest, record.started_at),
+                *(record.ended_at, json.dumps(asdict(record.exit)) if record.exit else None),
+                record.stored_bytes,
+            )
+            for record in records
+        ]
+        query = "REPLACE INTO command VALUES (?, ?, ?, ?, ?, ?, ?)"
+        await self._write(lambda db: db.executemany(query, rows))
+
+    async def command(self, sandbox_id: str, exec_id: str) -> CommandRecord | None:
+        """One command."""
+        query = f"{_COMMAND} FROM command WHERE sandbox_id = ? AND exec_id = ?"
+        row = await self._read(lambda db: db.execute(query, (sandbox_id, exec_id)).fetchone())
+        return _command(row) if row else None
+
+    async def commands(self, sandbox_id: str) -> list[CommandRecord]:
+        """A sandbox's commands, the oldest first."""
+        query = f"{_COMMAND} FROM command WHERE sandbox_id = ? ORDER BY started_at, exec_id"
+        return await self._commands(query, sandbox_id)
+
+    async def running_commands(self) -> list[CommandRecord]:
+        """The commands of all sandboxes that are not known to have ended."""
+        return await self._commands(f"{_COMMAND} FROM command WHERE ended_at IS NULL")
+
+    async def ended_before(self, moment: float, limit: int) -> list[CommandRecord]:
+        """Commands that ended before a time, the earliest first."""
+        query = f"{_COMMAND} FROM command WHERE ended_at < ? ORDER BY ended_at LIMIT ?"
+        return await self._commands(query, moment, limit)
+
+    async def oldest_output(self, limit: int) -> list[CommandRecord]:
+        """Ended commands whose output is on disk, the earliest first."""
+        query = f"{_COMMAND} FROM command WHERE ended_at > 0 AND stored_bytes > 0"
+        return await self._commands(f"{query} ORDER BY ended_at LIMIT ?", limit)
+
+    async def stored_bytes(self) -> int:
+        """How much output of ended commands is on disk."""
+        query = "SELECT coalesce(sum(stored_bytes), 0) FROM command"
+        return int((await self._read(lambda db: db.execute(query).fetchone()))[0])
+
+    async def forget_commands(self, commands: Iterable[tuple[str, str]]) -> None:
+        """Removes commands, each by its sandbox and its own id."""
+        keys = list(commands)
+        query = "DELETE FROM command WHERE sandbox_id = ? AND exec_id = ?"
+        await self._write(lambda db: db.executemany(query, keys))
+
+    async def _commands(self, query: str, *values: object) -> list[CommandRecord]:
+        rows = await self._read(lambda db: db.execute(query, values).fetchall())
+        return [_command(row) for row in rows]
+
+    # ---- the file
+
+    async def _write(self, job: _Job[object], synced: bool = False) -> None:
+        def write() -> None:
+            with self._transaction(synced) as db:
+                job(db)
+
+        try:
+            await self._do(write)
+        except sqlite3.Error as error:
+            message = f"the executor's journal {self._path} cannot be written: {error}"
+            raise DatabaseUnavailable(message) from error
+
+    async def _read(self, job: _Job[_T]) -> _T:
+        try:
+            return await self._do(lambda: job(self._db))
+        except sqlite3.Error as error:
+            message = f"the executor's journal {self._path} cannot be read: {error}"
+            raise DatabaseUnavailable(message) from error
+
+    async def _do(self, job: Callable[[], _T]) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, job)
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise sqlite3.ProgrammingError("it is not open")
+        return self._connection
+
+    @contextlib.contextmanager
+    def _transaction(self, synced: bool) -> Generator[sqlite3.Connection]:
+        db = self._db
+        db.execute(f"PRAGMA synchronous = {'FULL' if synced else 'NORMAL'}")
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            yield db
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
+
+    def _open(self) -> str:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._path.touch(mode=0o600)
+        self._connection = sqlite3.connect(
+            self._path, timeout=_LOCK_TIMEOUT_S, isolation_level=None, check_same_thread=False
+        )
+        # Nobody else may have it while we run, and the kernel lets go of it when we die.
+        self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        with self._transaction(synced=True) as db:
+            version = int(db.execute("PRAGMA user_version").fetchone()[0])
+            if version > _SCHEMA_VERSION:
+                raise JournalUnusable("a later version has written it")
+            if version == 0:
+                for statement in _SCHEMA.split(";"):
+                    db.execute(statement)
+                db.execute("INSERT INTO installation VALUES (?)", (new_id("own"),))
+                db.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
+            return str(db.execute("SELECT owner FROM installation").fetchone()[0])
+
+    async def _close(self) -> None:
+        if self._connection is not None:
+            await self._do(self._connection.close)
+            self._connection = None
+        self._thread.shutdown(wait=False)
+
+    def _unusable(self, error: Exception) -> JournalUnusable:
+        if "locked" in str(error):
+            return JournalUnusable(f"another executor uses {self._path}; stop that one first")
+        return JournalUnusable(
+            f"{self._path} cannot be used: {error}; move it away to start without it "
+            "(the sessions' workspaces stay on disk)"
+        )
+
+
+def _claim(record: str) -> Claim:
+    fields: dict[str, Any] = json.loads(record)
+    fields["lifetimes"] = Lifetimes(**fields["lifetimes"])
+    fields["state"] = SandboxState(fields["state"])
+    # JSON has names for keys, not numbers.
+    fields["token_digests"] = {int(k): digest for k, digest in fields["token_digests"].items()}
+    return Claim(**fields)
+
+
+def _command(row: _Row) -> CommandRecord:
+    sandbox_id, exec_id, digest, started_at, ended_at, ended, stored_bytes = row
+    exit_ = _exit(ended) if ended else None
+    return CommandRecord(sandbox_id, exec_id, digest, started_at, ended_at, exit_, stored_bytes)
+
+
+def _exit(text: str) -> CommandExit:
+    fields: dict[str, Any] = json.loads(text)
+    fields["reason"] = EndReason(fields["reason"])
+    return CommandExit(**fields)

@@ -1,0 +1,98 @@
+"""What the executor remembers of sandboxes and commands, also across its own restarts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class SandboxState(StrEnum):
+    """Where a sandbox is in its life."""
+
+    READY = "ready"
+    RELEASED = "released"
+    """Its time was over."""
+    LOST = "lost"
+    """Its box went without having been asked to."""
+
+
+class EndReason(StrEnum):
+    """Why a command ended: what its box can tell, and what only the executor can."""
+
+    EXITED = "EXITED"
+    SIGNALED = "SIGNALED"
+    TIMEOUT = "TIMEOUT"
+    CANCELLED = "CANCELLED"
+    OOM = "OOM"
+    OUTPUT_LIMIT = "OUTPUT_LIMIT"
+    DISK_QUOTA = "DISK_QUOTA"
+    PIDS_LIMIT = "PIDS_LIMIT"
+    LEASE_EXPIRED = "LEASE_EXPIRED"
+    SANDBOX_LOST = "SANDBOX_LOST"
+    EXECUTOR_RESTARTED = "EXECUTOR_RESTARTED"
+    UNKNOWN = "UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetimes:
+    """How long a sandbox lives, in seconds."""
+
+    idle_s: float
+    """Without a call and without a running command."""
+    total_s: float
+    """In any case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Whose a sandbox is: stored before the sandbox is handed out."""
+
+    sandbox_id: str
+    """Also the key of its box."""
+    profile: str
+    session_id: str
+    backend: str
+    isolation: str
+    workspace: str
+    """The folder that the box sees as /workspace."""
+    claimed_at: float
+    """Seconds since 1970, as all times here that end in `_at`."""
+    lifetimes: Lifetimes
+    epoch: int
+    """Counts the owners; only the latest may do anything."""
+    request_id: str
+    """Of the call that made the latest epoch."""
+    token_digests: Mapping[int, str] = field(repr=False)
+    """SHA-256 of the token of each epoch that is remembered."""
+    state: SandboxState = SandboxState.READY
+    ended_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommandExit:
+    """How a command ended; code and signal are both None when that was never learned."""
+
+    reason: EndReason
+    code: int | None
+    signal: int | None
+    stdout_bytes: int
+    stderr_bytes: int
+    truncated: bool
+    """Whether the store dropped output."""
+    survivors: int
+    """Processes that could not be killed."""
+    duration_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRecord:
+    """A command as the journal knows it."""
+
+    sandbox_id: str
+    exec_id: str
+    digest: str
+    """Stands for the request: the same id with another digest is another command."""
+    started_at: float
+    ended_at: float | None = None
+    exit: CommandExit | None = None
+    stored_bytes: int = 0
+    """Output that is on disk, once the command has ended."""
