@@ -171,6 +171,7 @@ class StartExecRequest(_message.Message):
     RUN_TIMEOUT_FIELD_NUMBER: _builtins.int
     KILL_GRACE_FIELD_NUMBER: _builtins.int
     LEAVE_CHILDREN_FIELD_NUMBER: _builtins.int
+    STDIN_FIELD_NUMBER: _builtins.int
     profile: _builtins.str
     """Whose sandbox it is; empty means "default"."""
     exec_id: _builtins.str
@@ -181,6 +182,10 @@ class StartExecRequest(_message.Message):
     """Folder to run in, absolute or relative to /workspace; empty means /workspace."""
     leave_children: _builtins.bool
     """Whether children may outlive the command itself; otherwise they are killed when it ends."""
+    stdin: _builtins.bool
+    """Whether input will come over AttachExec; otherwise standard input is empty. A command with a
+    terminal always takes input.
+    """
     @_builtins.property
     def lease(self) -> _sandbox_pb2.Lease:
         """The lease of the sandbox."""
@@ -219,10 +224,11 @@ class StartExecRequest(_message.Message):
         run_timeout: _duration_pb2.Duration | None = ...,
         kill_grace: _duration_pb2.Duration | None = ...,
         leave_children: _builtins.bool = ...,
+        stdin: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["argv", b"argv", "command", b"command", "kill_grace", b"kill_grace", "lease", b"lease", "run_timeout", b"run_timeout", "script", b"script", "terminal", b"terminal"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["argv", b"argv", "command", b"command", "cwd", b"cwd", "env", b"env", "exec_id", b"exec_id", "kill_grace", b"kill_grace", "lease", b"lease", "leave_children", b"leave_children", "profile", b"profile", "run_timeout", b"run_timeout", "script", b"script", "terminal", b"terminal"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["argv", b"argv", "command", b"command", "cwd", b"cwd", "env", b"env", "exec_id", b"exec_id", "kill_grace", b"kill_grace", "lease", b"lease", "leave_children", b"leave_children", "profile", b"profile", "run_timeout", b"run_timeout", "script", b"script", "stdin", b"stdin", "terminal", b"terminal"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_command: _TypeAlias = _typing.Literal["argv", "script"]  # noqa: Y015
     _WhichOneofArgType_command: _TypeAlias = _typing.Literal["command", b"command"]  # noqa: Y015
@@ -357,7 +363,9 @@ class AttachExecRequest(_message.Message):
         OFFSET_FIELD_NUMBER: _builtins.int
         DATA_FIELD_NUMBER: _builtins.int
         offset: _builtins.int
-        """Position of the first byte in all input so far; input that is already known is ignored."""
+        """Position of the first byte in all input so far; input that is already known is ignored, and a
+        gap fails with SERVICE_UNAVAILABLE: attach again and go on where `stdin_ack_offset` says.
+        """
         data: _builtins.bytes
         """At most 32 KiB."""
         def __init__(
@@ -576,7 +584,9 @@ class AttachExecResponse(_message.Message):
     HEARTBEAT_FIELD_NUMBER: _builtins.int
     EXITED_FIELD_NUMBER: _builtins.int
     stdin_ack_offset: _builtins.int
-    """Input up to this byte has reached the command; sent once after `opened` and whenever it moves."""
+    """Right after `opened`: where input goes on, as all before it is known. Afterwards, whenever it
+    moves beyond that: input up to this byte has reached the command.
+    """
     @_builtins.property
     def opened(self) -> Global___Exec:
         """The stream is open."""

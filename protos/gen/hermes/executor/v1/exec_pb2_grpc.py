@@ -81,7 +81,8 @@ class ExecServiceServicer:
     def StartExec(self, request, context):
         """Starts a command. Idempotent by `exec_id`: the same request returns the command as it is; another
         request with the same id fails with ALREADY_EXISTS. Fails with LEASE_INVALID, STALE_EPOCH,
-        SANDBOX_LOST, PATH_INVALID or INVALID_ARGUMENT.
+        SANDBOX_LOST, PATH_INVALID (no such program or folder, or no right to it), LIMIT_EXCEEDED (too
+        many commands or processes) or INVALID_ARGUMENT; then nothing was started.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

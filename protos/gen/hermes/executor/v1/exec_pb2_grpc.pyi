@@ -21,7 +21,8 @@ class ExecServiceStub:
     StartExec: _aio.UnaryUnaryMultiCallable[_exec_pb2.StartExecRequest, _exec_pb2.StartExecResponse]
     """Starts a command. Idempotent by `exec_id`: the same request returns the command as it is; another
     request with the same id fails with ALREADY_EXISTS. Fails with LEASE_INVALID, STALE_EPOCH,
-    SANDBOX_LOST, PATH_INVALID or INVALID_ARGUMENT.
+    SANDBOX_LOST, PATH_INVALID (no such program or folder, or no right to it), LIMIT_EXCEEDED (too
+    many commands or processes) or INVALID_ARGUMENT; then nothing was started.
     """
     AttachExec: _aio.StreamStreamMultiCallable[_exec_pb2.AttachExecRequest, _exec_pb2.AttachExecResponse]
     """Watches and drives a command. The first message opens; output comes from the offsets named there;
@@ -54,7 +55,8 @@ class ExecServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_exec_pb2.StartExecResponse]:
         """Starts a command. Idempotent by `exec_id`: the same request returns the command as it is; another
         request with the same id fails with ALREADY_EXISTS. Fails with LEASE_INVALID, STALE_EPOCH,
-        SANDBOX_LOST, PATH_INVALID or INVALID_ARGUMENT.
+        SANDBOX_LOST, PATH_INVALID (no such program or folder, or no right to it), LIMIT_EXCEEDED (too
+        many commands or processes) or INVALID_ARGUMENT; then nothing was started.
         """
 
     @_abc_1.abstractmethod
