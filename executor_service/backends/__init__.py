@@ -1,1 +1,37 @@
 """Ways to make boxes, behind one seam: `executor_service.backends.base`."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from executor_service.backends.base import Backend
+from executor_service.backends.bubblewrap import BubblewrapBackend
+from executor_service.backends.docker import DockerBackend, DockerOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What backends are made from."""
+
+    owner: str
+    """Which installation the boxes belong to."""
+    folder: Path
+    """Where a backend may keep notes of its own."""
+    supervisor: bytes
+    """The program that runs in every box."""
+    docker: DockerOptions
+
+
+def _docker(site: Site) -> Backend:
+    return DockerBackend(site.owner, site.supervisor, site.docker)
+
+
+def _bubblewrap(site: Site) -> Backend:
+    return BubblewrapBackend(site.owner, site.folder / "bubblewrap", site.supervisor)
+
+
+BACKENDS: Mapping[str, Callable[[Site], Backend]] = {
+    "docker": _docker,
+    "bubblewrap": _bubblewrap,
+}
+"""Every backend by its name; where none is configured, the first one that can be used is."""

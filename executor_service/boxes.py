@@ -1,0 +1,185 @@
+"""A living box: the link to its supervisor, kept up as long as the box is there."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from executor_service.backends.base import Backend, Box
+from executor_service.command import Command
+from executor_service.commands import CommandTable
+from executor_service.errors import (
+    BackendError,
+    BoxLost,
+    BoxPoisoned,
+    ExecutorError,
+    LinkClosed,
+    LinkRefused,
+    SandboxLost,
+    StartRefused,
+)
+from executor_service.link import Hello, StartCommand, SupervisorLink, open_link
+from executor_service.records import EndReason
+from services.errors import DatabaseUnavailable
+from services.lifecycle import Workers
+
+_GIVE_UP_AFTER_S = 4.0
+"""How long a box that cannot be reached is tried again before it counts as lost."""
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 1.0
+_PING_INTERVAL_S = 20.0
+_PING_TIMEOUT_S = 10.0
+
+_log = logging.getLogger(__name__)
+
+
+class LiveBox:
+    """One box and its commands, with a link that comes back whenever it breaks."""
+
+    def __init__(
+        self, box: Box, backend: Backend, commands: CommandTable, workers: Workers
+    ) -> None:
+        self.box = box
+        self.commands = commands
+        self.epoch = 0
+        """Of the sandbox that it was claimed for; a box takes no executor of an earlier one."""
+        self.is_lost = False
+        self.gone = asyncio.Event()
+        """Set when nothing of the box is left."""
+        self._backend = backend
+        self._workers = workers
+        self._link: SupervisorLink | None = None
+        self._settled = asyncio.Event()
+        self._retired = asyncio.Event()
+        self._end_reason = EndReason.SANDBOX_LOST
+
+    async def run(self) -> None:
+        """Keeps the link until the box is lost or retired."""
+        failing_since: float | None = None
+        pause_s = _FIRST_PAUSE_S
+        loop = asyncio.get_running_loop()
+        while True:
+            was_linked, error = await self._hold_link()
+            if self._retired.is_set():
+                break
+            if was_linked:
+                failing_since, pause_s = None, _FIRST_PAUSE_S
+            _log.warning("box %s: %s", self.box.key, error)
+            if isinstance(error, BoxLost | BoxPoisoned | LinkRefused):
+                break
+            if not isinstance(error, DatabaseUnavailable):
+                failing_since = failing_since or loop.time()
+                if loop.time() - failing_since > _GIVE_UP_AFTER_S:
+                    break
+            await self._pause(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        self.is_lost = True
+        self.commands.give_up(self._end_reason)
+        self._settled.set()
+
+    async def link(self) -> SupervisorLink:
+        """Returns the link once it is up; fails with SandboxLost."""
+        while True:
+            await self._settled.wait()
+            if self.is_lost or self._retired.is_set():
+                raise SandboxLost(f"the box of sandbox {self.box.key} is gone")
+            if self._link is not None and self._link.error is None:
+                return self._link
+            # It has just ended, and `run` is about to notice.
+            await asyncio.sleep(0)
+
+    async def settled(self) -> None:
+        """Returns when it is known which commands the box has, or that it is lost."""
+        await self._settled.wait()
+
+    def retire(self, reason: EndReason) -> None:
+        """Ends it: commands that still run end for this reason, and `run` returns."""
+        self._end_reason = reason
+        self._retired.set()
+
+    # ---- commands
+
+    async def start(self, exec_id: str, variants: Sequence[StartCommand]) -> Command:
+        """Starts a command, or returns it if its id is known already.
+
+        The variants are the same command in different words; the first whose program the box has
+        is run. Fails with StartRefused, AlreadyExists or SandboxLost.
+        """
+        command, is_new = await self.commands.begin(exec_id, variants[0].to_wire()["digest"])
+        if is_new:
+            # On its own, so that a caller who leaves does not leave it half started.
+            name = f"start {self.box.key} {exec_id}"
+            self._workers.start(name, self._start(command, variants))
+        await command.settled()
+        return command
+
+    async def _start(self, command: Command, variants: Sequence[StartCommand]) -> None:
+        try:
+            await self.commands.record(command)
+            await self._start_first(command, variants)
+        except (StartRefused, SandboxLost, DatabaseUnavailable) as why:
+            await self.commands.refuse(command, why)
+
+    async def _start_first(self, command: Command, variants: Sequence[StartCommand]) -> None:
+        for variant in variants[:-1]:
+            try:
+                return await self._start_in_box(command, variant)
+            except StartRefused as why:
+                if why.code != "NOT_FOUND":
+                    raise
+        return await self._start_in_box(command, variants[-1])
+
+    async def _start_in_box(self, command: Command, request: StartCommand) -> None:
+        while not command.bound:
+            link = await self.link()
+            try:
+                await link.start(request, command.bind)
+            except (LinkClosed, BoxPoisoned):
+                # The next link tells whether it was started.
+                continue
+
+    # ---- the link
+
+    async def _hold_link(self) -> tuple[bool, ExecutorError | DatabaseUnavailable]:
+        """Holds one link until it ends; whether there was one, and how it ended."""
+        linked = False
+        try:
+            acked = await self.commands.prepare()
+            stream = await self._backend.connect(self.box)
+            hello = Hello(self.box.key, self.box.secret, self.epoch, acked)
+            async with open_link(stream, hello, self.commands.adopt) as link:
+                await self.commands.linked(link.commands)
+                linked = True
+                self._link = link
+                self._settled.set()
+                try:
+                    return linked, await self._until_ended(link)
+                finally:
+                    self._link = None
+                    self._settled.clear()
+        except (BackendError, LinkClosed, BoxPoisoned, DatabaseUnavailable) as error:
+            return linked, error
+
+    async def _until_ended(self, link: SupervisorLink) -> ExecutorError:
+        retired = asyncio.ensure_future(self._retired.wait())
+        ended = asyncio.ensure_future(link.wait_ended())
+        try:
+            while not (ended.done() or retired.done()):
+                await asyncio.wait(
+                    (ended, retired), timeout=_PING_INTERVAL_S, return_when=asyncio.FIRST_COMPLETED
+                )
+                if not (ended.done() or retired.done()):
+                    await link.ping(_PING_TIMEOUT_S)
+        except TimeoutError:
+            return LinkClosed("it gives no sign of life")
+        finally:
+            retired.cancel()
+            ended.cancel()
+            await asyncio.wait((ended, retired))
+        return link.error or LinkClosed("it was retired")
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._retired.wait()
+        except TimeoutError:
+            pass

@@ -1,0 +1,1 @@
+"""Between the messages of the contracts and the executor's own types, one module a noun."""

@@ -1,0 +1,62 @@
+"""What the converters share."""
+
+import re
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from executor_service.leases import Proof
+from hermes.executor.v1 import sandbox_pb2
+from services.errors import InvalidArgument
+from services.home import DEFAULT_PROFILE
+
+_TEXT = re.compile(r"[^\0]*")
+_Number = TypeVar("_Number", int, float)
+
+
+def profile_of(name: str) -> str:
+    """The profile that a request means."""
+    return name or DEFAULT_PROFILE
+
+
+def proof(lease: sandbox_pb2.Lease, profile: str) -> Proof:
+    """What a request shows who has a sandbox."""
+    return Proof(profile_of(profile), lease.sandbox_id, lease.token, lease.epoch)
+
+
+def seconds(field: str, duration: Duration, default: float, most: float) -> float:
+    """A duration; the default where it is 0, refused when it is negative or too long."""
+    value = duration.ToNanoseconds() / 1e9
+    return in_range(field, value, 0.0, most) or default
+
+
+def in_range(field: str, value: _Number, least: _Number, most: _Number) -> _Number:
+    """A number, refused when it is out of range."""
+    if not least <= value <= most:
+        wanted = f"{least:g} to {most:g}"
+        raise InvalidArgument(f"{field} is out of range: {wanted}", fields={field: wanted})
+    return value
+
+
+def text(field: str, value: str) -> str:
+    """Text for a program, refused when it has NUL characters."""
+    if not _TEXT.fullmatch(value):
+        wanted = "text without NUL characters"
+        raise InvalidArgument(f"{field}: {wanted} is wanted", fields={field: wanted})
+    return value
+
+
+def duration(value_s: float) -> Duration:
+    """Seconds on the wire."""
+    wire = Duration()
+    wire.FromMilliseconds(round(value_s * 1000))
+    return wire
+
+
+def timestamp(moment: float) -> Timestamp:
+    """Seconds since 1970 on the wire."""
+    wire = Timestamp()
+    wire.FromDatetime(datetime.fromtimestamp(moment, UTC))
+    return wire

@@ -1,0 +1,289 @@
+"""Who has which sandbox: claims, their tokens and epochs, and how long they live."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+from executor_service.backends.base import Isolation
+from executor_service.boxes import LiveBox
+from executor_service.errors import BackendUnavailable, SandboxLost
+from executor_service.journal import Journal
+from executor_service.metrics import ExecutorMetrics
+from executor_service.pool import Pool
+from executor_service.records import Claim, EndReason, Lifetimes, SandboxState
+from executor_service.sandbox import Sandbox
+from executor_service.tokens import TokenMint, is_token_of, with_epoch
+from executor_service.workspaces import Workspaces
+from services.clock import Clock
+from services.errors import LeaseInvalid, NotFound, StaleEpoch
+from services.lifecycle import Workers
+
+_TICK_S = 1.0
+_STRENGTH = tuple(Isolation)
+
+_log = logging.getLogger(__name__)
+
+
+class Launch(StrEnum):
+    """How a sandbox was provided."""
+
+    WARM = "warm"
+    COLD = "cold"
+    RESUMED = "resumed"
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What the sandboxes of this executor are."""
+
+    backend: str
+    isolation: Isolation
+    lifetimes: Lifetimes
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What somebody asks for."""
+
+    request_id: str
+    profile: str
+    session_id: str
+    min_isolation: Isolation
+    workdir: str
+    """A folder of the host to be bound; empty is the session's own workspace."""
+    lifetimes: Lifetimes
+    """0 stands for the usual time."""
+    wait_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What somebody shows who has a sandbox."""
+
+    profile: str
+    sandbox_id: str
+    token: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A sandbox and what proves that one has it."""
+
+    sandbox: Sandbox
+    token: str
+    launch: Launch
+
+
+class Leases:
+    """The sandboxes of all sessions, at most one each."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        journal: Journal,
+        workspaces: Workspaces,
+        terms: Terms,
+        clock: Clock,
+        workers: Workers,
+        metrics: ExecutorMetrics,
+    ) -> None:
+        self._pool = pool
+        self._journal = journal
+        self._workspaces = workspaces
+        self._terms = terms
+        self._clock = clock
+        self._workers = workers
+        self._metrics = metrics
+        self._mint = TokenMint()
+        self._sandboxes: dict[str, Sandbox] = {}
+        self._by_session: dict[tuple[str, str], Sandbox] = {}
+        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+
+    def __iter__(self) -> Iterator[Sandbox]:
+        return iter(list(self._sandboxes.values()))
+
+    # ---- asking
+
+    def find(self, profile: str, sandbox_id: str) -> Sandbox:
+        """Returns a profile's sandbox; fails with NotFound, whether or not another has it."""
+        sandbox = self._sandboxes.get(sandbox_id)
+        if sandbox is None or sandbox.claim.profile != profile:
+            raise NotFound(f"there is no sandbox {sandbox_id}")
+        return sandbox
+
+    def of_profile(self, profile: str) -> list[Sandbox]:
+        """A profile's sandboxes that live, the oldest first."""
+        found = [s for s in self if s.claim.profile == profile and s.state is SandboxState.READY]
+        return sorted(found, key=lambda sandbox: sandbox.claim.claimed_at)
+
+    def prove(self, proof: Proof) -> Sandbox:
+        """Returns the sandbox that somebody has, which counts as using it.
+
+        Fails with NotFound, LeaseInvalid or StaleEpoch, in that order.
+        """
+        sandbox = self.find(proof.profile, proof.sandbox_id)
+        claim = sandbox.claim
+        if not is_token_of(claim.token_digests, proof.epoch, proof.token):
+            _log.warning("sandbox %s was asked for with a wrong token", claim.sandbox_id)
+            raise LeaseInvalid("the lease token is not valid")
+        if proof.epoch != claim.epoch:
+            self._metrics.stale_epochs.inc()
+            raise StaleEpoch(f"sandbox {claim.sandbox_id} has a later owner")
+        sandbox.use()
+        return sandbox
+
+    # ---- having
+
+    async def acquire(self, wish: Wish) -> Grant:
+        """Gives a session its sandbox: the one that it has, else a ready one, else a new one.
+
+        Fails with BackendUnavailable, PathInvalid, PoolExhausted or Draining.
+        """
+        if _STRENGTH.index(self._terms.isolation) < _STRENGTH.index(wish.min_isolation):
+            raise BackendUnavailable(
+                f"{self._terms.backend} isolates by {self._terms.isolation} only, "
+                f"and {wish.min_isolation} is wanted; configure a stronger backend"
+            )
+        workdir = await self._workspaces.workdir(wish.workdir) if wish.workdir else None
+        session = (wish.profile, wish.session_id)
+        async with self._lock(session):
+            current = self._by_session.get(session)
+            if current is not None:
+                with suppress(SandboxLost):
+                    return await self._resume(current, wish)
+                await self._end(current, SandboxState.LOST, EndReason.SANDBOX_LOST)
+            live, launch = await self._provide(wish, workdir)
+            try:
+                return await self._claim(live, wish, launch)
+            except BaseException:
+                self._pool.end(live, EndReason.LEASE_EXPIRED)
+                raise
+
+    async def release(self, sandbox: Sandbox) -> None:
+        """Ends a sandbox; its workspace is kept. Does nothing when it has ended."""
+        async with self._lock((sandbox.claim.profile, sandbox.claim.session_id)):
+            if sandbox.claim.state is SandboxState.READY:
+                await self._end(sandbox, SandboxState.RELEASED, EndReason.LEASE_EXPIRED)
+
+    def restore(self, sandbox: Sandbox) -> None:
+        """Takes over a sandbox of an executor before this one."""
+        claim = sandbox.claim
+        self._sandboxes[claim.sandbox_id] = sandbox
+        if claim.state is SandboxState.READY:
+            self._by_session[claim.profile, claim.session_id] = sandbox
+
+    def forget(self, sandbox: Sandbox) -> None:
+        """Nobody can ask about it any more."""
+        self._sandboxes.pop(sandbox.claim.sandbox_id, None)
+
+    # ---- keeping
+
+    async def run(self) -> None:
+        """Ends sandboxes whose time is over, until cancelled."""
+        while True:
+            await self._clock.sleep(_TICK_S)
+            for sandbox in self:
+                if sandbox.claim.state is SandboxState.READY and not sandbox.expires_in_s:
+                    name = f"end {sandbox.claim.sandbox_id}"
+                    self._workers.start(name, self._end_if_over(sandbox))
+
+    async def release_idle(self) -> None:
+        """Ends the sandboxes in which nothing runs."""
+        idle = [s for s in self if s.state is SandboxState.READY and not s.running]
+        await asyncio.gather(*map(self.release, idle))
+
+    async def _end_if_over(self, sandbox: Sandbox) -> None:
+        async with self._lock((sandbox.claim.profile, sandbox.claim.session_id)):
+            if sandbox.claim.state is not SandboxState.READY or sandbox.expires_in_s:
+                return
+            if sandbox.state is SandboxState.LOST:
+                await self._end(sandbox, SandboxState.LOST, EndReason.SANDBOX_LOST)
+            else:
+                await self._end(sandbox, SandboxState.RELEASED, EndReason.LEASE_EXPIRED)
+
+    async def _end(self, sandbox: Sandbox, state: SandboxState, reason: EndReason) -> None:
+        claim, live = sandbox.claim, sandbox.live
+        now = self._clock.now().timestamp()
+        sandbox.claim = replace(claim, state=state, ended_at=now)
+        self._by_session.pop((claim.profile, claim.session_id), None)
+        _log.info("sandbox %s ends: %s", claim.sandbox_id, state)
+        if live is not None:
+            self._pool.end(live, reason)
+        await self._journal.put_claim(sandbox.claim)
+        if live is not None:
+            await live.gone.wait()
+        sandbox.live = None
+
+    # ---- claiming
+
+    async def _provide(self, wish: Wish, workdir: Path | None) -> tuple[LiveBox, Launch]:
+        folder = workdir
+        if folder is None:
+            known = await self._journal.workspace_of(wish.profile, wish.session_id)
+            folder = await self._workspaces.restore(known) if known else None
+        if folder is not None:
+            return await self._pool.make(folder, wish.wait_s), Launch.COLD
+        live, was_ready = await self._pool.take(wish.wait_s)
+        return live, Launch.WARM if was_ready else Launch.COLD
+
+    async def _claim(self, live: LiveBox, wish: Wish, launch: Launch) -> Grant:
+        sandbox_id, epoch = live.box.key, 1
+        token = self._mint.token(sandbox_id, epoch)
+        claim = Claim(
+            sandbox_id=sandbox_id,
+            profile=wish.profile,
+            session_id=wish.session_id,
+            backend=self._terms.backend,
+            isolation=self._terms.isolation,
+            workspace=str(live.box.workspace),
+            claimed_at=self._clock.now().timestamp(),
+            lifetimes=_lifetimes(wish, self._terms.lifetimes),
+            epoch=epoch,
+            request_id=wish.request_id,
+            token_digests=with_epoch({}, epoch, token),
+        )
+        await self._journal.put_claim(claim, keeps_workspace=not wish.workdir)
+        live.epoch = epoch
+        self._pool.claimed(live)
+        sandbox = Sandbox(claim, live.commands, live, self._clock)
+        self.restore(sandbox)
+        return Grant(sandbox, token, launch)
+
+    async def _resume(self, sandbox: Sandbox, wish: Wish) -> Grant:
+        """Gives a sandbox to a new owner, or to the same one that asks again."""
+        live, claim = sandbox.box(), sandbox.claim
+        sandbox.use()
+        token = self._mint.token(claim.sandbox_id, claim.epoch)
+        same = claim.request_id == wish.request_id
+        if not same or not is_token_of(claim.token_digests, claim.epoch, token):
+            epoch = claim.epoch + 1
+            token = self._mint.token(claim.sandbox_id, epoch)
+            claim = replace(
+                claim,
+                epoch=epoch,
+                request_id=wish.request_id,
+                lifetimes=_lifetimes(wish, claim.lifetimes),
+                token_digests=with_epoch(claim.token_digests, epoch, token),
+            )
+            await self._journal.put_claim(claim)
+            sandbox.claim = claim
+        if live.is_lost:
+            raise SandboxLost(f"the box of sandbox {claim.sandbox_id} is gone")
+        live.epoch = claim.epoch
+        return Grant(sandbox, token, Launch.RESUMED)
+
+    def _lock(self, session: tuple[str, str]) -> asyncio.Lock:
+        lock = self._locks.get(session)
+        if lock is None:
+            lock = self._locks[session] = asyncio.Lock()
+        return lock
+
+
+def _lifetimes(wish: Wish, usual: Lifetimes) -> Lifetimes:
+    return Lifetimes(wish.lifetimes.idle_s or usual.idle_s, wish.lifetimes.total_s or usual.total_s)

@@ -1,0 +1,65 @@
+"""What the executor tells Prometheus."""
+
+from dataclasses import dataclass
+from typing import Self
+
+from prometheus_client import Counter, Gauge, Histogram
+
+from executor_service.records import CommandExit
+from services.metrics import LONG_SECONDS, Meter
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorMetrics:
+    """Sandboxes, commands and their output."""
+
+    acquire_seconds: Histogram
+    pool: Gauge
+    pool_misses: Counter
+    exec_seconds: Histogram
+    exits: Counter
+    truncated: Counter
+    reaped: Counter
+    stale_epochs: Counter
+    spool_bytes: Gauge
+
+    @classmethod
+    def create(cls, meter: Meter) -> Self:
+        """The metrics, registered."""
+        return cls(
+            acquire_seconds=meter.histogram(
+                "hermes_sandbox_acquire_seconds",
+                "Time until a session had its sandbox.",
+                "backend",
+                "launch",
+                "outcome",
+            ),
+            pool=meter.gauge(
+                "hermes_sandbox_pool", "Boxes, by what they are for.", "backend", "state"
+            ),
+            pool_misses=meter.counter(
+                "hermes_sandbox_pool_misses_total", "Times that no warm box was ready."
+            ),
+            exec_seconds=meter.histogram(
+                "hermes_exec_seconds", "How long commands ran.", buckets=LONG_SECONDS
+            ),
+            exits=meter.counter(
+                "hermes_exec_exits_total", "Commands that ended.", "backend", "reason"
+            ),
+            truncated=meter.counter(
+                "hermes_exec_output_truncated_total", "Commands of which output was dropped."
+            ),
+            reaped=meter.counter(
+                "hermes_orphans_reaped_total", "Boxes that nobody claimed, ended at a start."
+            ),
+            stale_epochs=meter.counter(
+                "hermes_stale_epoch_rejections_total", "Calls of an owner that was followed."
+            ),
+            spool_bytes=meter.gauge("hermes_spool_bytes", "Output of commands on disk."),
+        )
+
+    def ended(self, backend: str, exit_: CommandExit) -> None:
+        """Count a command that ended."""
+        self.exits.labels(backend, exit_.reason.lower()).inc()
+        self.exec_seconds.observe(exit_.duration_ms / 1000)
+        self.truncated.inc(exit_.truncated)

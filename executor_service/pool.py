@@ -1,0 +1,294 @@
+"""All boxes of this executor: those that are ready for whoever comes, and those in use.
+
+A box is used by one session only. Ready ones are made ahead of time, as many as configured; all
+together take at most so many places.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from executor_service.backends.base import Backend, Box, BoxSpec, Limits
+from executor_service.boxes import LiveBox
+from executor_service.commands import CommandTable
+from executor_service.errors import (
+    BackendError,
+    BoxCreateFailed,
+    BoxPoisoned,
+    LinkClosed,
+    PoolExhausted,
+    SandboxLost,
+)
+from executor_service.metrics import ExecutorMetrics
+from executor_service.records import EndReason
+from executor_service.workspaces import Workspaces
+from services.errors import Draining
+from services.ids import new_id
+from services.lifecycle import Workers
+
+_CHECK_TIMEOUT_S = 1.0
+_REFILL_PAUSE_S = 0.25
+"""After a box was taken, so that making the next one does not slow the first command down."""
+_FIRST_RETRY_S = 1.0
+_LONGEST_RETRY_S = 60.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolOptions:
+    """What the boxes of a pool are, and how many."""
+
+    owner: str
+    backend: str
+    template: str = "default"
+    limits: Limits = field(default_factory=Limits)
+    image: str = ""
+    warm: int = 1
+    """Boxes that are kept ready."""
+    most: int = 32
+    """Boxes in all."""
+    prefill: bool = True
+    """Whether boxes are made ready before the first one is asked for."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """A box of ours."""
+
+    live: LiveBox
+    fresh_workspace: Path | None
+    """A folder that was made for it, as long as no session has it."""
+
+
+class Pool:
+    """Makes boxes, keeps some ready, hands them out and ends them."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        options: PoolOptions,
+        workspaces: Workspaces,
+        make_table: Callable[[str], CommandTable],
+        workers: Workers,
+        metrics: ExecutorMetrics,
+    ) -> None:
+        self._backend = backend
+        self._options = options
+        self._workspaces = workspaces
+        self._make_table = make_table
+        self._workers = workers
+        self._metrics = metrics
+        self._held: dict[str, _Held] = {}
+        self._ready: list[LiveBox] = []
+        self._making = 0
+        self._changed = asyncio.Condition()
+        self._refills = options.prefill
+        self._was_used = False
+        self._draining = False
+
+    # ---- handing out
+
+    async def take(self, wait_s: float) -> tuple[LiveBox, bool]:
+        """Returns a box with an empty workspace, and whether it was ready.
+
+        Fails with PoolExhausted when no place becomes free in time, or as making a box fails.
+        """
+        async with self._waiting(wait_s):
+            while True:
+                ready = await self._pop_ready()
+                if ready is not None:
+                    return ready, True
+                if self._reserve():
+                    break
+                await self._change()
+        self._metrics.pool_misses.inc()
+        return await self._make(None), False
+
+    async def make(self, workspace: Path, wait_s: float) -> LiveBox:
+        """Makes a box over a folder that exists; fails as `take` does."""
+        async with self._waiting(wait_s):
+            if not self._has_place and self._ready:
+                self.end(self._ready.pop(0), EndReason.LEASE_EXPIRED)
+            while not self._reserve():
+                await self._change()
+        return await self._make(workspace)
+
+    def claimed(self, live: LiveBox) -> None:
+        """A session has the box, and its workspace from now on."""
+        self._held[live.box.key].fresh_workspace = None
+        self._count()
+
+    def adopt(self, box: Box, table: CommandTable) -> LiveBox:
+        """Takes over a claimed box that an executor before this one made."""
+        return self._hold(box, table, None)
+
+    def end(self, live: LiveBox, reason: EndReason) -> None:
+        """Ends a box; `live.gone` is set when nothing of it is left."""
+        live.retire(reason)
+
+    # ---- keeping
+
+    async def run(self) -> None:
+        """Keeps boxes ready, until cancelled."""
+        retry_s = _FIRST_RETRY_S
+        while True:
+            async with self._changed:
+                await self._changed.wait_for(lambda: self._wants_more)
+            if self._was_used:
+                await asyncio.sleep(_REFILL_PAUSE_S)
+            if not self._wants_more or not self._reserve():
+                continue
+            try:
+                live = await self._make(None)
+            except (BackendError, OSError) as error:
+                _log.warning("no box can be made ready, next try in %g s: %s", retry_s, error)
+                await asyncio.sleep(retry_s)
+                retry_s = min(2 * retry_s, _LONGEST_RETRY_S)
+                continue
+            retry_s = _FIRST_RETRY_S
+            self._ready.append(live)
+            await self._announce()
+
+    async def drain(self) -> None:
+        """Makes and hands out no more boxes, and ends those that nobody has."""
+        self._draining = True
+        ready, self._ready = self._ready, []
+        for live in ready:
+            self.end(live, EndReason.LEASE_EXPIRED)
+        for live in ready:
+            await live.gone.wait()
+
+    async def reap(self, box: Box) -> None:
+        """Ends a box of an earlier executor that no session has."""
+        self._metrics.reaped.inc()
+        _log.info("ending box %s, which nobody claimed", box.key)
+        await self._destroy(box)
+        await self._workspaces.discard(box.workspace)
+
+    # ---- what each box goes through
+
+    async def _make(self, workspace: Path | None) -> LiveBox:
+        """A box in the place that was reserved, with a fresh workspace if none is given."""
+        key, fresh = new_id("sbx"), None
+        try:
+            if workspace is None:
+                workspace = fresh = await self._workspaces.fresh()
+            box = await self._backend.create(self._spec(key, workspace))
+            live = self._hold(box, self._make_table(key), fresh)
+        except BaseException:
+            if fresh is not None:
+                await self._workspaces.discard(fresh)
+            raise
+        finally:
+            self._making -= 1
+            await self._announce()
+        try:
+            await live.link()
+        except BaseException as error:
+            self.end(live, EndReason.LEASE_EXPIRED)
+            if isinstance(error, SandboxLost):
+                raise BoxCreateFailed("a new box ended at once") from error
+            raise
+        return live
+
+    def _spec(self, key: str, workspace: Path) -> BoxSpec:
+        options = self._options
+        return BoxSpec(
+            key, options.owner, options.template, workspace, options.limits, options.image
+        )
+
+    def _hold(self, box: Box, table: CommandTable, fresh_workspace: Path | None) -> LiveBox:
+        live = LiveBox(box, self._backend, table, self._workers)
+        self._held[box.key] = _Held(live, fresh_workspace)
+        self._workers.start(f"box {box.key}", self._care(live))
+        return live
+
+    async def _care(self, live: LiveBox) -> None:
+        await live.run()
+        with suppress(ValueError):
+            self._ready.remove(live)
+        await self._destroy(live.box)
+        held = self._held.pop(live.box.key)
+        if held.fresh_workspace is not None:
+            await self._workspaces.discard(held.fresh_workspace)
+        live.gone.set()
+        await self._announce()
+
+    async def _destroy(self, box: Box) -> None:
+        retry_s = _FIRST_RETRY_S
+        while True:
+            try:
+                return await self._backend.destroy(box)
+            except BackendError as error:
+                _log.warning("box %s stays, next try in %g s: %s", box.key, retry_s, error)
+            await asyncio.sleep(retry_s)
+            retry_s = min(2 * retry_s, _LONGEST_RETRY_S)
+
+    # ---- places
+
+    @asynccontextmanager
+    async def _waiting(self, wait_s: float) -> AsyncGenerator[None]:
+        if self._draining:
+            raise Draining("this executor is shutting down; ask another one, or again")
+        self._refills = self._was_used = True
+        try:
+            async with asyncio.timeout(wait_s):
+                yield
+        except TimeoutError:
+            most = self._options.most
+            message = f"all {most} sandboxes are in use (executor.max_sandboxes); try again later"
+            raise PoolExhausted(message) from None
+
+    @property
+    def _has_place(self) -> bool:
+        return len(self._held) + self._making < self._options.most
+
+    @property
+    def _wants_more(self) -> bool:
+        if self._draining or not self._refills or not self._has_place:
+            return False
+        return len(self._ready) < self._options.warm
+
+    def _reserve(self) -> bool:
+        """Takes a place for a box that is about to be made; False when all are taken."""
+        if not self._has_place:
+            return False
+        self._making += 1
+        return True
+
+    async def _pop_ready(self) -> LiveBox | None:
+        """A box that was ready and answers."""
+        while self._ready:
+            live = self._ready.pop(0)
+            try:
+                await (await live.link()).ping(_CHECK_TIMEOUT_S)
+            except (SandboxLost, LinkClosed, BoxPoisoned, TimeoutError) as error:
+                _log.warning("box %s was ready and is gone: %s", live.box.key, error)
+                self.end(live, EndReason.LEASE_EXPIRED)
+            except BaseException:
+                self.end(live, EndReason.LEASE_EXPIRED)
+                raise
+            else:
+                await self._announce()
+                return live
+        return None
+
+    async def _change(self) -> None:
+        """Returns when there is something to try for."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._ready or self._has_place)
+
+    async def _announce(self) -> None:
+        self._count()
+        async with self._changed:
+            self._changed.notify_all()
+
+    def _count(self) -> None:
+        ready = len(self._ready)
+        numbers = {"ready": ready, "claimed": len(self._held) - ready, "making": self._making}
+        for state, number in numbers.items():
+            self._metrics.pool.labels(self._options.backend, state).set(number)

@@ -1,0 +1,62 @@
+"""Notes commands in the journal, those that come together in one transaction."""
+
+import asyncio
+import logging
+from dataclasses import replace
+
+from executor_service.command import Command
+from executor_service.journal import Journal
+from executor_service.records import CommandRecord
+from services.errors import DatabaseUnavailable
+
+_RETRY_S = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+class Recorder:
+    """Takes commands that have changed; their boxes forget those whose end is noted."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._waiting: list[Command] = []
+        self._wake = asyncio.Event()
+
+    def note(self, command: Command) -> None:
+        """Has a command noted soon."""
+        self._waiting.append(command)
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Notes what comes, until cancelled; while the disk takes nothing, boxes keep it."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            commands, self._waiting = self._waiting, []
+            await self._put([await _final(command) for command in commands])
+            for command in commands:
+                command.noted()
+
+    async def _put(self, records: list[CommandRecord]) -> None:
+        told = False
+        while True:
+            try:
+                await self._journal.put_commands(records)
+            except DatabaseUnavailable as error:
+                if not told:
+                    _log.warning("the ends of %d commands wait: %s", len(records), error)
+                told = True
+            else:
+                return
+            await asyncio.sleep(_RETRY_S)
+
+
+async def _final(command: Command) -> CommandRecord:
+    """What is to be noted; the end of a command comes after its output."""
+    if command.record.exit is None:
+        return command.record
+    await command.spool.flush()
+    ended = replace(command.record.exit, truncated=command.spool.truncated)
+    stored_bytes = command.spool.stored_bytes
+    command.record = replace(command.record, exit=ended, stored_bytes=stored_bytes)
+    return command.record

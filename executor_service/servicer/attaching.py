@@ -1,0 +1,75 @@
+"""What a client sends over AttachExec."""
+
+from collections.abc import AsyncIterator
+
+from executor_service.command import Command
+from executor_service.convert.common import in_range
+from executor_service.convert.execs import terminal
+from executor_service.inputs import CommandInput
+from executor_service.sandbox import Sandbox
+from executor_service.views import CommandView
+from hermes.executor.v1 import exec_pb2
+from services.errors import HermesError, InvalidArgument, StaleEpoch
+from services.lifecycle import Workers
+
+_MOST_INPUT_BYTES = 32 * 1024
+_HIGHEST_SIGNAL = 31
+
+
+class Attachment:
+    """One client's view of a command, and what it makes the command do."""
+
+    def __init__(
+        self, sandbox: Sandbox, command: Command, opening: exec_pb2.AttachExecRequest.Open
+    ) -> None:
+        self.view = CommandView(command, opening.stdout_offset, opening.stderr_offset)
+        self._sandbox = sandbox
+        self._command = command
+        self._epoch = opening.lease.epoch
+
+    async def take(self, messages: AsyncIterator[exec_pb2.AttachExecRequest]) -> None:
+        """Does what the client asks until it leaves; what it may not do ends its view."""
+        async with Workers() as workers:
+            # Beside the rest, so that a command that does not read stops nothing else.
+            feed = CommandInput(self._sandbox, self._command)
+            workers.start(f"feed {self._command.exec_id}", self._feed(feed))
+            try:
+                async for message in messages:
+                    if not await self._do(message, feed):
+                        return
+                self.view.confirm_all()
+                await feed.done()
+            except HermesError as error:
+                self.view.fail(error)
+
+    async def _feed(self, feed: CommandInput) -> None:
+        try:
+            await feed.run()
+        except HermesError as error:
+            self.view.fail(error)
+
+    async def _do(self, message: exec_pb2.AttachExecRequest, feed: CommandInput) -> bool:
+        """False when the client leaves."""
+        kind = message.WhichOneof("kind")
+        if kind == "ack":
+            self.view.confirm(message.ack.stdout_offset, message.ack.stderr_offset)
+            return True
+        if kind == "detach":
+            self.view.close()
+            return False
+        if self._sandbox.claim.epoch != self._epoch:
+            raise StaleEpoch(f"sandbox {self._sandbox.claim.sandbox_id} has a later owner")
+        match kind:
+            case "stdin" if len(message.stdin.data) <= _MOST_INPUT_BYTES:
+                offset = in_range("offset", message.stdin.offset, 0, 1 << 62)
+                await feed.put(offset, message.stdin.data)
+            case "stdin_eof":
+                await feed.put_end()
+            case "resize":
+                self._command.resize(terminal(message.resize))
+            case "signal":
+                self._command.signal(in_range("number", message.signal.number, 1, _HIGHEST_SIGNAL))
+            case _:
+                wanted = "input of up to 32 KiB, or what may follow the opening"
+                raise InvalidArgument(f"{wanted} is wanted", fields={str(kind): wanted})
+        return True

@@ -1,0 +1,150 @@
+"""ExecService."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing, suppress
+from typing import Any
+
+import grpc.aio
+
+from executor_service.command import Command
+from executor_service.convert import execs as convert
+from executor_service.convert.common import in_range, proof, seconds
+from executor_service.errors import StartRefused
+from executor_service.leases import Leases
+from executor_service.sandbox import Sandbox
+from executor_service.servicer.attaching import Attachment
+from executor_service.servicer.refusals import start_refused
+from hermes.executor.v1 import exec_pb2, exec_pb2_grpc
+from services.deadlines import STALLED_READER_S
+from services.errors import InvalidArgument, Unavailable
+from services.lifecycle import Workers
+from services.validation import check_id
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+_DEFAULT_WAIT_S = 60.0
+_LONGEST_WAIT_S = 600.0
+_DEFAULT_LENGTH_BYTES = 64 * 1024
+_MOST_LENGTH_BYTES = 1024 * 1024
+_HIGHEST_SIGNAL = 31
+
+
+class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
+    """Serves commands."""
+
+    def __init__(self, leases: Leases) -> None:
+        self._leases = leases
+
+    async def StartExec(
+        self, request: exec_pb2.StartExecRequest, context: Context
+    ) -> exec_pb2.StartExecResponse:
+        """Starts a command."""
+        sandbox = self._leases.prove(proof(request.lease, request.profile))
+        variants = convert.start_commands(request)
+        live = sandbox.box()
+        await live.settled()
+        try:
+            command = await live.start(request.exec_id, variants)
+        except StartRefused as why:
+            raise start_refused(why) from why
+        return exec_pb2.StartExecResponse(exec=convert.command(command.record, sandbox.claim))
+
+    async def AttachExec(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, request_iterator: AsyncIterator[exec_pb2.AttachExecRequest], context: Context
+    ) -> None:
+        """Watches and drives a command."""
+        first = await anext(request_iterator, exec_pb2.AttachExecRequest())
+        if first.WhichOneof("kind") != "open":
+            raise InvalidArgument("the first message opens", fields={"open": "is wanted first"})
+        opening = first.open
+        sandbox, command = await self._find(opening)
+        for offset in (opening.stdout_offset, opening.stderr_offset):
+            in_range("offset", offset, 0, 1 << 62)
+        attachment = Attachment(sandbox, command, opening)
+        opened = convert.command(command.record, sandbox.claim)
+        opened.ClearField("exit")
+        await context.write(exec_pb2.AttachExecResponse(opened=opened))
+        async with Workers() as workers, aclosing(attachment.view.events()) as events:
+            workers.start(f"input of {opening.exec_id}", attachment.take(request_iterator))
+            async for event in events:
+                try:
+                    async with asyncio.timeout(STALLED_READER_S):
+                        await context.write(convert.event(event))
+                except TimeoutError:
+                    raise Unavailable("the client has stopped reading") from None
+
+    async def GetExec(
+        self, request: exec_pb2.GetExecRequest, context: Context
+    ) -> exec_pb2.GetExecResponse:
+        """Returns a command."""
+        sandbox, command = await self._find(request)
+        return exec_pb2.GetExecResponse(exec=convert.command(command.record, sandbox.claim))
+
+    async def WaitExec(
+        self, request: exec_pb2.WaitExecRequest, context: Context
+    ) -> exec_pb2.WaitExecResponse:
+        """Waits until a command has ended."""
+        sandbox, command = await self._find(request)
+        wait_s = seconds("wait", request.wait, _DEFAULT_WAIT_S, _LONGEST_WAIT_S)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await command.ended.wait()
+        sandbox.use()
+        return exec_pb2.WaitExecResponse(exec=convert.command(command.record, sandbox.claim))
+
+    async def SignalExec(
+        self, request: exec_pb2.SignalExecRequest, context: Context
+    ) -> exec_pb2.SignalExecResponse:
+        """Sends a signal, or kills the whole tree."""
+        in_range("number", request.number, 0, _HIGHEST_SIGNAL)
+        sandbox, command = await self._find(request)
+        if command.record.exit is None and request.number:
+            await sandbox.box().link()
+            command.signal(request.number)
+        elif command.record.exit is None:
+            command.cancel()
+            await command.ended.wait()
+        return exec_pb2.SignalExecResponse(exec=convert.command(command.record, sandbox.claim))
+
+    async def ListExecs(
+        self, request: exec_pb2.ListExecsRequest, context: Context
+    ) -> exec_pb2.ListExecsResponse:
+        """Lists a sandbox's commands."""
+        sandbox = self._leases.prove(proof(request.lease, request.profile))
+        found = await (await sandbox.commands()).list()
+        return exec_pb2.ListExecsResponse(
+            execs=[convert.command(record, sandbox.claim) for record in found]
+        )
+
+    async def ReadExecOutput(
+        self, request: exec_pb2.ReadExecOutputRequest, context: Context
+    ) -> exec_pb2.ReadExecOutputResponse:
+        """Reads stored output."""
+        stream = convert.stream_number(request.stream)
+        length = in_range("length_bytes", request.length_bytes, 0, _MOST_LENGTH_BYTES)
+        sandbox, command = await self._find(request)
+        offset, end = request.offset, command.spool.end(stream)
+        if offset < 0:
+            offset = max(0, end + offset)
+        wanted = length or _DEFAULT_LENGTH_BYTES
+        start, data = await command.spool.read_all(stream, offset, wanted)
+        return exec_pb2.ReadExecOutputResponse(
+            data=data,
+            offset=start,
+            total_bytes=command.spool.end(stream),
+            exec=convert.command(command.record, sandbox.claim),
+        )
+
+    async def _find(
+        self,
+        request: exec_pb2.GetExecRequest
+        | exec_pb2.WaitExecRequest
+        | exec_pb2.SignalExecRequest
+        | exec_pb2.ReadExecOutputRequest
+        | exec_pb2.AttachExecRequest.Open,
+    ) -> tuple[Sandbox, Command]:
+        """The sandbox and the command that a request is about."""
+        sandbox = self._leases.prove(proof(request.lease, request.profile))
+        check_id("exec_id", request.exec_id)
+        return sandbox, await (await sandbox.commands()).get(request.exec_id)

@@ -1,0 +1,86 @@
+"""FileService."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any
+
+import grpc.aio
+
+from executor_service import files
+from executor_service.boxes import LiveBox
+from executor_service.convert import files as convert
+from executor_service.convert.common import in_range, proof
+from executor_service.leases import Leases
+from hermes.executor.v1 import file_pb2, file_pb2_grpc, sandbox_pb2
+from services.errors import InvalidArgument
+from services.validation import page_size
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+_CHUNK_BYTES = 32 * 1024
+_FARTHEST = 1 << 62
+
+
+class FileServicer(file_pb2_grpc.FileServiceServicer):
+    """Serves the files of sandboxes."""
+
+    def __init__(self, leases: Leases) -> None:
+        self._leases = leases
+
+    async def UploadFile(
+        self, request_iterator: AsyncIterator[file_pb2.UploadFileRequest], context: Context
+    ) -> file_pb2.UploadFileResponse:
+        """Writes a file."""
+        first = await anext(request_iterator, file_pb2.UploadFileRequest())
+        if first.WhichOneof("kind") != "header":
+            raise InvalidArgument("the header comes first", fields={"header": "is wanted first"})
+        live = self._box(first.header.lease, first.header.profile)
+        wanted = convert.upload(first.header)
+        info = await files.upload(live, wanted, _chunks(request_iterator))
+        return file_pb2.UploadFileResponse(file=convert.file_info(wanted.path, info))
+
+    async def DownloadFile(
+        self, request: file_pb2.DownloadFileRequest, context: Context
+    ) -> AsyncGenerator[file_pb2.DownloadFileResponse, None]:
+        """Reads a file."""
+        live = self._box(request.lease, request.profile)
+        offset = in_range("offset", request.offset, 0, _FARTHEST)
+        length = in_range("length_bytes", request.length_bytes, 0, _FARTHEST)
+        async with files.download(live, request.path, offset, length or None) as (info, chunks):
+            yield file_pb2.DownloadFileResponse(file=convert.file_info(request.path, info))
+            async for chunk in chunks:
+                for start in range(0, len(chunk), _CHUNK_BYTES):
+                    piece = bytes(chunk[start : start + _CHUNK_BYTES])
+                    yield file_pb2.DownloadFileResponse(chunk=piece)
+
+    async def StatPath(
+        self, request: file_pb2.StatPathRequest, context: Context
+    ) -> file_pb2.StatPathResponse:
+        """Describes a path."""
+        info = await files.stat(self._box(request.lease, request.profile), request.path)
+        return file_pb2.StatPathResponse(file=convert.file_info(request.path, info))
+
+    async def ListDirectory(
+        self, request: file_pb2.ListDirectoryRequest, context: Context
+    ) -> file_pb2.ListDirectoryResponse:
+        """Lists a folder."""
+        live = self._box(request.lease, request.profile)
+        size = page_size(request.page_size, files.MAX_PAGE_ENTRIES)
+        page = await files.list_directory(live, request.path, request.page_token, size)
+        last = page.entries[-1].name if page.entries else request.page_token
+        return file_pb2.ListDirectoryResponse(
+            entries=[convert.file_info(entry.name, entry.info) for entry in page.entries],
+            next_page_token=last if page.has_more else "",
+        )
+
+    def _box(self, lease: sandbox_pb2.Lease, profile: str) -> LiveBox:
+        return self._leases.prove(proof(lease, profile)).box()
+
+
+async def _chunks(
+    messages: AsyncIterator[file_pb2.UploadFileRequest],
+) -> AsyncGenerator[bytes, None]:
+    async for message in messages:
+        if message.WhichOneof("kind") != "chunk" or len(message.chunk) > _CHUNK_BYTES:
+            wanted = "chunks of up to 32 KiB"
+            raise InvalidArgument(f"{wanted} follow the header", fields={"chunk": wanted})
+        yield message.chunk

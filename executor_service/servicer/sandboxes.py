@@ -1,0 +1,92 @@
+"""SandboxService."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import grpc.aio
+
+from executor_service.choice import Choice
+from executor_service.convert import sandboxes as convert
+from executor_service.convert.common import duration, profile_of, proof
+from executor_service.leases import Launch, Leases
+from executor_service.metrics import ExecutorMetrics
+from hermes.executor.v1 import sandbox_pb2, sandbox_pb2_grpc
+from services.clock import Clock
+from services.errors import HermesError
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
+    """Serves sandboxes and their leases."""
+
+    def __init__(
+        self,
+        leases: Leases,
+        choice: Choice,
+        endpoint: str,
+        clock: Clock,
+        metrics: ExecutorMetrics,
+    ) -> None:
+        self._leases = leases
+        self._choice = choice
+        self._endpoint = endpoint
+        self._clock = clock
+        self._metrics = metrics
+
+    async def GetCapabilities(
+        self, request: sandbox_pb2.GetCapabilitiesRequest, context: Context
+    ) -> sandbox_pb2.GetCapabilitiesResponse:
+        """Says what the backends can do."""
+        choice = self._choice
+        found = [convert.capabilities(choice.capabilities, choice.reason)]
+        found += [convert.capabilities(other, "") for other in choice.others]
+        return sandbox_pb2.GetCapabilitiesResponse(backends=found)
+
+    async def AcquireSandbox(
+        self, request: sandbox_pb2.AcquireSandboxRequest, context: Context
+    ) -> sandbox_pb2.AcquireSandboxResponse:
+        """Gives a session its sandbox."""
+        wish = convert.wish(request)
+        started = self._clock.monotonic()
+        try:
+            grant = await self._leases.acquire(wish)
+        except HermesError as error:
+            self._observe(started, "", error.reason.lower())
+            raise
+        self._observe(started, grant.launch, "ok")
+        return convert.acquired(grant, self._endpoint)
+
+    async def RenewLease(
+        self, request: sandbox_pb2.RenewLeaseRequest, context: Context
+    ) -> sandbox_pb2.RenewLeaseResponse:
+        """Prolongs a lease."""
+        sandbox = self._leases.prove(proof(request.lease, request.profile))
+        sandbox.box()
+        return sandbox_pb2.RenewLeaseResponse(expires_in=duration(sandbox.expires_in_s))
+
+    async def ReleaseSandbox(
+        self, request: sandbox_pb2.ReleaseSandboxRequest, context: Context
+    ) -> sandbox_pb2.ReleaseSandboxResponse:
+        """Ends a lease and its box."""
+        await self._leases.release(self._leases.prove(proof(request.lease, request.profile)))
+        return sandbox_pb2.ReleaseSandboxResponse()
+
+    async def GetSandbox(
+        self, request: sandbox_pb2.GetSandboxRequest, context: Context
+    ) -> sandbox_pb2.GetSandboxResponse:
+        """Returns a sandbox."""
+        found = self._leases.find(profile_of(request.profile), request.sandbox_id)
+        return sandbox_pb2.GetSandboxResponse(sandbox=convert.sandbox(found))
+
+    async def ListSandboxes(
+        self, request: sandbox_pb2.ListSandboxesRequest, context: Context
+    ) -> sandbox_pb2.ListSandboxesResponse:
+        """Lists a profile's sandboxes."""
+        found = self._leases.of_profile(profile_of(request.profile))
+        return sandbox_pb2.ListSandboxesResponse(sandboxes=[convert.sandbox(one) for one in found])
+
+    def _observe(self, started_s: float, launch: Launch | str, outcome: str) -> None:
+        labels: Sequence[str] = (self._choice.capabilities.name, str(launch), outcome)
+        seconds = self._clock.monotonic() - started_s
+        self._metrics.acquire_seconds.labels(*labels).observe(seconds)

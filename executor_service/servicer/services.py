@@ -1,0 +1,39 @@
+"""The executor's services as a server has them, and who may call which method."""
+
+import grpc.aio
+
+from executor_service.servicer.execs import ExecServicer
+from executor_service.servicer.files import FileServicer
+from executor_service.servicer.sandboxes import SandboxServicer
+from hermes.executor.v1 import exec_pb2_grpc, file_pb2_grpc, sandbox_pb2_grpc
+from services.auth import Identity, Policy, allow
+
+_CALLERS = (Identity.AGENT, Identity.OPERATOR)
+_METHODS = {
+    "SandboxService": (
+        *("GetCapabilities", "AcquireSandbox", "RenewLease", "ReleaseSandbox"),
+        *("GetSandbox", "ListSandboxes"),
+    ),
+    "ExecService": (
+        *("StartExec", "AttachExec", "GetExec", "WaitExec", "SignalExec"),
+        *("ListExecs", "ReadExecOutput"),
+    ),
+    "FileService": ("UploadFile", "DownloadFile", "StatPath", "ListDirectory"),
+}
+POLICY: Policy = {
+    name: callers
+    for service, methods in _METHODS.items()
+    for name, callers in allow(
+        f"hermes.executor.v1.{service}", dict.fromkeys(methods, _CALLERS)
+    ).items()
+}
+"""The agent uses sandboxes, an operator looks after them; nobody else has business here."""
+
+
+def register(
+    server: grpc.aio.Server, sandboxes: SandboxServicer, execs: ExecServicer, files: FileServicer
+) -> None:
+    """Adds the servicers to a server."""
+    sandbox_pb2_grpc.add_SandboxServiceServicer_to_server(sandboxes, server)
+    exec_pb2_grpc.add_ExecServiceServicer_to_server(execs, server)
+    file_pb2_grpc.add_FileServiceServicer_to_server(files, server)

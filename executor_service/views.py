@@ -1,0 +1,166 @@
+"""Watching one command: its output from any offset on, as fast as the watcher confirms it.
+
+A view reads what the spool has and never touches the command: any number may watch, each at its
+own pace, and one that is slow misses what the spool had to drop in the meantime.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator
+from dataclasses import dataclass
+
+from executor_service.command import Command
+from executor_service.link import Usage
+from executor_service.records import CommandExit
+from executor_service.segments import STREAMS
+from services.errors import HermesError
+
+PIECE_BYTES = 32 * 1024
+WINDOW_BYTES = 4 * 1024 * 1024
+"""How much a watcher is sent before it has to confirm."""
+_READ_BYTES = 512 * 1024
+_HEARTBEAT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A piece of output."""
+
+    stream: int
+    offset: int
+    data: bytes
+    is_dropped_before: bool
+    """Whether bytes before it were skipped because they are no longer stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputOffset:
+    """First where input goes on, then up to where the command has read it."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """The command is alive."""
+
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The command has ended, and all of its output was sent."""
+
+    exit: CommandExit
+
+
+Event = Output | InputOffset | Heartbeat | Ended
+
+
+class CommandView:
+    """What one watcher sees of a command."""
+
+    def __init__(self, command: Command, stdout_offset: int, stderr_offset: int) -> None:
+        self._command = command
+        self._sent: dict[int, int] = dict(zip(STREAMS, (stdout_offset, stderr_offset), strict=True))
+        self._confirmed = self._sent.copy()
+        self._unlimited = False
+        self._closed = False
+        self._failure: HermesError | None = None
+        self._changed = asyncio.Event()
+        self._input_offset = -1
+
+    def confirm(self, stdout_offset: int, stderr_offset: int) -> None:
+        """The watcher has read so much, and may be sent more."""
+        for stream, offset in zip(STREAMS, (stdout_offset, stderr_offset), strict=True):
+            if self._confirmed[stream] < offset <= self._sent[stream]:
+                self._confirmed[stream] = offset
+        self._changed.set()
+
+    def confirm_all(self) -> None:
+        """The watcher confirms nothing any more, so that only the transport holds it back."""
+        self._unlimited = True
+        self._changed.set()
+
+    def close(self) -> None:
+        """Ends the events, without an `Ended`."""
+        self._closed = True
+        self._changed.set()
+
+    def fail(self, error: HermesError) -> None:
+        """Ends the events with an error."""
+        self._failure = error
+        self.close()
+
+    async def events(self) -> AsyncGenerator[Event, None]:
+        """Yields what happens, `Ended` last; iterate under `contextlib.aclosing`."""
+        loop = asyncio.get_running_loop()
+        next_heartbeat = loop.time() + _HEARTBEAT_S
+        with self._command.watched() as self._changed:
+            while True:
+                self._changed.clear()
+                moved = False
+                for event in self._input_events():
+                    yield event
+                # Whether it had ended before the last of its output was looked for.
+                ended = self._command.record.exit
+                for stream in STREAMS:
+                    for output in await self._read(stream):
+                        moved = True
+                        yield output
+                if self._closed:
+                    break
+                if ended is not None and self._is_drained:
+                    yield Ended(ended)
+                    return
+                if loop.time() >= next_heartbeat:
+                    next_heartbeat = loop.time() + _HEARTBEAT_S
+                    yield Heartbeat(self._command.usage)
+                if not moved:
+                    await self._wait(next_heartbeat - loop.time())
+        if self._failure is not None:
+            raise self._failure
+
+    @property
+    def _room(self) -> int:
+        return WINDOW_BYTES - sum(self._sent[s] - self._confirmed[s] for s in STREAMS)
+
+    @property
+    def _is_drained(self) -> bool:
+        return all(self._sent[s] >= self._command.spool.end(s) for s in STREAMS)
+
+    def _input_events(self) -> list[Event]:
+        offset = self._command.input_taken
+        if self._input_offset < 0:
+            offset = self._command.input_offset
+        if offset <= self._input_offset:
+            return []
+        self._input_offset = offset
+        return [InputOffset(offset)]
+
+    async def _read(self, stream: int) -> list[Output]:
+        """What comes next of a stream, in pieces."""
+        wanted = _READ_BYTES if self._unlimited else min(_READ_BYTES, self._room)
+        position = self._sent[stream]
+        if wanted <= 0 or position >= self._command.spool.end(stream):
+            return []
+        start, data = await self._command.spool.read(stream, position, wanted)
+        # What was skipped is not on its way, and takes no room.
+        self._confirmed[stream] += start - position
+        self._sent[stream] = start + len(data)
+        if start > position:
+            first = Output(stream, start, data[:PIECE_BYTES], is_dropped_before=True)
+            return [first, *_pieces(stream, start, data, PIECE_BYTES)]
+        return list(_pieces(stream, start, data, 0))
+
+    async def _wait(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(max(0.0, seconds)):
+                await self._changed.wait()
+        except TimeoutError:
+            pass
+
+
+def _pieces(stream: int, start: int, data: bytes, begin: int) -> Iterator[Output]:
+    for position in range(begin, len(data), PIECE_BYTES):
+        piece = data[position : position + PIECE_BYTES]
+        yield Output(stream, start + position, piece, is_dropped_before=False)

@@ -1,0 +1,94 @@
+"""The folders that sandboxes see as /workspace: one a session, kept when its sandbox ends."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+from collections.abc import Container
+from dataclasses import dataclass
+from pathlib import Path
+
+from executor_service.errors import PathInvalid
+from services.ids import new_id
+
+_PREFIX = "wsp"
+_UNPRIVILEGED_UID = 1000
+"""Who boxes are when the executor is root."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkdirPolicy:
+    """Which folders of the host may be bound instead."""
+
+    allowed: bool
+    home: Path
+    """Where Hermes keeps its keys; neither it nor anything around or inside it."""
+    user_home: Path
+
+
+class Workspaces:
+    """The sessions' folders, below one folder of the home."""
+
+    def __init__(self, folder: Path, policy: WorkdirPolicy) -> None:
+        self._folder = folder
+        self._policy = policy
+
+    async def fresh(self) -> Path:
+        """Makes an empty folder."""
+        path = self._folder / new_id(_PREFIX)
+        await asyncio.to_thread(_make, path)
+        return path
+
+    async def restore(self, path: Path) -> Path:
+        """Makes sure that a session's folder is there; it is empty if somebody removed it."""
+        await asyncio.to_thread(_make, path)
+        return path
+
+    async def discard(self, path: Path) -> None:
+        """Removes the folder of a box that nobody had."""
+        if path.parent == self._folder:
+            await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
+
+    async def sweep(self, kept: Container[Path]) -> None:
+        """Removes folders that no session has; what has content stays, whoever left it."""
+
+        def sweep() -> None:
+            for path in self._folder.glob(f"{_PREFIX}_*"):
+                if path not in kept:
+                    with contextlib.suppress(OSError):
+                        path.rmdir()
+
+        await asyncio.to_thread(sweep)
+
+    async def workdir(self, asked: str) -> Path:
+        """Vets a folder of the host that a caller wants bound; fails with PathInvalid."""
+        if not self._policy.allowed:
+            raise _refused("this executor binds no folders of its host (executor.allow_workdir)")
+        return await asyncio.to_thread(_vet, asked, self._policy)
+
+
+def _make(path: Path) -> None:
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if os.geteuid() == 0 and path.stat().st_uid == 0:
+        os.chown(path, _UNPRIVILEGED_UID, _UNPRIVILEGED_UID)
+
+
+def _vet(asked: str, policy: WorkdirPolicy) -> Path:
+    if not asked.startswith("/") or "\0" in asked:
+        raise _refused("must be an absolute path")
+    # What is bound is what the path leads to now, whatever links it consists of.
+    path = Path(os.path.realpath(asked))
+    if not path.is_dir():
+        raise _refused("is not a folder")
+    home, user_home = (Path(os.path.realpath(p)) for p in (policy.home, policy.user_home))
+    if path == Path("/"):
+        raise _refused("may not be the whole file system")
+    if path == user_home:
+        raise _refused("may not be the home folder itself; choose a folder inside it")
+    if path.is_relative_to(home) or home.is_relative_to(path):
+        raise _refused(f"may not be inside or around {home}, which holds keys")
+    return path
+
+
+def _refused(why: str) -> PathInvalid:
+    return PathInvalid(f"workdir {why}", fields={"workdir": why})
