@@ -2,10 +2,9 @@
 
 import argparse
 import asyncio
+import importlib
 import sys
 from pathlib import Path
-
-from rich.console import Console
 
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
 from services.channels import Channels
@@ -15,8 +14,6 @@ from services.cli.dialogue import Dialogue
 from services.cli.first_run import with_model
 from services.cli.one_shot import OneShot
 from services.cli.startup import load, logged
-from services.cli.talk import Talk
-from services.cli.turn_view import TurnView
 from services.config import Settings
 from services.errors import InvalidArgument
 
@@ -74,12 +71,15 @@ async def _run(settings: Settings, arguments: argparse.Namespace, question: str 
         settings = await with_model(settings)
     async with connected(settings, NEEDED) as channels:
         if question is None:
-            return await Talk(channels, opening(arguments), settings.home).run()
+            # The prompt and its libraries take a while to import, and one question needs none.
+            talk = importlib.import_module("services.cli.talk")
+            return await talk.Talk(channels, opening(arguments), settings.home).run()
         return await _ask(channels, arguments, question)
 
 
 async def _ask(channels: Channels, arguments: argparse.Namespace, question: str) -> int:
-    once = OneShot(None if arguments.json else TurnView(Console(file=sys.stdout)))
+    view = None if arguments.json else importlib.import_module("services.cli.turn_view").plain()
+    once = OneShot(view)
     async with Dialogue(channels.to("gateway"), opening(arguments)) as dialogue:
         await once.ask(dialogue, question)
     if arguments.json:

@@ -9,8 +9,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rich.console import Console
-
 from hermes.common.v1.origin_pb2 import TRUST_OWNER, Origin
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
 from hermes.scheduler.v1 import job_pb2
@@ -23,7 +21,7 @@ from services.cli.dialogue import Dialogue
 from services.cli.one_shot import OneShot
 from services.cli.startup import logged
 from services.cli.talk import Talk
-from services.cli.turn_view import TurnView
+from services.cli.turn_view import plain
 from services.config import Settings, load_settings
 from services.demo.__main__ import DEMO_SCRIPT
 from services.demo.model_script import Script
@@ -69,7 +67,7 @@ async def _show(settings: Settings, channels: Channels, job: str) -> int:
         return await Talk(channels, ConverseRequest.Open(), settings.home).run()
     for question in TOUR:
         say(f"\n> {question}")
-        tour = OneShot(TurnView(Console()))
+        tour = OneShot(plain())
         async with Dialogue(channels.to("gateway"), ConverseRequest.Open()) as dialogue:
             await tour.ask(dialogue, question)
         if tour.transcript.failure:

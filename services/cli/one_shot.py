@@ -3,21 +3,29 @@
 import asyncio
 import signal
 from contextlib import aclosing
+from typing import Protocol
 
 from hermes.agent.v1.turn_event_pb2 import APPROVAL_DECISION_DENY, TurnEvent
 from hermes.gateway.v1.conversation_pb2 import ConverseResponse
 from services.cli.console import complain
 from services.cli.dialogue import Dialogue
 from services.cli.transcript import Transcript
-from services.cli.turn_view import TurnView
 from services.errors import FailedPrecondition
 from services.lifecycle import Workers
+
+
+class EventView(Protocol):
+    """Shows a turn while it happens."""
+
+    def show(self, event: TurnEvent) -> None:
+        """Show one event."""
+        ...
 
 
 class OneShot:
     """Asks, follows the turn to its end, and keeps what happened."""
 
-    def __init__(self, view: TurnView | None) -> None:
+    def __init__(self, view: EventView | None) -> None:
         self.transcript = Transcript()
         self._view = view
         self._message_id = ""

@@ -17,6 +17,11 @@ TELLING = ("command", "path", "pattern", "action")
 """Arguments that say by themselves what a call is about."""
 
 
+def plain() -> "TurnView":
+    """A view on standard output, in colour only on a terminal."""
+    return TurnView(Console())
+
+
 class TurnView:
     """Writes events as lines; the answer's text is written as it comes."""
 
