@@ -1,8 +1,12 @@
 """Everything that can be configured, for `hermes config`, the checks and the documentation."""
 
-from collections.abc import Iterable
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise
 from typing import cast
 
 from pydantic.fields import FieldInfo
@@ -55,7 +59,6 @@ class ConfigCatalog:
     def __init__(self, models: Iterable[type[ConfigModel]]) -> None:
         self.models = tuple(models)
         self._declared = tuple(d for model in self.models for d in declared_fields(model))
-        self.entries: tuple[Entry, ...] = tuple(map(_entry, self._declared))
         self.paths = KnownPaths(self._declared)
         self.variables: frozenset[str] = frozenset(
             name
@@ -63,6 +66,11 @@ class ConfigCatalog:
             for variable in declared.env
             for name in (variable, variable + FILE_SUFFIX)[: 1 + declared.secret]
         )
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Each setting; made when it is asked for, since it reads the models' source."""
+        return tuple(map(_entry, self._declared))
 
     def declared_at(self, key: str) -> Declared | None:
         """The field that a variable or a path in config.yaml sets, or is a part of."""
@@ -85,9 +93,24 @@ def _entry(declared: Declared) -> Entry:
         option=declared.flag.option if declared.flag else "",
         type=_type_text(declared.info),
         default=_default_text(declared.info),
-        meaning=" ".join((declared.info.description or "").split()),
+        meaning=" ".join(_meanings(declared.model)[declared.location[-1]].split()),
         secret=declared.secret,
     )
+
+
+def _meanings(model: type[ConfigModel]) -> Mapping[str, str]:
+    """The docstring under each field of a model."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(model)))
+    assert isinstance(tree.body[0], ast.ClassDef)
+    return {
+        field.target.id: text.value.value
+        for field, text in pairwise(tree.body[0].body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }
 
 
 def _type_text(info: FieldInfo) -> str:

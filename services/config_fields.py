@@ -27,7 +27,6 @@ class ConfigModel(BaseModel):
         coerce_numbers_to_str=True,
         extra="forbid",
         frozen=True,
-        use_attribute_docstrings=True,
     )
 
 
