@@ -29,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="NAME", help="the model to use")
     parser.add_argument("--base-url", metavar="URL", help="an OpenAI-compatible endpoint")
     parser.add_argument("--metrics-port", type=int, metavar="PORT", help="port of /metrics")
+    parser.set_defaults(allow_workdir=True)
     parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"))
 
 
