@@ -52,6 +52,9 @@ def job_request(message: job_pb2.CreateJobRequest) -> JobRequest:
         wrong["name"] = f"must have at most {_MAX_NAME_CHARS} characters"
     if message.HasField("origin") and not (message.origin.platform and message.origin.chat_id):
         wrong["origin"] = "must name a platform and a chat, or be left out"
+    for field, value in message.ListFields():
+        if isinstance(value, str) and "\0" in value:
+            wrong[field.name] = "must have no NUL character"
     if wrong:
         text = "; ".join(f"{field} {problem}" for field, problem in wrong.items())
         raise InvalidArgument(text, fields=wrong)

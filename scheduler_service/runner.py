@@ -29,6 +29,7 @@ _FIRST_RETRY_S = 0.1
 _LONGEST_RETRY_S = 5.0
 # A delivery holds 1 MiB, in which what is said about a failure must find place too.
 _MAX_OUTPUT_BYTES = 960 * 1024
+_MAX_ERROR_BYTES = 8 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,8 @@ class Runner:
                 result = await self._turn(claim)
             claim = replace(claim, output=result.output, error=result.error)
             await self._store(partial(runs.end_run, claim=claim), claim)
-        error = await self._deliver(claim) or claim.error
+        refusal = await self._deliver(claim)
+        error = "; ".join(filter(None, (claim.error, refusal)))
         close = partial(runs.close_run, claim=claim, error=error, now=self._clock.now())
         await self._store(close, claim)
         outcome = RunState.FAILED if error else RunState.SUCCEEDED
@@ -115,13 +117,15 @@ class Runner:
             watch = self._agent.watch(claim)
             result = await self._persist(claim, watch.result)
         except CallRefused as refusal:
-            return TurnResult("", str(refusal))
-        return replace(result, output=_shortened(result.output))
+            result = TurnResult("", str(refusal))
+        return TurnResult(
+            _storable(result.output, _MAX_OUTPUT_BYTES), _storable(result.error, _MAX_ERROR_BYTES)
+        )
 
     async def _deliver(self, claim: Claim) -> str:
         """Tell the chat what it should hear; return why that was refused, if it was."""
         text = claim.output if not claim.error else await self._report(claim)
-        if claim.job.origin is None or not text:
+        if claim.job.origin is None or not text.strip():
             return ""
         try:
             await self._persist(claim, partial(self._gateway.deliver, claim, text))
@@ -147,13 +151,15 @@ class Runner:
             try:
                 return await call()
             except Unavailable as error:
-                _log.warning("run %s waits: %s", claim.run_id, error)
+                level = logging.WARNING if delay_s == _FIRST_RETRY_S else logging.DEBUG
+                _log.log(level, "run %s waits: %s", claim.run_id, error)
             await self._clock.sleep(delay_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
             delay_s = min(2 * delay_s, _LONGEST_RETRY_S)
 
 
-def _shortened(output: str) -> str:
-    data = output.encode()
-    if len(data) <= _MAX_OUTPUT_BYTES:
-        return output
-    return data[:_MAX_OUTPUT_BYTES].decode(errors="ignore") + "\n\n… (the output was longer)"
+def _storable(text: str, max_bytes: int) -> str:
+    """The text without what PostgreSQL cannot store, cut to a length that can be delivered."""
+    data = text.replace("\0", "\ufffd").encode()
+    if len(data) <= max_bytes:
+        return data.decode()
+    return data[:max_bytes].decode(errors="ignore") + "\n\n… (this was longer)"

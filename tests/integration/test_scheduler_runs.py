@@ -9,10 +9,10 @@ import pytest
 
 from hermes.agent.v1 import turn_pb2
 from hermes.common.v1 import origin_pb2
-from scheduler_service.jobs import JobState, RunState
+from scheduler_service.jobs import JobState, Origin, RunState
 from scheduler_service.storage.schema import metadata
 from services.database import Database
-from tests.integration.scheduler_parts import SetClock, Wire, fake_services, scheduler
+from tests.integration.scheduler_parts import CHAT, SetClock, Wire, fake_services, scheduler
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
@@ -55,15 +55,19 @@ async def test_a_run_is_a_turn_whose_answer_goes_to_the_jobs_chat(
         assert origin.trust == origin_pb2.TRUST_SERVICE
 
 
-async def test_without_a_chat_the_output_is_only_stored(database: Database, wire: Wire) -> None:
+@pytest.mark.parametrize(("prompt", "origin"), [("answer hello", None), ("answer  \n", CHAT)])
+async def test_without_a_chat_or_a_word_to_say_the_output_is_only_stored(
+    database: Database, wire: Wire, prompt: str, origin: Origin | None
+) -> None:
     clock = SetClock(NOON)
     async with scheduler(database, wire, clock=clock) as running:
-        await running.create("quiet", "1m", "answer hello", origin=None)
+        await running.create("quiet", "1m", prompt, origin=origin)
         clock.step(60)
         await running.look()
         (run,) = await running.finished("quiet")
-    assert run.output == "hello"
-    assert wire.deliveries.texts == []
+    assert run.state == RunState.SUCCEEDED
+    assert run.output == prompt.removeprefix("answer ")
+    assert not wire.deliveries.calls
 
 
 @pytest.mark.parametrize(
@@ -189,7 +193,22 @@ async def test_an_answer_too_long_to_deliver_is_shortened(database: Database, wi
     (text,) = wire.deliveries.texts
     assert text == run.output
     assert len(text.encode()) < 1024 * 1024
-    assert text.endswith("ä\n\n… (the output was longer)")
+    assert text.endswith("ä\n\n… (this was longer)")
+
+
+async def test_a_failure_that_cannot_be_told_is_kept_with_the_reason(
+    database: Database, wire: Wire
+) -> None:
+    wire.deliveries.refusal = grpc.StatusCode.INVALID_ARGUMENT
+    clock = SetClock(NOON)
+    async with scheduler(database, wire, clock=clock) as running:
+        await running.create("x", "1m", "fail no\0model")
+        clock.step(60)
+        await running.look()
+        (run,) = await running.finished("x")
+    assert run.error == (
+        "no\ufffdmodel; the output could not be delivered: there is no such platform"
+    )
 
 
 async def test_turns_wait_for_a_slot_but_are_claimed_in_time(

@@ -149,6 +149,7 @@ async def test_creating_is_idempotent_by_id(served: Serving) -> None:
         ({"prompt": " \n"}, "prompt", "say what"),
         ({"prompt": "ä" * 33_000}, "prompt", "65536 bytes"),
         ({"name": "n" * 201}, "name", "200 characters"),
+        ({"prompt": "a\0b"}, "prompt", "no NUL"),
         ({"origin": origin_pb2.Origin(platform="telegram")}, "origin", "a platform and a chat"),
     ],
 )
