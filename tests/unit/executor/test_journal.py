@@ -1,0 +1,182 @@
+"""The executor's memory on disk."""
+
+import asyncio
+import os
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from executor_service.errors import JournalUnusable
+from executor_service.journal import Journal
+from executor_service.records import (
+    Claim,
+    CommandExit,
+    CommandRecord,
+    EndReason,
+    Lifetimes,
+    SandboxState,
+)
+from services.errors import DatabaseUnavailable
+
+CLAIM = Claim(
+    sandbox_id="sbx_1",
+    profile="default",
+    session_id="s",
+    backend="bubblewrap",
+    isolation="namespace",
+    workspace="/home/w/wsp_1",
+    claimed_at=1000.5,
+    lifetimes=Lifetimes(60, 3600),
+    epoch=2,
+    request_id="acq_1",
+    token_digests={1: "a" * 64, 2: "b" * 64},
+)
+EXIT = CommandExit(EndReason.TIMEOUT, None, 9, 10, 20, True, 0, 1500)
+
+
+def record(exec_id: str, ended_at: float | None = None, stored_bytes: int = 0) -> CommandRecord:
+    ended = EXIT if ended_at else None
+    return CommandRecord("sbx_1", exec_id, "digest", 5.0, ended_at, ended, stored_bytes)
+
+
+async def test_claims_come_back_as_they_were(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "journal.db"
+    async with Journal(path) as journal:
+        owner = journal.owner
+        await journal.put_claim(CLAIM, keeps_workspace=True)
+        await journal.put_claim(replace(CLAIM, sandbox_id="sbx_0", claimed_at=1.0))
+        await journal.put_claim(replace(CLAIM, state=SandboxState.LOST, ended_at=7.0))
+    async with Journal(path) as journal:
+        assert journal.owner == owner
+        older, newer = await journal.claims()
+        assert (older.sandbox_id, older.state) == ("sbx_0", SandboxState.READY)
+        assert newer == replace(CLAIM, state=SandboxState.LOST, ended_at=7.0)
+        assert await journal.workspace_of("default", "s") == Path("/home/w/wsp_1")
+        assert await journal.workspace_of("other", "s") is None
+        assert await journal.workspaces() == {Path("/home/w/wsp_1")}
+        await journal.forget_sandbox("sbx_1")
+        assert [claim.sandbox_id for claim in await journal.claims()] == ["sbx_0"]
+        # The session's files outlive all of its sandboxes.
+        assert await journal.workspace_of("default", "s") is not None
+
+
+async def test_commands_are_found_by_what_they_are_wanted_for(tmp_path: Path) -> None:
+    async with Journal(tmp_path / "journal.db") as journal:
+        ended = [record("a", 10.0, 100), record("b", 20.0, 0), record("c", 30.0, 300)]
+        await journal.put_commands([record("a"), record("d"), *ended])
+        assert await journal.command("sbx_1", "a") == ended[0]
+        assert await journal.command("sbx_2", "a") is None
+        assert await journal.commands("sbx_1") == [*ended, record("d")]
+        assert await journal.running_commands() == [record("d")]
+        assert await journal.ended_before(25.0, 10) == ended[:2]
+        assert await journal.oldest_output(1) == [ended[0]]
+        assert await journal.stored_bytes() == 400
+        await journal.forget_commands([("sbx_1", "a"), ("sbx_1", "c")])
+        assert await journal.oldest_output(10) == []
+        await journal.forget_sandbox("sbx_1")
+        assert await journal.commands("sbx_1") == []
+
+
+_WRITER = """
+import asyncio, os, sys
+from pathlib import Path
+from executor_service.journal import Journal
+from tests.unit.executor.test_journal import CLAIM, record
+
+async def main():
+    async with Journal(Path(sys.argv[1])) as journal:
+        await journal.put_claim(CLAIM, keeps_workspace=True)
+        await journal.put_commands([record("a", 3.0), record("b")])
+        print("written", flush=True)
+        await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+def write_and_die(path: Path) -> None:
+    """Have another process write, and kill it in the middle of its life."""
+    with subprocess.Popen(
+        [sys.executable, "-c", _WRITER, str(path)], stdout=subprocess.PIPE, cwd=Path.cwd()
+    ) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"written\n"
+        with pytest.raises(JournalUnusable, match="another executor uses"):
+            asyncio.run(_open(path))
+        os.kill(writer.pid, signal.SIGKILL)
+
+
+async def _open(path: Path) -> None:
+    async with Journal(path):
+        pass
+
+
+def test_one_process_at_a_time_and_its_death_loses_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    write_and_die(path)
+
+    async def look() -> None:
+        async with Journal(path) as journal:
+            assert await journal.claims() == [CLAIM]
+            assert await journal.commands("sbx_1") == [record("a", 3.0), record("b")]
+            assert await journal.workspaces() == {Path(CLAIM.workspace)}
+
+    asyncio.run(look())
+
+
+@pytest.fixture
+def unusable(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A journal that cannot be used, for the reason of the test's parameter."""
+    path = tmp_path / "journal.db"
+    match request.param:
+        case "damaged":
+            path.write_bytes(b"this is no database" * 1000)
+        case "later":
+            with sqlite3.connect(path) as connection:
+                connection.execute("PRAGMA user_version = 99")
+            connection.close()
+        case _:
+            (tmp_path / "file").write_text("")
+            path = tmp_path / "file" / "journal.db"
+    return path
+
+
+@pytest.mark.parametrize(
+    ("unusable", "why"),
+    [("damaged", "not a database"), ("later", "a later version"), ("hidden", "File exists|Not a")],
+    indirect=["unusable"],
+)
+async def test_what_cannot_be_used_says_what_to_do(unusable: Path, why: str) -> None:
+    with pytest.raises(JournalUnusable, match=why) as caught:
+        await _open(unusable)
+    assert "\n" not in caught.value.message
+    assert "move it away" in caught.value.message
+
+
+@contextmanager
+def full_disk() -> Generator[None]:
+    """No file of this process can grow beyond a few bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+async def test_a_full_disk_is_told_and_got_over(tmp_path: Path) -> None:
+    async with Journal(tmp_path / "journal.db") as journal:
+        await journal.put_claim(CLAIM)
+        with full_disk(), pytest.raises(DatabaseUnavailable, match="cannot be written"):
+            await journal.put_claim(replace(CLAIM, epoch=3))
+        assert await journal.claims() == [CLAIM]
+        await journal.put_claim(replace(CLAIM, epoch=3))
+        assert await journal.claims() == [replace(CLAIM, epoch=3)]
