@@ -58,10 +58,7 @@ def upgrade(connection: sa.Connection, migrations: ModuleType, to: str = "heads"
 
 
 def _bring_up(metadata: sa.MetaData, migrations: ModuleType, connection: sa.Connection) -> None:
-    current = _current(connection)
-    if current == migrations.HEAD:  # another replica was faster
-        return
-    is_new = current is None
+    is_new = _current(connection) is None
     if is_new and sa.inspect(connection).get_table_names():
         raise DatabaseMismatch(
             "the database holds tables of another program; choose another file or database"

@@ -84,16 +84,16 @@ async def test_a_holder_that_cannot_renew_stops_before_anybody_takes_over(
     if broken == "hangs":
         hanging = asyncio.ensure_future(keeping.table.database.write(lambda _: leave.wait()))
     else:
-        hanging = None
-        await keeping.table.database.__aexit__(None, None, None)
-    for _ in range(23):
+        hanging = asyncio.ensure_future(keeping.table.database.__aexit__(None, None, None))
+    try:
+        for _ in range(23):
+            await clock.advance(1)
+        assert keeping.lost == []
         await clock.advance(1)
-    assert keeping.lost == []
-    for _ in range(2):
         await clock.advance(1)
-    assert keeping.lost == ["w1"], "24 s after the claim, 6 s before the lease ends"
-    leave.set()
-    if hanging is not None:
+        assert keeping.lost == ["w1"], "24 s after the claim, 6 s before the lease ends"
+    finally:
+        leave.set()
         await hanging
 
 
@@ -125,6 +125,7 @@ async def test_a_row_that_we_claim_again_is_lost_to_whoever_worked_on_it(keeping
     assert keeping.lost == ["w1"]
     keeping.keeper.drop(first)  # too late to be about the lease that is held now
     await keeping.pass_time(60)
+    assert await keeping.table.claim("w1", OTHER) is None
     await keeping.table.fence(second)
     assert keeping.lost == ["w1"]
 
