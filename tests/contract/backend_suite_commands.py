@@ -11,6 +11,19 @@ from executor_service.link import ExitReason, RemoteCommand, StartCommand, Termi
 from tests.boxes import Console, Recorder, refuse
 
 FLOOD_BYTES = 200 * 1000 * 1000
+AT_A_TERMINAL = """
+import os, signal, sys
+def show(*_):
+    columns, rows = os.get_terminal_size(0)
+    print(rows, columns)
+print(*map(os.isatty, (0, 1, 2)))
+show()
+signal.signal(signal.SIGWINCH, show)
+print("ready")
+for line in sys.stdin:
+    print("got", line.strip())
+print("end", file=sys.stderr)
+"""
 
 
 class CommandSuite:
@@ -111,17 +124,17 @@ class CommandSuite:
         assert recorder.stdout == "done\n"
 
     async def test_a_terminal(self, console: Console) -> None:
-        recorder = await console.shell(
-            "test -t 0 && test -t 1 && test -t 2 && stty size; trap 'stty size' WINCH; "
-            "while read line; do echo got $line; done; echo end >&2",
+        recorder = await console.start(
+            *("/usr/bin/env", "python3", "-uc", AT_A_TERMINAL),
             terminal=TerminalSize(30, 100),
             stdin=True,
         )
-        await recorder.until(lambda r: "30 100" in r.stdout)
+        await recorder.until(lambda r: "ready" in r.stdout)
+        assert recorder.stdout.startswith("True True True\r\n30 100\r\n")
         recorder.command.resize(TerminalSize(40, 120))
+        await recorder.until(lambda r: "40 120" in r.stdout)
         await recorder.command.write_stdin(0, b"hello\n")
         await recorder.until(lambda r: "got hello" in r.stdout)
-        assert "40 120" in recorder.stdout
         await recorder.command.write_stdin(6, b"", ends=True)
         exit_ = await recorder.exit()
         assert exit_.code == 0
@@ -129,11 +142,14 @@ class CommandSuite:
         assert exit_.stderr_bytes == 0
 
     async def test_control_c_at_a_terminal(self, console: Console) -> None:
-        recorder = await console.shell("echo ready; sleep 600", terminal=TerminalSize(), stdin=True)
+        script = "import time; print('ready', flush=True); time.sleep(600)"
+        recorder = await console.start(
+            *("/usr/bin/env", "python3", "-c", script), terminal=TerminalSize(), stdin=True
+        )
         await recorder.until(lambda r: "ready" in r.stdout)
         await recorder.command.write_stdin(0, b"\x03")
-        exit_ = await recorder.exit(timeout_s=5)
-        assert exit_.signal == signal.SIGINT or exit_.code == 130
+        exit_ = await recorder.exit()
+        assert exit_.signal == signal.SIGINT
 
     async def test_signals(self, console: Console) -> None:
         recorder = await console.shell(
