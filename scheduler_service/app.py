@@ -33,10 +33,12 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
     service, config = settings.load(ServiceConfig), settings.load(SchedulerConfig)
     clock, metrics, workers = SystemClock(), SchedulerMetrics.create(meter), Workers()
     database = Database(service.database.url_of("scheduler", settings.home), "scheduler", clock)
+    holder = Holder(new_owner(service.instance), run_leases())
     runner = Runner(
         database,
         AgentClient(channels),
         GatewayClient(channels),
+        leases=holder.leases,
         clock=clock,
         slots=config.max_parallel_runs,
         observer=metrics,
@@ -45,7 +47,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
         database,
         runner.run,
         workers,
-        holder=Holder(new_owner(service.instance), run_leases()),
+        holder=holder,
         clock=clock,
         timing=Timing(timedelta(seconds=config.misfire_grace_s)),
         observer=metrics,

@@ -20,6 +20,7 @@ from scheduler_service.storage import runs
 from services.clock import Clock
 from services.database import Database
 from services.errors import Unavailable
+from services.leases import LeaseTable
 
 _log = logging.getLogger(__name__)
 
@@ -83,6 +84,7 @@ class Runner:
         agent: Agent,
         gateway: Gateway,
         *,
+        leases: LeaseTable,
         clock: Clock,
         slots: int,
         observer: Observer,
@@ -90,6 +92,7 @@ class Runner:
         self._database = database
         self._agent = agent
         self._gateway = gateway
+        self._leases = leases
         self._clock = clock
         self._slots = asyncio.Semaphore(slots)
         self._observer = observer
@@ -100,10 +103,11 @@ class Runner:
             async with self._slots:
                 result = await self._turn(claim)
             claim = replace(claim, output=result.output, error=result.error)
-            await self._store(partial(runs.end_run, claim=claim), claim)
+            await self._store(partial(runs.end_run, leases=self._leases, claim=claim), claim)
         refusal = await self._deliver(claim)
         error = "; ".join(filter(None, (claim.error, refusal)))
-        close = partial(runs.close_run, claim=claim, error=error, now=self._clock.now())
+        now = self._clock.now()
+        close = partial(runs.close_run, leases=self._leases, claim=claim, error=error, now=now)
         await self._store(close, claim)
         outcome = RunState.FAILED if error else RunState.SUCCEEDED
         self._observer.ended(outcome)
@@ -113,7 +117,8 @@ class Runner:
         try:
             if claim.state is RunState.CLAIMED:
                 await self._persist(claim, partial(self._agent.start, claim))
-                await self._store(partial(runs.start_run, claim=claim), claim)
+                start = partial(runs.start_run, leases=self._leases, claim=claim)
+                await self._store(start, claim)
             watch = self._agent.watch(claim)
             result = await self._persist(claim, watch.result)
         except CallRefused as refusal:

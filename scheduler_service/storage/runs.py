@@ -13,17 +13,15 @@ from services.leases import LeaseTable
 
 KEPT_RUNS_PER_JOB = 50
 
-_LEASES = LeaseTable(run)
 
-
-def start_run(connection: sa.Connection, claim: Claim) -> None:
+def start_run(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> None:
     """Note that the run's turn has started; raises Fenced."""
-    _LEASES.fence(connection, claim.lease, state=RunState.RUNNING)
+    leases.fence(connection, claim.lease, state=RunState.RUNNING)
 
 
-def end_run(connection: sa.Connection, claim: Claim) -> None:
+def end_run(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> None:
     """Store what the claim says its turn came to, for delivery; raises Fenced."""
-    _LEASES.fence(
+    leases.fence(
         connection,
         claim.lease,
         state=RunState.DELIVERING,
@@ -32,10 +30,12 @@ def end_run(connection: sa.Connection, claim: Claim) -> None:
     )
 
 
-def close_run(connection: sa.Connection, claim: Claim, error: str, now: datetime) -> None:
+def close_run(
+    connection: sa.Connection, leases: LeaseTable, claim: Claim, error: str, now: datetime
+) -> None:
     """End the run, and forget its job's oldest ones; raises Fenced."""
     state = RunState.FAILED if error else RunState.SUCCEEDED
-    _LEASES.release(connection, claim.lease, state=state, error=error, finished_at=now)
+    leases.release(connection, claim.lease, state=state, error=error, finished_at=now)
     of_job = run.c.job_id == claim.job.id
     oldest_kept = (
         sa.select(run.c.scheduled_for)

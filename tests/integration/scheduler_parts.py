@@ -87,10 +87,12 @@ class SchedulerUnderTest:
         metrics = SchedulerMetrics.create(Meter(self.registry))
         self.database = database
         self.workers = Workers()
+        holder = Holder(new_owner(new_id("test")), run_leases(LEASE_S))
         runner = Runner(
             database,
             AgentClient(channels),
             GatewayClient(channels),
+            leases=holder.leases,
             clock=SystemClock(),
             slots=slots,
             observer=metrics,
@@ -99,7 +101,7 @@ class SchedulerUnderTest:
             database,
             runner.run,
             self.workers,
-            holder=Holder(new_owner(new_id("test")), run_leases(LEASE_S)),
+            holder=holder,
             clock=clock,
             timing=TIMING,
             observer=metrics,

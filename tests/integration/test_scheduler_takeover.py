@@ -174,9 +174,9 @@ async def test_an_owner_that_was_taken_over_writes_nothing(replicas: Replicas, w
     assert (theirs.run_id, theirs.lease.epoch) == (mine.run_id, mine.lease.epoch + 1)
 
     for write in (
-        partial(runs.start_run, claim=mine),
-        partial(runs.end_run, claim=mine),
-        partial(runs.close_run, claim=mine, error="", now=due),
+        partial(runs.start_run, leases=early.leases, claim=mine),
+        partial(runs.end_run, leases=early.leases, claim=mine),
+        partial(runs.close_run, leases=early.leases, claim=mine, error="", now=due),
     ):
         with pytest.raises(Fenced):
             await database.write(write)
