@@ -8,7 +8,6 @@ executor dies.
 
 import asyncio
 import os
-import platform
 import re
 import secrets
 import subprocess
@@ -30,6 +29,7 @@ from executor_service.backends.base import (
 from executor_service.backends.bubblewrap_host import (
     BOX_USER,
     Host,
+    counts_processes_per_namespace,
     find_host,
     why_refused,
     write_own_etc,
@@ -54,8 +54,6 @@ from executor_service.supervisor_zipapp import install_supervisor
 
 _NAME = "bubblewrap"
 _KEY = re.compile("[a-z0-9_]{1,64}")
-_COUNTS_PROCESSES_PER_NAMESPACE = (5, 14)
-"""From this Linux on RLIMIT_NPROC counts a user namespace's processes, before all of the user's."""
 
 
 class BubblewrapBackend:
@@ -84,7 +82,9 @@ class BubblewrapBackend:
             await asyncio.to_thread(self._settle)
         except BackendError as error:
             return self._capabilities(available=False, reason=str(error))
-        return self._capabilities(available=True, reason="over the host's read-only /usr")
+        unlimited = [name for name in ("memory", "cpu") if name not in self._cgroups.controllers]
+        but = f"; no control group limits {' and '.join(unlimited)} here" if unlimited else ""
+        return self._capabilities(available=True, reason=f"over the host's read-only /usr{but}")
 
     async def create(self, spec: BoxSpec) -> Box:
         """Make a box whose supervisor is listening; BackendUnavailable or BoxCreateFailed."""
@@ -157,7 +157,8 @@ class BubblewrapBackend:
             supervisor=install_supervisor(self._supervisor, self._folder, SUPERVISOR_IN_BOX),
             own_etc=own_etc,
             filter=filter_,
-            limits_processes_itself="pids" not in cgroups.controllers and _counts_per_namespace(),
+            limits_processes_itself="pids" not in cgroups.controllers
+            and counts_processes_per_namespace(),
         )
 
     def _settle_and_create(self, spec: BoxSpec) -> Box:
@@ -241,8 +242,3 @@ class BubblewrapBackend:
                 workspace=Enforcement.NONE,
             ),
         )
-
-
-def _counts_per_namespace() -> bool:
-    release = tuple(int(part) for part in platform.release().split(".")[:2])
-    return release >= _COUNTS_PROCESSES_PER_NAMESPACE

@@ -1,6 +1,7 @@
 """What a bubblewrap box takes from the host: bubblewrap itself, a Python, parts of its files."""
 
 import os
+import platform
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ BOX_USER = 1000
 _SYSTEM_BUBBLEWRAP = Path("/usr/bin/bwrap")
 _OLDEST_BUBBLEWRAP = (0, 8)
 _OLDEST_PYTHON = (3, 8)
+_OLDEST_LINUX_THAT_COUNTS = (5, 14)
 _SYSTEM_PYTHONS = (Path("/usr/bin/python3"), Path("/usr/local/bin/python3"))
 _PYTHON_IN_BOX = "/opt/hermes/python"
 _TOP_LEVEL_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
@@ -132,6 +134,12 @@ def why_refused(said: str) -> str:
                     f"system's bubblewrap package, or run `sysctl -w {setting}={good}` as root"
                 )
     return f"bubblewrap cannot make a box here: {said or 'it said nothing'}"
+
+
+def counts_processes_per_namespace() -> bool:
+    """Whether RLIMIT_NPROC counts a user namespace's processes, not all of the user's."""
+    release = tuple(int(part) for part in platform.release().split(".")[:2])
+    return release >= _OLDEST_LINUX_THAT_COUNTS
 
 
 def _find_bubblewrap() -> Program:

@@ -168,6 +168,12 @@ class CommandSuite:
         # glibc starts every program with the two signals of its own ignored.
         assert (values["SigBlk"], values["SigIgn"] & ~0x180000000) == (0, 0), status
 
+    async def test_children_are_killed_for_memory_before_the_supervisor(
+        self, console: Console
+    ) -> None:
+        scores = await console.output("cat /proc/self/oom_score_adj /proc/1/oom_score_adj")
+        assert scores.split() == ["1000", "0"]
+
     async def test_children_inherit_no_descriptor(self, console: Console) -> None:
         assert await console.output("ls /proc/self/fd") == "0\n1\n2\n3"
         sessions = await console.output("cut -d' ' -f1,5,6 /proc/$$/stat; echo $$")

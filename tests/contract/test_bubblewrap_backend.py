@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -149,6 +150,8 @@ async def test_an_ordinary_user_can_run_boxes(users_folder: Path) -> None:
     printed = await asyncio.to_thread(executor, python, users_folder, owner, script, 1234)
     assert "available=True" in printed
     assert "pids=<Enforcement.ENFORCED" in printed
+    if "memory=<Enforcement.NONE" in printed:
+        assert "no control group limits memory" in printed
     (box,) = await backend.list_boxes()
     recorders: list[Recorder] = []
     async with open_console(backend, box, 2, adopting(recorders)):
@@ -235,6 +238,16 @@ async def test_capabilities(yard: Yard) -> None:
         assert capabilities.limits.memory is Enforcement.ENFORCED
     assert capabilities.limits.workspace is Enforcement.NONE
     assert "/usr" in capabilities.reason
+
+
+async def test_what_an_executor_left_half_made_is_removed_later(yard: Yard) -> None:
+    boxes = yard.folder / "backend" / "boxes"
+    for name, age_s in (("half_made_now", 1), ("half_made_long_ago", 1000)):
+        await asyncio.to_thread((boxes / name).mkdir)
+        long_ago = time.time() - age_s
+        await asyncio.to_thread(os.utime, boxes / name, (long_ago, long_ago))
+    assert await yard.backend.list_boxes() == []
+    assert await asyncio.to_thread(os.listdir, boxes) == ["half_made_now"]
 
 
 @pytest.mark.parametrize("key", ["", "../up", "a/b", "UPPER", "x" * 65, "dot."])
