@@ -1,17 +1,11 @@
-"""CPU that one model call costs this process: `python -m tests.bench.model_call`.
+"""Processor time that one model call costs the agent.
 
 The scripted model runs in another process, so that only the client's side is counted.
 """
 
-import asyncio
 import json
-import sys
-import tempfile
 import time
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
-from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 from typing import Any
 
 from pydantic import SecretStr
@@ -19,29 +13,31 @@ from pydantic import SecretStr
 from agent_service.models.base import Model, ModelMessage, ModelRequest, encoded
 from agent_service.models.chat_completions import ChatCompletions
 from agent_service.models.endpoints import Endpoint
+from tests.bench.figures import Plan, Reading
+from tests.bench.model_process import model_process
 
 SIZES = (20, 1_000)
-CALLS = 200
 WARM_UP = 20
 TOOLS = 28
 
 _SCRIPT = {"rules": [{"steps": [{"text": "The disk is almost empty. " * 4, "chunk_chars": 12}]}]}
 
 
-async def measure(url: str, calls: int = CALLS) -> dict[str, dict[str, float]]:
-    """Return p50 and p95 of the CPU milliseconds of a call, for each conversation size."""
-    endpoint = Endpoint(url, SecretStr("key"), "scripted", "custom", "bench", "HERMES_API_KEY")
-    async with ChatCompletions(endpoint) as model:
-        await model.prepare()
-        return {f"model_call_cpu_ms_{size}": await _of_size(model, size, calls) for size in SIZES}
+async def processor_time(plan: Plan) -> list[Reading]:
+    """Measure a call with a conversation of each size."""
+    async with model_process(_SCRIPT) as url:
+        endpoint = Endpoint(url, SecretStr("key"), "scripted", "custom", "bench", "HERMES_API_KEY")
+        async with ChatCompletions(endpoint) as model:
+            await model.prepare()
+            return [await _of_size(model, size, plan.samples) for size in SIZES]
 
 
-async def _of_size(model: Model, size: int, calls: int) -> dict[str, float]:
+async def _of_size(model: Model, size: int, calls: int) -> Reading:
     request = ModelRequest(
         "scripted", [encoded(message) for message in conversation(size)], encoded(tools(TOOLS))
     )
     samples = [await _cpu_ms(model, request) for _ in range(WARM_UP + calls)][WARM_UP:]
-    return {"p50": round(median(samples), 3), "p95": round(quantiles(samples, n=20)[-1], 3)}
+    return Reading(f"model_call_cpu_ms_{size}", round(median(samples), 3), f"{TOOLS} tools")
 
 
 async def _cpu_ms(model: Model, request: ModelRequest) -> float:
@@ -88,34 +84,3 @@ def tools(number: int) -> list[dict[str, Any]]:
         }
         for index in range(number)
     ]
-
-
-@asynccontextmanager
-async def model_process(script: dict[str, Any]) -> AsyncGenerator[str]:
-    """Run a scripted model in a process of its own; gives its base URL."""
-    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-        json.dump(script, file)
-        file.flush()
-        process = await asyncio.create_subprocess_exec(
-            *_command(file.name), stdout=asyncio.subprocess.PIPE
-        )
-        try:
-            assert process.stdout is not None
-            yield (await process.stdout.readline()).decode().strip()
-        finally:
-            process.terminate()
-            await process.wait()
-
-
-def _command(script: str) -> Sequence[str]:
-    return (sys.executable, "-m", "tests.fakes.model", "--script", str(Path(script)))
-
-
-async def main() -> None:
-    """Measure, and print the figures as JSON."""
-    async with model_process(_SCRIPT) as url:
-        print(json.dumps(await measure(url)))
-
-
-if __name__ == "__main__":
-    asyncio.run(main())

@@ -1,0 +1,100 @@
+"""What is measured, in which order it is shown, and the bar that each figure has to reach."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median, quantiles
+from typing import TypeAlias
+
+
+class BenchError(Exception):
+    """Something that is measured did not do what it should; the message says what."""
+
+
+class NotReady(BenchError):
+    """Hermes ended instead of being ready; the message has what it said."""
+
+
+class Missing(Exception):
+    """This machine lacks what a figure needs; the message says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The middle and the slow end of many samples."""
+
+    p50: float
+    p95: float
+
+    @staticmethod
+    def of(samples: Sequence[float]) -> "Spread":
+        """Return the spread of samples in milliseconds."""
+        slow = quantiles(samples, n=20, method="inclusive")[-1] if len(samples) > 1 else samples[0]
+        return Spread(round(median(samples), 3), round(slow, 3))
+
+
+Value: TypeAlias = Spread | float
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A figure as it was measured; without a value the note says why."""
+
+    key: str
+    value: Value | None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much is measured, and where the homes are."""
+
+    folder: Path
+    samples: int = 200
+    """Of each figure in milliseconds."""
+
+    @property
+    def repeats(self) -> int:
+        """How often what takes about a second is repeated."""
+        return max(1, self.samples // 20)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One line of the table."""
+
+    key: str
+    meaning: str
+    bar: float | None = None
+    """For a spread it is the bar of the middle."""
+    at_least: bool = False
+    """Whether more is better."""
+
+    def met(self, value: Value | None) -> bool | None:
+        """Whether the bar is reached; None where there is nothing to compare."""
+        if self.bar is None or value is None:
+            return None
+        middle = value.p50 if isinstance(value, Spread) else value
+        return middle >= self.bar if self.at_least else middle <= self.bar
+
+
+FIGURES = (
+    Figure("turn_plain_ms", "a turn whose model answers at once", 10),
+    Figure("turn_terminal_ms", "a turn with one command in its warm sandbox", 18),
+    Figure("first_token_added_ms", "first text, beyond the direct call's", 10),
+    Figure("exec_docker_ms", "a command in a docker sandbox", 5),
+    Figure("exec_bubblewrap_ms", "a command in a bubblewrap sandbox", 5),
+    Figure("engine_exec_ms", "beside it: a command by the bare engine"),
+    Figure("acquire_warm_ms", "a sandbox that was ready", 20),
+    Figure("acquire_cold_ms", "a sandbox that was not"),
+    Figure("engine_cold_ms", "beside it: a container by the bare engine"),
+    Figure("model_direct_ms", "beside the turn: the model called directly"),
+    Figure("four_sleeps_s", "four `sleep 0.5` of one message", 0.7),
+    Figure("oneshot_s", "`hermes chat -q hi` from exec to exit", 1),
+    Figure("version_s", "`hermes --version`", 0.2),
+    Figure("ready_s", "`hermes up` until it is ready", 3),
+    Figure("idle_rss_mb", "memory (PSS) of an idle `hermes up`", 150),
+    Figure("turns_per_s_64", "64 conversations, a model of 200 ms", 110, at_least=True),
+    Figure("model_call_cpu_ms_20", "processor time of a model call, 20 messages", 2),
+    Figure("model_call_cpu_ms_1000", "processor time of a model call, 1,000 messages", 4),
+)
