@@ -14,7 +14,7 @@ from services.database import Database
 from services.lease_keeper import LeaseKeeper
 from services.leases import Fenced, Lease, LeaseTable, Owner, new_owner
 from services.lifecycle import Workers
-from tests.unit.services.test_leases import LEASES, NEW, ONE, OTHER, metadata, work
+from tests.sample.leases import LEASES, NEW, ONE, OTHER, metadata, work
 
 QUICK = LeaseTable(work, ttl_s=0.6)
 

@@ -12,7 +12,7 @@ from services.lease_keeper import LeaseKeeper
 from services.leases import Lease
 from services.lifecycle import Workers
 from tests.fakes.clock import ManualClock
-from tests.unit.services.test_leases import LEASES, ONE, OTHER, Work, metadata, work
+from tests.sample.leases import LEASES, ONE, OTHER, Work, metadata, work
 
 
 class Keeping:
