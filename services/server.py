@@ -18,7 +18,7 @@ from services.component import Component
 from services.errors import FailedPrecondition, Internal
 from services.health import Health
 from services.interceptors import CallPipeline
-from services.lifecycle import DrainStep, Failure, Shutdown, Workers
+from services.lifecycle import DrainStep, Failure, Shutdown, Workers, share_interpreter
 from services.listeners import listen_on, reserved
 from services.logs import bind
 from services.tls import TlsFiles
@@ -141,6 +141,7 @@ async def serve(
     """Runs components until a signal, then drains; fails with ComponentFailed when one of them has
     failed, with ListenFailed when an address is taken, or as a component does when it is entered.
     """
+    share_interpreter()
     server = Server(components, listen, observer)
     async with AsyncExitStack() as stack:
         stop = await stack.enter_async_context(shutdown or Shutdown())
