@@ -1,0 +1,187 @@
+"""A real executor on a Unix socket for tests, and a client that does with it what agents do.
+
+`python -m tests.executors HOME BACKEND` serves one in a process of its own, with the tokens that it
+reads from standard input.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from prometheus_client import CollectorRegistry
+
+from executor_service.app import ExecutorService, build
+from executor_service.backends import BACKENDS, Site
+from executor_service.backends.docker import DockerOptions
+from executor_service.errors import BackendUnavailable, JournalUnusable
+from executor_service.journal import Journal
+from services.addresses import Address, UnixAddress
+from services.auth import Identity, Tokens, new_tokens
+from services.channels import Channels
+from services.config import Settings, load_settings
+from services.lifecycle import Workers
+from services.metrics import Meter
+from services.server import Listen, Server, serve
+from tests.executor_client import Client
+from tests.requirements import require
+
+
+def executor_settings(home: Path, backend: str, **environ: str) -> Settings:
+    """The settings of an executor: small, and with nothing made ready unless asked for."""
+    usual = {
+        "HOME": "/nonexistent",
+        "HERMES_HOME": str(home),
+        "HERMES_BACKEND": backend,
+        "HERMES_WARM_POOL_SIZE": "0",
+        "HERMES_KEEP_SANDBOXES": "false",
+    }
+    return load_settings({}, {**usual, **environ})
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """An executor that serves."""
+
+    service: ExecutorService
+    address: Address
+    tokens: Tokens
+    registry: CollectorRegistry
+
+    @asynccontextmanager
+    async def client(
+        self, identity: Identity = Identity.AGENT, profile: str = ""
+    ) -> AsyncGenerator[Client]:
+        """A client of some identity, for things of some profile."""
+        async with open_client(self.address, self.tokens, identity, profile) as client:
+            yield client
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The value of a metric."""
+        return self.registry.get_sample_value(name, labels) or 0.0
+
+
+@asynccontextmanager
+async def open_client(
+    address: Address, tokens: Tokens, identity: Identity = Identity.AGENT, profile: str = ""
+) -> AsyncGenerator[Client]:
+    """A client of the executor at an address."""
+    async with Channels(identity, {"executor": address}, token=tokens[identity]) as channels:
+        yield Client(channels.to("executor"), profile)
+
+
+@asynccontextmanager
+async def serving(settings: Settings) -> AsyncGenerator[Executor]:
+    """An executor in this process; skipped where its backend cannot be used."""
+    await asyncio.to_thread(settings.home.create)
+    registry, tokens = CollectorRegistry(), new_tokens()
+    address = UnixAddress(settings.home.socket)
+    service = build(settings, Channels(Identity.EXECUTOR, {}), Meter(registry))
+    try:
+        await service.__aenter__()
+    except BackendUnavailable as error:
+        require(settings.environ["HERMES_BACKEND"], False, error.message)
+    try:
+        async with (
+            Server([service], Listen((address,), tokens=tokens)) as server,
+            Workers() as work,
+        ):
+            await server.start()
+            work.start("executor", service.run())
+            yield Executor(service, address, tokens, registry)
+            await service.drain()
+    finally:
+        await service.__aexit__(None, None, None)
+
+
+async def end_boxes(settings: Settings) -> None:
+    """Ends every box that an executor with these settings has left."""
+    folder = settings.home.state / "executor"
+    async with Journal(folder / "journal.db") as journal:
+        owner = journal.owner
+    site = Site(owner, folder, b"", DockerOptions())
+    backend = BACKENDS[settings.environ["HERMES_BACKEND"]](site)
+    try:
+        for box in await backend.list_boxes():
+            await backend.destroy(box)
+    finally:
+        await backend.close()
+
+
+class Process:
+    """An executor in a process of its own."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.tokens = new_tokens()
+        self.address = UnixAddress(settings.home.socket)
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def __aenter__(self) -> Self:
+        environ = dict(self.settings.environ)
+        process = self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "tests.executors", json.dumps(environ)),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(self.tokens).encode() + b"\n")
+        line = (await process.stdout.readline()).decode().strip()
+        if line != "ready":
+            await process.wait()
+            require(environ["HERMES_BACKEND"], False, line)
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self.kill()
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    async def kill(self) -> None:
+        """Ends it at once, if it runs."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.wait()
+
+    async def stop(self) -> int:
+        """Has it stop as an operator does; its exit status."""
+        assert self._process is not None
+        self._process.terminate()
+        return await self._process.wait()
+
+    @asynccontextmanager
+    async def client(
+        self, identity: Identity = Identity.AGENT, profile: str = ""
+    ) -> AsyncGenerator[Client]:
+        """A client of it."""
+        async with open_client(self.address, self.tokens, identity, profile) as client:
+            yield client
+
+
+async def _main(environ: dict[str, str]) -> None:
+    settings = load_settings({}, environ)
+    settings.home.create()
+    tokens = {Identity(name): token for name, token in json.loads(sys.stdin.readline()).items()}
+    service = build(settings, Channels(Identity.EXECUTOR, {}), Meter(CollectorRegistry()))
+    listen = Listen((UnixAddress(settings.home.socket),), tokens=tokens)
+    try:
+        await serve([service], listen, ready=_say_ready)
+    except (BackendUnavailable, JournalUnusable) as error:
+        print(error.message, flush=True)
+
+
+async def _say_ready(_addresses: tuple[Address, ...]) -> None:
+    print("ready", flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(_main(json.loads(sys.argv[1])))

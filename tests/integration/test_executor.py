@@ -1,0 +1,278 @@
+"""The executor's services over a real socket and real boxes, on every backend."""
+
+import asyncio
+import hashlib
+import signal
+import uuid
+from collections.abc import AsyncIterator
+
+import grpc.aio
+import pytest
+import pytest_asyncio
+from google.protobuf.duration_pb2 import Duration
+
+from hermes.executor.v1 import exec_pb2, sandbox_pb2
+from services.auth import Identity
+from services.errors import Reason, reason_of
+from tests.executor_client import Client
+from tests.executors import Executor, end_boxes, executor_settings, serving
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+Lease = sandbox_pb2.Lease
+
+
+@pytest.fixture(scope="module", params=["bubblewrap", "docker"])
+def backend(request: pytest.FixtureRequest) -> str:
+    """Each backend in turn."""
+    return request.param
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def executor(
+    backend: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Executor]:
+    """One executor for all tests of a backend."""
+    settings = executor_settings(tmp_path_factory.mktemp("home"), backend)
+    async with serving(settings) as running:
+        yield running
+    await end_boxes(settings)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def client(executor: Executor) -> AsyncIterator[Client]:
+    """An agent."""
+    async with executor.client() as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def lease(client: Client) -> Lease:
+    """A sandbox for tests that leave nothing in it."""
+    return (await client.acquire()).lease
+
+
+async def refused(call: object) -> Reason:
+    """Why a call failed."""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call  # pyright: ignore[reportGeneralTypeIssues]
+    return reason_of(caught.value)
+
+
+async def test_a_command_says_what_it_says(client: Client, lease: Lease, backend: str) -> None:
+    seen = await client.run(lease, script="id -u; pwd; echo oops >&2; exit 3")
+    assert (seen.stdout.decode().split("\n")[1:], seen.stderr) == (["/workspace", ""], b"oops\n")
+    assert seen.code == 3
+    assert (seen.opened.backend, seen.opened.isolation) == (
+        backend,
+        sandbox_pb2.ISOLATION_LEVEL_NAMESPACE,
+    )
+    assert seen.stdin_offsets[0] == 0
+    assert seen.exit is not None
+    assert (seen.exit.stdout_bytes, seen.exit.stderr_bytes) == (len(seen.stdout), 5)
+    assert not seen.exit.truncated
+
+
+async def test_programs_variables_and_folders(client: Client, lease: Lease) -> None:
+    seen = await client.run(
+        lease, "sh", "-c", 'echo "$GREETING" "$0"; pwd', "a b", env={"GREETING": "hi"}, cwd="/tmp"
+    )
+    assert seen.stdout == b"hi a b\n/tmp\n"
+    assert await refused(client.start(lease, "no-such-program")) is Reason.PATH_INVALID
+    assert await refused(client.start(lease, "true", cwd="/nowhere")) is Reason.PATH_INVALID
+    assert await refused(client.start(lease, "a\0b")) is Reason.INVALID_ARGUMENT
+    assert await refused(client.start(lease, "true", env={"A=B": "c"})) is Reason.INVALID_ARGUMENT
+    assert await refused(client.start(lease)) is Reason.INVALID_ARGUMENT
+    assert await refused(client.start(lease, "true", exec_id="a b")) is Reason.INVALID_ARGUMENT
+    assert await refused(client.start(lease, "x" * 600_000)) is Reason.INVALID_ARGUMENT
+
+
+async def test_an_id_stands_for_one_command(client: Client, lease: Lease) -> None:
+    exec_id = uuid.uuid4().hex
+    script = "echo started >> $HOME/" + exec_id + "; sleep 0.2"
+    answers = await asyncio.gather(
+        *(client.start(lease, script=script, exec_id=exec_id) for _ in range(8))
+    )
+    assert len({answer.start_time.ToNanoseconds() for answer in answers}) == 1
+    assert await refused(client.start(lease, "true", exec_id=exec_id)) is Reason.ALREADY_EXISTS
+    assert (await client.follow(lease, exec_id)).code == 0
+    again = await client.start(lease, script=script, exec_id=exec_id)
+    assert again.exit.code == 0
+    assert await client.output(lease, f"cat {exec_id}") == "started"
+    # An id that could not be used is free again.
+    assert await refused(client.start(lease, "nope", exec_id=exec_id + "x")) is Reason.PATH_INVALID
+    assert (await client.run(lease, "true", exec_id=exec_id + "x")).code == 0
+
+
+async def test_a_stream_is_only_a_view(client: Client, lease: Lease) -> None:
+    started = await client.start(
+        lease, script="for i in $(seq 5); do echo $i; sleep 0.1; done; sleep 0.1"
+    )
+    async with client.attach(lease, started.exec_id) as call:
+        async for message in call:
+            if message.HasField("output"):
+                break
+    async with client.attach(lease, started.exec_id) as call:
+        await call.write(exec_pb2.AttachExecRequest(detach=exec_pb2.AttachExecRequest.Detach()))
+        assert not [message async for message in call if message.HasField("exited")]
+    first, second = await asyncio.gather(
+        client.follow(lease, started.exec_id), client.follow(lease, started.exec_id, stdout=4)
+    )
+    assert (first.stdout, second.stdout) == (b"1\n2\n3\n4\n5\n", b"3\n4\n5\n")
+    assert (first.code, second.code) == (0, 0)
+    later = await client.follow(lease, started.exec_id, stdout=8)
+    assert (later.stdout, later.code) == (b"5\n", 0)
+
+
+async def test_killing_ends_all_of_it(client: Client, lease: Lease) -> None:
+    marker = f"sleep 60{uuid.uuid4().int % 10_000_000}"
+    script = f"{marker} & setsid nohup {marker} & trap '' TERM; echo up; {marker}; {marker}"
+    started = await client.start(
+        lease, script=script, kill_grace=Duration(nanos=200_000_000), leave_children=True
+    )
+    async with client.attach(lease, started.exec_id) as call:
+        async for message in call:
+            if message.HasField("output"):
+                break
+    ended = await client.signal(lease, started.exec_id)
+    assert ended.exit.reason == exec_pb2.EXIT_REASON_CANCELLED
+    assert (ended.exit.survivor_count, ended.exit.HasField("code")) == (0, False)
+    assert await client.output(lease, f"pgrep -cf '{marker[:-1]}[{marker[-1]}]'; true") == "0"
+    assert (await client.signal(lease, started.exec_id)).exit == ended.exit
+
+
+async def test_signals_reach_the_command(client: Client, lease: Lease) -> None:
+    started = await client.start(
+        lease, script="trap 'echo caught; exit 7' USR1; echo up; while :; do sleep 0.05; done"
+    )
+    async with client.attach(lease, started.exec_id) as call:
+        async for message in call:
+            if message.output.data == b"up\n":
+                signalling = exec_pb2.AttachExecRequest.Signal(number=signal.SIGUSR1)
+                await call.write(exec_pb2.AttachExecRequest(signal=signalling))
+            if message.HasField("exited"):
+                assert message.exited.code == 7
+    started = await client.start(lease, "sleep", "60")
+    await client.signal(lease, started.exec_id, signal.SIGKILL)
+    ended = await client.wait(lease, started.exec_id)
+    assert (ended.exit.reason, ended.exit.signal) == (exec_pb2.EXIT_REASON_CANCELLED, 9)
+
+
+async def test_time_is_limited(client: Client, lease: Lease) -> None:
+    seen = await client.run(lease, "sleep", "60", run_timeout=Duration(nanos=200_000_000))
+    assert seen.exit is not None
+    assert seen.exit.reason == exec_pb2.EXIT_REASON_TIMEOUT
+    assert not seen.exit.HasField("code")
+    waited = await client.start(lease, "sleep", "0.3")
+    assert (await client.wait(lease, waited.exec_id)).state == exec_pb2.EXEC_STATE_EXITED
+
+
+async def test_four_commands_run_side_by_side(client: Client, lease: Lease) -> None:
+    started = asyncio.get_running_loop().time()
+    seen = await asyncio.gather(*(client.run(lease, "sleep", "0.5") for _ in range(4)))
+    assert [one.code for one in seen] == [0] * 4
+    assert asyncio.get_running_loop().time() - started < 1.5
+
+
+async def test_input_reaches_the_command(client: Client, lease: Lease) -> None:
+    data = b"".join(b"%07d\n" % number for number in range(100_000))
+    started = await client.start(lease, "sha256sum", stdin=True)
+    async with client.attach(lease, started.exec_id) as call:
+        for offset in range(0, len(data), 32_768):
+            stdin = exec_pb2.AttachExecRequest.Stdin(
+                offset=offset, data=data[offset : offset + 32_768]
+            )
+            await call.write(exec_pb2.AttachExecRequest(stdin=stdin))
+            # What is known already is not given twice.
+            await call.write(exec_pb2.AttachExecRequest(stdin=stdin))
+        end = exec_pb2.AttachExecRequest.StdinEof()
+        await call.write(exec_pb2.AttachExecRequest(stdin_eof=end))
+        messages = [message async for message in call]
+    offsets = [m.stdin_ack_offset for m in messages if m.HasField("stdin_ack_offset")]
+    assert offsets == sorted(offsets)
+    assert offsets[-1] == len(data)
+    said = b"".join(message.output.data for message in messages)
+    assert said.split()[0].decode() == hashlib.sha256(data).hexdigest()
+
+
+async def test_a_gap_in_the_input_is_refused(client: Client, lease: Lease) -> None:
+    started = await client.start(lease, "cat", stdin=True)
+    async with client.attach(lease, started.exec_id) as call:
+        stdin = exec_pb2.AttachExecRequest.Stdin(offset=5, data=b"x")
+        await call.write(exec_pb2.AttachExecRequest(stdin=stdin))
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            [message async for message in call]
+    assert reason_of(caught.value) is Reason.SERVICE_UNAVAILABLE
+    assert (await client.get(lease, started.exec_id)).state == exec_pb2.EXEC_STATE_RUNNING
+    await client.signal(lease, started.exec_id)
+
+
+async def test_without_input_it_is_empty(client: Client, lease: Lease) -> None:
+    seen = await client.run(lease, "cat")
+    assert (seen.code, seen.stdout) == (0, b"")
+
+
+async def test_a_terminal(client: Client, lease: Lease) -> None:
+    size = exec_pb2.TerminalSize(row_count=33, column_count=44)
+    started = await client.start(
+        lease, script="stty size; read x; stty size; echo got $x", terminal=size
+    )
+    said = b""
+    async with client.attach(lease, started.exec_id) as call:
+        async for message in call:
+            said += message.output.data
+            if message.output.data.startswith(b"33 44"):
+                resized = exec_pb2.TerminalSize(row_count=55, column_count=66)
+                await call.write(exec_pb2.AttachExecRequest(resize=resized))
+                stdin = exec_pb2.AttachExecRequest.Stdin(offset=0, data=b"hello\n")
+                await call.write(exec_pb2.AttachExecRequest(stdin=stdin))
+    assert said.split() == [b"33", b"44", b"hello", b"55", b"66", b"got", b"hello"]
+
+
+async def test_stored_output_is_read_by_offset(client: Client, lease: Lease) -> None:
+    started = await client.start(lease, script="seq 1 1000; echo oops >&2")
+    await client.wait(lease, started.exec_id)
+    expected = "".join(f"{number}\n" for number in range(1, 1001)).encode()
+    page = await client.read(lease, started.exec_id, 0, 1_000_000)
+    assert (page.data, page.offset, page.total_bytes) == (expected, 0, len(expected))
+    assert page.exec.exit.code == 0
+    page = await client.read(lease, started.exec_id, -10, 5)
+    assert (page.data, page.offset) == (expected[-10:-5], len(expected) - 10)
+    page = await client.read(lease, started.exec_id, -1_000_000, 4)
+    assert (page.data, page.offset) == (b"1\n2\n", 0)
+    page = await client.read(lease, started.exec_id, 0, 0, stream=2)
+    assert page.data == b"oops\n"
+    assert (await client.read(lease, started.exec_id, 99_999, 9)).data == b""
+    assert await refused(client.read(lease, started.exec_id, 0, 1, stream=0)) is (
+        Reason.INVALID_ARGUMENT
+    )
+
+
+async def test_commands_are_listed_as_they_began(client: Client, executor: Executor) -> None:
+    lease = (await client.acquire()).lease
+    wanted = [(await client.start(lease, "true")).exec_id for _ in range(40)]
+    running = (await client.start(lease, "sleep", "60")).exec_id
+    found = await client.list(lease)
+    assert [one.exec_id for one in found] == [*wanted, running]
+    assert found[-1].state == exec_pb2.EXEC_STATE_RUNNING
+    for exec_id in wanted:
+        assert (await client.wait(lease, exec_id)).exit.code == 0
+    assert await refused(client.get(lease, "unknown")) is Reason.NOT_FOUND
+    await client.release(lease)
+
+
+async def test_only_agents_and_operators_may_call(executor: Executor) -> None:
+    for identity in (Identity.GATEWAY, Identity.SCHEDULER, Identity.EXECUTOR):
+        async with executor.client(identity) as other:
+            assert await refused(other.acquire()) is Reason.PERMISSION_DENIED
+    async with executor.client(Identity.OPERATOR) as operator:
+        answer = await operator.sandboxes.GetCapabilities(sandbox_pb2.GetCapabilitiesRequest())
+    assert answer.backends[0].available
+
+
+async def test_capabilities_are_those_of_the_backend(client: Client, backend: str) -> None:
+    answer = await client.sandboxes.GetCapabilities(sandbox_pb2.GetCapabilitiesRequest())
+    (found,) = answer.backends
+    assert (found.name, found.available, found.pty) == (backend, True, True)
+    assert found.choice_reason == "it is configured"
+    assert found.disk_limit == sandbox_pb2.LIMIT_ENFORCEMENT_WATCHED
