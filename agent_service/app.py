@@ -20,6 +20,7 @@ from agent_service.models.endpoints import Endpoint, missing_endpoint
 from agent_service.models.retries import RetryPolicy
 from agent_service.runner import Runner
 from agent_service.servicer.approvals import ApprovalServicer
+from agent_service.servicer.services import POLICY, register
 from agent_service.servicer.sessions import SessionServicer
 from agent_service.servicer.turns import TurnServicer
 from agent_service.storage import migrations
@@ -29,8 +30,6 @@ from agent_service.storage.schema import metadata
 from agent_service.tools.builtin import builtin_tools
 from agent_service.tools.toolbox import Toolbox
 from agent_service.turns import Ownership, Turns
-from hermes.agent.v1 import approval_pb2_grpc, session_pb2_grpc, turn_pb2_grpc
-from services.auth import Identity, Policy, allow
 from services.channels import Channels
 from services.clock import SystemClock
 from services.config import Settings
@@ -40,33 +39,6 @@ from services.leases import new_owner
 from services.lifecycle import Workers
 from services.metrics import Meter
 from services.migrations import prepare
-
-POLICY: Policy = {
-    **allow(
-        "hermes.agent.v1.TurnService",
-        {
-            "StartTurn": (Identity.GATEWAY, Identity.SCHEDULER, Identity.OPERATOR),
-            "WatchTurn": (Identity.GATEWAY, Identity.SCHEDULER, Identity.AGENT, Identity.OPERATOR),
-            "GetTurn": (Identity.GATEWAY, Identity.SCHEDULER, Identity.OPERATOR),
-            "InterruptTurn": (Identity.GATEWAY, Identity.AGENT, Identity.OPERATOR),
-        },
-    ),
-    **allow(
-        "hermes.agent.v1.SessionService",
-        {
-            "GetSession": (Identity.GATEWAY, Identity.OPERATOR),
-            "ListSessions": (Identity.GATEWAY, Identity.OPERATOR),
-            "ListMessages": (Identity.GATEWAY, Identity.OPERATOR),
-        },
-    ),
-    **allow(
-        "hermes.agent.v1.ApprovalService",
-        {
-            "ListApprovals": (Identity.GATEWAY, Identity.OPERATOR),
-            "ResolveApproval": (Identity.GATEWAY, Identity.OPERATOR),
-        },
-    ),
-}
 
 
 def build(settings: Settings, channels: Channels, meter: Meter) -> "AgentService":
@@ -145,14 +117,11 @@ class AgentService:
 
     def register(self, server: grpc.aio.Server) -> None:
         """Adds the servicers to the server."""
-        turn_pb2_grpc.add_TurnServiceServicer_to_server(
-            TurnServicer(self._turns, self._drafts), server
-        )
-        session_pb2_grpc.add_SessionServiceServicer_to_server(
-            SessionServicer(self._database), server
-        )
-        approval_pb2_grpc.add_ApprovalServiceServicer_to_server(
-            ApprovalServicer(self._database, self._turns), server
+        register(
+            server,
+            TurnServicer(self._turns, self._drafts),
+            SessionServicer(self._database),
+            ApprovalServicer(self._database, self._turns),
         )
 
     async def run(self) -> None:

@@ -53,7 +53,7 @@ class AgentConfig(ConfigModel):
     """Model calls that one message may cause."""
     system_message: Annotated[str, Yaml("agent.system_message")] = ""
     """Added to the system prompt of every new session."""
-    time_zone: Annotated[str, Yaml("agent.time_zone")] = ""
+    time_zone: Annotated[str, Yaml("timezone"), Env("HERMES_TIMEZONE")] = ""
     """IANA time zone of the times that the agent is told; empty is the machine's."""
     approvals: Annotated[Literal["manual", "smart", "off"], Yaml("approvals.mode")] = "off"
     """`manual` asks a person before every terminal command, `off` asks nobody; `smart` counts as

@@ -14,7 +14,7 @@ from tests.fakes.model import answers, fake_model
 from tests.integration.agent_parts import agent, answer, kinds, sequences
 
 TEXT = {"text": "Hello there.", "chunk_chars": 3}
-TODO = {"name": "todo", "arguments": {"todos": [{"id": "1", "content": "look"}]}}
+PLAN = {"name": "todo", "arguments": {"todos": [{"id": "1", "content": "look"}]}}
 
 
 async def test_a_turn_is_a_gap_free_sequence_that_ends_with_its_answer(
@@ -33,7 +33,7 @@ async def test_a_turn_is_a_gap_free_sequence_that_ends_with_its_answer(
 
 
 async def test_a_watcher_that_comes_back_gets_what_it_has_not_seen(tmp_path: Path) -> None:
-    script = {"rules": [{"steps": [{"tool_calls": [TODO]}, TEXT]}]}
+    script = {"rules": [{"steps": [{"tool_calls": [PLAN]}, TEXT]}]}
     async with fake_model(script) as model, agent(tmp_path, model.url) as client:
         started = await client.start("hi")
         whole = await client.watch(started.turn_id)
@@ -44,7 +44,7 @@ async def test_a_watcher_that_comes_back_gets_what_it_has_not_seen(tmp_path: Pat
 
 
 async def test_a_tool_runs_between_two_model_calls(tmp_path: Path, database_url: str) -> None:
-    script = {"rules": [{"steps": [{"tool_calls": [TODO, TODO]}, {"text": "{tool_result}"}]}]}
+    script = {"rules": [{"steps": [{"tool_calls": [PLAN, PLAN]}, {"text": "{tool_result}"}]}]}
     async with (
         fake_model(script) as model,
         agent(tmp_path, model.url, HERMES_DATABASE_URL=database_url) as client,
@@ -161,7 +161,7 @@ async def test_a_failed_model_call_ends_the_turn_with_a_reason(
 
 
 async def test_every_request_is_a_prefix_of_the_next_also_after_a_restart(tmp_path: Path) -> None:
-    script = {"rules": [{"steps": [{"tool_calls": [TODO]}, TEXT]}]}
+    script = {"rules": [{"steps": [{"tool_calls": [PLAN]}, TEXT]}]}
     async with fake_model(script) as model:
         for _ in range(2):
             async with agent(tmp_path, model.url) as client:
