@@ -49,6 +49,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if name not in COMMANDS:
         return _without_command(arguments)
     command = importlib.import_module(f"services.cli.{name}")
+    return _guarded(command.run, parser_of(name).parse_args(arguments[1:]))
+
+
+def parser_of(name: str) -> argparse.ArgumentParser:
+    """Returns the parser of a subcommand's arguments."""
+    command = importlib.import_module(f"services.cli.{name}")
     parser = argparse.ArgumentParser(
         prog=f"hermes {name}",
         description=command.__doc__,
@@ -58,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--home", metavar="FOLDER", help="the home (default: ~/.hermes)")
     parser.add_argument("--profile", metavar="NAME", help="a profile of the home")
     command.add_arguments(parser)
-    return _guarded(command.run, parser.parse_args(arguments[1:]))
+    return parser
 
 
 def _without_command(arguments: list[str]) -> int:
