@@ -47,8 +47,10 @@ class Database:
     """A service's database, open inside `async with`.
 
     `fn` is always a plain function over a `sqlalchemy.Connection`, run in one transaction: what it
-    returns is returned, what it raises undoes the transaction. It runs in another thread or more
-    than once (PostgreSQL breaks deadlocks that way), so its only effects are on the database.
+    returns is returned, what it raises undoes the transaction. It touches nothing but the
+    connection, since it runs in a thread with SQLite, on the event loop with PostgreSQL, and there
+    again after a deadlock or a lost connection. A conflict that it expects it avoids with
+    `insert_ignore` or undoes with `begin_nested`.
     """
 
     def __init__(self, url: str, service: str, clock: Clock | None = None) -> None:
