@@ -12,7 +12,8 @@ LISTING_TIMEOUT_S = 5.0
 
 async def model_choice(settings: Settings) -> ModelChoice:
     """Whether a model is configured, and otherwise which local servers there are."""
-    configured = configured_endpoint(settings.load(AgentConfig).model.endpoint) is not None
+    endpoint = configured_endpoint(settings.load(AgentConfig).model.endpoint)
+    configured = "" if endpoint is None else _named(endpoint)
     servers = () if configured else await discover_local()
     offers = tuple(ModelOffer(found.name, found.base_url, found.models[0]) for found in servers)
     return ModelChoice(configured, offers, missing_endpoint(str(settings.home.env)))
@@ -33,6 +34,10 @@ async def _endpoint(settings: Settings, config: AgentConfig) -> Check:
         return Check("model", Verdict.FAILED, missing_endpoint(str(settings.home.env)))
     models = await list_models(endpoint.base_url, endpoint.api_key, LISTING_TIMEOUT_S)
     return _listed(endpoint, models)
+
+
+def _named(endpoint: Endpoint) -> str:
+    return f"{endpoint.model or 'its first model'} at {endpoint.shown_url}"
 
 
 def _listed(endpoint: Endpoint, models: tuple[str, ...]) -> Check:

@@ -36,7 +36,8 @@ class ModelOffer:
 class ModelChoice:
     """What is known of the model before anything is started."""
 
-    configured: bool
+    configured: str
+    """The configured model and where it is; empty when there is none."""
     offers: tuple[ModelOffer, ...]
     advice: str
     """What to set when nothing is configured: three lines."""

@@ -17,6 +17,11 @@ MODEL_CHOICE = "agent_service.checks:model_choice"
 DEMO = "Or see it work without a model: hermes demo"
 
 
+async def model_of(settings: Settings) -> str:
+    """The configured model and where it is; empty when there is none."""
+    return (await _ask_agent(settings)).configured
+
+
 async def with_model(settings: Settings) -> Settings:
     """The settings with a model; fails with what to set where there is none."""
     choice = await _ask_agent(settings)

@@ -119,7 +119,8 @@ def _argument(arguments_json: str) -> str:
 
 
 def _finished(finished: ToolFinished) -> Text:
-    facts = [f"{finished.duration.ToMilliseconds() / 1000:.1f} s"]
+    milliseconds = finished.duration.ToMilliseconds()
+    facts = [f"{milliseconds / 1000:.1f} s"] if milliseconds else []
     if finished.backend:
         facts.insert(0, finished.backend)
     if finished.HasField("exit_code"):

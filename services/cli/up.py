@@ -8,6 +8,7 @@ import sys
 
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
 from services.cli import process
+from services.cli.banner import introduce
 from services.cli.connection import connected, is_running
 from services.cli.console import complain
 from services.cli.first_run import with_model
@@ -54,6 +55,7 @@ async def _up(settings: Settings, *, talks: bool) -> int:
 
 async def _talk(settings: Settings) -> int:
     async with connected(settings, process.ALL) as channels:
+        await introduce(settings, channels)
         return await Talk(channels, ConverseRequest.Open(), settings.home).run()
 
 
