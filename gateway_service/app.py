@@ -1,19 +1,34 @@
 """The gateway's composition root."""
 
 import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import grpc.aio
 
+from gateway_service.accounts import Held, lease_table
+from gateway_service.answers import Answers
 from gateway_service.clients import AgentClient
 from gateway_service.commands import Tools
+from gateway_service.config import GatewayConfig
+from gateway_service.deliveries import Deliveries
+from gateway_service.housekeeping import keep_house
 from gateway_service.inbox import Inbox
+from gateway_service.limits import Limiter
 from gateway_service.metrics import GatewayMetrics
-from gateway_service.servicer import conversation
+from gateway_service.news import News
+from gateway_service.outbox import Sender
+from gateway_service.platforms.builtin import Configured, builtin_platforms
+from gateway_service.platforms.runner import Ownership, Runner, Watch, Work
+from gateway_service.router import Router
+from gateway_service.servicer import conversation, delivery
 from gateway_service.servicer.conversation import ConversationServicer, Desk
-from gateway_service.sessions import Sessions
+from gateway_service.servicer.delivery import DeliveryServicer
+from gateway_service.sessions import KeyPolicy, Sessions
 from gateway_service.storage import migrations
 from gateway_service.storage.schema import metadata
 from gateway_service.turns import Turns
@@ -23,27 +38,79 @@ from services.clock import SystemClock
 from services.config import Settings
 from services.config_models import ServiceConfig
 from services.database import Database
+from services.lease_keeper import LeaseKeeper
+from services.leases import new_owner
 from services.lifecycle import Workers
 from services.metrics import Meter
 from services.migrations import prepare
 
-POLICY: Policy = {**conversation.POLICY}
+_log = logging.getLogger(__name__)
+
+POLICY: Policy = {**conversation.POLICY, **delivery.POLICY}
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the gateway is made of."""
+
+    database: Database
+    workers: Workers
+    metrics: GatewayMetrics
+    desk: Desk
+    deliveries: Deliveries
+    ownership: Ownership
+    runners: Sequence[Runner]
 
 
 def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayService":
     """Puts the gateway together; nothing is opened yet."""
-    chassis, clock, workers = settings.load(ServiceConfig), SystemClock(), Workers()
+    config, chassis = settings.load(GatewayConfig), settings.load(ServiceConfig)
+    clock, workers, metrics = SystemClock(), Workers(), GatewayMetrics.create(meter)
     database = Database(chassis.database.url_of("gateway", settings.home), "gateway", clock)
     agent = AgentClient(channels.to("agent"))
-    turns = Turns(database, agent, clock, workers)
+    keys = KeyPolicy(config.group_sessions_per_user, config.thread_sessions_per_user)
+    configured = builtin_platforms(config)
+    platforms = {each.platform.name: each.platform for each in configured}
+    leases = lease_table(config.lease_s)
     desk = Desk(
         agent=agent,
-        inbox=Inbox(database, clock, GatewayMetrics.create(meter)),
+        inbox=Inbox(database, clock, metrics, keys),
         sessions=Sessions(database, agent, clock),
-        turns=turns,
+        turns=Turns(database, agent, clock, workers),
+        news=News(database, clock, metrics),
         tools=Tools(database, agent, clock),
     )
-    return GatewayService(database, desk, workers)
+    ownership = Ownership(new_owner(chassis.instance), leases, LeaseKeeper(database, leases, clock))
+    watch = Watch(clock, metrics)
+    runners = [
+        Runner(
+            each.platform,
+            settings.profile,
+            desk.inbox,
+            lambda held, each=each: _work(each, held, desk, metrics),
+            database,
+            ownership,
+            watch,
+        )
+        for each in configured
+    ]
+    deliveries = Deliveries(database, clock, platforms)
+    return GatewayService(Parts(database, workers, metrics, desk, deliveries, ownership, runners))
+
+
+def _work(configured: Configured, held: Held, desk: Desk, metrics: GatewayMetrics) -> Work:
+    """Who works for an account while it is held."""
+    platform, clock = configured.platform, desk.tools.clock
+    if configured.access.is_closed:
+        _log.warning(
+            "nobody may talk to Hermes on %s; set %s_ALLOWED_USERS",
+            platform.name,
+            platform.name.upper(),
+        )
+    limiter = Limiter(platform.traits.rate, clock.monotonic)
+    answers = Answers(held, platform, limiter, desk.agent, clock)
+    router = Router(held, platform, configured.access, answers, desk.turns, desk.tools, metrics)
+    return Work(router, Sender(held, platform, limiter, clock, metrics))
 
 
 class GatewayService:
@@ -52,17 +119,18 @@ class GatewayService:
     name = "gateway"
     policy = POLICY
 
-    def __init__(self, database: Database, desk: Desk, workers: Workers) -> None:
-        self._database = database
-        self._desk = desk
-        self._workers = workers
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
         self._opened = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
+        parts = self._parts
+        owner, leases = parts.ownership.owner, parts.ownership.leases
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self._database)
-            await prepare(self._database, metadata, migrations)
-            await stack.enter_async_context(self._workers)
+            await stack.enter_async_context(parts.database)
+            await prepare(parts.database, metadata, migrations)
+            await parts.database.write(lambda conn: leases.clear_earlier_boots(conn, owner))
+            await stack.enter_async_context(parts.workers)
             self._opened = stack.pop_all()
         return self
 
@@ -76,13 +144,26 @@ class GatewayService:
 
     def register(self, server: grpc.aio.Server) -> None:
         """Adds the servicers to the server."""
-        ConversationServicer(self._desk).register(server)
+        ConversationServicer(self._parts.desk).register(server)
+        DeliveryServicer(self._parts.deliveries).register(server)
 
     async def run(self) -> None:
-        """Sees through what an earlier process has left open."""
-        await self._desk.turns.resume()
-        await asyncio.Event().wait()
+        """Runs the accounts, hands out news, and sees through what was left open."""
+        parts, desk = self._parts, self._parts.desk
+        work: list[Coroutine[Any, Any, None]] = [
+            desk.turns.resume(),
+            desk.news.run(),
+            parts.ownership.keeper.run(),
+            keep_house(parts.database, desk.tools.clock, parts.metrics),
+            *(runner.run() for runner in parts.runners),
+        ]
+        async with asyncio.TaskGroup() as group:
+            for each in work:
+                group.create_task(each)
 
     async def drain(self) -> None:
-        """Begins nothing more; what is open is taken up by the next start."""
-        await self._workers.drain(0)
+        """Begins nothing more and lets the accounts go; the next start takes up what is open."""
+        async with asyncio.TaskGroup() as group:
+            for runner in self._parts.runners:
+                group.create_task(runner.drain())
+        await self._parts.workers.drain(0)

@@ -3,12 +3,13 @@
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from enum import StrEnum
 
 import grpc
 import grpc.aio
 
+from gateway_service.convert import turn_event
 from gateway_service.errors import AgentRefused
+from gateway_service.events import Decision, TurnEvent
 from gateway_service.messages import BusyMode, TurnOrder
 from hermes.agent.v1 import (
     approval_pb2,
@@ -22,14 +23,6 @@ from hermes.agent.v1 import (
 from hermes.common.v1 import content_pb2, origin_pb2
 from services.errors import HermesError, Reason, ServiceUnavailable, details_of
 from services.streams import resume
-
-
-class Decision(StrEnum):
-    """What a person decides on an approval."""
-
-    ONCE = "once"
-    SESSION = "session"
-    DENY = "deny"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +50,7 @@ _DECISIONS = {
     Decision.SESSION: turn_event_pb2.APPROVAL_DECISION_SESSION,
     Decision.DENY: turn_event_pb2.APPROVAL_DECISION_DENY,
 }
+_CHAT_DELTAS_PER_SECOND = 5
 _PASSING = (Reason.SERVICE_UNAVAILABLE, Reason.DRAINING, Reason.DATABASE_UNAVAILABLE)
 _BUSY = {
     BusyMode.INTERRUPT: turn_pb2.BUSY_MODE_INTERRUPT,
@@ -124,6 +118,14 @@ class AgentClient:
                     yield event
         except grpc.aio.AioRpcError as error:
             raise _explained(error) from error
+
+    async def follow(self, turn_id: str, profile: str) -> AsyncGenerator[TurnEvent]:
+        """What happens in a turn, as far as a chat shows it, from the beginning to its end."""
+        watching = self.watch(turn_id, profile, max_deltas_per_second=_CHAT_DELTAS_PER_SECOND)
+        async with aclosing(watching) as events:
+            async for event in events:
+                if (shown := turn_event(event)) is not None:
+                    yield shown
 
     async def ended(self, turn_id: str, profile: str) -> None:
         """Return when a turn has ended."""

@@ -4,7 +4,8 @@ import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from gateway_service.clients import AgentClient, Decision
+from gateway_service.clients import AgentClient
+from gateway_service.events import Decision
 from gateway_service.storage import inbox
 from services.clock import Clock
 from services.database import Database

@@ -1,15 +1,62 @@
 """The gateway's settings."""
 
+import re
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, SecretStr, model_validator
 
 from services.config import ConfigModel, Env, Yaml
+
+_TOKEN = re.compile(r"\d{1,20}:[A-Za-z0-9_-]{1,100}")
+
+
+class TelegramConfig(ConfigModel):
+    """The Telegram bot, and who may talk to it."""
+
+    enabled: Annotated[bool | None, Yaml("platforms.telegram.enabled")] = None
+    """Whether the bot is used; unset means that it is when it has a token."""
+    token: Annotated[SecretStr, Yaml("platforms.telegram.token"), Env("TELEGRAM_BOT_TOKEN")] = (
+        SecretStr("")
+    )
+    """The bot's token, from @BotFather."""
+    base_url: Annotated[
+        str, Yaml("platforms.telegram.extra.base_url"), Env("TELEGRAM_BASE_URL")
+    ] = "https://api.telegram.org/bot"
+    """What the token is appended to; another for a Bot API server of your own."""
+    allowed_users: Annotated[
+        tuple[str, ...],
+        Yaml("platforms.telegram.extra.allowed_users"),
+        Env("TELEGRAM_ALLOWED_USERS"),
+    ] = ()
+    """Numbers of the people who may talk to Hermes; nobody else is answered."""
+    allow_all_users: Annotated[bool, Env("TELEGRAM_ALLOW_ALL_USERS")] = False
+    """Let everybody on Telegram talk to Hermes and run its commands."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there is a bot to be run."""
+        return bool(self.token.get_secret_value()) if self.enabled is None else self.enabled
+
+    @model_validator(mode="after")
+    def _has_token(self) -> "TelegramConfig":
+        token = self.token.get_secret_value()
+        if self.enabled and not token:
+            raise ValueError("platforms.telegram is enabled; set TELEGRAM_BOT_TOKEN for it")
+        if token and not _TOKEN.fullmatch(token):
+            raise ValueError("TELEGRAM_BOT_TOKEN must look like 123456:ABC-def")
+        return self
 
 
 class GatewayConfig(ConfigModel):
     """What the gateway service can be configured with."""
 
+    telegram: TelegramConfig
+    allow_all_users: Annotated[bool, Env("GATEWAY_ALLOW_ALL_USERS")] = False
+    """Let everybody on every platform talk to Hermes and run its commands."""
+    group_sessions_per_user: Annotated[bool, Yaml("group_sessions_per_user")] = True
+    """Whether each person has a session of their own in a group."""
+    thread_sessions_per_user: Annotated[bool, Yaml("thread_sessions_per_user")] = False
+    """The same in the threads of a group."""
     lease_s: Annotated[
         float, Field(ge=3, le=300), Yaml("gateway.lease_s"), Env("HERMES_GATEWAY_LEASE_S")
     ] = 30.0

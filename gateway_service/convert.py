@@ -1,9 +1,23 @@
 """Messages of the wire as the gateway's own types, and back."""
 
-from gateway_service.clients import Decision
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from gateway_service.deliveries import DeliveryInfo, DeliveryOrder
 from gateway_service.errors import UnknownPlatform
+from gateway_service.events import (
+    Asked,
+    Decided,
+    Decision,
+    Ended,
+    TextChanged,
+    ToolBegan,
+    TurnEvent,
+)
 from gateway_service.messages import CLI
+from gateway_service.platforms.base import Destination
+from gateway_service.storage.outbox import State
 from hermes.agent.v1 import turn_event_pb2
+from hermes.gateway.v1 import delivery_pb2
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
 from services.errors import InvalidArgument
 from services.home import DEFAULT_PROFILE
@@ -11,11 +25,26 @@ from services.validation import check_id
 
 MAX_TEXT_BYTES = 1024 * 1024
 MAX_MESSAGE_ID_CHARS = 64
+MAX_CHAT_ID_CHARS = 128
+MAX_THREAD_ID_CHARS = 64
 
 _DECISIONS = {
     turn_event_pb2.APPROVAL_DECISION_ONCE: Decision.ONCE,
     turn_event_pb2.APPROVAL_DECISION_SESSION: Decision.SESSION,
     turn_event_pb2.APPROVAL_DECISION_DENY: Decision.DENY,
+}
+
+
+_STATES = {
+    State.PENDING: delivery_pb2.DELIVERY_STATE_PENDING,
+    State.SENDING: delivery_pb2.DELIVERY_STATE_PENDING,
+    State.SENT: delivery_pb2.DELIVERY_STATE_SENT,
+    State.MARKED_DUPLICATE: delivery_pb2.DELIVERY_STATE_MARKED_DUPLICATE,
+    State.ABANDONED: delivery_pb2.DELIVERY_STATE_ABANDONED,
+}
+_SHOWN_DECISIONS = {
+    **_DECISIONS,
+    turn_event_pb2.APPROVAL_DECISION_EXPIRED: Decision.EXPIRED,
 }
 
 
@@ -82,4 +111,85 @@ def reply(
         reply=ConverseResponse.Reply(
             message_id=message_id, text=text, session_id=session_id, is_error=is_error
         )
+    )
+
+
+def turn_event(happened: turn_event_pb2.TurnEvent) -> TurnEvent | None:
+    """What a chat shows of an event; None where that is nothing."""
+    match happened.WhichOneof("kind"):
+        case "text_delta":
+            delta = happened.text_delta
+            return TextChanged(delta.step, delta.offset, delta.text)
+        case "text_snapshot":
+            return TextChanged(happened.text_snapshot.step, 0, happened.text_snapshot.text)
+        case "text_finished":
+            return TextChanged(happened.text_finished.step, 0, happened.text_finished.text)
+        case "tool_started":
+            return ToolBegan(happened.tool_started.name)
+        case "approval_requested":
+            asked = happened.approval_requested
+            return Asked(asked.approval_id, asked.tool, asked.subject)
+        case "approval_resolved":
+            resolved = happened.approval_resolved
+            decision = _SHOWN_DECISIONS.get(resolved.decision, Decision.EXPIRED)
+            return Decided(resolved.approval_id, decision, resolved.decided_by)
+        case "turn_finished":
+            return _ended(happened.turn_finished)
+        case _:
+            return None
+
+
+def _ended(finished: turn_event_pb2.TurnFinished) -> Ended:
+    match finished.WhichOneof("outcome"):
+        case "completed":
+            return Ended(finished.completed.answer)
+        case "failed":
+            return Ended("", finished.failed.failure.message or "The turn failed.")
+        case "cancelled":
+            return Ended(finished.cancelled.partial_answer, "Stopped.")
+        case "limit_reached":
+            limit = finished.limit_reached
+            return Ended(limit.partial_answer, limit.message or "A limit was reached.")
+        case "needs_review":
+            return Ended("", finished.needs_review.message or "A person has to look at this.")
+        case _:
+            return Ended("", "The turn ended in a way that this version does not know.")
+
+
+def delivery_order(request: delivery_pb2.DeliverRequest) -> DeliveryOrder:
+    """A checked Deliver; InvalidArgument names what is wrong."""
+    check_id("delivery_id", request.delivery_id)
+    chat = request.destination
+    wrong: dict[str, str] = {}
+    if not chat.platform:
+        wrong["destination.platform"] = "must not be empty"
+    if not chat.chat_id or len(chat.chat_id) > MAX_CHAT_ID_CHARS:
+        wrong["destination.chat_id"] = f"1 to {MAX_CHAT_ID_CHARS} characters"
+    if len(chat.thread_id) > MAX_THREAD_ID_CHARS:
+        wrong["destination.thread_id"] = f"at most {MAX_THREAD_ID_CHARS} characters"
+    if not request.text.strip() or len(request.text.encode()) > MAX_TEXT_BYTES:
+        wrong["text"] = "some text, at most 1 MiB"
+    if wrong:
+        problems = "; ".join(f"{field}: {problem}" for field, problem in wrong.items())
+        raise InvalidArgument(f"this cannot be delivered: {problems}", fields=wrong)
+    return DeliveryOrder(
+        id=request.delivery_id,
+        profile=profile_of(request.profile),
+        platform=chat.platform,
+        to=Destination(chat.chat_id, chat.thread_id),
+        text=request.text,
+    )
+
+
+def delivery(info: DeliveryInfo) -> delivery_pb2.Delivery:
+    """A delivery on the wire."""
+    created = Timestamp()
+    created.FromDatetime(info.created_at)
+    return delivery_pb2.Delivery(
+        delivery_id=info.id,
+        state=_STATES[info.state],
+        part_count=info.part_count,
+        sent_part_count=info.sent_part_count,
+        last_error=info.last_error,
+        create_time=created,
     )

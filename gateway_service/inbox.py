@@ -1,7 +1,11 @@
 """The inbox: what came in is stored before anybody is told that it has been received."""
 
-from gateway_service.messages import TurnOrder
+from collections.abc import Sequence
+
+from gateway_service.accounts import INBOX, Held
+from gateway_service.messages import Event, TurnOrder
 from gateway_service.metrics import GatewayMetrics
+from gateway_service.sessions import KeyPolicy, client_key, session_key
 from gateway_service.storage import inbox
 from services.clock import Clock
 from services.database import Database
@@ -10,17 +14,28 @@ from services.database import Database
 class Inbox:
     """Stores each event once, whoever sends it how often."""
 
-    def __init__(self, database: Database, clock: Clock, metrics: GatewayMetrics) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, metrics: GatewayMetrics, keys: KeyPolicy
+    ) -> None:
         self._database = database
         self._clock = clock
         self._metrics = metrics
+        self._keys = keys
 
     async def accept(self, order: TurnOrder, event_id: str) -> tuple[TurnOrder, bool]:
         """Store a client's message; returns its turn, known or new, and whether it is open."""
-        now = self._clock.now()
+        key, now = client_key(order.session_id), self._clock.now()
         known, is_open = await self._database.write(
-            lambda conn: inbox.accept(conn, order, event_id, now)
+            lambda conn: inbox.accept_client(conn, order, event_id, key, now)
         )
         if known is not order:
             self._metrics.duplicates.inc()
         return known, is_open
+
+    async def receive(self, held: Held, events: Sequence[Event]) -> None:
+        """Store what an account has received; then it may be told to the platform."""
+        account = inbox.Account(held.profile, held.platform, held.account_id)
+        rows = {event.event_id: (session_key(event.source, self._keys), event) for event in events}
+        now = self._clock.now()
+        new = await held.write(lambda conn: inbox.add(conn, account, rows, now), notify=INBOX)
+        self._metrics.duplicates.inc(len(events) - new)

@@ -1,7 +1,8 @@
-"""What comes in, where it comes from, and the turn that it asks for."""
+"""What comes in and goes out, whatever the platform."""
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
 
 CLI = "cli"
 """The platform of clients that are connected to the gateway itself."""
@@ -23,6 +24,50 @@ class Source:
     def user(self) -> str:
         """The sender, as approvals name them."""
         return f"{self.platform}:{self.user_id or self.user_name}"
+
+
+@dataclass(frozen=True, slots=True)
+class MessageEvent:
+    """Somebody said something."""
+
+    event_id: str
+    """The platform's, the same however often the event comes."""
+    source: Source
+    text: str
+    """Empty where there was something else than text, which cannot be read yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class ButtonPress:
+    """Somebody pressed a button of ours."""
+
+    event_id: str
+    source: Source
+    press_id: str
+    """What the platform wants to be told that the press has been seen."""
+    data: str
+    """What the button stands for."""
+
+
+Event: TypeAlias = MessageEvent | ButtonPress
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    """Something to press under a message."""
+
+    label: str
+    data: str
+    """At most 64 bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a message of a chat shows."""
+
+    text: str
+    """Markdown."""
+    buttons: tuple[Button, ...] = ()
 
 
 class BusyMode(StrEnum):

@@ -1,7 +1,9 @@
 """Sessions of chats: their keys, and which one a chat's messages go to."""
 
+from dataclasses import dataclass
+
 from gateway_service.clients import AgentClient
-from gateway_service.messages import CLI
+from gateway_service.messages import CLI, Source
 from gateway_service.storage import chats
 from services.clock import Clock
 from services.database import Database
@@ -9,9 +11,27 @@ from services.errors import NotFound
 from services.ids import new_session_id
 
 
-def connected_key(platform: str, session_id: str) -> str:
-    """The key of a client that is connected: it has no chat but the session that it began."""
-    return f"agent:main:{platform}:dm:{session_id}"
+@dataclass(frozen=True, slots=True)
+class KeyPolicy:
+    """Who shares a session in a group."""
+
+    per_user_in_groups: bool = True
+    per_user_in_threads: bool = False
+
+
+def session_key(source: Source, policy: KeyPolicy) -> str:
+    """What a chat's session is found by; the same for all that share it."""
+    thread = (source.thread_id,) if source.thread_id else ()
+    parts = ("agent", "main", source.platform, source.chat_type, source.chat_id, *thread)
+    if source.chat_type == "dm":
+        return ":".join(parts)
+    per_user = policy.per_user_in_threads if thread else policy.per_user_in_groups
+    return ":".join((*parts, source.user_id) if per_user and source.user_id else parts)
+
+
+def client_key(session_id: str) -> str:
+    """The key of a connected client, which has no chat but the session that it began."""
+    return session_key(Source(platform=CLI, chat_id=session_id), KeyPolicy())
 
 
 class Sessions:
@@ -30,7 +50,7 @@ class Sessions:
 
     async def remember(self, profile: str, session_id: str) -> None:
         """Note that a client was given this session, which the agent need not know yet."""
-        key, now = connected_key(CLI, session_id), self._clock.now()
+        key, now = client_key(session_id), self._clock.now()
         await self._database.write(lambda conn: chats.put(conn, profile, key, session_id, now))
 
     async def check(self, profile: str, session_id: str) -> None:

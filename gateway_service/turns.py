@@ -1,6 +1,7 @@
 """Turns of messages that are stored: started until the agent takes them, and seen through."""
 
 import logging
+from contextlib import suppress
 
 from gateway_service.clients import AgentClient
 from gateway_service.errors import AgentRefused
@@ -8,7 +9,7 @@ from gateway_service.messages import CLI, TurnOrder
 from gateway_service.storage import inbox
 from services.clock import Clock
 from services.database import Database
-from services.errors import HermesError, Reason, Unavailable
+from services.errors import Draining, Reason, Unavailable
 from services.lifecycle import Workers
 from services.logs import bind
 
@@ -53,12 +54,16 @@ class Turns:
         await self._database.write(lambda conn: inbox.close(conn, turn_id, now))
 
     def settle(self, order: TurnOrder) -> None:
-        """See a turn through whose client is not there."""
-        self._workers.start(f"turn {order.turn_id}", self._settle(order))
+        """See a turn through whose client has gone, now or after the next start."""
+        with suppress(Draining):
+            self._workers.start(f"turn {order.turn_id}", self._settle(order))
 
     async def resume(self) -> None:
         """Take up the turns of connected clients that an earlier process has left open."""
-        for order in await self._database.read(lambda conn: inbox.accepted(conn, CLI)):
+        for _, order in await self._database.read(lambda conn: inbox.accepted(conn, CLI, "")):
+            # One after another: a later message of a session interrupts an earlier one.
+            with suppress(AgentRefused):
+                await self.start(order)
             self.settle(order)
 
     async def _settle(self, order: TurnOrder) -> None:
@@ -66,6 +71,6 @@ class Turns:
             try:
                 await self.start(order)
                 await self._agent.ended(order.turn_id, order.profile)
-            except HermesError as error:
+            except AgentRefused as error:
                 _log.warning("turn %s was not seen through: %s", order.turn_id, error)
             await self.close(order.turn_id)

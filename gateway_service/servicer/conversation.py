@@ -13,6 +13,7 @@ from gateway_service.clients import AgentClient
 from gateway_service.errors import AgentRefused
 from gateway_service.inbox import Inbox
 from gateway_service.messages import CLI, Source, TurnOrder
+from gateway_service.news import News
 from gateway_service.servicer.outgoing import Outgoing
 from gateway_service.sessions import Sessions
 from gateway_service.turns import Turns
@@ -39,6 +40,7 @@ class Desk:
     inbox: Inbox
     sessions: Sessions
     turns: Turns
+    news: News
     tools: commands.Tools
 
 
@@ -94,9 +96,7 @@ class _Conversation:
     ) -> None:
         self._desk = desk
         self._profile = convert.profile_of(opening.profile)
-        self._user_name = opening.user_name or UNNAMED
-        self._workdir = opening.workdir
-        self._watched = (opening.turn_id, opening.after_sequence)
+        self._opening = opening
         self._session_id = session_id
         self._outgoing = outgoing
         self._workers = workers
@@ -108,9 +108,11 @@ class _Conversation:
         """Serve the client until it has said its last, and hears the end of what it began."""
         try:
             await self._outgoing.say(convert.opened(self._session_id, resumed=resumed))
-            turn_id, after = self._watched
-            if turn_id:
+            if self._opening.turn_id:
+                turn_id, after = self._opening.turn_id, self._opening.after_sequence
                 self._follow(turn_id, self._forward(turn_id, after))
+            if self._opening.takes_news:
+                self._workers.start("news", self._tell_news())
             async for request in requests:
                 await self._take(request)
             if self._turns:
@@ -196,6 +198,17 @@ class _Conversation:
                     await self._outgoing.say(convert.event(turn_id, event))
         await self._desk.turns.close(turn_id)
 
+    async def _tell_news(self) -> None:
+        """Tell the client what waits for it, and what comes, for as long as it is there."""
+        news = self._desk.news
+        with news.reading(self._profile, lambda: self._session_id) as reader:
+            while True:
+                reader.woken.clear()
+                while (part := await news.take(reader)) is not None:
+                    await self._outgoing.tell(convert.reply("", part.shown.text))
+                    await news.told(part)
+                await reader.woken.wait()
+
     def _follow(self, turn_id: str, work: Coroutine[Any, Any, None]) -> None:
         with bind(turn_id=turn_id, session_id=self._session_id):
             task = self._workers.start(f"conversation of {turn_id}", work)
@@ -216,8 +229,9 @@ class _Conversation:
             session_id=self._session_id,
             source=self._source(),
             text=text,
-            workdir=self._workdir,
+            workdir=self._opening.workdir,
         )
 
     def _source(self) -> Source:
-        return Source(platform=CLI, chat_id=self._session_id, user_name=self._user_name)
+        user_name = self._opening.user_name or UNNAMED
+        return Source(platform=CLI, chat_id=self._session_id, user_name=user_name)

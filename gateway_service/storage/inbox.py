@@ -1,67 +1,176 @@
 """The inbox in the database: stored once for each event, open until answered."""
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, bindparam
 
-from gateway_service.messages import Source, TurnOrder
+from gateway_service.messages import ButtonPress, Event, MessageEvent, Source, TurnOrder
 from gateway_service.storage.schema import inbox
-from services.database import insert_ignore
+from services.database import UtcTime, insert_ignore
+from services.errors import AlreadyExists
+
+
+class State(StrEnum):
+    """How far an event has come."""
+
+    RECEIVED = "RECEIVED"
+    ACCEPTED = "ACCEPTED"
+    """It has a turn."""
+    CLOSED = "CLOSED"
+    """It has been answered."""
+    IGNORED = "IGNORED"
+    """Whoever sent it may not talk to Hermes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Whose inbox it is."""
+
+    profile: str
+    platform: str
+    account_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """An event that nobody has looked at yet."""
+
+    sequence: int
+    event: Event
+    received_at: datetime
+
 
 _INSERT = insert_ignore(inbox)
 _BY_EVENT = sa.select(inbox).where(
     inbox.c.platform == bindparam("platform"), inbox.c.event_id == bindparam("event_id")
 )
+_of_account = (
+    inbox.c.platform == bindparam("of_platform"),
+    inbox.c.account_id == bindparam("of_account"),
+)
 _ACCEPTED = (
+    sa.select(inbox).where(*_of_account, inbox.c.state == State.ACCEPTED).order_by(inbox.c.sequence)
+)
+_LANES = (
+    sa.select(inbox.c.session_key).where(*_of_account, inbox.c.state == State.RECEIVED).distinct()
+)
+_NEXT_OF_LANE = (
     sa.select(inbox)
-    .where(inbox.c.state == "ACCEPTED", inbox.c.platform == bindparam("platform"))
+    .where(
+        *_of_account,
+        inbox.c.session_key == bindparam("session_key"),
+        inbox.c.state == State.RECEIVED,
+    )
     .order_by(inbox.c.sequence)
+    .limit(1)
 )
 _LIVE_TURNS = (
     sa.select(inbox.c.turn_id)
     .where(
-        inbox.c.state == "ACCEPTED",
+        inbox.c.state == State.ACCEPTED,
         inbox.c.session_id == bindparam("session_id"),
         inbox.c.profile == bindparam("profile"),
     )
     .order_by(inbox.c.sequence)
 )
+_ACCEPT = (
+    sa.update(inbox)
+    .where(inbox.c.sequence == bindparam("of_sequence"))
+    .values(
+        state=State.ACCEPTED,
+        session_id=bindparam("new_session_id"),
+        turn_id=bindparam("new_turn_id"),
+    )
+)
 _CLOSE = (
     sa.update(inbox)
-    .where(inbox.c.turn_id == bindparam("of_turn"), inbox.c.state == "ACCEPTED")
-    .values(state="CLOSED", closed_at=bindparam("now"))
+    .where(inbox.c.turn_id == bindparam("of_turn"), inbox.c.state == State.ACCEPTED)
+    .values(state=State.CLOSED, closed_at=bindparam("now", type_=UtcTime()))
 )
+_END = (
+    sa.update(inbox)
+    .where(inbox.c.sequence == bindparam("of_sequence"))
+    .values(state=bindparam("new_state"), closed_at=bindparam("now", type_=UtcTime()))
+)
+_IGNORE = _END.values(payload=bindparam("nothing", type_=sa.JSON()))
+_FORGET = sa.delete(inbox).where(inbox.c.closed_at < bindparam("before", type_=UtcTime()))
 
 
-def accept(
-    conn: Connection, order: TurnOrder, event_id: str, now: datetime
+def add(
+    conn: Connection, account: Account, events: Mapping[str, tuple[str, Event]], now: datetime
+) -> int:
+    """Store events by their id, each with its session key; returns how many are new."""
+    new = 0
+    for event_id, (session_key, event) in events.items():
+        row = {
+            **asdict(account),
+            "event_id": event_id,
+            "session_key": session_key,
+            "payload": _payload(event),
+            "state": State.RECEIVED,
+            "received_at": now,
+        }
+        new += conn.execute(_INSERT, row).rowcount
+    return new
+
+
+def accept_client(
+    conn: Connection, order: TurnOrder, event_id: str, session_key: str, now: datetime
 ) -> tuple[TurnOrder, bool]:
-    """Store a message whose turn is known; returns what is stored, and whether it is open."""
+    """Store a client's message, whose turn is known; returns what is stored, and if it is open."""
     row = {
         "platform": order.source.platform,
         "account_id": "",
         "event_id": event_id,
         "profile": order.profile,
-        "kind": "message",
-        "payload": _payload(order),
-        "state": "ACCEPTED",
+        "session_key": session_key,
+        "payload": {"source": asdict(order.source), "text": order.text, "workdir": order.workdir},
+        "state": State.ACCEPTED,
         "session_id": order.session_id,
         "turn_id": order.turn_id,
         "received_at": now,
     }
     if conn.execute(_INSERT, row).rowcount:
         return order, True
-    known = conn.execute(_BY_EVENT, {"platform": order.source.platform, "event_id": event_id}).one()
-    return order_of(known), known.state == "ACCEPTED"
+    event = {"platform": order.source.platform, "event_id": event_id}
+    known = conn.execute(_BY_EVENT, event).one()
+    if known.profile != order.profile:
+        raise AlreadyExists(f"message {event_id} was used before")
+    return _order(known), known.state == State.ACCEPTED
 
 
-def accepted(conn: Connection, platform: str) -> Sequence[TurnOrder]:
-    """The platform's messages whose turns have not ended, oldest first."""
-    return [order_of(row) for row in conn.execute(_ACCEPTED, {"platform": platform})]
+def accept(conn: Connection, sequence: int, session_id: str, turn_id: str) -> None:
+    """Give an event its turn."""
+    conn.execute(
+        _ACCEPT,
+        {"of_sequence": sequence, "new_session_id": session_id, "new_turn_id": turn_id},
+    )
+
+
+def accepted(conn: Connection, platform: str, account_id: str) -> Sequence[tuple[str, TurnOrder]]:
+    """The turns that have not been answered, each with its session key, oldest first."""
+    found = conn.execute(_ACCEPTED, {"of_platform": platform, "of_account": account_id})
+    return [(row.session_key, _order(row)) for row in found]
+
+
+def lanes(conn: Connection, platform: str, account_id: str) -> Sequence[str]:
+    """The session keys for which something has come in."""
+    found = conn.execute(_LANES, {"of_platform": platform, "of_account": account_id})
+    return found.scalars().all()
+
+
+def next_of_lane(
+    conn: Connection, platform: str, account_id: str, session_key: str
+) -> Waiting | None:
+    """The oldest event of a session key that nobody has looked at."""
+    lane = {"of_platform": platform, "of_account": account_id, "session_key": session_key}
+    row = conn.execute(_NEXT_OF_LANE, lane).one_or_none()
+    return None if row is None else Waiting(row.sequence, _event(row), row.received_at)
 
 
 def live_turns(conn: Connection, profile: str, session_id: str) -> Sequence[str]:
@@ -75,8 +184,26 @@ def close(conn: Connection, turn_id: str, now: datetime) -> None:
     conn.execute(_CLOSE, {"of_turn": turn_id, "now": now})
 
 
-def order_of(row: sa.Row[Any]) -> TurnOrder:
-    """The turn that a row asks for."""
+def close_event(conn: Connection, sequence: int, now: datetime) -> None:
+    """Note that an event without a turn has been answered."""
+    conn.execute(_END, {"of_sequence": sequence, "new_state": State.CLOSED, "now": now})
+
+
+def ignore(conn: Connection, sequence: int, now: datetime) -> None:
+    """Note that an event is none of our business, and forget what it said."""
+    nothing: dict[str, str] = {}
+    conn.execute(
+        _IGNORE,
+        {"of_sequence": sequence, "new_state": State.IGNORED, "now": now, "nothing": nothing},
+    )
+
+
+def forget(conn: Connection, before: datetime) -> int:
+    """Delete what was closed before a time; returns how much."""
+    return conn.execute(_FORGET, {"before": before}).rowcount
+
+
+def _order(row: sa.Row[Any]) -> TurnOrder:
     payload = row.payload
     return TurnOrder(
         turn_id=row.turn_id,
@@ -88,5 +215,14 @@ def order_of(row: sa.Row[Any]) -> TurnOrder:
     )
 
 
-def _payload(order: TurnOrder) -> dict[str, Any]:
-    return {"source": asdict(order.source), "text": order.text, "workdir": order.workdir}
+def _payload(event: Event) -> dict[str, Any]:
+    payload = asdict(event)
+    del payload["event_id"]
+    return payload
+
+
+def _event(row: sa.Row[Any]) -> Event:
+    payload, source = row.payload, Source(**row.payload["source"])
+    if "press_id" in payload:
+        return ButtonPress(row.event_id, source, payload["press_id"], payload["data"])
+    return MessageEvent(row.event_id, source, payload["text"])

@@ -3,6 +3,7 @@
 from sqlalchemy import (
     JSON,
     BigInteger,
+    Boolean,
     Column,
     Index,
     Integer,
@@ -28,7 +29,7 @@ inbox = Table(
     Column("account_id", String(64), nullable=False),
     Column("event_id", String(160), nullable=False),
     Column("profile", String(64), nullable=False),
-    Column("kind", String(16), nullable=False),
+    Column("session_key", String(400), nullable=False),
     Column("payload", JSON, nullable=False),
     Column("state", String(16), nullable=False),
     Column("session_id", String(128)),
@@ -38,8 +39,10 @@ inbox = Table(
     UniqueConstraint("platform", "event_id"),
     Index("inbox_open", "state", "platform", "account_id"),
     Index("inbox_by_session", "session_id", "state"),
+    Index("inbox_closed", "closed_at"),
 )
-"""What came in: unique for the platform's id of the event, open until it has been answered."""
+"""What came in, unique for the platform's id of the event: RECEIVED, ACCEPTED when it has a turn,
+CLOSED when it has been answered, and IGNORED when whoever sent it may not talk to Hermes."""
 
 outbox = Table(
     "outbox",
@@ -57,28 +60,32 @@ outbox = Table(
     Column("digest", String(64), nullable=False),
     Column("version", Integer, nullable=False),
     Column("state", String(20), nullable=False),
+    Column("uncertain", Boolean, nullable=False),
     Column("attempts", Integer, nullable=False),
+    Column("due_since", UtcTime, nullable=False),
     Column("next_attempt_at", UtcTime, nullable=False),
     Column("platform_message_id", String(64)),
     Column("last_error", Text, nullable=False),
     Column("created_at", UtcTime, nullable=False),
     Column("sent_at", UtcTime),
     UniqueConstraint("delivery_id", "part"),
-    Index("outbox_due", "state", "platform", "account_id", "next_attempt_at"),
+    Index("outbox_due", "platform", "account_id", "state", "next_attempt_at"),
+    Index("outbox_done", "state", "sent_at"),
 )
-"""What goes out: each row is one message of a chat, and `payload` what it is to show. A row that
-has a `platform_message_id` exists there and is edited; `version` counts what it was to show."""
+"""What goes out. A row is one message of a chat and `payload` what it is to show: without a
+`platform_message_id` it is yet to be created there, with one it is edited. `version` counts what
+it was to show, `uncertain` says that it may have been created without our knowing its id."""
 
 account = Table(
     "account",
     metadata,
-    Column("platform", String(32), primary_key=True),
-    Column("account_id", String(64), primary_key=True),
+    Column("id", String(128), primary_key=True),
     Column("owner", String(200)),
     Column("epoch", BigInteger, nullable=False),
+    Column("version", BigInteger, nullable=False),
     Column("lease_until", UtcTime),
 )
-"""Who polls an account, works on its inbox and sends its outbox."""
+"""Who polls an account of a platform, works on its inbox and sends its outbox."""
 
 chat_session = Table(
     "chat_session",

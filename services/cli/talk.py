@@ -35,6 +35,7 @@ class Talk:
     """One sitting at the terminal."""
 
     def __init__(self, channels: Channels, opening: ConverseRequest.Open, home: HomePaths) -> None:
+        opening.takes_news = True
         self._dialogue = Dialogue(channels.to("gateway"), opening)
         self._console = Console()
         self._view = TurnView(self._console)

@@ -1,4 +1,4 @@
-"""How the gateway's tables came to be as they are."""
+"""How the gateway's schema came to be; `versions` holds one Alembic revision for each step."""
 
 HEAD = "0001"
-"""The schema of this version."""
+"""The revision that `gateway_service.storage.schema` describes."""

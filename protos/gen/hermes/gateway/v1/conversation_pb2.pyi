@@ -37,6 +37,7 @@ class ConverseRequest(_message.Message):
         TURN_ID_FIELD_NUMBER: _builtins.int
         AFTER_SEQUENCE_FIELD_NUMBER: _builtins.int
         WORKDIR_FIELD_NUMBER: _builtins.int
+        TAKES_NEWS_FIELD_NUMBER: _builtins.int
         profile: _builtins.str
         """Whose conversation it is; empty means "default"."""
         session_id: _builtins.str
@@ -53,6 +54,10 @@ class ConverseRequest(_message.Message):
         """The last sequence of that turn that the client has; 0 means none."""
         workdir: _builtins.str
         """Host folder to bind at /workspace in a new session; empty means a workspace of its own."""
+        takes_news: _builtins.bool
+        """Whether news, such as the output of a job, may be sent here: those of the session, and those
+        of the profile's sessions that nobody has open. They wait while nobody takes them.
+        """
         def __init__(
             self,
             *,
@@ -64,10 +69,11 @@ class ConverseRequest(_message.Message):
             turn_id: _builtins.str = ...,
             after_sequence: _builtins.int = ...,
             workdir: _builtins.str = ...,
+            takes_news: _builtins.bool = ...,
         ) -> None: ...
         _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "latest", b"latest", "platform", b"platform", "profile", b"profile", "session_id", b"session_id", "turn_id", b"turn_id", "user_name", b"user_name", "workdir", b"workdir"]  # noqa: Y015
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "latest", b"latest", "platform", b"platform", "profile", b"profile", "session_id", b"session_id", "takes_news", b"takes_news", "turn_id", b"turn_id", "user_name", b"user_name", "workdir", b"workdir"]  # noqa: Y015
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -180,7 +186,9 @@ class ConverseResponse(_message.Message):
 
     @_typing.final
     class Opened(_message.Message):
-        """The conversation is open."""
+        """The conversation is open; sent again when a repeated message turns out to belong to another
+        session than the one that was opened.
+        """
 
         DESCRIPTOR: _descriptor.Descriptor
 

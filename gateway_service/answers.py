@@ -1,0 +1,219 @@
+"""Shows a turn in a chat: while it runs in a placeholder, at its end as the answer."""
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection
+
+from gateway_service.accounts import OUTBOX, Held
+from gateway_service.clients import AgentClient
+from gateway_service.errors import AgentRefused, PlatformError, RateLimited
+from gateway_service.events import (
+    Asked,
+    Decided,
+    Decision,
+    Ended,
+    TextChanged,
+    ToolBegan,
+    TurnEvent,
+)
+from gateway_service.limits import Limiter
+from gateway_service.messages import Button, Content, TurnOrder
+from gateway_service.platforms.base import Destination, Platform
+from gateway_service.render import first_part, split, units
+from gateway_service.storage import inbox, outbox
+from gateway_service.storage.outbox import REPEAT_UNITS, Address, Delivery
+from services.clock import Clock
+from services.errors import DatabaseUnavailable
+from services.lifecycle import Workers
+from services.logs import bind
+
+_log = logging.getLogger(__name__)
+
+RETRY_S = 2.0
+LAST_EDIT_S = 15.0
+SUBJECT_UNITS = 2000
+
+BUTTONS = ((Decision.ONCE, "Once"), (Decision.SESSION, "This session"), (Decision.DENY, "Deny"))
+_DECIDED = {
+    Decision.ONCE: "Allowed once",
+    Decision.SESSION: "Allowed in this session",
+    Decision.DENY: "Denied",
+    Decision.EXPIRED: "Nobody decided in time; denied",
+}
+
+
+@dataclass(slots=True)
+class Draft:
+    """What a turn has to show so far."""
+
+    step: int = 0
+    text: str = ""
+    tool: str = ""
+    questions: dict[str, Asked] = field(default_factory=dict[str, Asked])
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def shown(self) -> str:
+        """The text, or what is done instead of writing it."""
+        doing = f"▸ {self.tool} …" if self.tool else ""
+        return "\n\n".join(filter(None, (self.text, doing)))
+
+    def take(self, event: TextChanged) -> None:
+        """Put in text where it belongs."""
+        if event.step != self.step:
+            self.step, self.text = event.step, ""
+        self.text = self.text[: event.offset] + event.text
+        self.tool = ""
+
+
+class Answers:
+    """Answers the messages of one account."""
+
+    def __init__(
+        self, held: Held, platform: Platform, limiter: Limiter, agent: AgentClient, clock: Clock
+    ) -> None:
+        self._held = held
+        self._platform = platform
+        self._limiter = limiter
+        self._agent = agent
+        self._clock = clock
+
+    async def answer(self, order: TurnOrder) -> None:
+        """Show a turn that was started, from wherever it is to its end."""
+        with bind(turn_id=order.turn_id, session_id=order.session_id):
+            while True:
+                try:
+                    await self.finish(order, await self._follow(order))
+                except DatabaseUnavailable as error:
+                    _log.warning("an answer waits for the database: %s", error)
+                    await self._clock.sleep(RETRY_S)
+                else:
+                    return
+
+    async def finish(self, order: TurnOrder, ended: Ended) -> None:
+        """Put the answer into the outbox and close its message, both or neither."""
+        limit = self._platform.traits.message_units - REPEAT_UNITS
+        first, *more = (Content(text) for text in split(_final(ended), limit))
+        address, now = self.address(order), self._clock.now()
+
+        def write(conn: Connection) -> None:
+            if not outbox.show(conn, order.turn_id, first, now):
+                outbox.add(conn, Delivery(order.turn_id, address, [first]), now)
+            outbox.add(conn, Delivery(order.turn_id, address, more, first_part=2), now)
+            inbox.close(conn, order.turn_id, now)
+
+        await self._held.write(write, notify=OUTBOX)
+
+    def address(self, order: TurnOrder) -> Address:
+        """Where the answer goes."""
+        source = order.source
+        account = (order.profile, self._held.platform, self._held.account_id)
+        return Address(*account, source.chat_id, source.thread_id)
+
+    async def _follow(self, order: TurnOrder) -> Ended:
+        """Show what happens until the turn ends."""
+        draft = Draft()
+        async with Workers() as workers:
+            workers.start(f"draft of {order.turn_id}", self._show(order, draft))
+            try:
+                return await self._watch(order, draft)
+            except AgentRefused as error:
+                return Ended("", error.message)
+            finally:
+                draft.over.set()
+                # An edit that is on its way must not arrive after the answer.
+                await workers.drain(LAST_EDIT_S)
+
+    async def _watch(self, order: TurnOrder, draft: Draft) -> Ended:
+        async with aclosing(self._agent.follow(order.turn_id, order.profile)) as events:
+            async for event in events:
+                if isinstance(event, Ended):
+                    return event
+                await self._take(order, draft, event)
+        raise AssertionError("a turn that is followed ends")
+
+    async def _take(self, order: TurnOrder, draft: Draft, event: TurnEvent) -> None:
+        match event:
+            case TextChanged():
+                draft.take(event)
+            case ToolBegan(name):
+                draft.tool = name
+            case Asked(approval_id):
+                draft.questions[approval_id] = event
+                question = Delivery(approval_id, self.address(order), [_question(event)])
+                now = self._clock.now()
+                await self._held.write(lambda conn: outbox.add(conn, question, now), notify=OUTBOX)
+            case Decided(approval_id):
+                asked = draft.questions.pop(approval_id)
+                decided, now = Content(_decided(asked, event)), self._clock.now()
+                await self._held.write(
+                    lambda conn: outbox.show(conn, approval_id, decided, now), notify=OUTBOX
+                )
+            case Ended():
+                pass
+
+    async def _show(self, order: TurnOrder, draft: Draft) -> None:
+        """Edit the placeholder and show that we are typing; whatever fails is left out."""
+        traits = self._platform.traits
+        to = Destination(order.source.chat_id, order.source.thread_id)
+        seen, typing_at = "", 0.0
+        while not draft.over.is_set():
+            now = self._clock.monotonic()
+            if now >= typing_at and not draft.questions:
+                typing_at = now + traits.typing_interval_s
+                await self._try(to, lambda: self._platform.typing(to))
+            text = first_part(draft.shown, traits.message_units)
+            if text not in ("", seen) and await self._edit(order, to, Content(text)):
+                seen = text
+            with suppress(TimeoutError):
+                async with asyncio.timeout(traits.edit_interval_s):
+                    await draft.over.wait()
+
+    async def _edit(self, order: TurnOrder, to: Destination, content: Content) -> bool:
+        message_id = await self._held.database.read(
+            lambda conn: outbox.message_id(conn, order.turn_id)
+        )
+        if message_id is None:
+            return False
+        return await self._try(to, lambda: self._platform.edit(to, message_id, content))
+
+    async def _try(self, to: Destination, call: Callable[[], Awaitable[None]]) -> bool:
+        """Do something that may be left out; returns whether it was done."""
+        if not self._limiter.try_take(to.chat_id):
+            return False
+        try:
+            await call()
+        except RateLimited as error:
+            self._limiter.penalize(error.wait_s)
+        except PlatformError as error:
+            _log.debug("left out: %s", error)
+        else:
+            return True
+        return False
+
+
+def _question(asked: Asked) -> Content:
+    buttons = tuple(Button(label, f"{asked.approval_id}:{word}") for word, label in BUTTONS)
+    return Content(f"Allow `{asked.tool}` to do this?\n{_block(asked.subject)}", buttons)
+
+
+def _decided(asked: Asked, decided: Decided) -> str:
+    by = f" by {decided.decided_by}" if decided.decided_by else ""
+    return f"{_DECIDED[decided.decision]}{by}: `{asked.tool}`\n{_block(asked.subject)}"
+
+
+def _block(text: str) -> str:
+    """A block of code, whatever fences the text itself has."""
+    shown = split(text, SUBJECT_UNITS)[0] if units(text) > SUBJECT_UNITS else text
+    longest = max(map(len, re.findall("`+", shown)), default=0)
+    mark = "`" * max(3, longest + 1)
+    return f"{mark}\n{shown}\n{mark}"
+
+
+def _final(ended: Ended) -> str:
+    return "\n\n".join(filter(None, (ended.text.strip(), ended.remark))) or "(no answer)"

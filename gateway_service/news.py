@@ -1,0 +1,100 @@
+"""News for clients that are connected: deliveries that wait until somebody reads them."""
+
+import asyncio
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from sqlalchemy import Connection
+
+from gateway_service.messages import CLI
+from gateway_service.metrics import GatewayMetrics
+from gateway_service.storage import news, outbox
+from gateway_service.storage.outbox import Part, State
+from services.clock import Clock
+from services.database import Database
+
+CHANNEL = "gateway_news"
+"""Hints that there are news."""
+
+POLL_S = 30.0
+UNHEARD_AFTER = timedelta(seconds=30)
+"""News whose reader vanished while they were written are told again, with a mark, after this."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reader:
+    """A conversation that takes news."""
+
+    profile: str
+    session_id: Callable[[], str]
+    """The session that it is in at the moment."""
+    woken: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class News:
+    """Hands each piece of news to one reader."""
+
+    def __init__(self, database: Database, clock: Clock, metrics: GatewayMetrics) -> None:
+        self._database = database
+        self._clock = clock
+        self._metrics = metrics
+        self._readers: list[Reader] = []
+
+    @contextmanager
+    def reading(self, profile: str, session_id: Callable[[], str]) -> Generator[Reader]:
+        """A reader for as long as its conversation is open."""
+        reader = Reader(profile, session_id)
+        self._readers.append(reader)
+        try:
+            yield reader
+        finally:
+            self._readers.remove(reader)
+            self._wake()  # what was this reader's is another's now
+
+    async def run(self) -> None:
+        """Wake the readers whenever there may be news."""
+        hint = self._database.listen(CHANNEL)
+        while True:
+            await hint.wait(POLL_S)
+            self._wake()
+
+    async def take(self, reader: Reader) -> Part | None:
+        """The next piece of news for a reader, who is about to be told."""
+        while True:
+            part = await self._first_for(reader)
+            if part is None or await self._begin(part):
+                return part
+
+    async def told(self, part: Part) -> None:
+        """Note that a reader has been told."""
+        state, now = State.MARKED_DUPLICATE if part.uncertain else State.SENT, self._clock.now()
+
+        def write(conn: Connection) -> None:
+            outbox.settle(conn, part, state, now)
+
+        await self._database.write(write)
+        self._metrics.deliveries.labels(CLI, state.value.lower()).inc()
+
+    async def _first_for(self, reader: Reader) -> Part | None:
+        now = self._clock.now()
+        found = await self._database.read(lambda conn: news.waiting(conn, reader.profile, now))
+        return next((part for part in found if self._is_for(part, reader)), None)
+
+    async def _begin(self, part: Part) -> bool:
+        until = self._clock.now() + UNHEARD_AFTER
+        return await self._database.write(lambda conn: news.begin(conn, part, until))
+
+    def _is_for(self, part: Part, reader: Reader) -> bool:
+        """Those of its session, and if it is the profile's newest, those that nobody else has."""
+        session_id = part.address.chat_id
+        if session_id == reader.session_id():
+            return True
+        of_profile = [each for each in self._readers if each.profile == reader.profile]
+        is_newest = bool(of_profile) and of_profile[-1] is reader
+        return is_newest and all(each.session_id() != session_id for each in of_profile)
+
+    def _wake(self) -> None:
+        for reader in self._readers:
+            reader.woken.set()

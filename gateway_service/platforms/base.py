@@ -1,0 +1,77 @@
+"""The seam between the gateway and a messaging platform."""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from gateway_service.limits import Rate
+from gateway_service.messages import ButtonPress, Content, Event
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A chat, or a thread of it."""
+
+    chat_id: str
+    thread_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What a platform has handed out."""
+
+    events: Sequence[Event]
+    position: int
+    """What to ask from next; asking for it says that these events are stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What is particular to a platform."""
+
+    message_units: int
+    """How long a message may be, in UTF-16 code units."""
+    rate: Rate
+    """How much may be sent to a chat."""
+    edit_interval_s: float = 0.8
+    """How often an answer that is being written is shown anew."""
+    typing_interval_s: float = 4.0
+    """How often the chat is told that an answer is being written."""
+    deaf_after_s: float = 60.0
+    """A platform that has not answered a poll for so long is reported."""
+
+
+class Platform(AbstractAsyncContextManager["Platform"], Protocol):
+    """One account of a platform, connected inside `async with`.
+
+    Methods fail with Unreachable (nothing was done), OutcomeUnknown (it may have been done),
+    RateLimited, MessageGone (there is nothing to edit), Refused (the same would fail again) or
+    AccountRefused (nothing works any more before somebody has looked at it).
+    """
+
+    name: str
+    """The platform's name in lower case."""
+    account_id: str
+    """The account on it, known before anybody connects."""
+    traits: Traits
+
+    async def receive(self, position: int) -> Received:
+        """Wait for events from a position on, 0 at first, and forget those before it."""
+        ...
+
+    async def send(self, destination: Destination, content: Content) -> str:
+        """Create a message; returns its id."""
+        ...
+
+    async def edit(self, destination: Destination, message_id: str, content: Content) -> None:
+        """Make a message show this, whatever it showed before; again is the same."""
+        ...
+
+    async def typing(self, destination: Destination) -> None:
+        """Tell the chat for some seconds that an answer is being written."""
+        ...
+
+    async def acknowledge(self, press: ButtonPress, text: str) -> None:
+        """Tell whoever pressed a button what came of it."""
+        ...

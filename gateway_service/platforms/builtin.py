@@ -1,0 +1,30 @@
+"""THE list of platforms: what is configured is what runs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gateway_service.authorization import Access
+from gateway_service.config import GatewayConfig
+from gateway_service.platforms.base import Platform
+from gateway_service.platforms.telegram import TelegramPlatform
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """An account that is to be run, and who may talk to it."""
+
+    platform: Platform
+    access: Access
+
+
+def builtin_platforms(config: GatewayConfig) -> Sequence[Configured]:
+    """The accounts that are configured."""
+    found: list[Configured] = []
+    telegram = config.telegram
+    if telegram.is_on:
+        access = Access(
+            frozenset(telegram.allowed_users), telegram.allow_all_users or config.allow_all_users
+        )
+        platform = TelegramPlatform(telegram.token.get_secret_value(), telegram.base_url)
+        found.append(Configured(platform, access))
+    return found

@@ -1,0 +1,207 @@
+"""Runs an account: claims it, polls it, and has its inbox and outbox worked on meanwhile."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import cast
+
+from gateway_service import accounts
+from gateway_service.accounts import Held
+from gateway_service.errors import OutcomeUnknown, RateLimited, Unreachable
+from gateway_service.inbox import Inbox
+from gateway_service.metrics import GatewayMetrics
+from gateway_service.outbox import Sender
+from gateway_service.platforms.base import Platform
+from gateway_service.router import Router
+from services.clock import Clock
+from services.database import Database
+from services.errors import DatabaseUnavailable, HermesError
+from services.lease_keeper import LeaseKeeper
+from services.leases import Fenced, Lease, LeaseTable, Owner
+
+_log = logging.getLogger(__name__)
+
+CLAIM_EVERY_S = 1.0
+FIRST_WAIT_S = 1.0
+LONGEST_WAIT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Who works for an account while it is held."""
+
+    router: Router
+    sender: Sender
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """As whom accounts are held, and by what."""
+
+    owner: Owner
+    leases: LeaseTable
+    keeper: LeaseKeeper
+
+
+class Runner:
+    """One account of a platform, from its claim to its release, again and again."""
+
+    def __init__(
+        self,
+        platform: Platform,
+        profile: str,
+        inbox: Inbox,
+        work_of: Callable[[Held], Work],
+        database: Database,
+        ownership: Ownership,
+        watch: "Watch",
+    ) -> None:
+        self._platform = platform
+        self._profile = profile
+        self._inbox = inbox
+        self._work_of = work_of
+        self._database = database
+        self._ownership = ownership
+        self._watch = watch
+        self._clock = watch.clock
+        self._ending = asyncio.Event()
+        self._draining = asyncio.Event()
+        self._ended = asyncio.Event()
+
+    async def run(self) -> None:
+        """Hold the account whenever it is free, until drained or cancelled."""
+        wait_s = FIRST_WAIT_S
+        while not self._draining.is_set():
+            begun_at = self._clock.monotonic()
+            try:
+                await self._hold()
+            except Exception as error:  # noqa: BLE001 - whatever it is, the account is tried again
+                name, expected = self._platform.name, _expected(error)
+                _log.error("%s does not run: %s", name, expected, exc_info=not expected)
+                self._watch.lost(self._platform)
+            if self._clock.monotonic() - begun_at > LONGEST_WAIT_S:
+                wait_s = FIRST_WAIT_S
+            await self._pause(wait_s)
+            wait_s = min(LONGEST_WAIT_S, wait_s * 2)
+        self._ended.set()
+
+    async def drain(self) -> None:
+        """Ask for nothing more, send what is on its way, and let the account go."""
+        self._draining.set()
+        self._ending.set()
+        await self._ended.wait()
+
+    async def _hold(self) -> None:
+        lease, since = await self._claim()
+        if lease is None:
+            return
+        keeper, leases = self._ownership.keeper, self._ownership.leases
+        held = Held(
+            self._platform.name,
+            self._platform.account_id,
+            self._profile,
+            self._database,
+            leases,
+            lease,
+        )
+        keeper.hold(lease, since, self._ending.set)
+        try:
+            async with self._platform:
+                await self._work(held)
+        finally:
+            keeper.drop(lease)
+            with suppress(Fenced, DatabaseUnavailable):
+                await self._database.write(lambda conn: leases.release(conn, lease))
+
+    async def _claim(self) -> tuple[Lease | None, float]:
+        """Wait until the account is free; None when we are to end before it is."""
+        name = f"{self._platform.name}:{self._platform.account_id}"
+        await self._database.write(lambda conn: accounts.add(conn, name))
+        owner, leases = self._ownership.owner, self._ownership.leases
+        while not self._draining.is_set():
+            since = self._clock.monotonic()
+            lease = await self._database.write(lambda conn: leases.claim(conn, name, owner))
+            if lease is not None:
+                self._ending.clear()
+                return lease, since
+            await self._pause(CLAIM_EVERY_S)
+        return None, 0.0
+
+    async def _pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._draining.wait()
+
+    async def _work(self, held: Held) -> None:
+        work = self._work_of(held)
+        async with asyncio.TaskGroup() as group:
+            polling = group.create_task(self._poll(held))
+            routing = group.create_task(work.router.run())
+            sending = group.create_task(work.sender.run())
+            await self._ending.wait()
+            if not self._draining.is_set():
+                raise Fenced(f"the lease of {held.platform} was lost")
+            polling.cancel()
+            routing.cancel()
+            await work.sender.finish()
+            sending.cancel()
+
+    async def _poll(self, held: Held) -> None:
+        """Receive, store, and only then go on; a platform that is away is asked again."""
+        position, wait_s = 0, FIRST_WAIT_S
+        while True:
+            try:
+                received = await self._platform.receive(position)
+            except (Unreachable, OutcomeUnknown, RateLimited) as error:
+                self._watch.failed(self._platform, error)
+                await self._clock.sleep(error.retry_after_s or wait_s)
+                wait_s = min(LONGEST_WAIT_S / 4, wait_s * 2)
+                continue
+            wait_s = FIRST_WAIT_S
+            self._watch.heard(self._platform)
+            if received.events:
+                await self._inbox.receive(held, received.events)
+            position = received.position
+
+
+class Watch:
+    """Tells whether platforms are heard."""
+
+    def __init__(self, clock: Clock, metrics: GatewayMetrics) -> None:
+        self.clock = clock
+        self._metrics = metrics
+        self._heard_at: dict[str, float] = {}
+
+    def heard(self, platform: Platform) -> None:
+        """The platform has answered a poll."""
+        self._heard_at[platform.name] = self.clock.monotonic()
+        self._metrics.connected.labels(platform.name).set(1)
+        now = self.clock.now().timestamp()
+        self._metrics.last_receive.labels(platform.name).set(now)
+
+    def failed(self, platform: Platform, error: HermesError) -> None:
+        """The platform has not; it is deaf when it has not done so for long."""
+        _log.warning("%s cannot be polled: %s", platform.name, error)
+        now = self.clock.monotonic()
+        silent_s = now - self._heard_at.setdefault(platform.name, now)
+        if silent_s > platform.traits.deaf_after_s:
+            _log.error("nothing was heard of %s for %.0f s", platform.name, silent_s)
+            self._metrics.connected.labels(platform.name).set(0)
+
+    def lost(self, platform: Platform) -> None:
+        """The account does not run."""
+        self._metrics.connected.labels(platform.name).set(0)
+
+
+def _expected(error: BaseException) -> str | None:
+    """What happened in a sentence, where it is one of our own errors and no bug."""
+    if isinstance(error, HermesError):
+        return error.message
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        reasons = [_expected(each) for each in group.exceptions]
+        known = [reason for reason in reasons if reason is not None]
+        return "; ".join(known) if len(known) == len(reasons) else None
+    return None

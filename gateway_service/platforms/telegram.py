@@ -1,0 +1,240 @@
+"""Telegram, through python-telegram-bot's `Bot` alone: polling and what is stored are ours."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import AsyncExitStack, contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from gateway_service.errors import (
+    AccountRefused,
+    MessageGone,
+    OutcomeUnknown,
+    PlatformError,
+    RateLimited,
+    Refused,
+    Unreachable,
+)
+from gateway_service.limits import Rate
+from gateway_service.messages import ButtonPress, Content
+from gateway_service.platforms.base import Destination, Received, Traits
+from gateway_service.platforms.telegram_updates import Bot as Me
+from gateway_service.platforms.telegram_updates import event_of
+from gateway_service.render import to_html
+
+if TYPE_CHECKING:
+    import httpx
+    from telegram import Bot, InlineKeyboardMarkup
+
+_T = TypeVar("_T")
+
+NAME = "telegram"
+API = "https://api.telegram.org/bot"
+
+POLL_S = 25
+CALL_S = 10.0
+CONNECT_S = 5.0
+CALLS_AT_ONCE = 32
+DEFAULT_WAIT_S = 5.0
+
+_UPDATES = ("message", "callback_query")
+_NOT_SENT = {"ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol"}
+_UNCHANGED = "message is not modified"
+_UNREADABLE = "can't parse entities"
+_GONE = ("message to edit not found", "message can't be edited", "message_id_invalid")
+
+
+class TelegramPlatform:
+    """A bot's account."""
+
+    name = NAME
+    traits = Traits(message_units=4096, rate=Rate(per_second=1.0, burst=5))
+
+    def __init__(self, token: str, base_url: str = API) -> None:
+        """Take the token of @BotFather, and the URL that it is appended to."""
+        self.account_id = token.partition(":")[0]
+        self._token = token
+        self._base_url = base_url
+        self._stack = AsyncExitStack()
+        self._connected: Bot | None = None
+
+    async def __aenter__(self) -> Self:
+        # The library takes half a second to load.
+        bot = await asyncio.to_thread(_bot, self._token, self._base_url)
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(bot.shutdown)
+            with _translated():
+                await bot.initialize()
+            self._stack = stack.pop_all()
+        self._connected = bot
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._connected = None
+        await self._stack.aclose()
+
+    async def receive(self, position: int) -> Received:
+        """Ask for updates, for up to half a minute."""
+        bot = self._bot
+        with _translated():
+            updates = await bot.get_updates(
+                offset=position or None, timeout=POLL_S, allowed_updates=_UPDATES
+            )
+        me = Me(self.account_id, bot.username)
+        events = [event for update in updates if (event := event_of(update, me)) is not None]
+        return Received(events, max(position, *(each.update_id + 1 for each in updates), 0))
+
+    async def send(self, destination: Destination, content: Content) -> str:
+        """Send a message."""
+        message = await _formatted(
+            content,
+            lambda text, mode: self._bot.send_message(
+                chat_id=destination.chat_id,
+                message_thread_id=_thread(destination),
+                text=text,
+                parse_mode=mode,
+                reply_markup=_keyboard(content),
+                disable_web_page_preview=True,
+            ),
+        )
+        return str(message.message_id)
+
+    async def edit(self, destination: Destination, message_id: str, content: Content) -> None:
+        """Replace a message's text and buttons."""
+        try:
+            await _formatted(
+                content,
+                lambda text, mode: self._bot.edit_message_text(
+                    chat_id=destination.chat_id,
+                    message_id=int(message_id),
+                    text=text,
+                    parse_mode=mode,
+                    reply_markup=_keyboard(content),
+                    disable_web_page_preview=True,
+                ),
+            )
+        except Refused as error:
+            if _UNCHANGED not in error.message.lower():
+                raise
+
+    async def typing(self, destination: Destination) -> None:
+        """Show “typing…” for five seconds."""
+        with _translated():
+            await self._bot.send_chat_action(
+                chat_id=destination.chat_id,
+                action="typing",
+                message_thread_id=_thread(destination),
+            )
+
+    async def acknowledge(self, press: ButtonPress, text: str) -> None:
+        """End the button's spinner with a word."""
+        with _translated():
+            await self._bot.answer_callback_query(press.press_id, text=text)
+
+    @property
+    def _bot(self) -> "Bot":
+        if self._connected is None:
+            raise Unreachable("telegram is not connected")
+        return self._connected
+
+
+def _bot(token: str, base_url: str) -> "Bot":
+    try:
+        from telegram import Bot
+        from telegram.request import HTTPXRequest
+    except ImportError as error:
+        raise AccountRefused(
+            "telegram needs a package more: pip install 'hermes-services[telegram]'"
+        ) from error
+    options: dict[str, Any] = {
+        "read_timeout": CALL_S,
+        "write_timeout": CALL_S,
+        "connect_timeout": CONNECT_S,
+        "pool_timeout": CALL_S,
+        "httpx_kwargs": {"event_hooks": {"response": [_heed_limits]}},
+    }
+    return Bot(
+        token,
+        base_url=base_url,
+        request=HTTPXRequest(connection_pool_size=CALLS_AT_ONCE, **options),
+        get_updates_request=HTTPXRequest(connection_pool_size=1, **options),
+    )
+
+
+async def _formatted(content: Content, call: Callable[[str, str | None], Awaitable[_T]]) -> _T:
+    """Show the text formatted, or as it is where Telegram does not understand the formatting."""
+    try:
+        with _translated():
+            return await call(to_html(content.text), "HTML")
+    except Refused as error:
+        if _UNREADABLE not in error.message.lower():
+            raise
+    with _translated():
+        return await call(content.text, None)
+
+
+def _thread(destination: Destination) -> int | None:
+    return int(destination.thread_id) if destination.thread_id else None
+
+
+def _keyboard(content: Content) -> "InlineKeyboardMarkup | None":
+    from telegram import InlineKeyboardButton, InlineKeyboardMarkup
+
+    if not content.buttons:
+        return None
+    row = [InlineKeyboardButton(each.label, callback_data=each.data) for each in content.buttons]
+    return InlineKeyboardMarkup([row])
+
+
+async def _heed_limits(response: "httpx.Response") -> None:
+    """Raise RateLimited ourselves: the library's own error for it warns each time it is made."""
+    if response.status_code != 429:
+        return
+    await response.aread()
+    try:
+        wait_s = float(response.json()["parameters"]["retry_after"])
+    except (ValueError, KeyError, TypeError):
+        wait_s = DEFAULT_WAIT_S
+    raise RateLimited(f"telegram wants us to wait for {wait_s:g} s", wait_s)
+
+
+@contextmanager
+def _translated() -> Generator[None]:
+    """Turn the library's errors into ours; none of them may show the token."""
+    from telegram import error as errors
+
+    try:
+        yield
+    except errors.InvalidToken:
+        raise AccountRefused(
+            "telegram does not know this bot; check TELEGRAM_BOT_TOKEN with @BotFather"
+        ) from None
+    except errors.Conflict:
+        raise AccountRefused(
+            "another program receives this bot's messages; stop it, or give it another bot"
+        ) from None
+    except errors.BadRequest as error:
+        if error.message.lower().startswith(_GONE):
+            raise MessageGone(f"telegram: {error.message}") from error
+        raise Refused(f"telegram: {error.message}") from error
+    except (errors.Forbidden, errors.ChatMigrated) as error:
+        raise Refused(f"telegram: {error.message}") from error
+    except errors.NetworkError as error:
+        raise _failed(error) from error.__cause__
+    except errors.TelegramError as error:
+        raise OutcomeUnknown(f"telegram: {error.message}") from error
+
+
+def _failed(error: Exception) -> PlatformError:
+    cause = error.__cause__
+    if isinstance(cause, PlatformError):
+        return cause
+    kind = type(cause).__name__
+    if kind in _NOT_SENT:
+        return Unreachable(f"telegram cannot be reached ({kind})")
+    return OutcomeUnknown(f"telegram did not answer ({kind if cause else error})")

@@ -1,0 +1,227 @@
+"""Markdown as models write it, cut to a platform's length and turned into its formatting."""
+
+import html
+import re
+from dataclasses import dataclass
+
+_FENCE = re.compile(r" {0,3}(```+|~~~+)(.*)")
+_HEADING = re.compile(r" {0,3}#{1,6}\s+(.+?)\s*#*$")
+_BULLET = re.compile(r"(\s*)[-*+]\s+(?=\S)")
+_QUOTE = re.compile(r" {0,3}> ?")
+_RULE = re.compile(r" {0,3}([-*_])(?:\s*\1){2,}\s*$")
+_LANGUAGE = re.compile(r"[\w+#.-]+")
+_SAFE_URL = re.compile(r"(?:https?|tg|mailto):", re.IGNORECASE)
+# What must not be cut in two: a link, a piece of code, a word.
+_PIECE = re.compile(r"!?\[[^\]\n]*\]\([^()\s]*\)|`[^`\n]+`|\s+|[^\s`\[!]+|.", re.DOTALL)
+_INLINE = re.compile(
+    r"(?P<ticks>`+)(?P<code>.+?)(?<!`)(?P=ticks)(?!`)"
+    r"|!?\[(?P<label>[^\]]*)\]\((?P<url>[^()\s]+)\)"
+    r"|\*\*\*(?P<both>[^\s*](?:[^*]*[^\s*])?)\*\*\*"
+    r"|\*\*(?P<bold>\S(?:.*?\S)?)\*\*"
+    r"|(?<!\w)__(?P<bold_too>\S(?:.*?\S)?)__(?!\w)"
+    r"|~~(?P<strike>\S(?:.*?\S)?)~~"
+    r"|(?<![\w*])\*(?P<italic>[^\s*](?:[^*]*[^\s*])?)\*(?![\w*])"
+    r"|(?<!\w)_(?P<italic_too>[^\s_](?:[^_]*[^\s_])?)_(?!\w)",
+    re.DOTALL,
+)
+_TAGS = {
+    "bold": "b",
+    "bold_too": "b",
+    "strike": "s",
+    "italic": "i",
+    "italic_too": "i",
+}
+
+
+def units(text: str) -> int:
+    """The length as platforms count it: in UTF-16 code units."""
+    return len(text) + sum(character > "\uffff" for character in text)
+
+
+def split(markdown: str, limit: int) -> list[str]:
+    """The text in parts that are not longer, cut where it hurts least; at least one part.
+
+    A block of code that is cut is closed in one part and opened again in the next. Links and
+    pieces of code are cut only if they are longer than a part by themselves.
+    """
+    parts = _Parts(limit)
+    for line in markdown.strip("\n").split("\n"):
+        parts.add(line)
+    return parts.finish()
+
+
+def first_part(markdown: str, limit: int) -> str:
+    """The beginning of a text that is still being written."""
+    parts = split(markdown, limit - 2)
+    return parts[0] if len(parts) == 1 else f"{parts[0]} …"
+
+
+@dataclass(slots=True)
+class _Fence:
+    """The block of code that is open."""
+
+    opening: str
+    mark: str
+
+    def closes(self, line: str) -> bool:
+        found = _FENCE.fullmatch(line)
+        return found is not None and found[1].startswith(self.mark) and not found[2].strip()
+
+
+class _Parts:
+    """Packs lines into parts."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._done: list[str] = []
+        self._lines: list[str] = []
+        self._used = 0
+        self._fence: _Fence | None = None
+
+    def add(self, line: str) -> None:
+        """Put in a line, in pieces if it is longer than a part."""
+        if not self._fits(line) and not self._is_fresh():
+            self._cut()
+        while not self._fits(line):
+            head = _head(line, self._room(), whole=self._fence is None)
+            self._put(head)
+            self._cut()
+            line = line[len(head) :] if self._fence else line[len(head) :].lstrip(" ")
+        self._put(line)
+        self._watch(line)
+
+    def finish(self) -> list[str]:
+        """The parts, when there are no more lines."""
+        text = "\n".join(self._lines).strip("\n")
+        if text.strip() or not self._done:
+            self._done.append(text)
+        return self._done
+
+    def _room(self) -> int:
+        closing = units(self._fence.mark) + 1 if self._fence else 0
+        return self._limit - self._used - closing
+
+    def _fits(self, line: str) -> bool:
+        # An opening fence needs room for what closes it.
+        found = _FENCE.fullmatch(line) if self._fence is None else None
+        closing = units(found[1]) + 1 if found else 0
+        return units(line) + closing <= self._room()
+
+    def _is_fresh(self) -> bool:
+        return len(self._lines) == (1 if self._fence else 0)
+
+    def _put(self, line: str) -> None:
+        self._lines.append(line)
+        self._used += units(line) + 1
+
+    def _watch(self, line: str) -> None:
+        if self._fence is not None:
+            if self._fence.closes(line):
+                self._fence = None
+        elif found := _FENCE.fullmatch(line):
+            self._fence = _Fence(line, found[1])
+
+    def _cut(self) -> None:
+        """Close this part and begin the next."""
+        if self._fence is not None:
+            self._lines.append(self._fence.mark)
+        text = "\n".join(self._lines).strip("\n")
+        if text.strip():
+            self._done.append(text)
+        self._lines, self._used = [], 0
+        if self._fence is not None:
+            self._put(self._fence.opening)
+
+
+def _head(line: str, room: int, *, whole: bool) -> str:
+    """As much of a line as there is room for; `whole` keeps links and words together."""
+    end, used = 0, 0
+    if whole:
+        for piece in _PIECE.findall(line):
+            if used + units(piece) > room:
+                break
+            end, used = end + len(piece), used + units(piece)
+    if not line[:end].strip():
+        end, used = 0, 0
+        while end < len(line) and used + units(line[end]) <= room:
+            used += units(line[end])
+            end += 1
+    # Even where there is no room at all something is taken, so that it ends.
+    return line[: max(1, end)]
+
+
+def to_html(markdown: str) -> str:
+    """Markdown as the HTML that Telegram reads; what is not formatting is shown as it is."""
+    shown: list[str] = []
+    lines = markdown.split("\n")
+    index = 0
+    while index < len(lines):
+        line = lines[index]
+        end = index + 1
+        if fence := _FENCE.fullmatch(line):
+            block = _Fence(line, fence[1])
+            while end < len(lines) and not block.closes(lines[end]):
+                end += 1
+            shown.append(_code(fence[2].strip(), lines[index + 1 : end]))
+            end += 1
+        elif _QUOTE.match(line):
+            while end < len(lines) and _QUOTE.match(lines[end]):
+                end += 1
+            quoted = "\n".join(_QUOTE.sub("", each, count=1) for each in lines[index:end])
+            shown.append(f"<blockquote>{_inline(quoted)}</blockquote>")
+        elif _is_table(lines[index : index + 2]):
+            while end < len(lines) and lines[end].lstrip().startswith("|"):
+                end += 1
+            shown.append(_code("", lines[index:end]))
+        else:
+            shown.append(_line(line))
+        index = end
+    return "\n".join(shown)
+
+
+def _code(language: str, lines: list[str]) -> str:
+    text = html.escape("\n".join(lines), quote=False)
+    if found := _LANGUAGE.match(language):
+        return f'<pre><code class="language-{html.escape(found[0])}">{text}</code></pre>'
+    return f"<pre>{text}</pre>"
+
+
+def _is_table(lines: list[str]) -> bool:
+    return len(lines) > 1 and all(line.lstrip().startswith("|") for line in lines)
+
+
+def _line(line: str) -> str:
+    if _RULE.match(line):
+        return "———"
+    if heading := _HEADING.match(line):
+        return f"<b>{_inline(heading[1].replace('**', ''))}</b>"
+    bullet = _BULLET.match(line)
+    if bullet:
+        return f"{bullet[1]}• {_inline(line[bullet.end() :])}"
+    return _inline(line)
+
+
+def _inline(text: str) -> str:
+    shown: list[str] = []
+    end = 0
+    for found in _INLINE.finditer(text):
+        shown.append(html.escape(text[end : found.start()], quote=False))
+        shown.append(_formatted(found))
+        end = found.end()
+    shown.append(html.escape(text[end:], quote=False))
+    return "".join(shown)
+
+
+def _formatted(found: re.Match[str]) -> str:
+    kind = found.lastgroup or ""
+    if found["code"] is not None:
+        return f"<code>{html.escape(found['code'].strip() or found['code'], quote=False)}</code>"
+    if found["url"] is not None:
+        label = _inline(found["label"]) or html.escape(found["url"], quote=False)
+        if not _SAFE_URL.match(found["url"]):
+            return f"{label} ({html.escape(found['url'], quote=False)})"
+        return f'<a href="{html.escape(found["url"])}">{label}</a>'
+    if kind == "both":
+        return f"<b><i>{_inline(found[kind])}</i></b>"
+    tag = _TAGS[kind]
+    return f"<{tag}>{_inline(found[kind])}</{tag}>"

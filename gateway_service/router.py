@@ -1,0 +1,209 @@
+"""The way of an event: authorized? a command? a button? else a turn, whose answer is followed."""
+
+import logging
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import suppress
+
+from sqlalchemy import Connection
+
+from gateway_service import commands
+from gateway_service.accounts import INBOX, OUTBOX, Held
+from gateway_service.answers import BUTTONS, Answers
+from gateway_service.authorization import Access
+from gateway_service.errors import AgentRefused, PlatformError
+from gateway_service.events import Ended
+from gateway_service.messages import ButtonPress, Content, MessageEvent, TurnOrder
+from gateway_service.metrics import GatewayMetrics
+from gateway_service.outbox import PLACEHOLDER
+from gateway_service.platforms.base import Platform
+from gateway_service.storage import chats, inbox, outbox
+from gateway_service.storage.inbox import Waiting
+from gateway_service.storage.outbox import Address, Delivery, Kind
+from gateway_service.turns import Turns
+from services.errors import HermesError
+from services.ids import new_id, new_session_id
+from services.lifecycle import Workers
+
+_log = logging.getLogger(__name__)
+
+POLL_S = 5.0
+RETRY_S = 2.0
+TEXT_ONLY = "So far I can only read text."
+
+_WORDS = {decision.value: decision for decision, _ in BUTTONS}
+
+
+class Router:
+    """Works on an account's inbox: chats side by side, the events of a chat one after another."""
+
+    def __init__(
+        self,
+        held: Held,
+        platform: Platform,
+        access: Access,
+        answers: Answers,
+        turns: Turns,
+        tools: commands.Tools,
+        metrics: GatewayMetrics,
+    ) -> None:
+        self._held = held
+        self._platform = platform
+        self._access = access
+        self._answers = answers
+        self._turns = turns
+        self._tools = tools
+        self._metrics = metrics
+        self._workers = Workers()
+        self._hint = held.database.listen(INBOX)
+        self._busy: set[str] = set()
+
+    async def run(self) -> None:
+        """Take up what is open, then work on what comes in, until cancelled."""
+        async with self._workers:
+            await self._resume()
+            while True:
+                await self._look()
+                await self._hint.wait(POLL_S)
+
+    async def _resume(self) -> None:
+        held, open_turns = self._held, defaultdict[str, list[TurnOrder]](list)
+        found = await held.database.read(
+            lambda conn: inbox.accepted(conn, held.platform, held.account_id)
+        )
+        for key, order in found:
+            open_turns[key].append(order)
+        for key, orders in open_turns.items():
+            self._start(key, orders)
+
+    async def _look(self) -> None:
+        held = self._held
+        lanes = await held.database.read(
+            lambda conn: inbox.lanes(conn, held.platform, held.account_id)
+        )
+        for key in lanes:
+            if key not in self._busy:
+                self._start(key, ())
+
+    def _start(self, key: str, orders: Sequence[TurnOrder]) -> None:
+        self._busy.add(key)
+        self._workers.start(f"inbox of {key}", self._serve(key, orders))
+
+    async def _serve(self, key: str, orders: Sequence[TurnOrder]) -> None:
+        """Begin the turns that are open, then take what has come in, in order.
+
+        After an error that is none of ours the chat stays busy until the next start: the same
+        event would only fail again.
+        """
+        held = self._held
+        try:
+            for order in orders:
+                await self._begin(order)
+            while (
+                waiting := await held.database.read(
+                    lambda conn: inbox.next_of_lane(conn, held.platform, held.account_id, key)
+                )
+            ) is not None:
+                await self._take(key, waiting)
+        except HermesError as error:
+            _log.warning("the inbox of a chat waits: %s", error)
+            await self._tools.clock.sleep(RETRY_S)
+        self._busy.discard(key)
+        self._hint.give()  # what came in between found the chat busy
+
+    async def _take(self, key: str, waiting: Waiting) -> None:
+        event = waiting.event
+        if not self._access.allows(event.source):
+            now = self._tools.clock.now()
+            await self._held.write(lambda conn: inbox.ignore(conn, waiting.sequence, now))
+            return
+        match event:
+            case ButtonPress():
+                await self._press(waiting.sequence, event)
+            case MessageEvent(_, _, text):
+                command = commands.parse(text)
+                if command is not None:
+                    await self._obey(key, waiting.sequence, event, *command)
+                elif text.strip():
+                    await self._begin(await self._accept(key, waiting, event))
+                else:
+                    answer = commands.Answer(TEXT_ONLY)
+                    await self._reply(key, waiting.sequence, event, answer)
+
+    async def _accept(self, key: str, waiting: Waiting, event: MessageEvent) -> TurnOrder:
+        """Give a message its turn, and its answer a place in the chat."""
+        now, profile = self._tools.clock.now(), self._held.profile
+        turn_id, fresh_id = new_id("trn"), new_session_id(now.astimezone())
+
+        def write(conn: Connection) -> TurnOrder:
+            session_id = chats.session_of(conn, profile, key)
+            if session_id is None:
+                session_id = fresh_id
+                chats.put(conn, profile, key, session_id, now)
+            order = TurnOrder(turn_id, profile, session_id, event.source, event.text)
+            inbox.accept(conn, waiting.sequence, session_id, turn_id)
+            placeholder = Delivery(
+                turn_id, self._answers.address(order), [PLACEHOLDER], Kind.ANSWER
+            )
+            outbox.add(conn, placeholder, now)
+            return order
+
+        order = await self._held.write(write, notify=OUTBOX)
+        lag_s = (now - waiting.received_at).total_seconds()
+        self._metrics.inbox_lag.labels(self._held.platform).observe(lag_s)
+        return order
+
+    async def _begin(self, order: TurnOrder) -> None:
+        """Start a turn, in its chat's order, and follow it beside the chat."""
+        try:
+            await self._turns.start(order)
+        except AgentRefused as error:
+            await self._answers.finish(order, Ended("", error.message))
+        else:
+            self._workers.start(f"turn {order.turn_id}", self._answers.answer(order))
+
+    async def _obey(
+        self, key: str, sequence: int, event: MessageEvent, name: str, arguments: str
+    ) -> None:
+        profile = self._held.profile
+        session_id = await self._held.database.read(
+            lambda conn: chats.session_of(conn, profile, key)
+        )
+        # A chat without a session has none that could be busy.
+        session_id = session_id or new_session_id(self._tools.clock.now().astimezone())
+        chat = commands.Chat(profile, session_id, event.source.user)
+        answer = await commands.run(self._tools, chat, name, arguments)
+        await self._reply(key, sequence, event, answer)
+
+    async def _reply(
+        self, key: str, sequence: int, event: MessageEvent, answer: commands.Answer
+    ) -> None:
+        """Answer an event that has no turn, once."""
+        held, source, now = self._held, event.source, self._tools.clock.now()
+        account = (held.profile, held.platform, held.account_id)
+        address = Address(*account, source.chat_id, source.thread_id)
+        reply = Delivery(f"{held.platform}:{event.event_id}", address, [Content(answer.text)])
+
+        def write(conn: Connection) -> None:
+            if answer.session_id:
+                chats.put(conn, held.profile, key, answer.session_id, now)
+            outbox.add(conn, reply, now)
+            inbox.close_event(conn, sequence, now)
+
+        await held.write(write, notify=OUTBOX)
+
+    async def _press(self, sequence: int, press: ButtonPress) -> None:
+        """Take a decision; its question changes when the turn hears of it."""
+        approval_id, _, word = press.data.rpartition(":")
+        decision, now = _WORDS.get(word), self._tools.clock.now()
+        said = "This button is not known any more."
+        if decision is not None:
+            try:
+                agent, profile = self._tools.agent, self._held.profile
+                await agent.decide(approval_id, profile, decision, press.source.user)
+                said = "Done."
+            except AgentRefused as error:
+                said = error.message
+        await self._held.write(lambda conn: inbox.close_event(conn, sequence, now))
+        with suppress(PlatformError):
+            await self._platform.acknowledge(press, said)

@@ -1,0 +1,228 @@
+"""A Bot API server for tests: it checks what it is told, and can be as unreliable as the real one.
+
+What people see is in `chats`; `say` and `press` are what people do.
+"""
+
+import asyncio
+import random
+import socket
+from collections import Counter, defaultdict
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+from urllib.parse import parse_qsl
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from services.lifecycle import Workers
+from tests.fakes.telegram_rules import Refused, checked
+
+TOKEN = "4242:fake-token"
+ME = {"id": 4242, "is_bot": True, "first_name": "Hermes", "username": "hermes_bot"}
+FAULTS = {
+    "limited": Refused(429, "Too Many Requests: retry after 1", retry_after=1),
+    "forbidden": Refused(403, "Forbidden: bot was blocked by the user"),
+    "unformatted": Refused(400, "Bad Request: can't parse entities: unsupported start tag"),
+}
+
+
+@dataclass(slots=True)
+class Shown:
+    """A message of the bot as people see it now."""
+
+    id: int
+    text: str
+    html: str
+    buttons: list[str]
+    thread_id: str = ""
+    versions: list[str] = field(default_factory=list[str])
+
+
+@dataclass(slots=True)
+class Faults:
+    """How often something goes wrong, and what is to go wrong next."""
+
+    drop_before: float = 0.0
+    drop_after: float = 0.0
+    limited: float = 0.0
+    redeliver: float = 0.0
+    delay_s: float = 0.0
+    planned: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """By method: `drop_before`, `drop_after`, `limited`, `forbidden` or `unformatted`, in turn."""
+    dice: random.Random = field(default_factory=lambda: random.Random(1))
+
+    def next(self, method: str) -> str:
+        if self.planned[method]:
+            return self.planned[method].pop(0)
+        for name in ("drop_before", "drop_after", "limited"):
+            if self.dice.random() < getattr(self, name):
+                return name
+        return ""
+
+
+class Cut(Response):
+    """A response that breaks off."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [(b"content-length", b"100")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+
+
+class FakeTelegram:
+    """The server's state."""
+
+    def __init__(self) -> None:
+        self.faults = Faults()
+        self.chats: defaultdict[int, dict[int, Shown]] = defaultdict(dict)
+        self.actions: Counter[int] = Counter()
+        self.acknowledged: dict[str, str] = {}
+        self.calls: Counter[str] = Counter()
+        self.conflicts = 0
+        self.url = ""
+        self._updates: dict[int, dict[str, Any]] = {}
+        self._confirmed: dict[int, dict[str, Any]] = {}
+        self._update_ids, self._message_ids = count(100), count(1)
+        self._changed = asyncio.Condition()
+        self._poll = 0
+
+    async def say(self, chat_id: int, text: str, user_id: int = 7, **message: Any) -> None:
+        """Somebody writes to the bot, in a chat of two unless `chat` says otherwise."""
+        content = {
+            "message_id": next(self._message_ids),
+            "date": 1,
+            "chat": {"id": chat_id, "type": "private"},
+            "from": {"id": user_id, "is_bot": False, "first_name": "Ada"},
+            "text": text,
+            **message,
+        }
+        await self._update({"message": {k: v for k, v in content.items() if v is not None}})
+
+    async def press(self, chat_id: int, message_id: int, data: str, user_id: int = 7) -> None:
+        """Somebody presses a button."""
+        message = {
+            "message_id": message_id,
+            "date": 1,
+            "chat": {"id": chat_id, "type": "private"},
+            "from": ME,
+        }
+        sender = {"id": user_id, "is_bot": False, "first_name": "Ada"}
+        query = {"id": f"press-{next(self._message_ids)}", "from": sender, "chat_instance": "1"}
+        await self._update({"callback_query": {**query, "message": message, "data": data}})
+
+    async def until(self, condition: Any) -> None:
+        """Return once what was done to the server makes the condition true."""
+        async with self._changed:
+            await self._changed.wait_for(condition)
+
+    def texts(self, chat_id: int) -> list[str]:
+        """What the bot's messages in a chat say now, oldest first."""
+        return [shown.text for shown in self.chats[chat_id].values()]
+
+    async def _update(self, update: dict[str, Any]) -> None:
+        async with self._changed:
+            update_id = next(self._update_ids)
+            self._updates[update_id] = {"update_id": update_id, **update}
+            self._changed.notify_all()
+
+    async def serve(self, request: Request) -> Response:
+        """Answer one call, or fail to."""
+        method = request.path_params["method"]
+        fields = dict(parse_qsl((await request.body()).decode(), keep_blank_values=True))
+        fault = self.faults.next(method)
+        await asyncio.sleep(self.faults.delay_s * self.faults.dice.random())
+        if fault == "drop_before":
+            return Cut()
+        refusal = FAULTS.get(fault) if fault != "unformatted" or "parse_mode" in fields else None
+        if request.path_params["token"] != TOKEN:
+            refusal = Refused(401, "Unauthorized")
+        if refusal is not None:
+            return JSONResponse(refusal.body, refusal.code)
+        try:
+            result = await getattr(self, f"_{method}")(fields, request)
+        except Refused as error:
+            return JSONResponse(error.body, error.code)
+        async with self._changed:
+            self.calls[method] += 1
+            self._changed.notify_all()
+        return Cut() if fault == "drop_after" else JSONResponse({"ok": True, "result": result})
+
+    async def _getMe(self, fields: dict[str, str], request: Request) -> Any:
+        return ME
+
+    async def _getUpdates(self, fields: dict[str, str], request: Request) -> Any:
+        offset, self._poll = int(fields.get("offset", 0)), self._poll + 1
+        mine = self._poll
+        for update_id in [each for each in self._updates if each < offset]:
+            self._confirmed[update_id] = self._updates.pop(update_id)
+        if self._confirmed and self.faults.dice.random() < self.faults.redeliver:
+            return list(self._confirmed.values())[-5:] + list(self._updates.values())[:95]
+        try:
+            async with asyncio.timeout(float(fields.get("timeout", 0))), self._changed:
+                while not self._updates and self._poll == mine:
+                    await self._changed.wait()
+        except TimeoutError:
+            return []
+        if self._poll != mine and not await request.is_disconnected():
+            self.conflicts += 1
+            raise Refused(409, "Conflict: terminated by other getUpdates request")
+        return list(self._updates.values())[:100]
+
+    async def _sendMessage(self, fields: dict[str, str], request: Request) -> Any:
+        text, buttons = checked(fields)
+        message_id = next(self._message_ids)
+        shown = Shown(message_id, text, fields["text"], buttons, versions=[text])
+        shown.thread_id = fields.get("message_thread_id", "")
+        self.chats[int(fields["chat_id"])][message_id] = shown
+        return self._message(fields, message_id)
+
+    async def _editMessageText(self, fields: dict[str, str], request: Request) -> Any:
+        text, buttons = checked(fields)
+        message_id = int(fields["message_id"])
+        shown = self.chats[int(fields["chat_id"])].get(message_id)
+        if shown is None:
+            raise Refused(400, "Bad Request: message to edit not found")
+        if (shown.html, shown.buttons) == (fields["text"], buttons):
+            raise Refused(400, "Bad Request: message is not modified: it is the same")
+        shown.text, shown.html, shown.buttons = text, fields["text"], buttons
+        shown.versions.append(text)
+        return self._message(fields, message_id)
+
+    async def _sendChatAction(self, fields: dict[str, str], request: Request) -> Any:
+        assert fields["action"] == "typing"
+        self.actions[int(fields["chat_id"])] += 1
+        return True
+
+    async def _answerCallbackQuery(self, fields: dict[str, str], request: Request) -> Any:
+        self.acknowledged[fields["callback_query_id"]] = fields.get("text", "")
+        return True
+
+    def _message(self, fields: dict[str, str], message_id: int) -> dict[str, Any]:
+        chat = {"id": int(fields["chat_id"]), "type": "private"}
+        return {"message_id": message_id, "date": 1, "chat": chat, "from": ME, "text": "…"}
+
+
+@asynccontextmanager
+async def fake_telegram() -> AsyncGenerator[FakeTelegram]:
+    """A running server; `url` is what a bot's token is appended to."""
+    telegram = FakeTelegram()
+    route = Route("/bot{token}/{method}", telegram.serve, methods=["POST"])
+    config = uvicorn.Config(
+        Starlette(routes=[route]), log_level="critical", lifespan="off", ws="none"
+    )
+    server = uvicorn.Server(config)
+    listener = socket.create_server(("127.0.0.1", 0))
+    telegram.url = f"http://127.0.0.1:{listener.getsockname()[1]}/bot"
+    async with Workers() as workers:
+        serving = workers.start("telegram", server.serve(sockets=[listener]))
+        try:
+            yield telegram
+        finally:
+            server.should_exit = server.force_exit = True
+            await serving

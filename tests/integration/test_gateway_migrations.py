@@ -1,0 +1,13 @@
+"""The gateway's migrations lead to the schema that its code works with."""
+
+from pathlib import Path
+
+from gateway_service.storage import migrations
+from gateway_service.storage.schema import metadata
+from tests.migrations import assert_migrations_match
+from tests.postgres import PostgresServer
+
+
+async def test_the_migrations_end_at_the_schema(tmp_path: Path, postgres: PostgresServer) -> None:
+    await assert_migrations_match(metadata, migrations, tmp_path, postgres)
+    assert migrations.HEAD
