@@ -124,6 +124,7 @@ class BubblewrapBackend:
             if self._parts is None:
                 self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 cgroups = Cgroups.find()
+                cgroups.sweep()
                 try:
                     self._parts = self._try_a_box(cgroups)
                 except BoxCreateFailed:

@@ -15,6 +15,8 @@ from pathlib import Path
 from executor_service.backends.base import Limits
 
 _CPU_PERIOD_US = 100_000
+_PREFIX = "hermes-"
+_FORGOTTEN_AFTER_S = 3600
 _REMOVE_TRIES = 50
 _REMOVE_PAUSE_S = 0.01
 _SHOWN_AT = Path("/sys/fs/cgroup")
@@ -56,7 +58,7 @@ class Cgroups:
 
     def make(self, name: str, limits: Limits, extra_pids: int) -> list[Path]:
         """The groups of a box with its limits; OSError when the kernel refuses."""
-        groups = [tree.parent / f"hermes-{name}" for tree in self._trees]
+        groups = [tree.parent / f"{_PREFIX}{name}" for tree in self._trees]
         try:
             for tree, group in zip(self._trees, groups, strict=True):
                 group.mkdir(exist_ok=True)
@@ -77,6 +79,16 @@ class Cgroups:
             for tree, group in zip(self._trees, groups, strict=True)
             for controller in tree.controllers & {"memory", "pids"}
         ]
+
+    def sweep(self) -> None:
+        """Remove old groups without processes, whose boxes nobody knows any more."""
+        long_ago = time.time() - _FORGOTTEN_AFTER_S
+        for tree in self._trees:
+            for group in tree.parent.glob(f"{_PREFIX}*"):
+                # The kernel refuses for a group that has processes.
+                with suppress(OSError):
+                    if group.stat().st_mtime < long_ago:
+                        group.rmdir()
 
     @staticmethod
     def remove(groups: list[Path]) -> None:

@@ -310,6 +310,13 @@ def test_control_groups_of_version_two(tmp_path: Path) -> None:
     assert group == slice_ / "hermes-box"
     settings = {file.name: file.read_text() for file in group.iterdir()}
     assert settings == {"memory.max": str(SMALL.memory_bytes), "pids.max": str(SMALL.pids + 1)}
+    forgotten, new = slice_ / "hermes-forgotten", slice_ / "hermes-new"
+    forgotten.mkdir()
+    new.mkdir()
+    os.utime(forgotten, (0, 0))
+    os.utime(group, (0, 0))
+    found.sweep()
+    assert (forgotten.exists(), new.exists(), group.exists()) == (False, True, True)
     assert found.shown([group]) == [(group, Path("/sys/fs/cgroup"))]
     (slice_ / "cgroup.subtree_control").write_text("memory")
     assert Cgroups.find(proc).controllers == {"cpu", "memory", "pids"}
