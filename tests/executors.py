@@ -1,18 +1,20 @@
 """A real executor on a Unix socket for tests, and a client that does with it what agents do.
 
-`python -m tests.executors HOME BACKEND` serves one in a process of its own, with the tokens that it
-reads from standard input.
+`python -m tests.executors ENVIRON SOCKET` serves one in a process of its own, with the tokens that
+it reads from standard input.
 """
 
 import asyncio
 import json
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+import grpc.aio
+import pytest
 from prometheus_client import CollectorRegistry
 
 from executor_service.app import ExecutorService, build
@@ -24,6 +26,7 @@ from services.addresses import Address, UnixAddress
 from services.auth import Identity, Tokens, new_tokens
 from services.channels import Channels
 from services.config import Settings, load_settings
+from services.errors import Reason, reason_of
 from services.lifecycle import Workers
 from services.metrics import Meter
 from services.server import Listen, Server, serve
@@ -112,30 +115,52 @@ async def end_boxes(settings: Settings) -> None:
         await backend.close()
 
 
+async def refused(call: Awaitable[object]) -> Reason:
+    """Why a call failed, which it must."""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    return reason_of(caught.value)
+
+
+async def until(condition: Callable[[], Awaitable[bool]], timeout_s: float = 20) -> None:
+    """Waits for something that has no better way to be noticed."""
+    async with asyncio.timeout(timeout_s):
+        while not await condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
 class Process:
     """An executor in a process of its own."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, socket: str = "hermes.sock") -> None:
         self.settings = settings
         self.tokens = new_tokens()
-        self.address = UnixAddress(settings.home.socket)
+        self.address = UnixAddress(settings.home.run / socket)
         self._process: asyncio.subprocess.Process | None = None
 
     async def __aenter__(self) -> Self:
-        environ = dict(self.settings.environ)
+        line = await self._start()
+        require(self.settings.environ["HERMES_BACKEND"], line == "ready", line)
+        return self
+
+    async def refusal(self) -> str:
+        """Why it does not start."""
+        line = await self._start()
+        await self.kill()
+        return line
+
+    async def _start(self) -> str:
+        """Its first line."""
+        environ = json.dumps(dict(self.settings.environ))
         process = self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.executors", json.dumps(environ)),
+            *(sys.executable, "-m", "tests.executors", environ, str(self.address.path)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
         )
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(json.dumps(self.tokens).encode() + b"\n")
-        line = (await process.stdout.readline()).decode().strip()
-        if line != "ready":
-            await process.wait()
-            require(environ["HERMES_BACKEND"], False, line)
-        return self
+        return (await process.stdout.readline()).decode().strip()
 
     async def __aexit__(self, *_error: object) -> None:
         await self.kill()
@@ -167,12 +192,12 @@ class Process:
             yield client
 
 
-async def _main(environ: dict[str, str]) -> None:
+async def _main(environ: dict[str, str], socket: Path) -> None:
     settings = load_settings({}, environ)
     settings.home.create()
     tokens = {Identity(name): token for name, token in json.loads(sys.stdin.readline()).items()}
     service = build(settings, Channels(Identity.EXECUTOR, {}), Meter(CollectorRegistry()))
-    listen = Listen((UnixAddress(settings.home.socket),), tokens=tokens)
+    listen = Listen((UnixAddress(socket),), tokens=tokens)
     try:
         await serve([service], listen, ready=_say_ready)
     except (BackendUnavailable, JournalUnusable) as error:
@@ -184,4 +209,4 @@ async def _say_ready(_addresses: tuple[Address, ...]) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_main(json.loads(sys.argv[1])))
+    asyncio.run(_main(json.loads(sys.argv[1]), Path(sys.argv[2])))

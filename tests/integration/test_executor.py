@@ -15,7 +15,7 @@ from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from services.auth import Identity
 from services.errors import Reason, reason_of
 from tests.executor_client import Client
-from tests.executors import Executor, end_boxes, executor_settings, serving
+from tests.executors import Executor, end_boxes, executor_settings, refused, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -50,13 +50,6 @@ async def client(executor: Executor) -> AsyncIterator[Client]:
 async def lease(client: Client) -> Lease:
     """A sandbox for tests that leave nothing in it."""
     return (await client.acquire()).lease
-
-
-async def refused(call: object) -> Reason:
-    """Why a call failed."""
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await call  # pyright: ignore[reportGeneralTypeIssues]
-    return reason_of(caught.value)
 
 
 async def test_a_command_says_what_it_says(client: Client, lease: Lease, backend: str) -> None:

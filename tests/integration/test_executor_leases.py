@@ -1,0 +1,303 @@
+"""Who has which sandbox and for how long, with real boxes of bubblewrap."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc.aio
+import pytest
+from google.protobuf.duration_pb2 import Duration
+
+from hermes.executor.v1 import exec_pb2, sandbox_pb2
+from services.errors import Reason, details_of, reason_of
+from tests.executor_client import Client
+from tests.executors import Executor, end_boxes, executor_settings, refused, serving, until
+
+WARM = sandbox_pb2.LAUNCH_KIND_WARM
+COLD = sandbox_pb2.LAUNCH_KIND_COLD
+RESUMED = sandbox_pb2.LAUNCH_KIND_RESUMED
+
+
+@asynccontextmanager
+async def started(home: Path, **environ: str) -> AsyncGenerator[tuple[Executor, Client]]:
+    """An executor and an agent, and at the end no box."""
+    settings = executor_settings(home, "bubblewrap", **environ)
+    async with serving(settings) as executor, executor.client() as client:
+        yield executor, client
+    await end_boxes(settings)
+
+
+async def until_ready(executor: Executor) -> None:
+    """Waits for a box that is ready for whoever comes."""
+
+    async def is_ready() -> bool:
+        return ready(executor) == 1
+
+    await until(is_ready)
+
+
+def ready(executor: Executor) -> float:
+    return executor.metric("hermes_sandbox_pool", backend="bubblewrap", state="ready")
+
+
+async def test_a_session_keeps_its_sandbox_and_the_latest_owner_has_it(tmp_path: Path) -> None:
+    async with started(tmp_path) as (executor, client):
+        first = await client.acquire("s", request_id="r1")
+        assert (first.launch, first.lease.epoch, len(first.lease.token)) == (COLD, 1, 64)
+        await client.output(first.lease, "echo kept > /tmp/file")
+        again = await client.acquire("s", request_id="r1")
+        assert again.lease == first.lease
+        second = await client.acquire("s", request_id="r2")
+        assert second.sandbox.sandbox_id == first.sandbox.sandbox_id
+        assert (second.launch, second.lease.epoch) == (RESUMED, 2)
+        assert second.lease.token != first.lease.token
+        assert await client.output(second.lease, "cat /tmp/file") == "kept"
+        assert await refused(client.start(first.lease, "true")) is Reason.STALE_EPOCH
+        assert await refused(client.release(first.lease)) is Reason.STALE_EPOCH
+        assert executor.metric("hermes_stale_epoch_rejections_total") == 2
+        other = await client.acquire("another")
+        assert other.sandbox.sandbox_id != first.sandbox.sandbox_id
+
+
+async def test_owners_that_come_together_are_counted(tmp_path: Path) -> None:
+    async with started(tmp_path) as (_, client):
+        answers = await asyncio.gather(*(client.acquire("s") for _ in range(6)))
+        assert len({answer.sandbox.sandbox_id for answer in answers}) == 1
+        assert sorted(answer.lease.epoch for answer in answers) == [1, 2, 3, 4, 5, 6]
+        valid = [a for a in answers if a.lease.epoch == 6]
+        assert (await client.run(valid[0].lease, "true")).code == 0
+
+
+async def test_a_box_is_ready_and_its_workspace_becomes_the_sessions(tmp_path: Path) -> None:
+    async with started(tmp_path, HERMES_WARM_POOL_SIZE="1") as (executor, client):
+        await until_ready(executor)
+        first = await client.acquire("s")
+        assert first.launch == WARM
+        await client.output(first.lease, "echo mine > file; touch /tmp/left")
+        await until_ready(executor)
+        second = await client.acquire("t")
+        assert second.launch == WARM
+        assert await client.output(second.lease, "ls -A . /tmp") == ".:\n\n/tmp:"
+        await client.release(first.lease)
+        await client.release(first.lease)
+        # The files are the session's; the box is nobody's any more.
+        third = await client.acquire("s")
+        assert third.launch == COLD
+        assert await client.output(third.lease, "cat file; ls /tmp") == "mine"
+        assert third.sandbox.sandbox_id != first.sandbox.sandbox_id
+        released = await client.sandboxes.GetSandbox(
+            sandbox_pb2.GetSandboxRequest(sandbox_id=first.sandbox.sandbox_id)
+        )
+        assert released.sandbox.state == sandbox_pb2.SANDBOX_STATE_RELEASED
+        listed = await client.sandboxes.ListSandboxes(sandbox_pb2.ListSandboxesRequest())
+        assert [one.sandbox_id for one in listed.sandboxes] == [
+            second.sandbox.sandbox_id,
+            third.sandbox.sandbox_id,
+        ]
+        assert await refused(client.start(first.lease, "true")) is Reason.LEASE_INVALID
+
+
+async def test_nothing_is_made_ready_before_it_is_needed(tmp_path: Path) -> None:
+    environ = {"HERMES_WARM_POOL_SIZE": "1", "HERMES_PREFILL": "false"}
+    async with started(tmp_path, **environ) as (executor, client):
+        await asyncio.sleep(0.5)
+        assert ready(executor) == 0
+        assert (await client.acquire()).launch == COLD
+        await until_ready(executor)
+        assert (await client.acquire()).launch == WARM
+
+
+async def test_a_ready_box_that_died_is_not_handed_out(tmp_path: Path) -> None:
+    async with started(tmp_path, HERMES_WARM_POOL_SIZE="1") as (executor, client):
+        await until_ready(executor)
+        await kill_boxes(tmp_path)
+        answer = await client.acquire()
+        assert (await client.run(answer.lease, "true")).code == 0
+
+
+async def test_places_are_limited_and_waited_for(tmp_path: Path) -> None:
+    async with started(tmp_path, HERMES_MAX_SANDBOXES="2") as (_, client):
+        first, second = await client.acquire("a"), await client.acquire("b")
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await client.acquire("c", wait=Duration(nanos=200_000_000))
+        assert reason_of(caught.value) is Reason.POOL_EXHAUSTED
+        assert "executor.max_sandboxes" in details_of(caught.value).message
+        waiting = asyncio.ensure_future(client.acquire("c"))
+        await asyncio.sleep(0.2)
+        assert not waiting.done()
+        await client.release(first.lease)
+        third = await waiting
+        assert (await client.run(third.lease, "true")).code == 0
+        # A session that has a sandbox needs no place.
+        assert (await client.acquire("b")).sandbox.sandbox_id == second.sandbox.sandbox_id
+
+
+async def test_a_session_with_files_takes_the_place_of_a_ready_box(tmp_path: Path) -> None:
+    environ = {"HERMES_WARM_POOL_SIZE": "1", "HERMES_MAX_SANDBOXES": "1"}
+    async with started(tmp_path, **environ) as (executor, client):
+        await until_ready(executor)
+        await client.release((await client.acquire("s")).lease)
+        await until_ready(executor)
+        assert (await client.acquire("s")).launch == COLD
+
+
+async def test_a_sandbox_that_nobody_uses_ends(tmp_path: Path) -> None:
+    async with started(tmp_path) as (_, client):
+        ttl = Duration(seconds=1)
+        idle = await client.acquire("idle", idle_ttl=ttl)
+        assert idle.lease.expires_in.ToMilliseconds() <= 1000
+        busy = await client.acquire("busy", idle_ttl=ttl)
+        done = (await client.run(idle.lease, script="echo output")).opened.exec_id
+        running = (await client.start(busy.lease, "sleep", "60")).exec_id
+
+        async def has_ended() -> bool:
+            return await state(client, idle) != sandbox_pb2.SANDBOX_STATE_READY
+
+        await until(has_ended)
+        assert await state(client, busy) == sandbox_pb2.SANDBOX_STATE_READY
+        assert (await client.get(busy.lease, running)).state == exec_pb2.EXEC_STATE_RUNNING
+        # What has ended can still be read, and nothing else.
+        assert (await client.read(idle.lease, done, 0, 100)).data == b"output\n"
+        assert (await client.follow(idle.lease, done)).stdout == b"output\n"
+        assert [one.exec_id for one in await client.list(idle.lease)] == [done]
+        assert await refused(client.start(idle.lease, "true")) is Reason.LEASE_INVALID
+        renewal = sandbox_pb2.RenewLeaseRequest(lease=idle.lease)
+        assert await refused(client.sandboxes.RenewLease(renewal)) is Reason.LEASE_INVALID
+        renewal = sandbox_pb2.RenewLeaseRequest(lease=busy.lease)
+        assert (await client.sandboxes.RenewLease(renewal)).expires_in == ttl
+        await client.signal(busy.lease, running)
+
+
+async def test_a_sandbox_has_an_age(tmp_path: Path) -> None:
+    async with started(tmp_path) as (_, client):
+        answer = await client.acquire("s", max_ttl=Duration(seconds=1))
+        seen = await client.run(answer.lease, script="echo begun; sleep 60")
+        assert seen.stdout == b"begun\n"
+        assert seen.exit is not None
+        assert seen.exit.reason == exec_pb2.EXIT_REASON_LEASE_EXPIRED
+        assert not seen.exit.HasField("code")
+        assert await state(client, answer) == sandbox_pb2.SANDBOX_STATE_RELEASED
+        later = await client.acquire("s")
+        assert (later.launch, later.lease.epoch) == (COLD, 1)
+
+
+async def test_a_lost_box_is_told_and_replaced(tmp_path: Path) -> None:
+    async with started(tmp_path) as (_, client):
+        answer = await client.acquire("s")
+        await client.output(answer.lease, "echo kept > file")
+        following = asyncio.ensure_future(
+            client.run(answer.lease, script="echo begun; echo told >&2; sleep 60", exec_id="x")
+        )
+
+        async def has_begun() -> bool:
+            known = [one.exec_id for one in await client.list(answer.lease)]
+            return "x" in known and bool((await client.read(answer.lease, "x", 0, 9)).data)
+
+        await until(has_begun)
+        await kill_boxes(tmp_path)
+        seen = await following
+        assert seen.exit is not None
+        assert seen.exit.reason == exec_pb2.EXIT_REASON_SANDBOX_LOST
+        assert not seen.exit.HasField("code")
+        assert (seen.stdout, seen.stderr) == (b"begun\n", b"told\n")
+        assert await state(client, answer) == sandbox_pb2.SANDBOX_STATE_LOST
+        assert await refused(client.start(answer.lease, "true")) is Reason.SANDBOX_LOST
+        assert (await client.read(answer.lease, "x", 0, 9)).data == b"begun\n"
+        later = await client.acquire("s")
+        assert later.sandbox.sandbox_id != answer.sandbox.sandbox_id
+        assert await client.output(later.lease, "cat file") == "kept"
+        assert await refused(client.get(later.lease, "x")) is Reason.NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    "asked", ["relative", "/", "/nowhere", "/etc/passwd", "HOME", "KEYS", "UP"]
+)
+async def test_only_harmless_folders_are_bound(tmp_path: Path, asked: str) -> None:
+    home = tmp_path / "user" / ".hermes"
+    user_home = str(Path.home())
+    special = {"HOME": user_home, "KEYS": f"{home}/workspaces", "AROUND": str(tmp_path / "user")}
+    async with started(home, HERMES_ALLOW_WORKDIR="true") as (_, client):
+        wanted = special.get(asked, asked)
+        assert await refused(client.acquire(workdir=wanted)) is Reason.PATH_INVALID
+        listed = await client.sandboxes.ListSandboxes(sandbox_pb2.ListSandboxesRequest())
+        assert not listed.sandboxes
+
+
+async def test_a_folder_of_the_host_is_bound_where_that_is_allowed(tmp_path: Path) -> None:
+    folder = await asyncio.to_thread(make_project, tmp_path)
+    async with started(tmp_path / "home", HERMES_ALLOW_WORKDIR="true") as (_, client):
+        answer = await client.acquire("s", workdir=str(folder))
+        assert answer.launch == COLD
+        assert await client.output(answer.lease, "cat hello; echo changed > hello") == "hello"
+        await client.release(answer.lease)
+        assert await asyncio.to_thread((folder / "hello").read_text) == "changed\n"
+        # It is not what the session's own workspace is from now on.
+        answer = await client.acquire("s")
+        assert await client.output(answer.lease, "ls -A") == ""
+    async with started(tmp_path / "home") as (_, client):
+        assert await refused(client.acquire(workdir=str(folder))) is Reason.PATH_INVALID
+
+
+async def test_what_is_asked_for_is_checked(tmp_path: Path) -> None:
+    async with started(tmp_path) as (_, client):
+        wrong: list[dict[str, Any]] = [
+            {"request_id": ""},
+            {"request_id": "a b"},
+            {"session_id": "../x"},
+            {"wait": Duration(seconds=301)},
+            {"idle_ttl": Duration(seconds=-1)},
+        ]
+        for fields in wrong:
+            assert await refused(client.acquire(**fields)) is Reason.INVALID_ARGUMENT
+        strong = sandbox_pb2.ISOLATION_LEVEL_MICROVM
+        assert await refused(client.acquire(min_isolation=strong)) is Reason.BACKEND_UNAVAILABLE
+        namespace = sandbox_pb2.ISOLATION_LEVEL_NAMESPACE
+        assert (await client.acquire(min_isolation=namespace)).lease.epoch == 1
+
+
+async def test_a_shutdown_takes_no_more(tmp_path: Path) -> None:
+    async with started(tmp_path, HERMES_WARM_POOL_SIZE="1") as (executor, client):
+        answer = await client.acquire("s")
+        exec_id = (await client.start(answer.lease, "sleep", "0.5")).exec_id
+        await until_ready(executor)
+        await executor.service.drain()
+        assert ready(executor) == 0
+        assert await refused(client.acquire("t")) is Reason.DRAINING
+        # What runs is not touched, and its owner may go on.
+        assert (await client.wait(answer.lease, exec_id)).exit.code == 0
+
+
+def make_project(folder: Path) -> Path:
+    """A folder of a user with a file; boxes of an executor that is root are not root."""
+    project = folder / "project"
+    project.mkdir()
+    (project / "hello").write_text("hello\n")
+    if os.geteuid() == 0:
+        for path in (project, project / "hello"):
+            os.chown(path, 1000, 1000)
+    return project
+
+
+async def state(
+    client: Client, answer: sandbox_pb2.AcquireSandboxResponse
+) -> "sandbox_pb2.SandboxState.ValueType":
+    request = sandbox_pb2.GetSandboxRequest(sandbox_id=answer.sandbox.sandbox_id)
+    return (await client.sandboxes.GetSandbox(request)).sandbox.state
+
+
+async def kill_boxes(home: Path) -> None:
+    """Kills the first process of every box, as the machine might."""
+
+    def kill() -> None:
+        folder = home / "state" / "executor" / "bubblewrap" / "boxes"
+        records = [json.loads(path.read_text()) for path in folder.glob("*/box.json")]
+        assert records
+        for record in records:
+            os.kill(record["first"]["pid"], signal.SIGKILL)
+
+    await asyncio.to_thread(kill)
