@@ -1,6 +1,6 @@
 """Channels to the other services: made when first used, shared, and never closed by their users."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -101,9 +101,7 @@ class Channels:
 
     def _channel(self, place: Address | str) -> ManagedChannel:
         address = parse_address(place) if isinstance(place, str) else place
-        tls = self._tls if isinstance(address, TcpAddress) else None
-        if self._files is not None and self._tls is None:
-            raise RuntimeError("channels with certificates are used inside their context")
+        tls = self._current_tls if self._files and isinstance(address, TcpAddress) else None
         if tls is None and not address.is_local:
             # Whoever is on the way could read the token.
             raise FailedPrecondition(f"{address} is on another machine and needs certificates")
@@ -114,6 +112,12 @@ class Channels:
         )
         return ManagedChannel(_Dialer(address, options, tls, self._workers), self._extras)
 
+    def _current_tls(self) -> ClientTls:
+        # Asked for with the first call, as stubs are made before the certificates are read.
+        if self._tls is None:
+            raise RuntimeError("channels with certificates are used inside their context")
+        return self._tls
+
 
 class _Dialer:
     """Makes and unmakes the connections to one address."""
@@ -122,7 +126,7 @@ class _Dialer:
         self,
         address: Address,
         options: tuple[tuple[str, str | int], ...],
-        tls: ClientTls | None,
+        tls: Callable[[], ClientTls] | None,
         workers: Workers,
     ) -> None:
         self._address = address
@@ -131,14 +135,15 @@ class _Dialer:
         self._workers = workers
 
     def generation(self) -> int:
-        return self._tls.generation if self._tls is not None else 0
+        return self._tls().generation if self._tls is not None else 0
 
     def connect(self) -> Connection:
         target, options = self._address.target, self._options
         if self._tls is None:
             return Connection(grpc.aio.insecure_channel(target, options), 0)
-        channel = grpc.aio.secure_channel(target, self._tls.credentials, options)
-        return Connection(channel, self._tls.generation)
+        tls = self._tls()
+        channel = grpc.aio.secure_channel(target, tls.credentials, options)
+        return Connection(channel, tls.generation)
 
     def retire(self, channel: grpc.aio.Channel) -> None:
         self._workers.start(f"retire {self._address}", _close(channel))

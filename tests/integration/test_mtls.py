@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 from collections.abc import AsyncGenerator, Awaitable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
@@ -185,12 +185,14 @@ async def test_a_server_takes_new_certificates_without_a_restart(folder: Path) -
 
 
 async def test_a_client_takes_new_certificates_without_a_restart(folder: Path) -> None:
-    async with serving(folder) as (sample, address):
-        channels = await channels_of(Identity.GATEWAY, address, folder).__aenter__()
-        await get_turn(channels)
-    await asyncio.to_thread(renew_everything, folder)
-    listen = Listen((address,), tls=certs.files_of(folder, Identity.AGENT))
-    async with Server([sample], listen) as server, channels:
+    async with AsyncExitStack() as stack:
+        async with serving(folder) as (sample, address):
+            client = channels_of(Identity.GATEWAY, address, folder)
+            channels = await stack.enter_async_context(client)
+            await get_turn(channels)
+        await asyncio.to_thread(renew_everything, folder)
+        listen = Listen((address,), tls=certs.files_of(folder, Identity.AGENT))
+        server = await stack.enter_async_context(Server([sample], listen))
         await server.start()
         for _ in range(100):
             try:
