@@ -2,16 +2,30 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import count
+from typing import Any
+
+import grpc
+import grpc.aio
+from grpc_health.v1.health_pb2 import HealthCheckRequest
+from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from services.addresses import Address, UnixAddress
 from services.auth import Identity
 from services.channels import Channels
 from services.cli import process
+from services.cli.clients_lock import ClientsLock
+from services.cli.console import complain
 from services.config import Settings
 from services.config_models import ServiceConfig
 from services.errors import FailedPrecondition
 from services.lifecycle import Shutdown, Workers
+from services.listeners import ListenFailed
+
+START_ATTEMPTS = 25
+WAIT_S = 0.2
+"""Pause before looking again whether another command's services have stopped."""
 
 
 @asynccontextmanager
@@ -19,13 +33,60 @@ async def connected(settings: Settings, services: Sequence[str]) -> AsyncGenerat
     """Channels to the services; those that are not running run here until the context is left."""
     config = settings.load(ServiceConfig)
     addresses = {name: config.addresses.of(name, settings.home) for name in services}
-    local = UnixAddress(settings.home.socket)
-    if local in addresses.values() and not await is_running(settings):
-        async with _embedded(settings, services) as channels:
-            yield channels
-        return
-    async with await _client(settings, config, addresses) as channels:
-        yield channels
+    async with AsyncExitStack() as stack:
+        if UnixAddress(settings.home.socket) in addresses.values():
+            clients = await stack.enter_async_context(ClientsLock(settings.home))
+            yield await _join(settings, services, clients, stack)
+        else:
+            yield await stack.enter_async_context(await _client(settings, config, addresses))
+
+
+async def _join(
+    settings: Settings, services: Sequence[str], clients: ClientsLock, stack: AsyncExitStack
+) -> Channels:
+    """Channels to the services on the home's socket, started here if nobody else has them."""
+    config = settings.load(ServiceConfig)
+    addresses: dict[str, Address] = dict.fromkeys(services, UnixAddress(settings.home.socket))
+    for attempt in count():
+        if not await is_running(settings):
+            try:
+                channels = await stack.enter_async_context(_embedded(settings, services))
+            except ListenFailed:
+                # Another command was faster, and answers in a moment.
+                if attempt >= START_ATTEMPTS:
+                    raise
+            else:
+                stack.push_async_callback(clients.outlive_others)
+                return channels
+        elif await _serves(settings, config, addresses):
+            client = await _client(settings, config, addresses)
+            return await stack.enter_async_context(client)
+        elif attempt == 0:
+            complain("another command is using this home; waiting for it to end")
+        await clients.step_aside(WAIT_S)
+    raise AssertionError("unreachable")
+
+
+async def _serves(settings: Settings, config: ServiceConfig, addresses: dict[str, Address]) -> bool:
+    """Whether whoever listens has all the services: a command runs only those that it needs."""
+    async with await _client(settings, config, addresses) as client:
+        # The package's stubs leave out its methods.
+        health: Any = HealthStub(client.to(next(iter(addresses))))
+        try:
+            for name in addresses:
+                await health.Check(HealthCheckRequest(service=name))
+        except grpc.aio.AioRpcError as error:
+            if error.code() in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.UNAVAILABLE):
+                return False
+            raise
+    return True
+
+
+async def has_services(settings: Settings, services: Sequence[str]) -> bool:
+    """Whether the services run already or are elsewhere, so that none is started here."""
+    config, local = settings.load(ServiceConfig), UnixAddress(settings.home.socket)
+    is_local = any(config.addresses.of(name, settings.home) == local for name in services)
+    return not is_local or await is_running(settings)
 
 
 async def is_running(settings: Settings) -> bool:

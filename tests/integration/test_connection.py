@@ -1,0 +1,82 @@
+"""Commands that share the services which one of them has started for itself."""
+
+import asyncio
+from pathlib import Path
+
+from services.cli.connection import connected, is_running
+from services.config import Settings, load_settings
+
+
+async def settings_of(home: Path) -> Settings:
+    """The settings of an empty home."""
+    settings = await asyncio.to_thread(load_settings, {"home": str(home)}, {"HOME": str(home)})
+    await asyncio.to_thread(settings.home.create)
+    return settings
+
+
+async def started(settings: Settings) -> None:
+    """Return when somebody answers on the home's socket."""
+    while not await is_running(settings):  # noqa: ASYNC110 - another process would not tell
+        await asyncio.sleep(0.01)
+
+
+async def test_who_started_the_services_stops_them_last(tmp_path: Path) -> None:
+    settings = await settings_of(tmp_path)
+    order: list[str] = []
+    guest_is_in, owner_leaves = asyncio.Event(), asyncio.Event()
+
+    async def owner() -> None:
+        async with connected(settings, ("scheduler",)):
+            await guest_is_in.wait()
+            owner_leaves.set()
+        order.append("owner")
+
+    async def guest() -> None:
+        await started(settings)
+        async with connected(settings, ("scheduler",)):
+            guest_is_in.set()
+            await owner_leaves.wait()
+            await asyncio.sleep(0.3)
+            assert await is_running(settings)
+        order.append("guest")
+
+    await asyncio.gather(owner(), guest())
+    assert order == ["guest", "owner"]
+    assert not await is_running(settings)
+
+
+async def test_commands_that_start_at_once_share_one_process(tmp_path: Path) -> None:
+    settings = await settings_of(tmp_path)
+    inside = 0
+    together = asyncio.Event()
+
+    async def command() -> None:
+        nonlocal inside
+        async with connected(settings, ("scheduler",)):
+            inside += 1
+            if inside == 3:
+                together.set()
+            await together.wait()
+
+    await asyncio.gather(*(command() for _ in range(3)))
+    assert inside == 3
+    assert not await is_running(settings)
+
+
+async def test_a_command_waits_for_another_that_runs_other_services(tmp_path: Path) -> None:
+    settings = await settings_of(tmp_path)
+    order: list[str] = []
+
+    async def first() -> None:
+        async with connected(settings, ("scheduler",)):
+            await asyncio.sleep(0.6)
+            order.append("scheduler")
+
+    async def second() -> None:
+        await started(settings)
+        async with connected(settings, ("agent",)):
+            order.append("agent")
+
+    async with asyncio.timeout(30):
+        await asyncio.gather(first(), second())
+    assert order == ["scheduler", "agent"]
