@@ -64,12 +64,19 @@ class Parts:
 
 def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayService":
     """Puts the gateway together; nothing is opened yet."""
+    configured = builtin_platforms(settings.load(GatewayConfig))
+    return build_with(configured, settings, channels, meter)
+
+
+def build_with(
+    configured: Sequence[Configured], settings: Settings, channels: Channels, meter: Meter
+) -> "GatewayService":
+    """Puts a gateway together that runs these accounts."""
     config, chassis = settings.load(GatewayConfig), settings.load(ServiceConfig)
     clock, workers, metrics = SystemClock(), Workers(), GatewayMetrics.create(meter)
     database = Database(chassis.database.url_of("gateway", settings.home), "gateway", clock)
     agent = AgentClient(channels.to("agent"))
     keys = KeyPolicy(config.group_sessions_per_user, config.thread_sessions_per_user)
-    configured = builtin_platforms(config)
     platforms = {each.platform.name: each.platform for each in configured}
     leases = lease_table(config.lease_s)
     desk = Desk(
