@@ -127,14 +127,16 @@ class Client:
         async with self.attach(lease, exec_id, stdout, stderr) as call:
             async for message in call:
                 seen.add(message)
-                if message.WhichOneof("kind") != "output":
+                if message.HasField("exited"):
+                    await call.done_writing()
+                if not message.HasField("output"):
                     continue
                 end = message.output.offset + len(message.output.data)
                 if message.output.stream == exec_pb2.OUTPUT_STREAM_STDOUT:
                     stdout = end
                 else:
                     stderr = end
-                if stdout + stderr - acknowledged >= _ACK_BYTES and seen.exit is None:
+                if stdout + stderr - acknowledged >= _ACK_BYTES:
                     acknowledged = stdout + stderr
                     ack = exec_pb2.AttachExecRequest.Ack(stdout_offset=stdout, stderr_offset=stderr)
                     await call.write(exec_pb2.AttachExecRequest(ack=ack))

@@ -51,6 +51,7 @@ class Executor:
     """An executor that serves."""
 
     service: ExecutorService
+    home: Path
     address: Address
     tokens: Tokens
     registry: CollectorRegistry
@@ -95,7 +96,7 @@ async def serving(settings: Settings) -> AsyncGenerator[Executor]:
         ):
             await server.start()
             work.start("executor", service.run())
-            yield Executor(service, address, tokens, registry)
+            yield Executor(service, settings.home.root, address, tokens, registry)
             await service.drain()
     finally:
         await service.__aexit__(None, None, None)

@@ -28,6 +28,8 @@ _LONGEST_WAIT_S = 600.0
 _DEFAULT_LENGTH_BYTES = 64 * 1024
 _MOST_LENGTH_BYTES = 1024 * 1024
 _HIGHEST_SIGNAL = 31
+_FAREWELL_S = 5.0
+"""How long a stream stays open for a client that has been sent everything."""
 
 
 class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
@@ -66,13 +68,15 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
         opened.ClearField("exit")
         await context.write(exec_pb2.AttachExecResponse(opened=opened))
         async with Workers() as workers, aclosing(attachment.view.events()) as events:
-            workers.start(f"input of {opening.exec_id}", attachment.take(request_iterator))
+            taking = workers.start(f"input of {opening.exec_id}", attachment.take(request_iterator))
             async for event in events:
                 try:
                     async with asyncio.timeout(STALLED_READER_S):
                         await context.write(convert.event(event))
                 except TimeoutError:
                     raise Unavailable("the client has stopped reading") from None
+            # A client that still writes when its stream ends loses what it has not read yet.
+            await asyncio.wait({taking}, timeout=_FAREWELL_S)
 
     async def GetExec(
         self, request: exec_pb2.GetExecRequest, context: Context

@@ -145,6 +145,7 @@ async def test_signals_reach_the_command(client: Client, lease: Lease) -> None:
                 await call.write(exec_pb2.AttachExecRequest(signal=signalling))
             if message.HasField("exited"):
                 assert message.exited.code == 7
+                break
     started = await client.start(lease, "sleep", "60")
     await client.signal(lease, started.exec_id, signal.SIGKILL)
     ended = await client.wait(lease, started.exec_id)
@@ -180,6 +181,7 @@ async def test_input_reaches_the_command(client: Client, lease: Lease) -> None:
             await call.write(exec_pb2.AttachExecRequest(stdin=stdin))
         end = exec_pb2.AttachExecRequest.StdinEof()
         await call.write(exec_pb2.AttachExecRequest(stdin_eof=end))
+        await call.done_writing()
         messages = [message async for message in call]
     offsets = [m.stdin_ack_offset for m in messages if m.HasField("stdin_ack_offset")]
     assert offsets == sorted(offsets)
@@ -219,6 +221,8 @@ async def test_a_terminal(client: Client, lease: Lease) -> None:
                 await call.write(exec_pb2.AttachExecRequest(resize=resized))
                 stdin = exec_pb2.AttachExecRequest.Stdin(offset=0, data=b"hello\n")
                 await call.write(exec_pb2.AttachExecRequest(stdin=stdin))
+            if message.HasField("exited"):
+                break
     assert said.split() == [b"33", b"44", b"hello", b"55", b"66", b"got", b"hello"]
 
 

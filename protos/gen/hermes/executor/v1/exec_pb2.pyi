@@ -601,7 +601,9 @@ class AttachExecResponse(_message.Message):
 
     @_builtins.property
     def exited(self) -> Global___Exit:
-        """The command has ended; always the last."""
+        """The command has ended; always the last. A client then leaves or ends its side; the executor ends
+        the stream when that has happened, or after 5 seconds.
+        """
 
     def __init__(
         self,

@@ -1,0 +1,212 @@
+"""Much output, slow readers and readers that vanish: bounded memory, and nobody else is held up."""
+
+import asyncio
+import hashlib
+import random
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from typing import cast
+
+import pytest
+import pytest_asyncio
+
+from hermes.executor.v1 import exec_pb2, sandbox_pb2
+from services.config import Settings
+from tests.executor_client import Client
+from tests.executors import Process, end_boxes, executor_settings
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+MIB = 1024 * 1024
+FLOOD_BYTES = 200_000_000
+NUMBERS = "seq -f %015.0f 1 12500000"
+"""200 MB of lines of 16 bytes, each of which says where it stands."""
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    return executor_settings(tmp_path_factory.mktemp("home"), "bubblewrap")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def process(settings: Settings) -> AsyncIterator[Process]:
+    """An executor in a process of its own, so that its memory can be told."""
+    async with Process(settings) as running:
+        yield running
+        await running.stop()
+    await end_boxes(settings)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def client(process: Process) -> AsyncIterator[Client]:
+    async with process.client() as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def lease(client: Client) -> sandbox_pb2.Lease:
+    return (await client.acquire()).lease
+
+
+class Memory:
+    """How much memory a process takes more than before, at its highest."""
+
+    def __init__(self, pid: int) -> None:
+        self._folder = Path(f"/proc/{pid}")
+        (self._folder / "clear_refs").write_text("5")  # forgets the peak
+        self._before_kib = self._kib("VmRSS")
+
+    def grown_mib(self) -> float:
+        return (self._kib("VmHWM") - self._before_kib) / 1024
+
+    def _kib(self, name: str) -> int:
+        lines = (self._folder / "status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
+
+
+def line(number: int) -> bytes:
+    return b"%015d\n" % number
+
+
+async def test_a_flood_that_nobody_reads(
+    process: Process, client: Client, lease: sandbox_pb2.Lease, settings: Settings
+) -> None:
+    memory = await asyncio.to_thread(Memory, process.pid)
+    started = await client.start(lease, script=NUMBERS)
+    ended = await client.wait(lease, started.exec_id, 50)
+    assert await asyncio.to_thread(memory.grown_mib) < 16
+    assert ended.exit.code == 0
+    assert (ended.exit.stdout_bytes, ended.exit.truncated) == (FLOOD_BYTES, True)
+    first = await client.read(lease, started.exec_id, 0, MIB)
+    assert first.data == b"".join(map(line, range(1, MIB // 16 + 1)))
+    last = await client.read(lease, started.exec_id, -16 * 1024, 16 * 1024)
+    assert last.data == b"".join(map(line, range(12_500_000 - 1023, 12_500_001)))
+    kept = await client.read(lease, started.exec_id, FLOOD_BYTES - 23 * MIB, 16)
+    assert kept.data == line((FLOOD_BYTES - 23 * MIB) // 16 + 1)
+    assert kept.offset == FLOOD_BYTES - 23 * MIB
+    gone = await client.read(lease, started.exec_id, 100 * MIB, 16)
+    assert gone.offset > 100 * MIB
+    assert gone.data == line(gone.offset // 16 + 1)
+    folder = settings.home.state / "executor" / "spool" / lease.sandbox_id
+
+    def stored() -> int:
+        files = (folder / f"c-{started.exec_id}").iterdir()
+        return sum(path.stat().st_size for path in files)
+
+    assert 31 * MIB <= await asyncio.to_thread(stored) <= 32 * MIB
+
+
+async def test_what_a_reader_gets_of_a_flood_is_where_it_says(
+    client: Client, lease: sandbox_pb2.Lease
+) -> None:
+    started = await client.start(lease, script=NUMBERS)
+    expected, acknowledged, skipped = 0, 0, 0
+    async with client.attach(lease, started.exec_id) as call:
+        async for message in call:
+            if message.HasField("exited"):
+                assert message.exited.stdout_bytes == FLOOD_BYTES
+                break
+            output = message.output
+            if not output.data:
+                continue
+            if output.dropped_before_offset:
+                assert output.dropped_before_offset == output.offset > expected
+                skipped += output.offset - expected
+                expected = output.offset
+            assert output.offset == expected
+            begin = -output.offset % 16
+            assert output.data[begin : begin + 16] == line((output.offset + begin) // 16 + 1)
+            expected += len(output.data)
+            if expected - acknowledged > 256 * 1024:
+                acknowledged = expected
+                ack = exec_pb2.AttachExecRequest.Ack(stdout_offset=expected)
+                await call.write(exec_pb2.AttachExecRequest(ack=ack))
+    assert expected == FLOOD_BYTES
+    assert skipped < FLOOD_BYTES / 2
+
+
+async def test_a_reader_that_does_not_read_holds_nobody_up(
+    process: Process, client: Client, lease: sandbox_pb2.Lease
+) -> None:
+    memory = await asyncio.to_thread(Memory, process.pid)
+    started = await client.start(lease, "head", "-c", str(60 * MIB), "/dev/zero")
+    async with client.attach(lease, started.exec_id) as stuck:
+        await stuck.read()
+        # Without a confirmation it is sent one window and no more.
+        ended = await client.wait(lease, started.exec_id)
+        assert ended.exit.stdout_bytes == 60 * MIB
+        seen = await client.follow(lease, started.exec_id)
+        assert seen.code == 0
+        got = 0
+        with suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                while True:
+                    message = cast("exec_pb2.AttachExecResponse", await stuck.read())
+                    got += len(message.output.data)
+        assert got == 4 * MIB
+        assert (await client.run(lease, "true")).code == 0
+    assert await asyncio.to_thread(memory.grown_mib) < 16
+
+
+async def test_a_reader_that_confirms_nothing_more_is_sent_all(
+    client: Client, lease: sandbox_pb2.Lease
+) -> None:
+    started = await client.start(lease, "head", "-c", str(20 * MIB), "/dev/zero")
+    async with client.attach(lease, started.exec_id) as call:
+        await call.done_writing()
+        got = sum([len(message.output.data) async for message in call])
+    assert got == 20 * MIB
+
+
+async def test_readers_that_vanish_leave_nothing_behind(
+    process: Process, client: Client, lease: sandbox_pb2.Lease
+) -> None:
+    started = await client.start(
+        lease, script="echo begun; while :; do date; sleep 0.01; done", exec_id="endless"
+    )
+    for _ in range(30):
+        async with client.attach(lease, started.exec_id) as call:
+            async for message in call:
+                if message.HasField("output"):
+                    break
+    async with process.client() as gone:
+        for _ in range(5):
+            async with gone.attach(lease, started.exec_id) as call:
+                await call.read()
+    found = await client.get(lease, started.exec_id)
+    assert found.state == exec_pb2.EXEC_STATE_RUNNING
+    await client.signal(lease, started.exec_id)
+    seen = await client.follow(lease, started.exec_id)
+    assert seen.stdout.startswith(b"begun\n")
+    assert seen.exit is not None
+    assert len(seen.stdout) == seen.exit.stdout_bytes
+
+
+async def test_tiny_pieces_are_all_there(client: Client, lease: sandbox_pb2.Lease) -> None:
+    script = "import os\nfor n in range(20000): os.write(1 + n % 2, b'%d\\n' % n)"
+    seen = await client.run(lease, "python3", "-c", script)
+    assert seen.stdout.split() == [b"%d" % n for n in range(0, 20000, 2)]
+    assert seen.stderr.split() == [b"%d" % n for n in range(1, 20000, 2)]
+
+
+async def test_a_long_silence_has_signs_of_life(client: Client, lease: sandbox_pb2.Lease) -> None:
+    seen = await client.run(lease, script="python3 -c 'x = bytes(20000000)'; sleep 6")
+    assert seen.heartbeats == 1
+
+
+async def test_many_commands_write_at_once(client: Client, lease: sandbox_pb2.Lease) -> None:
+    script = """
+import os, random, sys
+noise = random.Random(int(sys.argv[1]))
+for _ in range(64):
+    os.write(1, noise.randbytes(65536))
+"""
+
+    async def check_one(seed: int) -> None:
+        seen = await client.run(lease, "python3", "-c", script, str(seed))
+        noise = random.Random(seed)
+        expected = b"".join(noise.randbytes(65536) for _ in range(64))
+        assert hashlib.sha256(seen.stdout).digest() == hashlib.sha256(expected).digest()
+
+    await asyncio.gather(*map(check_one, range(8)))

@@ -1,0 +1,224 @@
+"""Nobody does anything with a sandbox that is not theirs, by any of the executor's methods."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import grpc.aio
+import pytest
+import pytest_asyncio
+
+from hermes.executor.v1 import exec_pb2, file_pb2, sandbox_pb2
+from services.errors import Reason, details_of
+from tests.executor_client import Client
+from tests.executors import Executor, end_boxes, executor_settings, serving
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+Lease = sandbox_pb2.Lease
+Call = Callable[[Client, Lease, str], Awaitable[object]]
+
+EXEC = "victim"
+
+
+async def _attach(client: Client, lease: Lease, exec_id: str) -> None:
+    await client.follow(lease, exec_id)
+
+
+async def _upload(client: Client, lease: Lease, _exec_id: str) -> None:
+    header = file_pb2.UploadFileRequest.Header(
+        lease=lease, profile=client.profile, path="planted", sha256=b"\0" * 32
+    )
+    await client.files.UploadFile(iter([file_pb2.UploadFileRequest(header=header)]))
+
+
+async def _download(client: Client, lease: Lease, _exec_id: str) -> None:
+    request = file_pb2.DownloadFileRequest(lease=lease, profile=client.profile, path="secret")
+    async for _ in client.files.DownloadFile(request):
+        pass
+
+
+async def _stat(client: Client, lease: Lease, _exec_id: str) -> None:
+    request = file_pb2.StatPathRequest(lease=lease, profile=client.profile, path="secret")
+    await client.files.StatPath(request)
+
+
+async def _list_directory(client: Client, lease: Lease, _exec_id: str) -> None:
+    request = file_pb2.ListDirectoryRequest(lease=lease, profile=client.profile, path=".")
+    await client.files.ListDirectory(request)
+
+
+async def _renew(client: Client, lease: Lease, _exec_id: str) -> None:
+    request = sandbox_pb2.RenewLeaseRequest(lease=lease, profile=client.profile)
+    await client.sandboxes.RenewLease(request)
+
+
+async def _get_sandbox(client: Client, lease: Lease, _exec_id: str) -> None:
+    request = sandbox_pb2.GetSandboxRequest(sandbox_id=lease.sandbox_id, profile=client.profile)
+    await client.sandboxes.GetSandbox(request)
+
+
+LEASED: dict[str, Call] = {
+    "RenewLease": _renew,
+    "ReleaseSandbox": lambda client, lease, _: client.release(lease),
+    "StartExec": lambda client, lease, _: client.start(lease, "touch", "planted"),
+    "AttachExec": _attach,
+    "GetExec": lambda client, lease, exec_id: client.get(lease, exec_id),
+    "WaitExec": lambda client, lease, exec_id: client.wait(lease, exec_id, 1),
+    "SignalExec": lambda client, lease, exec_id: client.signal(lease, exec_id),
+    "ListExecs": lambda client, lease, _: client.list(lease),
+    "ReadExecOutput": lambda client, lease, exec_id: client.read(lease, exec_id, 0, 100),
+    "UploadFile": _upload,
+    "DownloadFile": _download,
+    "StatPath": _stat,
+    "ListDirectory": _list_directory,
+}
+"""Every method that takes a lease."""
+NAMED: dict[str, Call] = {**LEASED, "GetSandbox": _get_sandbox}
+"""Every method that names a sandbox."""
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """Somebody's sandbox, with a file and a command that runs."""
+
+    client: Client
+    lease: Lease
+
+    async def assert_untouched(self) -> None:
+        assert await self.client.output(self.lease, "ls -A; cat secret") == "secret\nmine"
+        found = await self.client.get(self.lease, EXEC)
+        assert found.state == exec_pb2.EXEC_STATE_RUNNING
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def executor(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Executor]:
+    settings = executor_settings(tmp_path_factory.mktemp("home"), "bubblewrap")
+    async with serving(settings) as running:
+        yield running
+    await end_boxes(settings)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def victim(executor: Executor) -> AsyncIterator[Victim]:
+    async with executor.client(profile="anna") as client:
+        lease = (await client.acquire("s")).lease
+        await client.output(lease, "echo mine > secret")
+        await client.start(lease, script="echo private; sleep 300", exec_id=EXEC)
+        yield Victim(client, lease)
+        await client.signal(lease, EXEC)
+
+
+async def answer(call: Awaitable[object]) -> tuple[Reason, grpc.StatusCode, str]:
+    """What a caller who is refused gets to see."""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    found = details_of(caught.value)
+    assert not found.metadata
+    return found.reason, caught.value.code(), found.message
+
+
+def changed(lease: Lease, **fields: object) -> Lease:
+    other = Lease()
+    other.CopyFrom(lease)
+    for name, value in fields.items():
+        setattr(other, name, value)
+    return other
+
+
+@pytest.mark.parametrize("method", NAMED)
+async def test_another_profile_learns_nothing(
+    executor: Executor, victim: Victim, method: str
+) -> None:
+    unknown_id = "sbx_" + "0" * 26
+    async with executor.client(profile="ben") as ben:
+        stolen = await answer(NAMED[method](ben, victim.lease, EXEC))
+        missing = await answer(
+            NAMED[method](ben, changed(victim.lease, sandbox_id=unknown_id), EXEC)
+        )
+    assert stolen[0] is Reason.NOT_FOUND
+    # To the letter what is said of a sandbox that never was.
+    said = stolen[2].replace(victim.lease.sandbox_id, unknown_id)
+    assert (stolen[0], stolen[1], said) == missing
+    await victim.assert_untouched()
+
+
+@pytest.mark.parametrize("method", LEASED)
+async def test_a_wrong_token_is_no_token(victim: Victim, method: str) -> None:
+    right = victim.lease.token
+    guesses = [
+        "",
+        "0" * 64,
+        right[:-1],
+        right + "0",
+        right.upper() if right.upper() != right else right[::-1],
+        right[:-1] + ("0" if right[-1] != "0" else "1"),
+    ]
+    for token in guesses:
+        call = LEASED[method](victim.client, changed(victim.lease, token=token), EXEC)
+        assert (await answer(call))[0] is Reason.LEASE_INVALID
+    for epoch in (0, 2, -1, 1 << 62):
+        call = LEASED[method](victim.client, changed(victim.lease, epoch=epoch), EXEC)
+        assert (await answer(call))[0] is Reason.LEASE_INVALID
+    await victim.assert_untouched()
+
+
+async def test_a_token_is_of_one_sandbox(victim: Victim) -> None:
+    own = (await victim.client.acquire("other")).lease
+    for method, call in LEASED.items():
+        mixed = changed(victim.lease, token=own.token)
+        assert (await answer(call(victim.client, mixed, EXEC)))[0] is Reason.LEASE_INVALID, method
+    await victim.client.release(own)
+    await victim.assert_untouched()
+
+
+async def test_a_follower_fences_the_owner_before(executor: Executor) -> None:
+    async with executor.client() as client:
+        old = (await client.acquire("fenced")).lease
+        await client.output(old, "echo mine > secret")
+        await client.start(old, "sleep", "300", exec_id=EXEC)
+        async with client.attach(old, EXEC) as stream:
+            new = (await client.acquire("fenced")).lease
+            for method, call in LEASED.items():
+                assert (await answer(call(client, old, EXEC)))[0] is Reason.STALE_EPOCH, method
+            # A stream that was opened before cannot make the command do anything either.
+            kill = exec_pb2.AttachExecRequest.Signal(number=9)
+            await stream.write(exec_pb2.AttachExecRequest(signal=kill))
+
+            async def to_the_end() -> None:
+                async for _ in stream:
+                    pass
+
+            assert (await answer(to_the_end()))[0] is Reason.STALE_EPOCH
+        await Victim(client, new).assert_untouched()
+        assert len(await client.list(new)) == 3, "more than was started on purpose"
+        await client.signal(new, EXEC)
+
+
+async def test_a_session_belongs_to_a_profile(executor: Executor, victim: Victim) -> None:
+    async with executor.client(profile="ben") as ben:
+        own = await ben.acquire("s")
+        assert own.sandbox.sandbox_id != victim.lease.sandbox_id
+        assert await ben.output(own.lease, "ls -A") == ""
+        listed = await ben.sandboxes.ListSandboxes(sandbox_pb2.ListSandboxesRequest(profile="ben"))
+        assert [found.sandbox_id for found in listed.sandboxes] == [own.sandbox.sandbox_id]
+        await ben.release(own.lease)
+        # Its workspace comes back to the same profile only.
+        again = (await ben.acquire("s")).lease
+        assert await ben.output(again, "ls -A") == ""
+        await ben.release(again)
+    await victim.assert_untouched()
+
+
+async def test_no_token_is_on_disk(executor: Executor, victim: Victim) -> None:
+    lease = (await victim.client.acquire("written")).lease
+
+    def files_with(text: str) -> list[Path]:
+        files = (path for path in executor.home.rglob("*") if path.is_file())
+        return [path for path in files if text.encode() in path.read_bytes()]
+
+    assert await asyncio.to_thread(files_with, lease.token) == []
+    assert await asyncio.to_thread(files_with, sha256(lease.token.encode()).hexdigest())
+    await victim.client.release(lease)
