@@ -13,7 +13,7 @@ async def introduce(settings: Settings, channels: Channels) -> None:
     stub = SandboxServiceStub(channels.to("executor"))
     answer = await stub.GetCapabilities(sandbox_pb2.GetCapabilitiesRequest())
     chosen = answer.backends[0]
-    say(f"model    {await model_of(settings) or 'none: see hermes doctor'}")
+    say(f"model    {await model_of(settings)}")
     say(f"sandbox  {chosen.name}: {chosen.choice_reason}")
     for notice in settings.notices:
         if notice.kind == "local_backend":

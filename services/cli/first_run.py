@@ -18,8 +18,9 @@ DEMO = "Or see it work without a model: hermes demo"
 
 
 async def model_of(settings: Settings) -> str:
-    """The configured model and where it is; empty when there is none."""
-    return (await _ask_agent(settings)).configured
+    """The configured model and where it is, or what to set when there is none."""
+    choice = await _ask_agent(settings)
+    return choice.configured or choice.advice
 
 
 async def with_model(settings: Settings) -> Settings:

@@ -11,7 +11,7 @@ from services.cli import process
 from services.cli.banner import introduce
 from services.cli.connection import connected, is_running
 from services.cli.console import complain
-from services.cli.first_run import with_model
+from services.cli.first_run import model_of, with_model
 from services.cli.startup import load, logged
 from services.cli.talk import Talk
 from services.config import Settings
@@ -60,6 +60,7 @@ async def _talk(settings: Settings) -> int:
 
 
 async def _serve(settings: Settings) -> int:
+    complain(f"model: {await model_of(settings)}")
     plan = process.one_process(settings, metrics=True)
     await process.run(settings, plan, ready=lambda address: complain(f"ready on {address}"))
     return 0
