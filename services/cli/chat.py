@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
 from services.channels import Channels
-from services.cli.connection import connected, is_running
+from services.cli.connection import connected, has_services
 from services.cli.console import complain, print_json
 from services.cli.dialogue import Dialogue
 from services.cli.first_run import with_model
@@ -69,7 +69,7 @@ def opening(arguments: argparse.Namespace) -> ConverseRequest.Open:
 
 
 async def _run(settings: Settings, arguments: argparse.Namespace, question: str | None) -> int:
-    if not await is_running(settings):
+    if not await has_services(settings, NEEDED):
         settings = await with_model(settings)
     async with connected(settings, NEEDED) as channels:
         if question is None:

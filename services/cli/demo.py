@@ -9,7 +9,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-from hermes.common.v1.origin_pb2 import TRUST_OWNER, Origin
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
 from hermes.scheduler.v1 import job_pb2
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
@@ -18,6 +17,7 @@ from services.cli import process
 from services.cli.connection import connected
 from services.cli.console import complain, say
 from services.cli.dialogue import Dialogue
+from services.cli.jobs import destination
 from services.cli.one_shot import OneShot
 from services.cli.startup import logged
 from services.cli.talk import Talk
@@ -83,6 +83,6 @@ async def _add_job(channels: Channels, when: str) -> None:
             schedule=when,
             prompt="What system are you on?",
             name="demo",
-            origin=Origin(platform="cli", trust=TRUST_OWNER),
+            origin=destination(""),
         )
     )

@@ -16,7 +16,7 @@ from hermes.executor.v1 import sandbox_pb2
 from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
 from services.checks import Check, Verdict
 from services.cli import process
-from services.cli.connection import connected, is_running
+from services.cli.connection import connected, has_services
 from services.cli.console import print_json
 from services.cli.failures import EXPECTED, explain
 from services.cli.startup import catalog
@@ -114,7 +114,7 @@ async def _running_parts(settings: Settings) -> list[Check]:
             importlib.import_module(module), function
         )
         found += await ask(settings)
-    running = await is_running(settings)
+    running = await has_services(settings, process.ALL)
     found += await _sandboxes(settings)
     text = "running" if running else "not running; start it with: hermes up"
     found.append(Check("services", Verdict.OK if running else Verdict.NOTE, text))

@@ -10,11 +10,12 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hermes.common.v1.origin_pb2 import TRUST_OWNER, Origin
 from hermes.scheduler.v1 import job_pb2
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
-from services.cli.connection import connected, is_running
+from services.cli.connection import connected, has_services
 from services.cli.console import complain, print_json, printable, say
 from services.cli.startup import load, logged
 from services.cli.tables import print_table
 from services.config import Settings
+from services.errors import InvalidArgument
 from services.ids import new_id
 
 EXAMPLES = """\
@@ -26,6 +27,10 @@ examples:
   hermes jobs remove job_06h00k5sv3a2ovn28hk0a80nvk
 
 Jobs run while hermes up, or the services, are running."""
+
+CLI = "cli"
+ANY_CHAT = "terminal"
+"""No session's id: whichever terminal talks next is told."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,6 +51,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     remove.add_argument("job_id", metavar="ID")
 
 
+def destination(to: str) -> Origin:
+    """Where the output of a job goes; a terminal that is open by then where nothing is named."""
+    platform, _, chat = (to or "cli:terminal").partition(":")
+    if not platform or not chat:
+        raise InvalidArgument(f"--to takes PLATFORM:CHAT, such as telegram:12345, not {to!r}")
+    return Origin(platform=platform, chat_id=chat, trust=TRUST_OWNER)
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Adds, lists or removes."""
     settings = load(arguments)
@@ -57,7 +70,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _add(settings: Settings, arguments: argparse.Namespace) -> None:
-    platform, _, chat = arguments.to.partition(":")
     request = job_pb2.CreateJobRequest(
         job_id=new_id("job"),
         profile=arguments.profile or "",
@@ -65,9 +77,9 @@ async def _add(settings: Settings, arguments: argparse.Namespace) -> None:
         prompt=arguments.prompt,
         name=arguments.name,
         time_zone=arguments.time_zone,
-        origin=Origin(platform=platform or "cli", chat_id=chat, trust=TRUST_OWNER),
+        origin=destination(arguments.to),
     )
-    runs = await is_running(settings)
+    runs = await has_services(settings, ("scheduler",))
     async with connected(settings, ("scheduler",)) as channels:
         answer = await JobServiceStub(channels.to("scheduler")).CreateJob(request)
     if arguments.json:
