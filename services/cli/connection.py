@@ -122,7 +122,7 @@ def _token(settings: Settings) -> str:
 
 @asynccontextmanager
 async def _embedded(settings: Settings, services: Sequence[str]) -> AsyncGenerator[Channels]:
-    plan = process.one_process(settings, services, metrics=set(services) == set(process.ALL))
+    plan = await process.one_process(settings, services, metrics=set(services) == set(process.ALL))
     shutdown, listening = Shutdown(), asyncio.Event()
     async with Workers() as workers:
         serving = workers.start(

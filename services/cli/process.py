@@ -3,7 +3,7 @@
 import asyncio
 import importlib
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -48,9 +48,20 @@ class Plan:
     """Whether /metrics is served; not where a command runs services for itself alone."""
 
 
-def one_process(settings: Settings, services: Sequence[str] = ALL, *, metrics: bool) -> Plan:
+async def one_process(settings: Settings, services: Sequence[str] = ALL, *, metrics: bool) -> Plan:
     """Services together on the home's socket, each with a token of its own."""
-    return Plan(services, UnixAddress(settings.home.socket), new_tokens(), metrics)
+    tokens = await asyncio.to_thread(_tokens, settings.home)
+    return Plan(services, UnixAddress(settings.home.socket), tokens, metrics)
+
+
+def _tokens(home: HomePaths) -> Tokens:
+    """New ones; the operator's is that of the last run, so that its conversations go on."""
+    tokens = dict(new_tokens())
+    with suppress(OSError, ValueError):
+        kept = token_file(home).read_text(encoding="ascii").strip()
+        if len(kept) == len(tokens[Identity.OPERATOR]):
+            tokens[Identity.OPERATOR] = kept
+    return tokens
 
 
 async def run(

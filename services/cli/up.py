@@ -61,6 +61,6 @@ async def _talk(settings: Settings) -> int:
 
 async def _serve(settings: Settings) -> int:
     complain(f"model: {await model_of(settings)}")
-    plan = process.one_process(settings, metrics=True)
+    plan = await process.one_process(settings, metrics=True)
     await process.run(settings, plan, ready=lambda address: complain(f"ready on {address}"))
     return 0
