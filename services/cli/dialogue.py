@@ -42,9 +42,9 @@ class Dialogue:
         if self._call is not None:
             self._call.cancel()
 
-    async def say(self, text: str) -> str:
-        """Send a message or slash command; returns its id."""
-        message_id = new_id("msg")
+    async def say(self, text: str, message_id: str = "") -> str:
+        """Send a message or slash command; returns its id, which is a new one unless given."""
+        message_id = message_id or new_id("msg")
         message = ConverseRequest.UserMessage(message_id=message_id, text=text)
         request = ConverseRequest(user_message=message)
         self._unaccepted[message_id] = request

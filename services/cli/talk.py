@@ -17,6 +17,7 @@ from services.cli.console import printable
 from services.cli.dialogue import Dialogue
 from services.cli.turn_view import TurnView
 from services.home import HomePaths
+from services.ids import new_id
 from services.lifecycle import Workers
 
 WELCOME = "Ctrl-C interrupts, Ctrl-D leaves, /help lists the commands."
@@ -83,7 +84,9 @@ class Talk:
     async def _exchange(self, session: PromptSession[str], workers: Workers, line: str) -> None:
         """Send a line and follow what it causes, deciding what has to be decided."""
         self._idle.clear()
-        self._waiting.add(await self._dialogue.say(line))
+        message_id = new_id("msg")
+        self._waiting.add(message_id)  # before it is sent: its answer may come meanwhile
+        await self._dialogue.say(line, message_id)
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(
             signal.SIGINT, lambda: workers.start("interrupt", self._dialogue.interrupt())
