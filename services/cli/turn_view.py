@@ -10,7 +10,7 @@ from rich.text import Text
 from hermes.agent.v1.turn_event_pb2 import ToolFinished, ToolStarted, TurnEvent, TurnFinished
 from services.cli.console import printable
 
-SHOWN_ARGUMENT_CHARS = 200
+SHOWN_CHARS = 200
 SHOWN_PROGRESS_LINES = 20
 
 TELLING = ("command", "path", "pattern", "action")
@@ -29,10 +29,14 @@ class TurnView:
         self._console = console
         self._written = 0
         self._step = 0
+        self._attempt = 0
         self._at_line_start = True
 
     def show(self, event: TurnEvent) -> None:
         """Show one event."""
+        if event.attempt != self._attempt:
+            self._attempt = event.attempt
+            self._restart()  # what an attempt before this one had said of a step is void
         match event.WhichOneof("kind"):
             case "text_delta":
                 delta = event.text_delta
@@ -66,6 +70,7 @@ class TurnView:
             self._written = offset + len(text)
 
     def _restart(self) -> None:
+        self._end_line()
         self._written = 0
 
     def _progress(self, text: str) -> None:
@@ -73,6 +78,7 @@ class TurnView:
             self._line(Text(f"  │ {line}", style="dim"))
 
     def _ended(self, finished: TurnFinished) -> None:
+        self._step = self._written = 0  # the next turn counts its steps from 1 again
         match finished.WhichOneof("outcome"):
             case "failed":
                 self._line(Text(finished.failed.failure.message, style="red"))
@@ -114,8 +120,12 @@ def _argument(arguments_json: str) -> str:
         if isinstance(arguments, dict):
             named = cast("dict[str, Any]", arguments)
             shown = str(next((named[n] for n in TELLING if n in named), arguments_json))
-    line = printable(" ".join(shown.split()))
-    return line if len(line) <= SHOWN_ARGUMENT_CHARS else line[: SHOWN_ARGUMENT_CHARS - 1] + "…"
+    return _shortened(shown)
+
+
+def _shortened(text: str) -> str:
+    line = printable(" ".join(text.split()))
+    return line if len(line) <= SHOWN_CHARS else line[: SHOWN_CHARS - 1] + "…"
 
 
 def _finished(finished: ToolFinished) -> Text:
@@ -125,5 +135,7 @@ def _finished(finished: ToolFinished) -> Text:
         facts.insert(0, finished.backend)
     if finished.HasField("exit_code"):
         facts.insert(0, f"exit {finished.exit_code}")
+    elif finished.is_error:
+        facts.insert(0, _shortened(finished.preview))
     mark, style = ("✗", "red") if finished.is_error else ("✓", "green")
     return Text(f"  {mark} {' · '.join(facts)}", style=style)
