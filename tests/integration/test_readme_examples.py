@@ -1,0 +1,270 @@
+"""The README's tool, backend and platform really work."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from prometheus_client import CollectorRegistry
+
+from agent_service import app as agent_app
+from agent_service.calls import PendingCall
+from agent_service.events import ToolReturned
+from agent_service.live_turn import LiveTurn
+from agent_service.models.base import ToolCall
+from agent_service.sandbox import FileStat, PathRefused
+from agent_service.tools.base import ToolContext
+from agent_service.tools.toolbox import Toolbox
+from agent_service.usage import Usage
+from executor_service.backends.base import GIB, MIB, Backend, Limits
+from executor_service.backends.bubblewrap import BubblewrapBackend
+from executor_service.supervisor_zipapp import build_zipapp
+from gateway_service import app as gateway_app
+from gateway_service.authorization import Access
+from gateway_service.platforms.builtin import Configured
+from services.addresses import Address, UnixAddress
+from services.auth import Identity, new_tokens
+from services.channels import Channels
+from services.component import Component
+from services.config import Settings, load_settings
+from services.leases import Lease
+from services.lifecycle import Workers
+from services.metrics import Meter
+from services.server import Listen, Server
+from tests.boxes import Console, Yard, open_console
+from tests.contract.backend_suite_boxes import BoxSuite
+from tests.contract.backend_suite_commands import CommandSuite
+from tests.contract.backend_suite_endings import EndingSuite
+from tests.contract.backend_suite_files import FileSuite
+from tests.fakes.model import answers, fake_model
+from tests.requirements import require
+from tests.samples.backend import FrugalBackend
+from tests.samples.platform import FolderPlatform
+from tests.samples.tool import CountWords
+
+MODULE = pytest.mark.asyncio(loop_scope="module")
+
+# ---- the tool
+
+
+class Folder:
+    """The files of a sandbox, in a folder of the test."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    async def read(self, path: str, max_bytes: int) -> bytes:
+        try:
+            return await asyncio.to_thread((self._root / path).read_bytes)
+        except FileNotFoundError:
+            raise PathRefused(f"{path} does not exist") from None
+
+    async def stat(self, path: str) -> FileStat | None:
+        raise NotImplementedError
+
+    async def list(self, path: str, limit: int) -> tuple[list[FileStat], bool]:
+        raise NotImplementedError
+
+    async def write(self, path: str, data: bytes) -> None:
+        raise NotImplementedError
+
+
+def toolbox(root: Path) -> Toolbox:
+    unused: Any = None
+
+    def context(live: LiveTurn, call: PendingCall, progress: object) -> ToolContext:
+        return ToolContext(call.key, unused, Folder(root), unused, None, print)
+
+    return Toolbox([CountWords()], context)
+
+
+async def result(box: Toolbox, arguments_json: str) -> ToolReturned:
+    """What the model is told of a call with these arguments."""
+    now = datetime.now(UTC)
+    live = LiveTurn(
+        id="trn_1",
+        profile="default",
+        session_id="s",
+        platform="cli",
+        lease=Lease("trn_1", "me", 1, now),
+        model="m",
+        max_model_calls=9,
+        max_tokens=100,
+        toolsets=frozenset(),
+        messages=[],
+        message_count=0,
+        sequence=0,
+        steps=0,
+        started_at=now,
+        approval_timeout=timedelta(seconds=9),
+        session_usage=Usage(),
+    )
+    call = ToolCall("call_1", "count_words", arguments_json)
+    live.pending["1"] = PendingCall("1", call, 1, 1)
+    async with aclosing(box.run(live)) as outcomes:
+        [outcome] = [each async for each in outcomes]
+    assert isinstance(outcome, tuple)
+    [fact] = outcome
+    assert isinstance(fact, ToolReturned)
+    return fact
+
+
+async def test_the_tool_is_described_and_counts(tmp_path: Path) -> None:
+    box = toolbox(tmp_path)
+    assert b"Counts the lines, words and bytes" in box.schemas(frozenset())
+    await asyncio.to_thread((tmp_path / "a.txt").write_text, "one two\nthree\n")
+    found = await result(box, '{"path": "a.txt"}')
+    assert (found.text, found.is_error) == ("2 lines, 3 words, 14 bytes", False)
+
+
+async def test_what_the_tool_cannot_do_is_told_to_the_model(tmp_path: Path) -> None:
+    missing = await result(toolbox(tmp_path), '{"path": "b.txt"}')
+    assert (missing.text, missing.is_error) == ("b.txt does not exist", True)
+    wrong = await result(toolbox(tmp_path), '{"file": "b.txt"}')
+    assert wrong.is_error
+    assert "path" in wrong.text
+
+
+# ---- the backend
+
+
+def frugal(owner: str, folder: Path) -> Backend:
+    return FrugalBackend(BubblewrapBackend(owner, folder, build_zipapp()), 256 * MIB)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the backend keeps what it must, and workspaces are."""
+    return tmp_path_factory.mktemp("boxes")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def yard(folder: Path) -> AsyncIterator[Yard]:
+    """The backend that the suites are run against."""
+    owner = f"test-{uuid.uuid4().hex}"
+    backend = await asyncio.to_thread(frugal, owner, folder / "backend")
+    capabilities = await backend.probe()
+    require("bubblewrap", capabilities.available, capabilities.reason)
+    yield Yard(backend, owner, folder)
+    for box in await backend.list_boxes():
+        await backend.destroy(box)
+    await backend.close()
+
+
+@pytest.fixture
+def other(yard: Yard) -> Yard:
+    """A second object of the same backend and owner, as after the executor's restart."""
+    return Yard(frugal(yard.owner, yard.folder / "backend"), yard.owner, yard.folder)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def console(yard: Yard) -> AsyncIterator[Console]:
+    """One box for all tests that leave no trace in it."""
+    async with yard.box() as box, open_console(yard.backend, box) as opened:
+        yield opened
+
+
+@MODULE
+class TestBoxes(BoxSuite):
+    """See backend_suite_boxes."""
+
+
+@MODULE
+class TestCommands(CommandSuite):
+    """See backend_suite_commands."""
+
+
+@MODULE
+class TestEndings(EndingSuite):
+    """See backend_suite_endings."""
+
+
+@MODULE
+class TestFiles(FileSuite):
+    """See backend_suite_files."""
+
+
+@MODULE
+async def test_the_backend_gives_less_memory_than_is_asked_for(yard: Yard) -> None:
+    enforced = (await yard.backend.probe()).limits.memory
+    require("bubblewrap", enforced == "enforced", "this machine lets nobody limit memory")
+    async with (
+        yard.box(Limits(memory_bytes=2 * GIB, tmp_bytes=32 * MIB)) as box,
+        open_console(yard.backend, box) as console,
+    ):
+        assert box.backend == "frugal"
+        recorder = await console.start("python3", "-c", "bytearray(400 * 1024 * 1024)")
+        assert (await recorder.exit()).code != 0
+
+
+# ---- the platform
+
+
+@asynccontextmanager
+async def running(settings: Settings, configured: Configured) -> AsyncGenerator[None]:
+    """The agent, and a gateway that runs an account."""
+    socket, tokens = UnixAddress(settings.home.socket), new_tokens()
+    addresses: dict[str, Address | str] = {"agent": socket, "gateway": socket}
+    async with AsyncExitStack() as stack:
+
+        async def channels(identity: Identity) -> Channels:
+            made = Channels(identity, addresses, token=tokens[identity])
+            return await stack.enter_async_context(made)
+
+        meters = [Meter(CollectorRegistry()) for _ in addresses]
+        agent = agent_app.build(settings, await channels(Identity.AGENT), meters[0])
+        to_agent = await channels(Identity.GATEWAY)
+        gateway = gateway_app.build_with([configured], settings, to_agent, meters[1])
+        components: list[Component] = [agent, gateway]
+        server = await stack.enter_async_context(
+            Server(components, Listen((socket,), tokens=tokens))
+        )
+        for component in components:
+            await stack.enter_async_context(component)
+        workers = await stack.enter_async_context(Workers())
+        await server.start()
+        for component in components:
+            workers.start(component.name, component.run())
+        yield
+        for component in components:
+            await component.drain()
+
+
+async def put(path: Path, text: str) -> None:
+    """Put a message there, as a whole."""
+    draft = path.with_suffix(".draft")
+    await asyncio.to_thread(draft.write_text, text)
+    await asyncio.to_thread(draft.rename, path)
+
+
+async def written(path: Path, text: str) -> None:
+    """Return once a file holds the text."""
+    for _ in range(400):
+        if await asyncio.to_thread(lambda: path.exists() and path.read_text() == text):
+            return
+        await asyncio.sleep(0.05)
+    pytest.fail(f"{path} does not say {text!r}")
+
+
+async def test_the_platform_answers_those_who_may_talk(tmp_path: Path) -> None:
+    chats = tmp_path / "chats"
+    await asyncio.to_thread((chats / "in").mkdir, parents=True)
+    configured = Configured(FolderPlatform(chats), Access(frozenset({"ann"})))
+    async with fake_model(answers({"text": "Hello, Ann!"}, {"text": "Still here."})) as model:
+        environ = {"HERMES_HOME": f"{tmp_path}/home", "HERMES_BASE_URL": model.url}
+        settings = load_settings({}, {**environ, "HERMES_MODEL": "m"})
+        await asyncio.to_thread(settings.home.create)
+        async with running(settings, configured):
+            await put(chats / "in" / "1-eve.txt", "let me in")
+            await put(chats / "in" / "2-ann.txt", "hi")
+            await written(chats / "out" / "ann-1.md", "Hello, Ann!")
+            await put(chats / "in" / "3-ann.txt", "are you there?")
+            await written(chats / "out" / "ann-2.md", "Still here.")
+    assert len(model.requests) == 2
+    names = await asyncio.to_thread(lambda: sorted(path.name for path in chats.glob("out/*")))
+    assert names == ["ann-1.md", "ann-2.md"]

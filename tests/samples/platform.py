@@ -1,0 +1,74 @@
+"""The README's platform: messages are files that somebody moves into a folder."""
+
+import asyncio
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from gateway_service.limits import Rate
+from gateway_service.messages import ButtonPress, Content, MessageEvent, Source
+from gateway_service.platforms.base import Destination, Received, Traits
+
+LOOK_S = 0.2
+
+
+class FolderPlatform:
+    """Reads `in/7-ann.txt`, the seventh message and Ann's; writes answers as `out/ann-1.md`."""
+
+    name = "folder"
+    account_id = "1"
+    traits = Traits(message_units=100_000, rate=Rate(per_second=50, burst=50))
+
+    def __init__(self, root: Path) -> None:
+        self._in, self._out = root / "in", root / "out"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        pass
+
+    async def receive(self, position: int) -> Received:
+        """Messages from a number on; those before it are stored and need not be kept."""
+        await asyncio.sleep(LOOK_S)
+        return await asyncio.to_thread(self._read, position)
+
+    async def send(self, destination: Destination, content: Content) -> str:
+        """Write a new file; its name is the message's id."""
+        return await asyncio.to_thread(self._write_new, destination.chat_id, content.text)
+
+    async def edit(self, destination: Destination, message_id: str, content: Content) -> None:
+        """Write the file anew."""
+        await asyncio.to_thread((self._out / message_id).write_text, content.text)
+
+    async def typing(self, destination: Destination) -> None:
+        """Files do not show that."""
+
+    async def acknowledge(self, press: ButtonPress, text: str) -> None:
+        """Files have no buttons; /approve and /deny do."""
+
+    def _read(self, position: int) -> Received:
+        found = {int(path.stem.partition("-")[0]): path for path in self._in.glob("*-*.txt")}
+        events = [
+            MessageEvent(str(number), _source(path), path.read_text())
+            for number, path in sorted(found.items())
+            if number >= position
+        ]
+        return Received(events, max([position, *(number + 1 for number in found)]))
+
+    def _write_new(self, chat: str, text: str) -> str:
+        self._out.mkdir(exist_ok=True)
+        number = len(list(self._out.glob(f"{chat}-*.md"))) + 1
+        path = self._out / f"{chat}-{number}.md"
+        path.write_text(text)
+        return path.name
+
+
+def _source(path: Path) -> Source:
+    chat = path.stem.partition("-")[2]
+    return Source("folder", chat_id=chat, user_id=chat)
