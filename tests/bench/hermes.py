@@ -31,7 +31,8 @@ _WARM_POLL_S = 0.05
 _STOP_TIMEOUT_S = 40.0
 _LINES_KEPT = 20
 _READY_BOXES = re.compile(r'^hermes_sandbox_pool\{[^}]*state="ready"[^}]*\} (\S+)$', re.MULTILINE)
-_OTHERS_SETTINGS = re.compile(r"HERMES_.*|.*_API_KEY|.*_BASE_URL")
+# Somebody else's settings of Hermes; and a start that compiles all modules again is not a user's.
+_LEFT_OUT = re.compile(r"HERMES_.*|.*_API_KEY|.*_BASE_URL|PYTHONDONTWRITEBYTECODE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +122,8 @@ async def spawn(arguments: Sequence[str], environ: Mapping[str, str]) -> Process
 
 def environment(home: Path, model_url: str, **variables: str) -> dict[str, str]:
     """Return an environment with a home and a model, and all other settings at their defaults."""
-    inherited = {
-        name: value for name, value in os.environ.items() if not _OTHERS_SETTINGS.fullmatch(name)
-    }
     return {
-        **inherited,
+        **{name: value for name, value in os.environ.items() if not _LEFT_OUT.fullmatch(name)},
         "HERMES_HOME": str(home),
         "HERMES_BASE_URL": model_url,
         "HERMES_API_KEY": "bench",
