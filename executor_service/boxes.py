@@ -114,10 +114,11 @@ class LiveBox:
 
     async def _start(self, command: Command, variants: Sequence[StartCommand]) -> None:
         try:
-            await self.commands.record(command)
             await self._start_first(command, variants)
-        except (StartRefused, SandboxLost, DatabaseUnavailable) as why:
-            await self.commands.refuse(command, why)
+        except (StartRefused, SandboxLost) as why:
+            self.commands.refuse(command, why)
+        else:
+            self.commands.started(command)
 
     async def _start_first(self, command: Command, variants: Sequence[StartCommand]) -> None:
         for variant in variants[:-1]:
@@ -147,7 +148,7 @@ class LiveBox:
             stream = await self._backend.connect(self.box)
             hello = Hello(self.box.key, self.box.secret, self.epoch, acked)
             async with open_link(stream, hello, self.commands.adopt) as link:
-                await self.commands.linked(link.commands)
+                self.commands.linked(link.commands)
                 linked = True
                 self._link = link
                 self._settled.set()

@@ -112,11 +112,10 @@ class Command:
         self.end(now, exit_)
 
     def noted(self) -> None:
-        """What the record says is in the journal; once that is the end, its box may forget it."""
-        if self.record.exit is not None:
-            self._noted = True
-            self._forget_in_box()
-            self._events.noted(self)
+        """Its end is in the journal, so that its box may forget it."""
+        self._noted = True
+        self._forget_in_box()
+        self._events.noted(self)
 
     # ---- what callers ask for
 

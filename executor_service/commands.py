@@ -1,7 +1,7 @@
 """The commands of one sandbox: those that run and the latest in memory, all in the journal."""
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from executor_service.command import Command
@@ -39,8 +39,8 @@ class CommandTable:
         self._stores = stores
         self._commands: dict[str, Command] = {}
         self._recent: deque[str] = deque()
-        self._ended_before: frozenset[str] = frozenset()
-        self._restored: set[str] = set()
+        self._ended: set[str] = set()
+        """The ids of those whose end is in the journal."""
 
     @property
     def running(self) -> list[Command]:
@@ -68,22 +68,23 @@ class CommandTable:
 
         Fails with AlreadyExists when the id stands for another request.
         """
-        found = await self._find(exec_id)
-        if found is not None:
-            if found.record.digest != digest:
-                raise AlreadyExists(f"{exec_id} was used before for another command")
-            return found, False
-        return self._new(exec_id, digest), True
+        found = self._commands.get(exec_id)
+        if found is None and exec_id in self._ended:
+            found = await self._find(exec_id)
+        if found is None:
+            return self._new(exec_id, digest), True
+        if found.record.digest != digest:
+            raise AlreadyExists(f"{exec_id} was used before for another command")
+        return found, False
 
-    async def record(self, command: Command) -> None:
-        """Notes that a command is about to be started."""
-        await self._stores.journal.put_commands([command.record])
+    def started(self, command: Command) -> None:
+        """A new command runs, which is to be noted: until then only its box knows."""
+        self._stores.recorder.note(command)
 
-    async def refuse(self, command: Command, why: ExecutorError | HermesError) -> None:
+    def refuse(self, command: Command, why: ExecutorError | HermesError) -> None:
         """A new command could not be started; its id is free again."""
         self._commands.pop(command.exec_id, None)
         command.refuse(why)
-        await self._stores.journal.forget_commands([(self.sandbox_id, command.exec_id)])
 
     # ---- for the keeper of the link
 
@@ -91,46 +92,32 @@ class CommandTable:
         """Returns how much of each command's output is safe here, before a new link."""
         for command in self._commands.values():
             await command.spool.flush()
-        stored = await self._stores.journal.commands(self.sandbox_id)
-        self._ended_before = frozenset(record.exec_id for record in stored if record.exit)
+        self._ended |= await self._stores.journal.ended_commands(self.sandbox_id)
         return {exec_id: command.spool.ends for exec_id, command in self._commands.items()}
 
     def adopt(self, remote: RemoteCommand) -> CommandSink | None:
         """Takes a command that the box has, over a new link."""
         command = self._commands.get(remote.exec_id)
-        if command is not None:
-            return command.bind(remote)
-        if remote.exec_id in self._ended_before:
-            return _Ended(remote)
-        # The executor died before it had noted the start.
-        command = self._new(remote.exec_id, remote.state.digest)
-        self._stores.recorder.note(command)
+        if command is None:
+            if remote.exec_id in self._ended:
+                return _Ended(remote)
+            # The executor died before it had noted the start.
+            command = self._new(remote.exec_id, remote.state.digest)
+            self.started(command)
         return command.bind(remote)
 
-    async def linked(self, in_box: Iterable[str]) -> None:
+    def linked(self, in_box: Container[str]) -> None:
         """A link is up, and these are all commands that the box has."""
-        present, dropped = frozenset(in_box), list[str]()
         for command in self.running:
-            if command.exec_id in present:
-                continue
-            if command.bound or any(command.spool.ends):
+            if command.bound and command.exec_id not in in_box:
                 command.give_up(EndReason.UNKNOWN, self._now())
-            elif command.exec_id in self._restored:
-                # An executor died after it had noted the start, and before it told the box.
-                del self._commands[command.exec_id]
-                dropped.append(command.exec_id)
-        self._restored.clear()
-        if dropped:
-            keys = [(self.sandbox_id, exec_id) for exec_id in dropped]
-            await self._stores.journal.forget_commands(keys)
 
     async def restore(self, records: Iterable[CommandRecord]) -> None:
         """Takes over commands that ran when the executor before this one ended."""
         for record in records:
             spool = await self._stores.spool.stored(self.sandbox_id, record.exec_id)
             self._stores.spool.account(spool.stored_bytes)
-            self._keep(record, spool)
-            self._restored.add(record.exec_id)
+            self._keep(record, spool).bound = True
 
     def give_up(self, reason: EndReason) -> None:
         """The box is gone, or about to go."""
@@ -147,6 +134,7 @@ class CommandTable:
 
     def noted(self, command: Command) -> None:
         """A command's end is in the journal, so that memory need not keep it for long."""
+        self._ended.add(command.exec_id)
         self._recent.append(command.exec_id)
         if len(self._recent) > _RECENT:
             self._commands.pop(self._recent.popleft(), None)

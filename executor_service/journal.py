@@ -11,7 +11,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar
@@ -44,6 +44,7 @@ CREATE INDEX command_ended ON command (ended_at) WHERE ended_at IS NOT NULL
 """
 _COMMAND = "SELECT sandbox_id, exec_id, digest, started_at, ended_at, exit, stored_bytes"
 _LOCK_TIMEOUT_S = 2.0
+_EXIT_FIELDS = tuple(field.name for field in fields(CommandExit))
 
 _T = TypeVar("_T")
 _Row = tuple[Any, ...]
@@ -129,8 +130,7 @@ class Journal:
         rows = [
             (
                 *(record.sandbox_id, record.exec_id, record.digest, record.started_at),
-                *(record.ended_at, json.dumps(asdict(record.exit)) if record.exit else None),
-                record.stored_bytes,
+                *(record.ended_at, _exit_text(record.exit), record.stored_bytes),
             )
             for record in records
         ]
@@ -147,6 +147,12 @@ class Journal:
         """A sandbox's commands, the oldest first."""
         query = f"{_COMMAND} FROM command WHERE sandbox_id = ? ORDER BY started_at, exec_id"
         return await self._commands(query, sandbox_id)
+
+    async def ended_commands(self, sandbox_id: str) -> set[str]:
+        """The ids of a sandbox's commands that have ended."""
+        query = "SELECT exec_id FROM command WHERE sandbox_id = ? AND ended_at IS NOT NULL"
+        rows = await self._read(lambda db: db.execute(query, (sandbox_id,)).fetchall())
+        return {exec_id for (exec_id,) in rows}
 
     async def running_commands(self) -> list[CommandRecord]:
         """The commands of all sandboxes that are not known to have ended."""
@@ -255,12 +261,12 @@ class Journal:
 
 
 def _claim(record: str) -> Claim:
-    fields: dict[str, Any] = json.loads(record)
-    fields["lifetimes"] = Lifetimes(**fields["lifetimes"])
-    fields["state"] = SandboxState(fields["state"])
+    values: dict[str, Any] = json.loads(record)
+    values["lifetimes"] = Lifetimes(**values["lifetimes"])
+    values["state"] = SandboxState(values["state"])
     # JSON has names for keys, not numbers.
-    fields["token_digests"] = {int(k): digest for k, digest in fields["token_digests"].items()}
-    return Claim(**fields)
+    values["token_digests"] = {int(k): digest for k, digest in values["token_digests"].items()}
+    return Claim(**values)
 
 
 def _command(row: _Row) -> CommandRecord:
@@ -269,7 +275,10 @@ def _command(row: _Row) -> CommandRecord:
     return CommandRecord(sandbox_id, exec_id, digest, started_at, ended_at, exit_, stored_bytes)
 
 
+def _exit_text(ended: CommandExit | None) -> str | None:
+    return ended and json.dumps([getattr(ended, name) for name in _EXIT_FIELDS])
+
+
 def _exit(text: str) -> CommandExit:
-    fields: dict[str, Any] = json.loads(text)
-    fields["reason"] = EndReason(fields["reason"])
-    return CommandExit(**fields)
+    reason, *rest = json.loads(text)
+    return CommandExit(EndReason(reason), *rest)

@@ -10,6 +10,7 @@ from executor_service.records import CommandRecord
 from services.errors import DatabaseUnavailable
 
 _RETRY_S = 1.0
+_GATHER_S = 0.01
 
 _log = logging.getLogger(__name__)
 
@@ -19,23 +20,27 @@ class Recorder:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._waiting: list[Command] = []
+        self._waiting: dict[Command, None] = {}
         self._wake = asyncio.Event()
 
     def note(self, command: Command) -> None:
         """Has a command noted soon."""
-        self._waiting.append(command)
+        self._waiting[command] = None
         self._wake.set()
 
     async def run(self) -> None:
         """Notes what comes, until cancelled; while the disk takes nothing, boxes keep it."""
         while True:
             await self._wake.wait()
+            # Most commands are short: their start and their end make one record.
+            await asyncio.sleep(_GATHER_S)
             self._wake.clear()
-            commands, self._waiting = self._waiting, []
-            await self._put([await _final(command) for command in commands])
-            for command in commands:
-                command.noted()
+            commands, self._waiting = list(self._waiting), {}
+            records = [await _final(command) for command in commands]
+            await self._put(records)
+            for command, record in zip(commands, records, strict=True):
+                if record.exit is not None:
+                    command.noted()
 
     async def _put(self, records: list[CommandRecord]) -> None:
         told = False
@@ -56,7 +61,7 @@ async def _final(command: Command) -> CommandRecord:
     if command.record.exit is None:
         return command.record
     await command.spool.flush()
-    ended = replace(command.record.exit, truncated=command.spool.truncated)
-    stored_bytes = command.spool.stored_bytes
-    command.record = replace(command.record, exit=ended, stored_bytes=stored_bytes)
+    if stored_bytes := command.spool.stored_bytes:
+        ended = replace(command.record.exit, truncated=command.spool.truncated)
+        command.record = replace(command.record, exit=ended, stored_bytes=stored_bytes)
     return command.record

@@ -56,16 +56,23 @@ class _Stream:
 class CommandSpool:
     """The output of one command; made by `Spool`."""
 
-    def __init__(self, spool: "Spool", folder: Path, layout: Layout, ends: tuple[int, int]) -> None:
-        self.folder = folder
+    def __init__(
+        self, spool: "Spool", place: tuple[str, str], layout: Layout, ends: tuple[int, int]
+    ) -> None:
         self.on_written: OnWritten | None = None
         self._spool = spool
+        self._place = place
         self._layout = layout
         self._streams = {
             stream: _Stream(end, end) for stream, end in zip(STREAMS, ends, strict=True)
         }
         self._flushed = asyncio.Event()
         self._flushed.set()
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are, once there are any."""
+        return self._spool.folder_of(*self._place)
 
     def end(self, stream: int) -> int:
         """How many bytes of the stream there have been."""
@@ -218,21 +225,21 @@ class Spool:
     def new(self, sandbox_id: str, exec_id: str) -> CommandSpool:
         """The spool of a command that has just been started; nothing is on disk yet."""
         layout = Layout(self._limits.command)
-        return CommandSpool(self, self._folder_of(sandbox_id, exec_id), layout, (0, 0))
+        return CommandSpool(self, (sandbox_id, exec_id), layout, (0, 0))
 
     async def stored(
         self, sandbox_id: str, exec_id: str, ends: tuple[int, int] | None = None
     ) -> CommandSpool:
         """The spool of a command of earlier; without `ends` it is as long as what is on disk."""
-        folder = self._folder_of(sandbox_id, exec_id)
+        folder = self.folder_of(sandbox_id, exec_id)
         layout = Layout(self._limits.command, await self._do(lambda: segments_in(folder)))
-        return CommandSpool(
-            self, folder, layout, ends or (layout.end(STREAMS[0]), layout.end(STREAMS[1]))
-        )
+        if ends is None:
+            ends = layout.end(STREAMS[0]), layout.end(STREAMS[1])
+        return CommandSpool(self, (sandbox_id, exec_id), layout, ends)
 
     async def remove_command(self, sandbox_id: str, exec_id: str) -> None:
         """Deletes what is stored of a command."""
-        folder = self._folder_of(sandbox_id, exec_id)
+        folder = self.folder_of(sandbox_id, exec_id)
         await self._do(lambda: shutil.rmtree(folder, ignore_errors=True))
 
     async def remove_sandbox(self, sandbox_id: str) -> None:
@@ -294,7 +301,8 @@ class Spool:
     async def _do(self, job: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, job)
 
-    def _folder_of(self, sandbox_id: str, exec_id: str) -> Path:
+    def folder_of(self, sandbox_id: str, exec_id: str) -> Path:
+        """Where the files of a command are."""
         # An exec id may be `.` or `..`.
         return self._folder / sandbox_id / f"c-{exec_id}"
 

@@ -132,7 +132,7 @@ class CommandView:
         offset = self._command.input_taken
         if self._input_offset < 0:
             offset = self._command.input_offset
-        if offset <= self._input_offset:
+        if offset <= self._input_offset or self._command.record.exit is not None:
             return []
         self._input_offset = offset
         return [InputOffset(offset)]

@@ -26,29 +26,35 @@ class Attachment:
         self._sandbox = sandbox
         self._command = command
         self._epoch = opening.lease.epoch
+        self._input: CommandInput | None = None
 
     async def take(self, messages: AsyncIterator[exec_pb2.AttachExecRequest]) -> None:
         """Does what the client asks until it leaves; what it may not do ends its view."""
         async with Workers() as workers:
-            # Beside the rest, so that a command that does not read stops nothing else.
-            feed = CommandInput(self._sandbox, self._command)
-            workers.start(f"feed {self._command.exec_id}", self._feed(feed))
             try:
                 async for message in messages:
-                    if not await self._do(message, feed):
+                    if not await self._do(message, workers):
                         return
                 self.view.confirm_all()
-                await feed.done()
+                if self._input is not None:
+                    await self._input.done()
             except HermesError as error:
                 self.view.fail(error)
 
-    async def _feed(self, feed: CommandInput) -> None:
+    def _feed(self, workers: Workers) -> CommandInput:
+        """The way for input, which is apart so that a command that does not read stops nothing."""
+        if self._input is None:
+            self._input = CommandInput(self._sandbox, self._command)
+            workers.start(f"feed {self._command.exec_id}", self._hand_over(self._input))
+        return self._input
+
+    async def _hand_over(self, feed: CommandInput) -> None:
         try:
             await feed.run()
         except HermesError as error:
             self.view.fail(error)
 
-    async def _do(self, message: exec_pb2.AttachExecRequest, feed: CommandInput) -> bool:
+    async def _do(self, message: exec_pb2.AttachExecRequest, workers: Workers) -> bool:
         """False when the client leaves."""
         kind = message.WhichOneof("kind")
         if kind == "ack":
@@ -62,9 +68,9 @@ class Attachment:
         match kind:
             case "stdin" if len(message.stdin.data) <= _MOST_INPUT_BYTES:
                 offset = in_range("offset", message.stdin.offset, 0, 1 << 62)
-                await feed.put(offset, message.stdin.data)
+                await self._feed(workers).put(offset, message.stdin.data)
             case "stdin_eof":
-                await feed.put_end()
+                await self._feed(workers).put_end()
             case "resize":
                 self._command.resize(terminal(message.resize))
             case "signal":

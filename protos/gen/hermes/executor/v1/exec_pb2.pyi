@@ -584,8 +584,8 @@ class AttachExecResponse(_message.Message):
     HEARTBEAT_FIELD_NUMBER: _builtins.int
     EXITED_FIELD_NUMBER: _builtins.int
     stdin_ack_offset: _builtins.int
-    """Right after `opened`: where input goes on, as all before it is known. Afterwards, whenever it
-    moves beyond that: input up to this byte has reached the command.
+    """Right after `opened`, unless the command has ended: where input goes on, as all before it is
+    known. Afterwards, whenever it moves beyond that: input up to this byte has reached the command.
     """
     @_builtins.property
     def opened(self) -> Global___Exec:
