@@ -15,7 +15,7 @@ from sqlalchemy import (
     text,
 )
 
-from services.database.sql import UtcTime
+from services.database.sql import UtcTime, partial_index
 
 metadata = MetaData()
 
@@ -73,7 +73,7 @@ turn = Table(
     Column("last_sequence", BigInteger, nullable=False),
     Column("created_at", UtcTime, nullable=False),
     Column("finished_at", UtcTime),
-    Index("turn_live", "session_id", unique=True, sqlite_where=_live, postgresql_where=_live),
+    partial_index("turn_live", "session_id", where=_live, unique=True),
     Index("turn_by_state", "state", "lease_until"),
     Index("turn_by_session", "session_id", "created_at"),
 )

@@ -15,7 +15,7 @@ from sqlalchemy import (
 )
 
 from scheduler_service.jobs import OPEN_STATES
-from services.database.sql import UtcTime
+from services.database.sql import UtcTime, partial_index
 
 metadata = MetaData()
 
@@ -68,8 +68,8 @@ run = Table(
     Column("output", Text, nullable=False),
     Column("error", Text, nullable=False),
     UniqueConstraint("job_id", "scheduled_for", name="run_due_time"),
-    Index("run_open", "lease_until", sqlite_where=_open, postgresql_where=_open),
-    Index("run_open_of_job", "job_id", sqlite_where=_open, postgresql_where=_open),
+    partial_index("run_open", "lease_until", where=_open),
+    partial_index("run_open_of_job", "job_id", where=_open),
 )
 
 open_run = run.c.state.in_(

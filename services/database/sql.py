@@ -10,8 +10,9 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.schema import CreateIndex
 from sqlalchemy.sql.base import SyntaxExtension
-from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.compiler import DDLCompiler, SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.visitors import InternalTraversal
 
@@ -114,3 +115,17 @@ def insert_ignore(table: sa.Table) -> sa.Insert:
 def upsert(table: sa.Table, key: Sequence[str], update: Sequence[str]) -> sa.Insert:
     """Return an INSERT that, where the columns `key` exist already, updates these columns."""
     return sa.insert(table).ext(_OnConflict(key, update))
+
+
+def partial_index(name: str, *columns: str, where: sa.TextClause, unique: bool = False) -> sa.Index:
+    """Return an index over the rows of which a condition is true."""
+    # PostgreSQL's own option would load its dialect wherever the schema is imported.
+    return sa.Index(name, *columns, unique=unique, sqlite_where=where)
+
+
+@compiles(CreateIndex, "postgresql")
+def _create_index(element: CreateIndex, compiler: DDLCompiler, **kw: Any) -> str:
+    statement = compiler.visit_create_index(element, **kw)
+    options = element.element.dialect_kwargs
+    where, own = options.get("sqlite_where"), options.get("postgresql_where")
+    return statement if where is None or own is not None else f"{statement} WHERE {where}"

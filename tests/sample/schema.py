@@ -2,7 +2,7 @@
 
 import sqlalchemy as sa
 
-from services.database import UtcTime
+from services.database import UtcTime, partial_index
 
 metadata = sa.MetaData()
 _open = sa.text("state = 'OPEN'")
@@ -22,5 +22,5 @@ note = sa.Table(
     sa.Column("text", sa.Text, nullable=False),
     sa.Column("at", UtcTime),
     sa.CheckConstraint("sequence > 0", name="note_sequence"),
-    sa.Index("note_open", "folder_id", unique=True, sqlite_where=_open, postgresql_where=_open),
+    partial_index("note_open", "folder_id", where=_open, unique=True),
 )
