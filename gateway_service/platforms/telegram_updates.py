@@ -1,5 +1,6 @@
 """What Telegram's updates mean to Hermes."""
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,8 @@ def _message(event_id: str, message: "Message", me: Bot) -> MessageEvent | None:
     if source.chat_type != "dm":
         if not _is_addressed(message, text, me):
             return None
-        text = text.replace(f"@{me.username}", "").strip() if not text.startswith("/") else text
+        if not text.startswith("/"):
+            text = re.sub(f"@{re.escape(me.username)}", "", text, flags=re.IGNORECASE).strip()
     return MessageEvent(event_id, source, text)
 
 

@@ -103,7 +103,7 @@ async def _talk(telegram: FakeTelegram, chat_id: int) -> None:
     for number in range(MESSAGES):
         await telegram.say(chat_id, f"{chat_id}/{number}")
         answer = _answer(chat_id, number)
-        await telegram.until(lambda answer=answer: answer in telegram.texts(chat_id))
+        await telegram.until(lambda answer=answer: answer in telegram.texts(chat_id), LIMIT_S)
 
 
 async def _kill(telegram: FakeTelegram, hermes: Victim) -> None:
@@ -111,7 +111,7 @@ async def _kill(telegram: FakeTelegram, hermes: Victim) -> None:
     dice = random.Random(7)
     for kill in range(KILLS):
         threshold = (2 * kill + 1) * CHATS * MESSAGES // (2 * KILLS)
-        await telegram.until(lambda threshold=threshold: _answered(telegram) >= threshold)
+        await telegram.until(lambda threshold=threshold: _answered(telegram) >= threshold, LIMIT_S)
         await asyncio.sleep(dice.random() / 5)
         await hermes.end()
         await hermes.start()

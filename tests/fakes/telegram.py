@@ -116,10 +116,15 @@ class FakeTelegram:
         query = {"id": f"press-{next(self._message_ids)}", "from": sender, "chat_instance": "1"}
         await self._update({"callback_query": {**query, "message": message, "data": data}})
 
-    async def until(self, condition: Any) -> None:
+    async def until(self, condition: Any, patience_s: float = 30.0) -> None:
         """Return once what was done to the server makes the condition true."""
-        async with self._changed:
-            await self._changed.wait_for(condition)
+        try:
+            async with asyncio.timeout(patience_s), self._changed:
+                await self._changed.wait_for(condition)
+        except TimeoutError:
+            raise AssertionError(
+                f"so far: { {chat: self.texts(chat) for chat in self.chats} }"
+            ) from None
 
     def texts(self, chat_id: int) -> list[str]:
         """What the bot's messages in a chat say now, oldest first."""

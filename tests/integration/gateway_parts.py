@@ -1,10 +1,12 @@
 """What the gateway's tests put together: the real agent and gateway on one socket."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import grpc.aio
 from prometheus_client import CollectorRegistry
@@ -37,6 +39,25 @@ class Hermes:
     def metric(self, name: str, **labels: str) -> float:
         """The value of a metric of the gateway."""
         return self.registries["gateway"].get_sample_value(name, labels) or 0.0
+
+    async def counted(self, name: str, **labels: str) -> float:
+        """The value of a metric of the gateway once it is more than nothing."""
+        while True:
+            if value := self.metric(name, **labels):
+                return value
+            await asyncio.sleep(0.01)
+
+    async def until_rows(self, service: str, query: str, expected: list[tuple[Any, ...]]) -> None:
+        """Return once a service's database holds what is expected."""
+        async with asyncio.timeout(30):
+            while True:
+                if await self.rows(service, query) == expected:
+                    return
+                await asyncio.sleep(0.02)
+
+    async def rows(self, service: str, query: str) -> list[tuple[Any, ...]]:
+        """What a service's database holds."""
+        return await asyncio.to_thread(_rows, self.settings.home.database(service), query)
 
 
 @asynccontextmanager
@@ -71,6 +92,11 @@ async def hermes(
             await component.drain()
 
 
+def _rows(path: Path, query: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(path)) as database:
+        return database.execute(query).fetchall()
+
+
 def _home(folder: Path, model_url: str, yaml: str, environ: Mapping[str, str]) -> Settings:
     (folder / "config.yaml").write_text(yaml)
     variables = {"HERMES_HOME": str(folder), "HERMES_BASE_URL": model_url, "HERMES_MODEL": "m"}
@@ -97,7 +123,7 @@ class Client:
 
     async def until(self, condition: Callable[["Client"], bool]) -> None:
         """Return once what was heard makes the condition true."""
-        async with self._changed:
+        async with asyncio.timeout(30), self._changed:
             await self._changed.wait_for(lambda: condition(self))
 
     async def open(self) -> str:
@@ -125,6 +151,17 @@ class Client:
         """What was heard of one kind."""
         return [response for response in self.heard if response.WhichOneof("kind") == kind]
 
+    def news(self) -> list[str]:
+        """The replies that answer nothing."""
+        return [r.reply.text for r in self.of("reply") if not r.reply.message_id]
+
+    def asked(self) -> list[str]:
+        """The approvals that were asked for."""
+        events = (response.event.event for response in self.of("event"))
+        return [
+            e.approval_requested.approval_id for e in events if e.HasField("approval_requested")
+        ]
+
     def turn(self, message_id: str) -> str:
         """The turn of a message; empty while it has none."""
         found = (r.accepted for r in self.of("accepted") if r.accepted.message_id == message_id)
@@ -143,6 +180,18 @@ class Client:
         """The reply to a command."""
         found = (r.reply for r in self.of("reply") if r.reply.message_id == message_id)
         return next(found, None)
+
+
+def news_reader() -> ConverseRequest.Open:
+    """What opens a new conversation that takes news."""
+    return ConverseRequest.Open(takes_news=True)
+
+
+def opened_again(session_id: str, turn_id: str, after_sequence: int) -> ConverseRequest.Open:
+    """What opens a session that there is, at a place in a turn."""
+    return ConverseRequest.Open(
+        session_id=session_id, turn_id=turn_id, after_sequence=after_sequence
+    )
 
 
 @asynccontextmanager

@@ -1,14 +1,69 @@
 """Conversations through the gateway with the real agent, over a real socket."""
 
 from pathlib import Path
+from typing import Any
 
+import grpc.aio
+import pytest
+
+from hermes.agent.v1.turn_event_pb2 import APPROVAL_DECISION_DENY, APPROVAL_DECISION_ONCE
+from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
+from hermes.gateway.v1.conversation_pb2_grpc import ConversationServiceStub
+from services.errors import Reason, reason_of
 from tests.fakes.model import answers, fake_model
-from tests.integration.gateway_parts import client, hermes
+from tests.integration.gateway_parts import Hermes, client, hermes, opened_again
+
+HELLO = answers({"text": "Hello!"})
+ECHO = answers({"text": "re: {user}"})
+SLOW = answers({"text": "too late", "latency_s": 30})
+ASK_FIRST = "approvals: {mode: manual}"
+RUN = {"tool_calls": [{"name": "terminal", "arguments": {"command": "rm -r /tmp/x"}}]}
+OPEN_ROWS = "SELECT count(*) FROM inbox WHERE state <> 'CLOSED'"
+
+
+class Wire:
+    """The bare stream, for what a well-behaved client does not do."""
+
+    def __init__(self, running: Hermes) -> None:
+        stub: Any = ConversationServiceStub(running.operator.to("gateway"))
+        self._call = stub.Converse()
+
+    async def open(self, **fields: Any) -> ConverseResponse:
+        await self._call.write(ConverseRequest(open=ConverseRequest.Open(**fields)))
+        return await self._call.read()
+
+    async def say(self, message_id: str, text: str) -> None:
+        message = ConverseRequest.UserMessage(message_id=message_id, text=text)
+        await self._call.write(ConverseRequest(user_message=message))
+
+    async def turn(self) -> list[ConverseResponse]:
+        """What is heard up to the end of a turn."""
+        heard: list[ConverseResponse] = []
+        while not (heard and heard[-1].event.event.HasField("turn_finished")):
+            heard.append(await self._call.read())
+        return heard
+
+    async def rest(self) -> list[ConverseResponse]:
+        """What is heard after the last word of the client."""
+        await self._call.done_writing()
+        heard: list[ConverseResponse] = []
+        while isinstance(response := await self._call.read(), ConverseResponse):
+            heard.append(response)
+        return heard
+
+    def hang_up(self) -> None:
+        self._call.cancel()
+
+
+async def refusal(wire: Wire) -> Reason:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await wire.rest()
+    return reason_of(caught.value)
 
 
 async def test_a_message_is_answered(tmp_path: Path) -> None:
     async with (
-        fake_model(answers({"text": "Hello!"})) as model,
+        fake_model(HELLO) as model,
         hermes(tmp_path, model.url) as running,
         client(running) as talking,
     ):
@@ -17,3 +72,210 @@ async def test_a_message_is_answered(tmp_path: Path) -> None:
         events = talking.events(accepted.accepted.turn_id)
         sequences = [event.sequence for event in events if event.sequence]
         assert sequences == list(range(1, len(sequences) + 1))
+        assert await talking.ask("and again") == "Hello!"
+        assert len(model.bodies[-1]["messages"]) >= 4
+        await running.until_rows("gateway", OPEN_ROWS, [(0,)])
+
+
+async def test_a_repeated_message_has_one_turn(tmp_path: Path) -> None:
+    async with fake_model(ECHO) as model, hermes(tmp_path, model.url) as running:
+        first, second = Wire(running), Wire(running)
+        session_id = (await first.open()).opened.session_id
+        await first.say("msg_1", "hi")
+        accepted, *events = await first.turn()
+        # The stream broke off before the client knew its session, so that it opens another.
+        assert (await second.open()).opened.session_id != session_id
+        await second.say("msg_1", "hi")
+        corrected, accepted_again, *again = await second.turn()
+        assert corrected.opened.session_id == session_id
+        assert accepted_again == accepted
+        durable = [each for each in events if each.event.event.sequence]
+        assert [each for each in again if each.event.event.sequence] == durable
+        assert len(model.requests) == 1
+        assert await running.counted("hermes_duplicates_suppressed_total") == 1
+
+
+async def test_another_profile_cannot_use_the_message(tmp_path: Path) -> None:
+    async with fake_model(ECHO) as model, hermes(tmp_path, model.url) as running:
+        mine, theirs = Wire(running), Wire(running)
+        await mine.open()
+        await mine.say("msg_1", "hi")
+        await mine.turn()
+        await theirs.open(profile="other")
+        await theirs.say("msg_1", "hi")
+        assert await refusal(theirs) is Reason.ALREADY_EXISTS
+
+
+async def test_a_client_that_comes_back_misses_nothing(tmp_path: Path) -> None:
+    script = answers({"text": "one two three", "chunk_chars": 2, "chunk_delay_s": 0.05})
+    async with fake_model(script) as model, hermes(tmp_path, model.url) as running:
+        first = Wire(running)
+        session_id = (await first.open()).opened.session_id
+        await first.say("msg_1", "count")
+        await running.until_rows("gateway", "SELECT count(*) FROM inbox", [(1,)])
+        await model.until(lambda: len(model.requests) == 1)
+        first.hang_up()
+        async with client(running, opened_again(session_id, "", 0)) as other:
+            await running.until_rows("gateway", OPEN_ROWS, [(0,)])
+            [(turn_id,)] = await running.rows("gateway", "SELECT turn_id FROM inbox")
+            assert not other.events(turn_id)
+        async with client(running, opened_again(session_id, turn_id, 1)) as back:
+            await back.until(
+                lambda it: any(e.HasField("turn_finished") for e in it.events(turn_id))
+            )
+            sequences = [event.sequence for event in back.events(turn_id) if event.sequence]
+            assert sequences == list(range(2, len(sequences) + 2))
+
+
+async def test_a_message_is_answered_after_a_restart(tmp_path: Path) -> None:
+    script = {"rules": [{"steps": [[{"text": "never", "latency_s": 30}, {"text": "Hello!"}]]}]}
+    async with fake_model(script) as model:
+        async with hermes(tmp_path, model.url) as running:
+            wire = Wire(running)
+            await wire.open()
+            await wire.say("msg_1", "hi")
+            await model.until(lambda: len(model.requests) == 1)
+            wire.hang_up()
+            assert await running.rows("gateway", OPEN_ROWS) == [(1,)]
+        async with hermes(tmp_path, model.url) as running:
+            await running.until_rows("gateway", OPEN_ROWS, [(0,)])
+            assert await running.rows("agent", "SELECT state FROM turn") == [("COMPLETED",)]
+
+
+async def test_an_interrupt_stops_the_turn_and_the_next_message_goes_on(tmp_path: Path) -> None:
+    slow = {"user": "slow", "steps": [{"text": "too late", "latency_s": 30}]}
+    script = {"rules": [slow, {"steps": [{"text": "at once"}]}]}
+    async with (
+        fake_model(script) as model,
+        hermes(tmp_path, model.url) as running,
+        client(running) as talking,
+    ):
+        message_id = await talking.dialogue.say("slow")
+        await model.until(lambda: len(model.requests) == 1)
+        await talking.dialogue.interrupt()
+        await talking.until(lambda it: it.outcome(message_id) is not None)
+        ended = talking.outcome(message_id)
+        assert ended is not None
+        assert ended.HasField("cancelled")
+        message_id = await talking.dialogue.say("slow again")
+        await model.until(lambda: len(model.requests) == 2)
+        assert await talking.ask("quick") == "at once"
+        ended = talking.outcome(message_id)
+        assert ended is not None
+        assert ended.HasField("cancelled")
+
+
+async def test_commands_work_while_a_turn_runs(tmp_path: Path) -> None:
+    async with (
+        fake_model(SLOW) as model,
+        hermes(tmp_path, model.url) as running,
+        client(running) as talking,
+    ):
+        message_id = await talking.dialogue.say("work")
+        await model.until(lambda: len(model.requests) == 1)
+        assert "Working on your message" in (await talking.command("/status")).text
+        assert (await talking.command("/stop")).text == "Stopping."
+        await talking.until(lambda it: it.outcome(message_id) is not None)
+        assert (await talking.command("/stop")).text == "Nothing is running."
+        unknown = await talking.command("/nonsense and more")
+        assert unknown.is_error
+        assert "/help" in unknown.text
+        for name in ("/new", "/stop", "/approve", "/deny", "/status", "/help"):
+            assert name in (await talking.command("/help")).text
+
+
+async def test_new_goes_on_in_another_session(tmp_path: Path) -> None:
+    async with (
+        fake_model(ECHO) as model,
+        hermes(tmp_path, model.url) as running,
+        client(running) as talking,
+    ):
+        session_id = await talking.open()
+        assert await talking.ask("/etc/hosts has what?") == "re: /etc/hosts has what?"
+        reply = await talking.command("/new")
+        assert reply.session_id not in ("", session_id)
+        assert await talking.ask("hi") == "re: hi"
+        sessions = await running.rows("agent", "SELECT id FROM session ORDER BY id")
+        assert sorted(sessions) == sorted([(session_id,), (reply.session_id,)])
+        # What the agent has not heard of yet can be opened again as well.
+        fresh = await talking.command("/new")
+        async with client(running, opened_again(fresh.session_id, "", 0)) as back:
+            assert back.of("opened")[0].opened.resumed
+
+
+async def test_approvals_are_answered_by_answer_and_by_command(tmp_path: Path) -> None:
+    script = {"rules": [{"steps": [RUN, RUN, {"text": "So be it."}]}]}
+    async with (
+        fake_model(script) as model,
+        hermes(tmp_path, model.url, ASK_FIRST) as running,
+        client(running) as talking,
+    ):
+        message_id = await talking.dialogue.say("clean up")
+        await talking.until(lambda it: len(it.asked()) == 1)
+        assert "Waiting for your decision" in (await talking.command("/status")).text
+        await talking.dialogue.decide(talking.asked()[0], APPROVAL_DECISION_DENY)
+        await talking.until(lambda it: len(it.asked()) == 2)
+        assert (await talking.command("/deny")).text == "Denied: terminal `rm -r /tmp/x`."
+        await talking.until(lambda it: it.outcome(message_id) is not None)
+        ended = talking.outcome(message_id)
+        assert ended is not None
+        assert ended.completed.answer == "So be it."
+        await talking.dialogue.decide(talking.asked()[0], APPROVAL_DECISION_ONCE)
+        await talking.until(lambda it: len(it.news()) == 1)
+        assert talking.of("reply")[-1].reply.is_error
+        decided = await running.rows("agent", "SELECT decided_by FROM approval")
+        assert decided == [("cli:operator",)] * 2
+
+
+async def test_the_session_used_last_is_found(tmp_path: Path) -> None:
+    async with fake_model(HELLO) as model, hermes(tmp_path, model.url) as running:
+        latest = ConverseRequest.Open(latest=True)
+        async with client(running, latest) as talking:
+            assert not talking.of("opened")[0].opened.resumed
+            session_id = await talking.open()
+            await talking.ask("hi")
+        async with client(running, ConverseRequest.Open(latest=True)) as talking:
+            opened = talking.of("opened")[0].opened
+            assert (opened.session_id, opened.resumed) == (session_id, True)
+
+
+async def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
+    async with fake_model(HELLO) as model, hermes(tmp_path, model.url) as running:
+        wire = Wire(running)
+        await wire.say("msg_1", "hi")
+        assert await refusal(wire) is Reason.INVALID_ARGUMENT
+        for text, message_id in (("", "msg_1"), ("hi", "no id!"), ("x" * 1024 * 1025, "msg_1")):
+            wire = Wire(running)
+            await wire.open()
+            await wire.say(message_id, text)
+            assert await refusal(wire) is Reason.INVALID_ARGUMENT
+        wrong: dict[str, dict[str, Any]] = {
+            "platform": {"platform": "telegram"},
+            "session": {"session_id": "a b"},
+            "sequence": {"turn_id": "trn_1", "after_sequence": -1},
+        }
+        for fields in wrong.values():
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await Wire(running).open(**fields)
+            assert reason_of(caught.value) is Reason.INVALID_ARGUMENT
+        for profile in ("", "other"):
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await Wire(running).open(profile=profile, session_id="20200101_000000_abcdef")
+            assert reason_of(caught.value) is Reason.NOT_FOUND
+
+
+async def test_a_client_that_says_no_more_hears_the_end(tmp_path: Path) -> None:
+    async with fake_model(HELLO) as model, hermes(tmp_path, model.url) as running:
+        wire = Wire(running)
+        await wire.open()
+        await wire.say("msg_1", "hi")
+        heard = await wire.rest()
+        assert heard[-1].event.event.turn_finished.completed.answer == "Hello!"
+
+
+async def test_a_turn_that_cannot_be_started_is_said_so(tmp_path: Path) -> None:
+    async with hermes(tmp_path, "") as running, client(running) as talking:
+        reply = await talking.command("hello?")
+        assert reply.is_error
+        assert "HERMES_BASE_URL" in reply.text
+        await running.until_rows("gateway", OPEN_ROWS, [(0,)])

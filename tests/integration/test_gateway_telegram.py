@@ -1,42 +1,205 @@
 """Telegram through the gateway with the real agent, against a Bot API server on a socket."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.fakes.model import answers, fake_model
+from tests.fakes.model import FakeModel, answers, fake_model
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
 from tests.integration.gateway_parts import Hermes, hermes
+
+ASK_FIRST = "approvals: {mode: manual}"
+RUN = {"tool_calls": [{"name": "terminal", "arguments": {"command": "rm -r /tmp/x"}}]}
 
 
 @asynccontextmanager
 async def bot(
-    folder: Path, script: dict[str, Any], yaml: str = ""
+    folder: Path, script: Mapping[str, Any], yaml: str = ""
 ) -> AsyncGenerator[tuple[FakeTelegram, Hermes]]:
     """A bot that people 7 and 8 may talk to, whose model is scripted."""
-    async with fake_telegram() as telegram, fake_model(script) as model:
-        environ = {
-            "TELEGRAM_BOT_TOKEN": TOKEN,
-            "TELEGRAM_BASE_URL": telegram.url,
-            "TELEGRAM_ALLOWED_USERS": "7, 8",
-        }
-        async with hermes(folder, model.url, yaml, environ) as running:
-            yield telegram, running
+    async with (
+        fake_telegram() as telegram,
+        fake_model(script) as model,
+        again(folder, telegram, model, yaml) as running,
+    ):
+        yield telegram, running
+
+
+@asynccontextmanager
+async def again(
+    folder: Path, telegram: FakeTelegram, model: FakeModel, yaml: str = ""
+) -> AsyncGenerator[Hermes]:
+    """One run of a bot whose home and Telegram go on."""
+    environ = {
+        "TELEGRAM_BOT_TOKEN": TOKEN,
+        "TELEGRAM_BASE_URL": telegram.url,
+        "TELEGRAM_ALLOWED_USERS": "7, 8",
+    }
+    async with hermes(folder, model.url, yaml, environ) as running:
+        yield running
 
 
 async def test_a_message_is_answered_in_its_place(tmp_path: Path) -> None:
-    async with bot(tmp_path, answers({"text": "**Hello** & welcome"})) as (telegram, _):
+    async with bot(tmp_path, answers({"text": "**Hello** & welcome"})) as (telegram, running):
         await telegram.say(1, "hi")
         await telegram.until(lambda: telegram.texts(1) == ["Hello & welcome"])
         [shown] = telegram.chats[1].values()
         assert shown.html == "<b>Hello</b> &amp; welcome"
         assert shown.versions[0] == "…"
+        assert running.metric("hermes_platform_connected", platform="telegram") == 1
+        await running.counted("hermes_deliveries_total", platform="telegram", outcome="sent")
 
 
-async def test_strangers_are_not_answered(tmp_path: Path) -> None:
-    async with bot(tmp_path, answers({"text": "Hello!"})) as (telegram, _):
+async def test_strangers_are_not_answered_and_not_remembered(tmp_path: Path) -> None:
+    async with bot(tmp_path, answers({"text": "Hello!"})) as (telegram, running):
         await telegram.say(2, "let me in", user_id=666)
         await telegram.say(1, "hi")
         await telegram.until(lambda: telegram.texts(1) == ["Hello!"])
         assert not telegram.chats[2]
+        assert not telegram.actions[2]
+        stored = await running.rows("gateway", "SELECT state, payload FROM inbox ORDER BY sequence")
+        assert stored[0] == ("IGNORED", "{}")
+        assert stored[1][0] == "CLOSED"
+
+
+async def test_what_is_received_twice_is_answered_once(tmp_path: Path) -> None:
+    async with bot(tmp_path, answers({"text": "re: {user}"})) as (telegram, running):
+        telegram.faults.redeliver = 0.5
+        for number in range(4):
+            await telegram.say(1, f"{number}")
+            await telegram.until(lambda number=number: f"re: {number}" in telegram.texts(1))
+        await running.counted("hermes_duplicates_suppressed_total")
+        assert telegram.texts(1) == [f"re: {number}" for number in range(4)]
+
+
+async def test_an_answer_is_shown_while_it_is_written(tmp_path: Path) -> None:
+    text = "one two three four five six"
+    script = answers({"text": text, "chunk_chars": 4, "chunk_delay_s": 0.35})
+    async with bot(tmp_path, script) as (telegram, _):
+        await telegram.say(1, "count")
+        await telegram.until(lambda: telegram.texts(1) == [text])
+        [shown] = telegram.chats[1].values()
+        assert len(shown.versions) >= 3
+        assert all(text.startswith(version) for version in shown.versions[1:])
+        assert telegram.actions[1] >= 1
+
+
+async def test_a_long_answer_comes_in_parts(tmp_path: Path) -> None:
+    code = "\n".join(f"line {number} of the program" for number in range(300))
+    text = f"Here it is:\n```python\n{code}\n```\nThat was it."
+    async with bot(tmp_path, answers({"text": text})) as (telegram, _):
+        await telegram.say(1, "write a program")
+        await telegram.until(lambda: any("That was it." in each for each in telegram.texts(1)))
+        shown = list(telegram.chats[1].values())
+        assert len(shown) == 2
+        assert all(each.html.count('<code class="language-python">') == 1 for each in shown)
+        lines = [line for each in shown for line in each.text.split("\n") if "line" in line]
+        assert lines == code.split("\n")
+
+
+async def test_a_later_message_stops_the_work_on_an_earlier_one(tmp_path: Path) -> None:
+    slow = {"user": "slow", "steps": [{"text": "too late", "latency_s": 30}]}
+    script = {"rules": [slow, {"steps": [{"text": "at once"}]}]}
+    async with bot(tmp_path, script) as (telegram, _):
+        await telegram.say(1, "slow")
+        await telegram.until(lambda: telegram.texts(1) == ["…"])
+        await telegram.say(1, "never mind")
+        await telegram.until(lambda: telegram.texts(1) == ["Stopped.", "at once"])
+        assert telegram.calls["sendMessage"] == 2
+
+
+async def test_commands_are_answered_while_a_turn_runs(tmp_path: Path) -> None:
+    async with bot(tmp_path, answers({"text": "too late", "latency_s": 30})) as (telegram, _):
+        await telegram.say(1, "work")
+        await telegram.until(lambda: telegram.texts(1) == ["…"])
+        await telegram.say(1, "/status")
+        await telegram.until(lambda: "Working on your message" in telegram.texts(1)[-1])
+        await telegram.say(1, "/stop")
+        await telegram.until(lambda: telegram.texts(1)[0] == "Stopped.")
+        await telegram.until(lambda: telegram.texts(1)[-1] == "Stopping.")
+        await telegram.say(1, "/nonsense")
+        await telegram.until(lambda: "/help" in telegram.texts(1)[-1])
+        assert len(telegram.texts(1)) == 4
+
+
+async def test_new_begins_another_session(tmp_path: Path) -> None:
+    async with bot(tmp_path, answers({"text": "Hello!"})) as (telegram, running):
+        for count, text in enumerate(("hi", "/new", "hi again"), 1):
+            await telegram.say(1, text)
+            await telegram.until(
+                lambda count=count: len(telegram.texts(1)) == count and "…" not in telegram.texts(1)
+            )
+        sessions = await running.rows("agent", "SELECT id, platform FROM session")
+        assert [platform for _, platform in sessions] == ["telegram", "telegram"]
+        key = await running.rows("gateway", "SELECT session_key, session_id FROM chat_session")
+        assert key == [("agent:main:telegram:dm:1", max(sessions)[0])]
+
+
+async def test_a_button_decides_and_strangers_cannot_press_it(tmp_path: Path) -> None:
+    script = {"rules": [{"steps": [RUN, {"text": "It was not allowed."}]}]}
+    async with bot(tmp_path, script, ASK_FIRST) as (telegram, running):
+        await telegram.say(1, "clean up")
+        await telegram.until(lambda: any("rm -r /tmp/x" in text for text in telegram.texts(1)))
+        question = list(telegram.chats[1].values())[1]
+        assert [data.rpartition(":")[2] for data in question.buttons] == ["once", "session", "deny"]
+        await telegram.press(1, question.id, question.buttons[0], user_id=666)
+        await telegram.press(1, question.id, question.buttons[2], user_id=8)
+        await telegram.until(lambda: telegram.texts(1)[0] == "It was not allowed.")
+        await telegram.until(lambda: telegram.texts(1)[1].startswith("Denied by telegram:8"))
+        assert question.buttons == []
+        await telegram.until(lambda: list(telegram.acknowledged.values()) == ["Done."])
+        decided = await running.rows("agent", "SELECT decision, decided_by FROM approval")
+        assert [(word.lower(), who) for word, who in decided] == [("deny", "telegram:8")]
+
+
+async def test_a_command_decides_too(tmp_path: Path) -> None:
+    script = {"rules": [{"steps": [RUN, {"text": "It was not allowed."}]}]}
+    async with bot(tmp_path, script, ASK_FIRST) as (telegram, _):
+        await telegram.say(1, "/deny")
+        await telegram.until(lambda: telegram.texts(1) == ["Nothing waits for a decision."])
+        await telegram.say(1, "clean up")
+        await telegram.until(lambda: any("rm -r /tmp/x" in text for text in telegram.texts(1)))
+        await telegram.say(1, "/deny")
+        await telegram.until(lambda: "It was not allowed." in telegram.texts(1))
+        assert any(text.startswith("Denied: terminal") for text in telegram.texts(1))
+
+
+async def test_what_was_open_is_answered_after_a_restart(tmp_path: Path) -> None:
+    slow = answers({"text": "Done: {user}", "latency_s": 1.0})
+    async with fake_telegram() as telegram, fake_model(slow) as model:
+        async with again(tmp_path, telegram, model):
+            await telegram.say(1, "work")
+            await telegram.until(lambda: telegram.texts(1) == ["…"])
+        await telegram.say(2, "more work")
+        async with again(tmp_path, telegram, model):
+            await telegram.until(lambda: telegram.texts(1) == ["Done: work"])
+            await telegram.until(lambda: telegram.texts(2) == ["Done: more work"])
+        assert telegram.calls["sendMessage"] == 2
+
+
+async def test_in_a_group_only_what_is_said_to_the_bot_is_answered(tmp_path: Path) -> None:
+    group: dict[str, Any] = {"chat": {"id": -5, "type": "supergroup", "title": "Friends"}}
+    async with bot(tmp_path, answers({"text": "re: {user}"})) as (telegram, running):
+        await telegram.say(-5, "hello everybody", **group)
+        await telegram.say(-5, "/stop@other_bot", **group)
+        await telegram.say(-5, "@Hermes_Bot what is new?", user_id=8, **group)
+        await telegram.until(lambda: telegram.texts(-5) == ["re: what is new?"])
+        keys = await running.rows("gateway", "SELECT session_key FROM chat_session")
+        assert keys == [("agent:main:telegram:group:-5:8",)]
+
+
+async def test_what_is_no_text_is_said_to_be_unreadable(tmp_path: Path) -> None:
+    voice = {"file_id": "v", "file_unique_id": "u", "duration": 1}
+    async with bot(tmp_path, answers({"text": "never"})) as (telegram, _):
+        await telegram.say(1, "", voice=voice)
+        await telegram.until(lambda: telegram.texts(1) == ["So far I can only read text."])
+        assert telegram.calls["sendMessage"] == 1
+
+
+async def test_a_refused_turn_is_answered_with_the_reason(tmp_path: Path) -> None:
+    async with bot(tmp_path, {"rules": [{"steps": [{"status": 401}]}]}) as (telegram, _):
+        await telegram.say(1, "hi")
+        await telegram.until(lambda: telegram.texts(1) not in ([], ["…"]))
+        [text] = telegram.texts(1)
+        assert "key" in text.lower() or "credential" in text.lower() or "401" in text

@@ -1,0 +1,185 @@
+"""Deliveries: stored once, sent in order, marked where nobody knows whether they arrived."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import grpc
+import grpc.aio
+import pytest
+
+from hermes.common.v1.origin_pb2 import Origin
+from hermes.gateway.v1.delivery_pb2 import (
+    DELIVERY_STATE_ABANDONED,
+    DELIVERY_STATE_MARKED_DUPLICATE,
+    DELIVERY_STATE_PENDING,
+    DELIVERY_STATE_SENT,
+    DeliverRequest,
+    Delivery,
+    GetDeliveryRequest,
+)
+from hermes.gateway.v1.delivery_pb2_grpc import DeliveryServiceStub
+from services.errors import Reason, details_of, reason_of
+from tests.fakes.model import answers, fake_model
+from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
+from tests.integration.gateway_parts import Hermes, client, hermes, news_reader
+
+REPEAT = "This may be a repeat:\n"
+
+
+class Sender:
+    """Somebody who delivers."""
+
+    def __init__(self, running: Hermes) -> None:
+        self._stub = DeliveryServiceStub(running.operator.to("gateway"))
+
+    async def deliver(
+        self, delivery_id: str, text: str, chat_id: str = "1", platform: str = "telegram"
+    ) -> Delivery:
+        destination = Origin(platform=platform, chat_id=chat_id)
+        request = DeliverRequest(delivery_id=delivery_id, destination=destination, text=text)
+        return (await self._stub.Deliver(request)).delivery
+
+    async def get(self, delivery_id: str, profile: str = "") -> Delivery:
+        request = GetDeliveryRequest(delivery_id=delivery_id, profile=profile)
+        return (await self._stub.GetDelivery(request)).delivery
+
+    async def ended(self, delivery_id: str) -> Delivery:
+        """The delivery once it is sent or given up."""
+        while True:
+            found = await self.get(delivery_id)
+            if found.state != DELIVERY_STATE_PENDING:
+                return found
+
+
+@asynccontextmanager
+async def sender(folder: Path) -> AsyncGenerator[tuple[FakeTelegram, Sender, Hermes]]:
+    """A gateway with a bot, and somebody who delivers through it."""
+    async with fake_telegram() as telegram, fake_model(answers({"text": "Hello!"})) as model:
+        environ = {
+            "TELEGRAM_BOT_TOKEN": TOKEN,
+            "TELEGRAM_BASE_URL": telegram.url,
+            "TELEGRAM_ALLOWED_USERS": "7",
+        }
+        async with hermes(folder, model.url, environ=environ) as running:
+            yield telegram, Sender(running), running
+
+
+async def test_a_delivery_is_sent_once_however_often_it_is_asked_for(tmp_path: Path) -> None:
+    async with sender(tmp_path) as (telegram, sends, _):
+        for _ in range(3):
+            stored = await sends.deliver("dlv_1", "The *report*.")
+            assert (stored.delivery_id, stored.part_count) == ("dlv_1", 1)
+        ended = await sends.ended("dlv_1")
+        assert (ended.state, ended.sent_part_count) == (DELIVERY_STATE_SENT, 1)
+        assert telegram.texts(1) == ["The report."]
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await sends.deliver("dlv_1", "Something else.\n" * 1000)
+        assert reason_of(caught.value) is Reason.ALREADY_EXISTS
+        assert (await sends.get("dlv_1")).part_count == 1
+
+
+async def test_another_profile_does_not_see_it(tmp_path: Path) -> None:
+    async with sender(tmp_path) as (_, sends, _):
+        await sends.deliver("dlv_1", "mine")
+        for profile, delivery_id in (("other", "dlv_1"), ("", "dlv_2")):
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await sends.get(delivery_id, profile)
+            assert reason_of(caught.value) is Reason.NOT_FOUND
+
+
+async def test_parts_come_in_order_also_after_failures(tmp_path: Path) -> None:
+    async with sender(tmp_path) as (telegram, sends, _):
+        telegram.faults.planned["sendMessage"] = ["", "limited", "limited"]
+        text = "\n".join(f"{number} " + "x" * 95 for number in range(100))
+        assert (await sends.deliver("dlv_1", text)).part_count == 3
+        ended = await sends.ended("dlv_1")
+        assert (ended.state, ended.sent_part_count) == (DELIVERY_STATE_SENT, 3)
+        assert "\n".join(telegram.texts(1)) == text
+
+
+async def test_a_lost_answer_is_repeated_with_a_mark(tmp_path: Path) -> None:
+    async with sender(tmp_path) as (telegram, sends, running):
+        telegram.faults.planned["sendMessage"] = ["drop_after", "drop_before"]
+        await sends.deliver("dlv_1", "The report.")
+        ended = await sends.ended("dlv_1")
+        assert ended.state == DELIVERY_STATE_MARKED_DUPLICATE
+        assert telegram.texts(1) == ["The report.", f"{REPEAT}The report."]
+        marked = {"platform": "telegram", "outcome": "marked_duplicate"}
+        assert await running.counted("hermes_deliveries_total", **marked) == 1
+
+
+async def test_a_limit_is_heeded_and_is_no_doubt(tmp_path: Path) -> None:
+    async with sender(tmp_path) as (telegram, sends, running):
+        telegram.faults.planned["sendMessage"] = ["limited"]
+        await sends.deliver("dlv_1", "The report.")
+        assert (await sends.ended("dlv_1")).state == DELIVERY_STATE_SENT
+        assert telegram.texts(1) == ["The report."]
+        waited_s = running.metric("hermes_platform_rate_limited_seconds_total", platform="telegram")
+        assert waited_s == 1
+
+
+async def test_what_telegram_refuses_is_given_up_with_the_reason(tmp_path: Path) -> None:
+    async with sender(tmp_path) as (telegram, sends, running):
+        telegram.faults.planned["sendMessage"] = ["forbidden"]
+        await sends.deliver("dlv_1", "The report.")
+        await sends.deliver("dlv_2", "The next.", chat_id="2")
+        ended = await sends.ended("dlv_1")
+        assert ended.state == DELIVERY_STATE_ABANDONED
+        assert "blocked" in ended.last_error
+        assert (await sends.ended("dlv_2")).state == DELIVERY_STATE_SENT
+        given_up = {"platform": "telegram", "outcome": "abandoned"}
+        assert await running.counted("hermes_deliveries_total", **given_up) == 1
+
+
+async def test_formatting_that_is_not_understood_is_left_out(tmp_path: Path) -> None:
+    async with sender(tmp_path) as (telegram, sends, _):
+        telegram.faults.planned["sendMessage"] = ["unformatted"]
+        await sends.deliver("dlv_1", "The **report**.")
+        assert (await sends.ended("dlv_1")).state == DELIVERY_STATE_SENT
+        assert telegram.texts(1) == ["The **report**."]
+
+
+async def test_only_connected_platforms_are_delivered_to(tmp_path: Path) -> None:
+    async with sender(tmp_path) as (_, sends, _):
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await sends.deliver("dlv_1", "hello", platform="pigeon")
+        details = details_of(caught.value)
+        assert details.reason is Reason.INVALID_ARGUMENT
+        assert "cli, telegram" in details.message
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await sends.deliver("dlv_1", "  ", chat_id="")
+        assert set(details_of(caught.value).fields) == {"destination.chat_id", "text"}
+
+
+async def test_news_wait_for_a_reader(tmp_path: Path) -> None:
+    async with sender(tmp_path) as (_, sends, running):
+        async with client(running) as talking:
+            session_id = await talking.open()
+        await sends.deliver("dlv_1", "While you were away.", session_id, "cli")
+        async with client(running) as other:
+            await other.ask("hi")
+            assert other.news() == []
+        assert (await sends.get("dlv_1")).state == DELIVERY_STATE_PENDING
+        async with client(running, news_reader()) as reader:
+            await reader.until(lambda it: it.news() == ["While you were away."])
+            assert (await sends.ended("dlv_1")).state == DELIVERY_STATE_SENT
+        async with client(running, news_reader()) as reader:
+            await reader.ask("hi")
+            assert reader.news() == []
+
+
+async def test_news_go_to_their_session_and_else_to_the_newest(tmp_path: Path) -> None:
+    async with (
+        sender(tmp_path) as (_, sends, running),
+        client(running, news_reader()) as older,
+        client(running, news_reader()) as newer,
+    ):
+        await sends.deliver("dlv_1", "for the older", await older.open(), "cli")
+        await sends.deliver("dlv_2", "for whoever is there", "20200101_000000_abcdef", "cli")
+        await older.until(lambda it: it.news() == ["for the older"])
+        await newer.until(lambda it: it.news() == ["for whoever is there"])
+        reply = await newer.command("/new")
+        await sends.deliver("dlv_3", "for the new one", reply.session_id, "cli")
+        await newer.until(lambda it: it.news()[-1:] == ["for the new one"])
+        assert older.news() == ["for the older"]
