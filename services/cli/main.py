@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
+from typing import NoReturn
 
 from services.cli.console import complain
 
@@ -49,6 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     gc.set_threshold(YOUNG_OBJECTS)
     try:
         return _run(list(sys.argv[1:] if argv is None else argv))
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
     finally:
         # The interpreter's last collection then has nothing to walk through: the process ends.
         gc.freeze()
@@ -65,10 +68,18 @@ def _run(arguments: list[str]) -> int:
     return _guarded(command.run, parser_of(name).parse_args(arguments[1:]))
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says in one line what is wrong with the arguments."""
+
+    def error(self, message: str) -> NoReturn:
+        complain(f"{message}; see {self.prog} --help")
+        raise SystemExit(EXIT_USAGE)
+
+
 def parser_of(name: str) -> argparse.ArgumentParser:
     """Returns the parser of a subcommand's arguments."""
     command = importlib.import_module(f"services.cli.{name}")
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=f"hermes {name}",
         description=command.__doc__,
         epilog=command.EXAMPLES,
@@ -103,8 +114,6 @@ def _guarded(run: Callable[[argparse.Namespace], int], arguments: argparse.Names
     failures = importlib.import_module("services.cli.failures")
     try:
         return run(arguments)
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has enough; Python must not try to flush the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
