@@ -6,11 +6,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Protocol
 
-from executor_service.errors import ExecutorError, StartRefused
+from executor_service.errors import ExecutorError, LinkClosed, StartRefused
 from executor_service.link import Exit, ExitReason, RemoteCommand, TerminalSize, Usage
 from executor_service.records import CommandExit, CommandRecord, EndReason
 from executor_service.spool import CommandSpool
 from services.errors import HermesError, Unavailable
+
+INPUT_LOST = "the channel to the sandbox was cut; attach again and go on with the input"
 
 
 class CommandEvents(Protocol):
@@ -36,6 +38,8 @@ class Command:
         """Where input goes on: everything before is in the box, or on its way there."""
         self.input_taken = 0
         """The command has read its input up to here."""
+        self.input_losses = 0
+        """How often input that was on its way went with a link."""
         self.ended = asyncio.Event()
         self.bound = False
         """Whether its box is known to have had it."""
@@ -74,9 +78,11 @@ class Command:
         """The box runs it, and tells about it over this handle from now on."""
         self.bound = True
         self._remote = remote
+        self.input_losses += remote.state.stdin_received < self.input_offset
         self.input_offset = remote.state.stdin_received
         self.input_taken = remote.state.stdin_taken
         self._settled.set()
+        self._notify()
         if self._cancelled_for is not None:
             remote.cancel(self._cancelled_for)
         return self
@@ -144,14 +150,15 @@ class Command:
                 raise Unavailable(
                     f"input up to byte {self.input_offset} is known; go on from there"
                 )
-            remote = self._remote
-            if remote is None:
+            if self.record.exit is not None:
                 return
+            remote = self._remote
             try:
+                if remote is None:
+                    raise LinkClosed("there is no link")
                 await remote.write_stdin(start, data, ends)
             except ExecutorError as error:
-                # What was on its way over the old link has to come again.
-                raise Unavailable("the channel to the sandbox was cut; send again") from error
+                raise Unavailable(INPUT_LOST) from error
             if remote is self._remote:
                 self.input_offset = max(self.input_offset, start + len(data))
 

@@ -6,13 +6,14 @@ own pace, and one that is slow misses what the spool had to drop in the meantime
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
-from executor_service.command import Command
+from executor_service.command import INPUT_LOST, Command
 from executor_service.link import Usage
 from executor_service.records import CommandExit
 from executor_service.segments import STREAMS
-from services.errors import HermesError
+from services.errors import HermesError, Unavailable
 
 PIECE_BYTES = 32 * 1024
 WINDOW_BYTES = 4 * 1024 * 1024
@@ -68,6 +69,10 @@ class CommandView:
         self._failure: HermesError | None = None
         self._changed = asyncio.Event()
         self._input_offset = -1
+        self._next_heartbeat = 0.0
+        self._losses = command.input_losses
+        self.gives_input = False
+        """Whether the watcher is also the one who gives the command its input."""
 
     def confirm(self, stdout_offset: int, stderr_offset: int) -> None:
         """The watcher has read so much, and may be sent more."""
@@ -93,32 +98,36 @@ class CommandView:
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """Yields what happens, `Ended` last; iterate under `contextlib.aclosing`."""
-        loop = asyncio.get_running_loop()
-        next_heartbeat = loop.time() + _HEARTBEAT_S
+        self._next_heartbeat = asyncio.get_running_loop().time() + _HEARTBEAT_S
         with self._command.watched() as self._changed:
-            while True:
+            while not self._closed:
                 self._changed.clear()
-                moved = False
-                for event in self._input_events():
-                    yield event
-                # Whether it had ended before the last of its output was looked for.
-                ended = self._command.record.exit
-                for stream in STREAMS:
-                    for output in await self._read(stream):
-                        moved = True
-                        yield output
-                if self._closed:
-                    break
-                if ended is not None and self._is_drained:
-                    yield Ended(ended)
+                happened = await self._look()
+                for event in happened:
+                    if not self._closed:
+                        yield event
+                if happened and isinstance(happened[-1], Ended):
                     return
-                if loop.time() >= next_heartbeat:
-                    next_heartbeat = loop.time() + _HEARTBEAT_S
-                    yield Heartbeat(self._command.usage)
-                if not moved:
-                    await self._wait(next_heartbeat - loop.time())
+                if not happened:
+                    await self._wait()
         if self._failure is not None:
             raise self._failure
+
+    async def _look(self) -> list[Event]:
+        """What has happened since the last look."""
+        if self.gives_input and self._command.input_losses > self._losses:
+            raise Unavailable(INPUT_LOST)
+        happened = self._input_events()
+        # Whether it had ended before the last of its output was looked for.
+        ended = self._command.record.exit
+        for stream in STREAMS:
+            happened += await self._read(stream)
+        if ended is not None and self._is_drained:
+            happened.append(Ended(ended))
+        elif asyncio.get_running_loop().time() >= self._next_heartbeat:
+            self._next_heartbeat += _HEARTBEAT_S
+            happened.append(Heartbeat(self._command.usage))
+        return happened
 
     @property
     def _room(self) -> int:
@@ -152,12 +161,10 @@ class CommandView:
             return [first, *_pieces(stream, start, data, PIECE_BYTES)]
         return list(_pieces(stream, start, data, 0))
 
-    async def _wait(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(max(0.0, seconds)):
+    async def _wait(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(self._next_heartbeat):
                 await self._changed.wait()
-        except TimeoutError:
-            pass
 
 
 def _pieces(stream: int, start: int, data: bytes, begin: int) -> Iterator[Output]:

@@ -45,6 +45,7 @@ class Attachment:
         """The way for input, which is apart so that a command that does not read stops nothing."""
         if self._input is None:
             self._input = CommandInput(self._sandbox, self._command)
+            self.view.gives_input = True
             workers.start(f"feed {self._command.exec_id}", self._hand_over(self._input))
         return self._input
 

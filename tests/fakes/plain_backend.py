@@ -1,0 +1,142 @@
+"""Boxes without walls: the real supervisor as an ordinary process that tests can break."""
+
+import asyncio
+import hashlib
+import os
+import secrets
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from executor_service.backends.base import (
+    Box,
+    BoxSpec,
+    Capabilities,
+    Enforcement,
+    Isolation,
+    LimitSupport,
+)
+from executor_service.errors import BoxCreateFailed, BoxLost
+from executor_service.link import SocketStream
+from executor_service.supervisor_zipapp import build_zipapp
+
+NAME = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    box: Box
+    process: subprocess.Popen[bytes]
+    address: Path
+
+
+class PlainBackend:
+    """A `Backend` whose boxes are fast to make and easy to break."""
+
+    def __init__(self, folder: Path) -> None:
+        self.made = 0
+        self.fails = 0
+        """How many boxes cannot be made from now on."""
+        self.gate = asyncio.Event()
+        """Boxes are made while it is set."""
+        self.gate.set()
+        self.streams: list[SocketStream] = []
+        self._folder = folder
+        self._boxes: dict[str, _Running] = {}
+
+    @property
+    def keys(self) -> list[str]:
+        """The boxes that there are."""
+        return list(self._boxes)
+
+    async def probe(self) -> Capabilities:
+        nothing = Enforcement.NONE
+        limits = LimitSupport(nothing, nothing, nothing, nothing, nothing)
+        return Capabilities(NAME, True, "for tests", Isolation.NONE, limits)
+
+    async def create(self, spec: BoxSpec) -> Box:
+        await self.gate.wait()
+        if self.fails:
+            self.fails -= 1
+            raise BoxCreateFailed("no box today")
+        running = await asyncio.to_thread(self._start, spec)
+        self._boxes[spec.box_key] = running
+        self.made += 1
+        return running.box
+
+    async def connect(self, box: Box) -> SocketStream:
+        running = self._boxes.get(box.key)
+        if running is None:
+            raise BoxLost(f"there is no box {box.key}")
+        try:
+            stream = SocketStream(await asyncio.to_thread(_connect, running.address))
+        except OSError as error:
+            raise BoxLost(str(error)) from error
+        self.streams.append(stream)
+        return stream
+
+    async def destroy(self, box: Box) -> None:
+        running = self._boxes.get(box.key)
+        if running is not None:
+            await asyncio.to_thread(_stop, running.process)
+            self._boxes.pop(box.key, None)
+
+    async def list_boxes(self) -> list[Box]:
+        return [running.box for running in self._boxes.values()]
+
+    async def close(self) -> None:
+        pass
+
+    async def cut(self) -> None:
+        """Break every link; the boxes go on."""
+        streams, self.streams = self.streams, []
+        for stream in streams:
+            await stream.close()
+
+    def kill(self, key: str) -> None:
+        """Have a box die."""
+        self._boxes[key].process.kill()
+
+    def _start(self, spec: BoxSpec) -> _Running:
+        secret = secrets.token_hex(16)
+        program = self._folder / "supervisor.pyz"
+        if not program.exists():
+            program.write_bytes(build_zipapp())
+        address = self._folder / spec.box_key[-12:]
+        ready, told = os.pipe()
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-I", "-S", program, "--socket", address),
+                *("--box", spec.box_key, "--workspace", spec.workspace),
+                *("--secret-sha256", hashlib.sha256(secret.encode()).hexdigest()),
+                *("--ready-fd", str(told)),
+            ],
+            pass_fds=[told],
+            env={"PATH": os.defpath},
+        )
+        os.close(told)
+        os.read(ready, 1)
+        os.close(ready)
+        box = Box(spec.box_key, NAME, str(process.pid), spec.workspace, spec.pool, secret)
+        return _Running(box, process, address)
+
+
+def _connect(address: Path) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX)
+    try:
+        sock.connect(str(address))
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,101 @@
+"""The executor's core over boxes without walls, with a clock that tests move."""
+
+import uuid
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from executor_service.backends.base import Isolation
+from executor_service.command import Command
+from executor_service.commands import CommandTable, Stores
+from executor_service.journal import Journal
+from executor_service.leases import Grant, Leases, Terms, Wish
+from executor_service.link import StartCommand
+from executor_service.metrics import ExecutorMetrics
+from executor_service.pool import Pool, PoolOptions
+from executor_service.recorder import Recorder
+from executor_service.records import Lifetimes
+from executor_service.segments import CommandLimits
+from executor_service.spool import Spool, SpoolLimits
+from executor_service.workspaces import WorkdirPolicy, Workspaces
+from services.lifecycle import Workers
+from services.metrics import Meter
+from tests.fakes.clock import ManualClock
+from tests.fakes.plain_backend import NAME, PlainBackend
+
+OPTIONS = PoolOptions(owner="test", backend=NAME, warm=0, most=4)
+LIFETIMES = Lifetimes(idle_s=60, total_s=3600)
+SPOOL = SpoolLimits(CommandLimits(64 * 1024, first_segments=2, segments=6), 4 * 1024 * 1024)
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """What an executor consists of, without its servers."""
+
+    backend: PlainBackend
+    journal: Journal
+    spool: Spool
+    pool: Pool
+    leases: Leases
+    workers: Workers
+    clock: ManualClock
+    registry: CollectorRegistry
+    metrics: ExecutorMetrics
+    folder: Path
+
+    async def acquire(self, session_id: str = "", **changes: object) -> Grant:
+        """A sandbox, of a new session unless one is named."""
+        return await self.leases.acquire(wish(session_id, **changes))
+
+    def metric(self, name: str, **labels: str) -> float:
+        return self.registry.get_sample_value(name, labels) or 0.0
+
+
+def wish(session_id: str = "", **changes: object) -> Wish:
+    """What somebody asks for."""
+    usual = Wish(
+        request_id=uuid.uuid4().hex,
+        profile="default",
+        session_id=session_id or uuid.uuid4().hex,
+        min_isolation=Isolation.NONE,
+        workdir="",
+        lifetimes=Lifetimes(0, 0),
+        wait_s=5,
+    )
+    return replace(usual, **changes)  # pyright: ignore[reportArgumentType]
+
+
+async def start(grant: Grant, *argv: str, exec_id: str = "") -> Command:
+    """Starts a command in a sandbox."""
+    exec_id = exec_id or uuid.uuid4().hex
+    return await grant.sandbox.box().start(exec_id, [StartCommand(exec_id, argv)])
+
+
+@asynccontextmanager
+async def open_core(
+    folder: Path, options: PoolOptions = OPTIONS, spool_limits: SpoolLimits = SPOOL
+) -> AsyncGenerator[Core]:
+    """A core that runs; at the end none of its boxes is left."""
+    registry, clock, backend = CollectorRegistry(), ManualClock(), PlainBackend(folder)
+    async with AsyncExitStack() as stack:
+        journal = await stack.enter_async_context(Journal(folder / "journal.db"))
+        spool = await stack.enter_async_context(Spool(folder / "spool", spool_limits))
+        workers = await stack.enter_async_context(Workers())
+        recorder, metrics = Recorder(journal), ExecutorMetrics.create(Meter(registry))
+        stores = Stores(journal, spool, recorder, clock, metrics)
+        make_table = partial(CommandTable, backend=NAME, stores=stores)
+        workspaces = Workspaces(folder / "workspaces", WorkdirPolicy(False, folder, folder))
+        pool = Pool(backend, options, workspaces, make_table, workers, metrics)
+        terms = Terms(NAME, Isolation.NONE, LIFETIMES)
+        leases = Leases(pool, journal, workspaces, terms, clock, workers, metrics)
+        for name, job in (("spool", spool), ("recorder", recorder), ("pool", pool)):
+            workers.start(name, job.run())
+        workers.start("leases", leases.run())
+        yield Core(backend, journal, spool, pool, leases, workers, clock, registry, metrics, folder)
+        await pool.drain()
+        for box in await backend.list_boxes():
+            await backend.destroy(box)

@@ -1,0 +1,213 @@
+"""Commands over links that come and go."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from executor_service.command import Command
+from executor_service.errors import SandboxLost, StartRefused
+from executor_service.link import StartCommand
+from executor_service.records import EndReason
+from executor_service.views import CommandView, Ended, Event, InputOffset, Output
+from services.errors import AlreadyExists, NotFound, Unavailable
+from tests.executors import until
+from tests.unit.executor.core import open_core, start
+
+COUNTER = "import time\nfor n in range(300): print(n, flush=True); time.sleep(0.005)"
+COUNTED = "".join(f"{n}\n" for n in range(300)).encode()
+
+
+async def output_of(command: Command) -> bytes:
+    """What a command writes until it ends."""
+    view, said, ended = CommandView(command, 0, 0), bytearray(), False
+    view.confirm_all()
+    async for event in view.events():
+        assert not ended
+        match event:
+            case Output():
+                assert event.offset == len(said)
+                said += event.data
+            case Ended():
+                ended = True
+            case _:
+                pass
+    assert ended
+    return bytes(said)
+
+
+async def test_a_command_outlives_its_links(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        grant = await core.acquire()
+        command = await start(grant, "python3", "-uc", COUNTER)
+        watching = asyncio.ensure_future(output_of(command))
+        for _ in range(6):
+            await asyncio.sleep(0.1)
+            await core.backend.cut()
+        assert await watching == COUNTED
+        ended = command.record.exit
+        assert ended is not None
+        assert (ended.reason, ended.code, ended.stdout_bytes) == (EndReason.EXITED, 0, len(COUNTED))
+
+
+async def test_what_is_asked_for_while_there_is_no_link_waits_for_one(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        grant = await core.acquire()
+        first = await start(grant, "sleep", "60")
+        await core.backend.cut()
+        second = asyncio.ensure_future(start(grant, "echo", "hello"))
+        first.cancel()
+        assert await output_of(await second) == b"hello\n"
+        async with asyncio.timeout(10):
+            await first.ended.wait()
+        assert first.record.exit is not None
+        assert first.record.exit.reason is EndReason.CANCELLED
+
+
+async def test_many_starts_at_once_are_one_start_each(tmp_path: Path) -> None:
+    script = 'echo x >> "$0"; sleep 0.1'
+    async with open_core(tmp_path) as core:
+        grant = await core.acquire()
+
+        async def begin(number: int) -> Command:
+            return await start(grant, "sh", "-c", script, f"log{number}", exec_id=f"c{number}")
+
+        starting = [asyncio.ensure_future(begin(n % 10)) for n in range(40)]
+        for _ in range(3):
+            await asyncio.sleep(0.02)
+            await core.backend.cut()
+        commands = {command.exec_id: command for command in await asyncio.gather(*starting)}
+        for command in commands.values():
+            await command.ended.wait()
+        workspace = Path(grant.sandbox.claim.workspace)
+        logs = await asyncio.to_thread(lambda: [p.read_text() for p in workspace.glob("log*")])
+        assert logs == ["x\n"] * 10
+
+
+async def test_who_leaves_while_a_command_starts_leaves_a_command(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        grant = await core.acquire()
+        leaving = asyncio.ensure_future(start(grant, "echo", "done", exec_id="x"))
+        await asyncio.sleep(0)
+        leaving.cancel()
+        await asyncio.wait([leaving])
+        again = await start(grant, "echo", "done", exec_id="x")
+        assert await output_of(again) == b"done\n"
+
+
+async def test_shells_are_tried_in_turn(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        live = (await core.acquire()).sandbox.box()
+        shells = [StartCommand("x", (shell, "-c", "echo hi")) for shell in ("no-bash", "sh")]
+        command = await live.start("x", shells)
+        assert await output_of(command) == b"hi\n"
+        assert await live.start("x", shells) is command
+        with pytest.raises(AlreadyExists):
+            await live.start("x", shells[1:])
+        wrong = [StartCommand("y", (shell, "-c", "")) for shell in ("no-bash", "no-sh")]
+        with pytest.raises(StartRefused):
+            await live.start("y", wrong)
+        with pytest.raises(NotFound):
+            await live.commands.get("y")
+
+
+async def test_a_lost_box_ends_everything_that_waits_for_it(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        grant = await core.acquire()
+        running = await start(grant, "sleep", "60")
+        core.backend.kill(grant.sandbox.claim.sandbox_id)
+        async with asyncio.timeout(10):
+            await running.ended.wait()
+        with pytest.raises(SandboxLost):
+            await start(grant, "true")
+        assert running.record.exit is not None
+        assert running.record.exit.reason is EndReason.SANDBOX_LOST
+
+
+async def test_input_goes_on_over_a_new_link(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        grant = await core.acquire()
+        box = grant.sandbox.box()
+        command = await box.start("x", [StartCommand("x", ("cat",), stdin=True)])
+        await command.write_input(0, b"one ")
+
+        async def is_taken() -> bool:
+            return command.input_taken == 4
+
+        await until(is_taken)
+        # What is still on its way when the link breaks is lost, and its sender told so.
+        events = await events_of_a_sender(command)
+        await core.backend.cut()
+        await command.write_input(4, b"lost")
+        with pytest.raises(Unavailable, match="go on with the input"):
+            [event async for event in events]
+        assert (command.input_offset, command.input_losses) == (4, 1)
+        with pytest.raises(Unavailable):
+            await command.write_input(5, b"gap")
+        await command.write_input(0, b"one two ")
+        await command.write_input(None, b"", ends=True)
+        assert await output_of(command) == b"one two "
+
+
+async def events_of_a_sender(command: Command) -> AsyncGenerator[Event, None]:
+    """What somebody sees who gives a command its input."""
+    view = CommandView(command, 0, 0)
+    view.gives_input = True
+    events = view.events()
+    await anext(events)
+    return events
+
+
+async def test_a_view_says_first_where_input_goes_on(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        grant = await core.acquire()
+        box = grant.sandbox.box()
+        command = await box.start("x", [StartCommand("x", ("cat",), stdin=True)])
+        await command.write_input(0, b"12345")
+        events = CommandView(command, 5, 0).events()
+        assert await anext(events) == InputOffset(5)
+        await command.write_input(5, b"6")
+        following = [await anext(events), await anext(events)]
+        assert InputOffset(6) in following
+        assert Output(1, 5, b"6", is_dropped_before=False) in following
+        await events.aclose()
+        command.cancel()
+        await command.ended.wait()
+
+
+async def test_old_commands_leave_memory_and_are_still_known(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        grant = await core.acquire()
+        table = await grant.sandbox.commands()
+        first = await start(grant, "echo", "first", exec_id="first")
+        for number in range(40):
+            await (await start(grant, "true", exec_id=f"c{number}")).ended.wait()
+
+        async def is_stored() -> bool:
+            return await table.get("first") is not first
+
+        await until(is_stored)
+        again = await table.get("first")
+        assert again.record == first.record
+        assert await output_of(again) == b"first\n"
+        assert len(await table.list()) == 41
+        assert (await start(grant, "echo", "first", exec_id="first")).record == first.record
+        with pytest.raises(AlreadyExists):
+            await start(grant, "echo", "other", exec_id="first")
+        # A new link does not bring it back either.
+        await core.backend.cut()
+        assert (await start(grant, "echo", "first", exec_id="first")).record == first.record
+
+
+async def test_a_box_forgets_what_is_stored(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        grant = await core.acquire()
+        for number in range(5):
+            await (await start(grant, "echo", str(number))).ended.wait()
+        link = await grant.sandbox.box().link()
+
+        async def is_forgotten() -> bool:
+            return not link.commands
+
+        await until(is_forgotten)
