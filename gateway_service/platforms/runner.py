@@ -124,7 +124,8 @@ class Runner:
             since = self._clock.monotonic()
             lease = await self._database.write(lambda conn: leases.claim(conn, name, owner))
             if lease is not None:
-                self._ending.clear()
+                if not self._draining.is_set():
+                    self._ending.clear()
                 return lease, since
             await self._pause(CLAIM_EVERY_S)
         return None, 0.0

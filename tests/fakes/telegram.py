@@ -84,7 +84,8 @@ class FakeTelegram:
         self.actions: Counter[int] = Counter()
         self.acknowledged: dict[str, str] = {}
         self.calls: Counter[str] = Counter()
-        self.conflicts = 0
+        self.conflicts = self.impatient = 0
+        self._limited_at = -2.0
         self.url = ""
         self._updates: dict[int, dict[str, Any]] = {}
         self._confirmed: dict[int, dict[str, Any]] = {}
@@ -147,7 +148,11 @@ class FakeTelegram:
         refusal = FAULTS.get(fault) if fault != "unformatted" or "parse_mode" in fields else None
         if request.path_params["token"] != TOKEN:
             refusal = Refused(401, "Unauthorized")
+        now = asyncio.get_running_loop().time()
+        # What was on its way when the limit was reached is no lack of patience.
+        self.impatient += 0.2 < now - self._limited_at < 0.95 and method != "getUpdates"
         if refusal is not None:
+            self._limited_at = now if fault == "limited" else self._limited_at
             return JSONResponse(refusal.body, refusal.code)
         try:
             result = await getattr(self, f"_{method}")(fields, request)

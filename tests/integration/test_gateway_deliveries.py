@@ -1,5 +1,6 @@
 """Deliveries: stored once, sent in order, marked where nobody knows whether they arrived."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -113,8 +114,13 @@ async def test_a_limit_is_heeded_and_is_no_doubt(tmp_path: Path) -> None:
     async with sender(tmp_path) as (telegram, sends, running):
         telegram.faults.planned["sendMessage"] = ["limited"]
         await sends.deliver("dlv_1", "The report.")
+        await running.counted("hermes_platform_rate_limited_seconds_total", platform="telegram")
+        await asyncio.sleep(0.3)
+        await sends.deliver("dlv_2", "Another one.", chat_id="2")
         assert (await sends.ended("dlv_1")).state == DELIVERY_STATE_SENT
+        assert (await sends.ended("dlv_2")).state == DELIVERY_STATE_SENT
         assert telegram.texts(1) == ["The report."]
+        assert not telegram.impatient
         waited_s = running.metric("hermes_platform_rate_limited_seconds_total", platform="telegram")
         assert waited_s == 1
 
