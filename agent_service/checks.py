@@ -6,13 +6,20 @@ from agent_service.models.endpoints import Endpoint, configured_endpoint, missin
 from agent_service.models.errors import EndpointError
 from services.checks import Check, ModelChoice, ModelOffer, Verdict
 from services.config import Settings
+from services.errors import InvalidArgument
 
 LISTING_TIMEOUT_S = 5.0
 
 
 async def model_choice(settings: Settings) -> ModelChoice:
-    """Whether a model is configured, and otherwise which local servers there are."""
-    endpoint = configured_endpoint(settings.load(AgentConfig).model.endpoint)
+    """Whether a model is configured, and otherwise which local servers there are.
+
+    Fails with InvalidArgument when what is configured cannot work.
+    """
+    try:
+        endpoint = configured_endpoint(settings.load(AgentConfig).model.endpoint)
+    except EndpointError as error:
+        raise InvalidArgument(str(error)) from error
     configured = "" if endpoint is None else _named(endpoint)
     servers = () if configured else await discover_local()
     offers = tuple(ModelOffer(found.name, found.base_url, found.models[0]) for found in servers)
