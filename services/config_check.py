@@ -56,6 +56,8 @@ def check_settings(settings: Settings, catalog: ConfigCatalog) -> tuple[Notice, 
     notices = list(settings.notices)
     notices.extend(_unknown_lines(settings, catalog))
     for path in catalog.paths.unknown(settings.yaml.data):
+        if ".".join(path) in settings.yaml.ignored:
+            continue
         if path[0] in OWN_GROUPS:
             problems.append(_unknown_key(settings, catalog, path, ""))
         elif path[0] not in ACCEPTED_GROUPS:
