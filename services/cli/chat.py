@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
 from services.channels import Channels
+from services.cli.banner import warn_of_local
 from services.cli.connection import connected, has_services
 from services.cli.console import complain, print_json
 from services.cli.dialogue import Dialogue
@@ -51,6 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Talks until the user leaves, or until the one question is answered."""
     if arguments.json and arguments.question is None:
         raise InvalidArgument("--json goes with -q")
+    if arguments.question is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise InvalidArgument("a chat needs a terminal; ask once with: hermes chat -q TEXT")
     question = _question(arguments.question)
     settings = load(arguments)
     settings.home.create()
@@ -72,6 +75,7 @@ async def _run(settings: Settings, arguments: argparse.Namespace, question: str 
     if not await has_services(settings, NEEDED):
         settings = await with_model(settings)
     async with connected(settings, NEEDED) as channels:
+        await warn_of_local(settings, channels)
         if question is None:
             # The prompt and its libraries take a while to import, and one question needs none.
             talk = importlib.import_module("services.cli.talk")

@@ -124,19 +124,20 @@ def _token(settings: Settings) -> str:
 async def _embedded(settings: Settings, services: Sequence[str]) -> AsyncGenerator[Channels]:
     plan = await process.one_process(settings, services, metrics=set(services) == set(process.ALL))
     shutdown, listening = Shutdown(), asyncio.Event()
+
+    async def ready(_address: Address) -> None:
+        listening.set()
+
     async with Workers() as workers:
         serving = workers.start(
-            "services",
-            process.run(settings, plan, ready=lambda _: listening.set(), shutdown=shutdown),
+            "services", process.run(settings, plan, ready=ready, shutdown=shutdown)
         )
         started = workers.start("start", listening.wait())
         await asyncio.wait({serving, started}, return_when=asyncio.FIRST_COMPLETED)
         if serving.done():
             serving.result()
         try:
-            async with await _client(
-                settings, settings.load(ServiceConfig), dict.fromkeys(services, plan.address)
-            ) as channels:
+            async with process.client_of(plan) as channels:
                 yield channels
         finally:
             shutdown.request("the command is done")

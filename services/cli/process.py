@@ -2,7 +2,7 @@
 
 import asyncio
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -64,11 +64,18 @@ def _tokens(home: HomePaths) -> Tokens:
     return tokens
 
 
+def client_of(plan: Plan) -> Channels:
+    """An operator's channels to what the plan runs."""
+    addresses = dict.fromkeys(plan.services, str(plan.address))
+    token = plan.tokens[Identity.OPERATOR] if plan.tokens is not None else None
+    return Channels(Identity.OPERATOR, addresses, token=token)
+
+
 async def run(
     settings: Settings,
     plan: Plan,
     *,
-    ready: Callable[[Address], None],
+    ready: Callable[[Address], Awaitable[None]],
     shutdown: Shutdown | None = None,
 ) -> None:
     """Runs the services until they are told to stop."""
@@ -90,7 +97,7 @@ async def run(
                 replace_file(token_file(settings.home), token, 0o600)
 
         async def announce(addresses: tuple[Address, ...]) -> None:
-            ready(addresses[0])
+            await ready(addresses[0])
 
         await serve(
             assembled.components,

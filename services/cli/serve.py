@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 
+from services.addresses import Address
 from services.cli import process
 from services.cli.console import complain
 from services.cli.startup import load, logged
@@ -39,7 +40,9 @@ async def _serve(settings: Settings, service: str) -> None:
     config = settings.load(ServiceConfig)
     settings.home.create()
     address = config.listen or config.addresses.of(service, settings.home)
+
+    async def ready(address: Address) -> None:
+        complain(f"{service} ready on {address}")
+
     plan = process.Plan((service,), address, None, metrics=True)
-    await process.run(
-        settings, plan, ready=lambda address: complain(f"{service} ready on {address}")
-    )
+    await process.run(settings, plan, ready=ready)

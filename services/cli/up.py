@@ -7,11 +7,12 @@ import asyncio
 import sys
 
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
+from services.addresses import Address
 from services.cli import process
 from services.cli.banner import introduce
 from services.cli.connection import connected, is_running
 from services.cli.console import complain
-from services.cli.first_run import model_of, with_model
+from services.cli.first_run import with_model
 from services.cli.startup import load, logged
 from services.cli.talk import Talk
 from services.config import Settings
@@ -60,7 +61,11 @@ async def _talk(settings: Settings) -> int:
 
 
 async def _serve(settings: Settings) -> int:
-    complain(f"model: {await model_of(settings)}")
+    async def ready(address: Address) -> None:
+        async with process.client_of(plan) as channels:
+            await introduce(settings, channels, complain)
+        complain(f"ready on {address}")
+
     plan = await process.one_process(settings, metrics=True)
-    await process.run(settings, plan, ready=lambda address: complain(f"ready on {address}"))
+    await process.run(settings, plan, ready=ready)
     return 0
