@@ -18,15 +18,16 @@ TELLING = ("command", "path", "pattern", "action")
 
 
 def plain() -> "TurnView":
-    """A view on standard output, in colour only on a terminal."""
-    return TurnView(Console())
+    """A view on standard output, in colour only on a terminal; says nothing of failures."""
+    return TurnView(Console(), tells_failure=False)
 
 
 class TurnView:
     """Writes events as lines; the answer's text is written as it comes."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, tells_failure: bool = True) -> None:
         self._console = console
+        self._tells_failure = tells_failure
         self._written = 0
         self._step = 0
         self._attempt = 0
@@ -78,18 +79,10 @@ class TurnView:
             self._line(Text(f"  │ {line}", style="dim"))
 
     def _ended(self, finished: TurnFinished) -> None:
-        self._step = self._written = 0  # the next turn counts its steps from 1 again
-        match finished.WhichOneof("outcome"):
-            case "failed":
-                self._line(Text(finished.failed.failure.message, style="red"))
-            case "cancelled":
-                self._line(Text("interrupted", style="yellow"))
-            case "limit_reached":
-                self._line(Text(finished.limit_reached.message, style="yellow"))
-            case "needs_review":
-                self._line(Text(finished.needs_review.message, style="red"))
-            case _:
-                self._end_line()
+        self._restart()
+        self._step = 0  # the next turn counts its steps from 1 again
+        if self._tells_failure and (message := _failure(finished)):
+            self._line(message)
 
     def _line(self, text: Text) -> None:
         self._end_line()
@@ -103,6 +96,20 @@ class TurnView:
         self._console.file.write(text)
         self._console.file.flush()
         self._at_line_start = text.endswith("\n")
+
+
+def _failure(finished: TurnFinished) -> Text | None:
+    match finished.WhichOneof("outcome"):
+        case "failed":
+            return Text(finished.failed.failure.message, style="red")
+        case "cancelled":
+            return Text("interrupted", style="yellow")
+        case "limit_reached":
+            return Text(finished.limit_reached.message, style="yellow")
+        case "needs_review":
+            return Text(finished.needs_review.message, style="red")
+        case _:
+            return None
 
 
 def _started(started: ToolStarted) -> Text:
