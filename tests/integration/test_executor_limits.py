@@ -1,0 +1,118 @@
+"""The size of workspaces, and starts that cannot succeed."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from executor_service.app import build
+from executor_service.errors import BackendUnavailable, JournalUnusable
+from executor_service.limits import is_larger
+from hermes.executor.v1 import exec_pb2
+from services.auth import Identity
+from services.channels import Channels
+from services.config import Settings, load_settings
+from services.metrics import Meter
+from tests.executors import end_boxes, executor_settings, serving
+
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Settings:
+    """An executor whose workspaces may have a few megabytes."""
+    (tmp_path / "config.yaml").write_text(f"executor:\n  workspace_bytes: {4 * MIB}\n")
+    return executor_settings(tmp_path, "bubblewrap")
+
+
+async def test_a_full_workspace_ends_what_fills_it(small: Settings) -> None:
+    async with serving(small) as executor, executor.client() as client:
+        fills, behaves = await client.acquire("fills"), await client.acquire("behaves")
+        quiet = await client.start(behaves.lease, script="head -c 1M /dev/zero > x; sleep 60")
+        script = "head -c 8M /dev/zero > large; echo written; sleep 60"
+        seen = await client.run(fills.lease, script=script)
+        assert seen.exit is not None
+        assert seen.exit.reason == exec_pb2.EXIT_REASON_DISK_QUOTA
+        assert seen.stdout == b"written\n"
+        found = await client.get(behaves.lease, quiet.exec_id)
+        assert found.state == exec_pb2.EXEC_STATE_RUNNING
+        await client.signal(behaves.lease, quiet.exec_id)
+        # There is room again once something was removed.
+        assert await client.output(fills.lease, "rm large; echo ok") == "ok"
+    await end_boxes(small)
+
+
+def test_what_is_looked_at_is_measured(tmp_path: Path) -> None:
+    folder = tmp_path / "workspace"
+    (folder / "a" / "b").mkdir(parents=True)
+    (folder / "a" / "b" / "file").write_bytes(bytes(100_000))
+    (tmp_path / "outside").write_bytes(bytes(10 * MIB))
+    (folder / "link").symlink_to(tmp_path)
+    (folder / "a" / "loop").symlink_to("..")
+    assert is_larger(folder, 100_000)
+    assert not is_larger(folder, 200_000)
+    assert not is_larger(tmp_path / "missing", 0)
+    with (folder / "sparse").open("wb") as file:
+        file.truncate(100 * MIB)
+    assert not is_larger(folder, 200_000)
+    for number in range(1000):
+        (folder / str(number)).touch()
+    assert is_larger(folder, 300_000)
+
+
+def test_what_is_too_deep_to_look_at_counts_as_too_much(tmp_path: Path) -> None:
+    deep = tmp_path
+    for _ in range(190):
+        deep /= "d"
+    deep.mkdir(parents=True)
+    assert not is_larger(tmp_path, MIB)
+    deep = deep.joinpath(*["d"] * 30)
+    deep.mkdir(parents=True)
+    assert is_larger(tmp_path, MIB)
+
+
+async def enter(home: Path, **environ: str) -> None:
+    settings = load_settings({}, {"HERMES_HOME": str(home), "HOME": "/nowhere", **environ})
+    await asyncio.to_thread(settings.home.create)
+    service = build(settings, Channels(Identity.EXECUTOR, {}), Meter(CollectorRegistry()))
+    async with service:
+        pytest.fail(f"it runs with {service.choice.capabilities.name}")
+
+
+async def test_an_unknown_backend_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(BackendUnavailable, match="choose one of docker, bubblewrap") as caught:
+        await enter(tmp_path, HERMES_BACKEND="singularity")
+    assert "\n" not in caught.value.message
+
+
+async def test_an_engine_that_is_not_there_is_not_replaced(tmp_path: Path) -> None:
+    nobody = f"unix://{tmp_path}/nobody.sock"
+    with pytest.raises(BackendUnavailable, match=r"nobody\.sock") as caught:
+        await enter(tmp_path, HERMES_BACKEND="docker", DOCKER_HOST=nobody)
+    assert "\n" not in caught.value.message
+
+
+async def test_without_an_engine_bubblewrap_is_taken_and_says_why(tmp_path: Path) -> None:
+    nobody = f"unix://{tmp_path}/nobody.sock"
+    settings = executor_settings(tmp_path, "local", DOCKER_HOST=nobody)
+    async with serving(settings) as executor:
+        choice = executor.service.choice
+        assert choice.capabilities.name == "bubblewrap"
+        assert "docker cannot be used" in choice.reason
+        assert [other.name for other in choice.others] == ["docker"]
+
+
+async def test_a_journal_that_cannot_be_read_is_one_clear_line(damaged: Path) -> None:
+    with pytest.raises(JournalUnusable, match="move it away") as caught:
+        await enter(damaged, HERMES_BACKEND="bubblewrap")
+    assert "\n" not in caught.value.message
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Path:
+    """A home whose journal is no database."""
+    journal = tmp_path / "state" / "executor" / "journal.db"
+    journal.parent.mkdir(parents=True)
+    journal.write_bytes(b"x" * 10_000)
+    return tmp_path

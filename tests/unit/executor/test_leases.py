@@ -1,0 +1,184 @@
+"""How long sandboxes live, whose they are, and what becomes of them; by a clock of our own."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from executor_service.errors import PathInvalid, SandboxLost
+from executor_service.leases import Grant, Launch, Proof
+from executor_service.records import EndReason, Lifetimes, SandboxState
+from executor_service.sandbox import Sandbox
+from executor_service.tokens import TokenMint, digest, is_token_of, with_epoch
+from services.errors import LeaseInvalid, NotFound, StaleEpoch
+from tests.executors import until
+from tests.unit.executor.core import LIFETIMES, Core, open_core, start, wish
+
+
+def proof(grant: Grant, **changes: object) -> Proof:
+    claim = grant.sandbox.claim
+    usual = Proof(claim.profile, claim.sandbox_id, grant.token, claim.epoch)
+    return replace(usual, **changes)  # pyright: ignore[reportArgumentType]
+
+
+async def until_gone(core: Core, sandbox: Sandbox) -> None:
+    async def is_gone() -> bool:
+        return sandbox.claim.sandbox_id not in core.backend.keys
+
+    await until(is_gone)
+
+
+async def test_each_use_begins_the_idle_time_anew(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        grant = await core.acquire()
+        for _ in range(3):
+            await core.clock.advance(50)
+            assert core.leases.prove(proof(grant)) is grant.sandbox
+        assert grant.sandbox.expires_in_s == 60
+        await core.clock.advance(59)
+        assert grant.sandbox.state is SandboxState.READY
+        await core.clock.advance(2)
+        assert grant.sandbox.state is SandboxState.RELEASED
+        await until_gone(core, grant.sandbox)
+        with pytest.raises(LeaseInvalid):
+            grant.sandbox.box()
+        # Being asked about does not bring it back.
+        assert core.leases.prove(proof(grant)).expires_in_s == 0
+
+
+async def test_a_running_command_is_use(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        grant = await core.acquire()
+        command = await start(grant, "sleep", "60")
+        await core.clock.advance(500)
+        assert grant.sandbox.state is SandboxState.READY
+        command.cancel()
+        await command.ended.wait()
+        await core.clock.advance(61)
+        assert grant.sandbox.state is SandboxState.RELEASED
+
+
+async def test_age_ends_it_in_any_case(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        grant = await core.acquire(lifetimes=Lifetimes(0, 100))
+        command = await start(grant, "sleep", "60")
+        await core.clock.advance(99)
+        assert grant.sandbox.expires_in_s == 1
+        await core.clock.advance(2)
+        async with asyncio.timeout(10):
+            await command.ended.wait()
+        assert command.record.exit is not None
+        assert command.record.exit.reason is EndReason.LEASE_EXPIRED
+        assert grant.sandbox.state is SandboxState.RELEASED
+
+
+async def test_the_wall_clock_may_be_set(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        grant = await core.acquire()
+        for seconds in (-600, 1200, -86_400, 86_400 * 3):
+            core.clock.step_wall(seconds)
+            await core.clock.advance(2)
+            assert grant.sandbox.state is SandboxState.READY
+            assert 0 < core.leases.prove(proof(grant)).expires_in_s <= LIFETIMES.idle_s
+
+
+async def test_a_new_owner_may_want_other_times(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        first = await core.acquire("s", lifetimes=Lifetimes(5, 0))
+        assert first.sandbox.claim.lifetimes == Lifetimes(5, LIFETIMES.total_s)
+        second = await core.acquire("s", lifetimes=Lifetimes(50, 500))
+        assert second.sandbox.claim.lifetimes == Lifetimes(50, 500)
+        third = await core.acquire("s")
+        assert third.sandbox.claim.lifetimes == Lifetimes(50, 500)
+
+
+async def test_proofs_are_checked_in_order(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        first = await core.acquire("s")
+        old = proof(first)
+        second = await core.acquire("s")
+        with pytest.raises(StaleEpoch):
+            core.leases.prove(old)
+        with pytest.raises(LeaseInvalid):
+            core.leases.prove(replace(old, token=second.token))
+        with pytest.raises(LeaseInvalid):
+            core.leases.prove(proof(second, epoch=1))
+        for changes in ({"profile": "other"}, {"sandbox_id": "sbx"}):
+            with pytest.raises(NotFound):
+                core.leases.prove(proof(second, token="wrong", epoch=7, **changes))
+        assert core.leases.prove(proof(second)) is second.sandbox
+
+
+async def test_a_lost_box_is_replaced(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        first = await core.acquire("s")
+        (Path(first.sandbox.claim.workspace) / "file").touch()
+        core.backend.kill(first.sandbox.claim.sandbox_id)
+
+        async def is_lost() -> bool:
+            return first.sandbox.state is SandboxState.LOST
+
+        await until(is_lost)
+        with pytest.raises(SandboxLost):
+            first.sandbox.box()
+        second = await core.acquire("s")
+        assert second.launch is Launch.COLD
+        assert second.sandbox.claim.workspace == first.sandbox.claim.workspace
+        assert first.sandbox.claim.state is SandboxState.LOST
+        assert [claim.state for claim in await core.journal.claims()] == [
+            SandboxState.LOST,
+            SandboxState.READY,
+        ]
+
+
+async def test_the_loss_is_noted_when_nobody_asks(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        grant = await core.acquire("s")
+        core.backend.kill(grant.sandbox.claim.sandbox_id)
+        await until_gone(core, grant.sandbox)
+        await core.clock.advance(2)
+
+        async def is_noted() -> bool:
+            (claim,) = await core.journal.claims()
+            return claim.state is SandboxState.LOST and claim.ended_at is not None
+
+        await until(is_noted)
+
+
+async def test_a_folder_of_the_host_is_not_bound_unless_allowed(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        with pytest.raises(PathInvalid, match=r"executor\.allow_workdir"):
+            await core.leases.acquire(wish(workdir=str(tmp_path)))
+        assert core.backend.made == 0
+
+
+async def test_what_is_idle_can_be_let_go(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        idle, busy = await core.acquire(), await core.acquire()
+        await start(busy, "sleep", "60")
+        await core.leases.release_idle()
+        assert idle.sandbox.state is SandboxState.RELEASED
+        assert busy.sandbox.state is SandboxState.READY
+        assert core.backend.keys == [busy.sandbox.claim.sandbox_id]
+
+
+def test_a_mint_makes_the_same_token_again_and_another_mint_does_not() -> None:
+    mint = TokenMint()
+    tokens = {mint.token("a", 1), mint.token("a", 2), mint.token("b", 1), mint.token("b1", 1)}
+    assert len(tokens) == 4
+    assert all(len(token) == 64 and int(token, 16) for token in tokens)
+    assert mint.token("a", 1) in tokens
+    assert TokenMint().token("a", 1) not in tokens
+
+
+def test_digests_of_long_ago_are_forgotten() -> None:
+    digests: dict[int, str] = {}
+    for epoch in range(1, 100):
+        digests = with_epoch(digests, epoch, f"token {epoch}")
+    assert len(digests) == 16
+    assert is_token_of(digests, 99, "token 99")
+    assert is_token_of(digests, 90, "token 90")
+    assert not is_token_of(digests, 50, "token 50")
+    assert not is_token_of(digests, 99, digest("token 99"))
+    assert not is_token_of({}, 1, "")
