@@ -125,9 +125,10 @@ async def test_a_job_is_stored_with_its_next_run_in_the_configured_zone(served: 
 
 async def test_creating_is_idempotent_by_id(served: Serving) -> None:
     jobs = served.jobs()
-    soon = (datetime.now(UTC) + timedelta(seconds=2)).isoformat(timespec="seconds")
+    await jobs.ListJobs(job_pb2.ListJobsRequest(), wait_for_ready=True)
+    soon = (datetime.now(UTC) + timedelta(seconds=3)).isoformat(timespec="seconds")
     first = request(schedule=soon, prompt="answer once")
-    created = await jobs.CreateJob(first, wait_for_ready=True)
+    created = await jobs.CreateJob(first)
     await served.wire.deliveries.delivered(1)
     again = await jobs.CreateJob(first)  # by now it lies in the past
     assert again.job.job_id == created.job.job_id
