@@ -211,3 +211,4 @@ async def test_a_box_forgets_what_is_stored(tmp_path: Path) -> None:
             return not link.commands
 
         await until(is_forgotten)
+        assert link.error is None
