@@ -91,9 +91,10 @@ class TelegramPlatform:
 
     async def send(self, destination: Destination, content: Content) -> str:
         """Send a message."""
+        bot = self._bot
         message = await _formatted(
             content,
-            lambda text, mode: self._bot.send_message(
+            lambda text, mode: bot.send_message(
                 chat_id=destination.chat_id,
                 message_thread_id=_thread(destination),
                 text=text,
@@ -106,10 +107,11 @@ class TelegramPlatform:
 
     async def edit(self, destination: Destination, message_id: str, content: Content) -> None:
         """Replace a message's text and buttons."""
+        bot = self._bot
         try:
             await _formatted(
                 content,
-                lambda text, mode: self._bot.edit_message_text(
+                lambda text, mode: bot.edit_message_text(
                     chat_id=destination.chat_id,
                     message_id=int(message_id),
                     text=text,
@@ -124,8 +126,9 @@ class TelegramPlatform:
 
     async def typing(self, destination: Destination) -> None:
         """Show “typing…” for five seconds."""
+        bot = self._bot
         with _translated():
-            await self._bot.send_chat_action(
+            await bot.send_chat_action(
                 chat_id=destination.chat_id,
                 action="typing",
                 message_thread_id=_thread(destination),
@@ -133,8 +136,9 @@ class TelegramPlatform:
 
     async def acknowledge(self, press: ButtonPress, text: str) -> None:
         """End the button's spinner with a word."""
+        bot = self._bot
         with _translated():
-            await self._bot.answer_callback_query(press.press_id, text=text)
+            await bot.answer_callback_query(press.press_id, text=text)
 
     @property
     def _bot(self) -> "Bot":

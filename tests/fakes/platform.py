@@ -1,0 +1,119 @@
+"""A platform in memory: the smallest thing that keeps what the seam promises."""
+
+import asyncio
+from collections import deque
+from itertools import count
+from types import TracebackType
+from typing import Self
+
+from gateway_service.errors import MessageGone, OutcomeUnknown, PlatformError, Unreachable
+from gateway_service.limits import Rate
+from gateway_service.messages import ButtonPress, Content, Event, MessageEvent, Source
+from gateway_service.platforms.base import Destination, Received, Traits
+
+
+class MemoryPlatform:
+    """One account; what people do is `say` and `press`, what they see is `chats`."""
+
+    name = "memory"
+
+    def __init__(self, account_id: str = "1", traits: Traits | None = None) -> None:
+        self.account_id = account_id
+        self.traits = traits or Traits(message_units=200, rate=Rate(1000.0, 100))
+        self.chats: dict[str, dict[str, Content]] = {}
+        self.typed: list[Destination] = []
+        self.acknowledged: dict[str, str] = {}
+        self.failures: deque[PlatformError | None] = deque()
+        """What becomes of the next calls other than `receive`; None lets one pass."""
+        self.poll_failures: deque[PlatformError] = deque()
+        self.pollers = self.most_pollers = 0
+        self._events: list[Event] = []
+        self._ids = count(1)
+        self._new = asyncio.Event()
+        self._connected = False
+
+    def say(self, chat_id: str, text: str, user_id: str = "7") -> None:
+        """Somebody writes."""
+        source = Source(self.name, chat_id, user_id=user_id, user_name="Ada")
+        self._add(MessageEvent(f"{self.account_id}:{len(self._events)}", source, text))
+
+    def press(self, chat_id: str, data: str, user_id: str = "7") -> None:
+        """Somebody presses a button."""
+        source = Source(self.name, chat_id, user_id=user_id, user_name="Ada")
+        number = len(self._events)
+        self._add(ButtonPress(f"{self.account_id}:{number}", source, f"press-{number}", data))
+
+    def texts(self, chat_id: str) -> list[str]:
+        """What the messages of a chat say."""
+        return [content.text for content in self.chats.get(chat_id, {}).values()]
+
+    async def __aenter__(self) -> Self:
+        self._connected = True
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._connected = False
+
+    async def receive(self, position: int) -> Received:
+        """The events from a position on, once there are some."""
+        self._check()
+        if self.poll_failures:
+            raise self.poll_failures.popleft()
+        self.pollers += 1
+        self.most_pollers = max(self.most_pollers, self.pollers)
+        try:
+            while len(self._events) <= position:
+                self._new.clear()
+                await self._new.wait()
+        finally:
+            self.pollers -= 1
+        return Received(self._events[position:], len(self._events))
+
+    async def send(self, destination: Destination, content: Content) -> str:
+        """Create a message."""
+        failure = self._failure()
+        # That the outcome is unknown is worst when it was done.
+        if failure is not None and not isinstance(failure, OutcomeUnknown):
+            raise failure
+        message_id = str(next(self._ids))
+        self.chats.setdefault(destination.chat_id, {})[message_id] = content
+        if failure is not None:
+            raise failure
+        return message_id
+
+    async def edit(self, destination: Destination, message_id: str, content: Content) -> None:
+        """Replace a message."""
+        if failure := self._failure():
+            raise failure
+        if message_id not in self.chats.get(destination.chat_id, {}):
+            raise MessageGone("there is no such message")
+        self.chats[destination.chat_id][message_id] = content
+
+    async def typing(self, destination: Destination) -> None:
+        """Note that the chat was told."""
+        if failure := self._failure():
+            raise failure
+        self.typed.append(destination)
+
+    async def acknowledge(self, press: ButtonPress, text: str) -> None:
+        """Note what the person was told."""
+        if failure := self._failure():
+            raise failure
+        self.acknowledged[press.press_id] = text
+
+    def _add(self, event: Event) -> None:
+        self._events.append(event)
+        self._new.set()
+
+    def _failure(self) -> PlatformError | None:
+        self._check()
+        return self.failures.popleft() if self.failures else None
+
+    def _check(self) -> None:
+        if not self._connected:
+            raise Unreachable("not connected")
