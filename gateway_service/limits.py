@@ -29,6 +29,9 @@ class Limiter:
         self._buckets: dict[str, _Bucket] = {}
         self._penalty_ends_at = 0.0
 
+    def __len__(self) -> int:
+        return len(self._buckets)
+
     def wait_s(self, chat_id: str) -> float:
         """How long something that must be sent has to wait."""
         short_of = 1 - self._bucket(chat_id).tokens

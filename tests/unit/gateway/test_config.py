@@ -1,0 +1,65 @@
+"""The gateway's settings."""
+
+from pathlib import Path
+
+import pytest
+
+from gateway_service.config import GatewayConfig
+from gateway_service.platforms.builtin import builtin_platforms
+from services.config import ConfigError
+from tests.unit.services.settings import settings
+
+TOKEN = "123456:ABC-def_1"
+
+
+def test_without_a_token_there_is_no_bot(tmp_path: Path) -> None:
+    config = settings(tmp_path).load(GatewayConfig)
+    assert not config.telegram.is_on
+    assert builtin_platforms(config) == []
+
+
+def test_a_token_is_enough_for_a_bot_that_nobody_may_talk_to(tmp_path: Path) -> None:
+    environ = {"TELEGRAM_BOT_TOKEN": TOKEN}
+    config = settings(tmp_path, environ=environ).load(GatewayConfig)
+    [configured] = builtin_platforms(config)
+    assert configured.platform.account_id == "123456"
+    assert configured.access.is_closed
+    assert TOKEN not in repr(config)
+
+
+@pytest.mark.parametrize(
+    ("environ", "is_open"),
+    [
+        ({"TELEGRAM_ALLOWED_USERS": " 7, 8 "}, False),
+        ({"TELEGRAM_ALLOW_ALL_USERS": "true"}, True),
+        ({"GATEWAY_ALLOW_ALL_USERS": "1"}, True),
+    ],
+)
+def test_who_may_talk_to_it(tmp_path: Path, environ: dict[str, str], is_open: bool) -> None:
+    found = settings(tmp_path, environ={"TELEGRAM_BOT_TOKEN": TOKEN, **environ})
+    [configured] = builtin_platforms(found.load(GatewayConfig))
+    assert configured.access.allow_all is is_open
+    assert configured.access.allowed_users == (frozenset() if is_open else {"7", "8"})
+
+
+def test_an_existing_home_names_its_bot_in_yaml(tmp_path: Path) -> None:
+    yaml = f"platforms:\n  telegram:\n    token: {TOKEN}\n    extra: {{allowed_users: [7, 8]}}\n"
+    config = settings(tmp_path, yaml).load(GatewayConfig)
+    assert config.telegram.is_on
+    assert config.telegram.allowed_users == ("7", "8")
+    off = settings(tmp_path, yaml.replace("    token", "    enabled: false\n    token"))
+    assert not off.load(GatewayConfig).telegram.is_on
+
+
+@pytest.mark.parametrize(
+    ("yaml", "advice"),
+    [
+        ("platforms: {telegram: {enabled: true}}", "set TELEGRAM_BOT_TOKEN"),
+        ("platforms: {telegram: {token: secret-and-wrong}}", "must look like 123456:ABC-def"),
+    ],
+)
+def test_what_cannot_work_is_said_at_the_start(tmp_path: Path, yaml: str, advice: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        settings(tmp_path, yaml).load(GatewayConfig)
+    assert advice in str(caught.value)
+    assert "secret-and-wrong" not in str(caught.value)
