@@ -2,7 +2,14 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Mapping,
+    Sequence,
+)
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,6 +33,7 @@ from executor_service.backends.bubblewrap import BubblewrapBackend
 from executor_service.supervisor_zipapp import build_zipapp
 from gateway_service import app as gateway_app
 from gateway_service.authorization import Access
+from gateway_service.platforms.base import Platform
 from gateway_service.platforms.builtin import Configured
 from services.addresses import Address, UnixAddress
 from services.auth import Identity, new_tokens
@@ -37,10 +45,12 @@ from services.lifecycle import Workers
 from services.metrics import Meter
 from services.server import Listen, Server
 from tests.boxes import Console, Yard, open_console
+from tests.contract import test_platforms
 from tests.contract.backend_suite_boxes import BoxSuite
 from tests.contract.backend_suite_commands import CommandSuite
 from tests.contract.backend_suite_endings import EndingSuite
 from tests.contract.backend_suite_files import FileSuite
+from tests.contract.platforms import Failure, World
 from tests.fakes.model import answers, fake_model
 from tests.requirements import require
 from tests.samples.backend import FrugalBackend
@@ -203,6 +213,46 @@ async def test_the_backend_gives_less_memory_than_is_asked_for(yard: Yard) -> No
 
 
 # ---- the platform
+
+
+class FolderWorld:
+    """People who move files into a folder; buttons and failures it has none."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._said = 0
+
+    def connect(self) -> Platform:
+        return FolderPlatform(self._root)
+
+    async def say(self, text: str) -> None:
+        self._said += 1
+        await put(self._root / "in" / f"{self._said}-5.txt", text)
+
+    async def press(self, message_id: str, data: str) -> None:
+        raise NotImplementedError
+
+    def fail(self, how: Failure) -> None:
+        raise NotImplementedError
+
+    def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
+        return {path.name: (path.read_text(), []) for path in self._root.glob("out/5-*.md")}
+
+
+@pytest.mark.parametrize(
+    "check_promise",
+    [
+        test_platforms.test_the_account_is_known_before_it_is_connected,
+        test_platforms.test_what_is_said_is_received_in_order,
+        test_platforms.test_what_was_not_confirmed_comes_again_as_the_same,
+        test_platforms.test_waiting_for_events_can_be_given_up,
+    ],
+)
+async def test_the_platform_does_what_every_platform_does(
+    tmp_path: Path, check_promise: Callable[[World], Awaitable[None]]
+) -> None:
+    await asyncio.to_thread((tmp_path / "in").mkdir)
+    await check_promise(FolderWorld(tmp_path))
 
 
 @asynccontextmanager

@@ -5,11 +5,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from gateway_service.errors import MessageGone, Unreachable
 from gateway_service.limits import Rate
 from gateway_service.messages import ButtonPress, Content, MessageEvent, Source
 from gateway_service.platforms.base import Destination, Received, Traits
 
-LOOK_S = 0.2
+LOOK_S = 0.1
 
 
 class FolderPlatform:
@@ -23,6 +24,7 @@ class FolderPlatform:
         self._in, self._out = root / "in", root / "out"
 
     async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self._out.mkdir, exist_ok=True)
         return self
 
     async def __aexit__(
@@ -34,9 +36,12 @@ class FolderPlatform:
         pass
 
     async def receive(self, position: int) -> Received:
-        """Messages from a number on; those before it are stored and need not be kept."""
-        await asyncio.sleep(LOOK_S)
-        return await asyncio.to_thread(self._read, position)
+        """Wait for messages from a number on; those before it are stored and may go."""
+        while True:
+            received = await asyncio.to_thread(self._read, position)
+            if received.events:
+                return received
+            await asyncio.sleep(LOOK_S)
 
     async def send(self, destination: Destination, content: Content) -> str:
         """Write a new file; its name is the message's id."""
@@ -44,13 +49,13 @@ class FolderPlatform:
 
     async def edit(self, destination: Destination, message_id: str, content: Content) -> None:
         """Write the file anew."""
-        await asyncio.to_thread((self._out / message_id).write_text, content.text)
+        await asyncio.to_thread(_rewrite, self._out / message_id, content.text)
 
     async def typing(self, destination: Destination) -> None:
         """Files do not show that."""
 
     async def acknowledge(self, press: ButtonPress, text: str) -> None:
-        """Files have no buttons; /approve and /deny do."""
+        """Files have no buttons; /approve and /deny do as well."""
 
     def _read(self, position: int) -> Received:
         found = {int(path.stem.partition("-")[0]): path for path in self._in.glob("*-*.txt")}
@@ -62,11 +67,18 @@ class FolderPlatform:
         return Received(events, max([position, *(number + 1 for number in found)]))
 
     def _write_new(self, chat: str, text: str) -> str:
-        self._out.mkdir(exist_ok=True)
+        if not self._out.is_dir():
+            raise Unreachable(f"{self._out} is not there")
         number = len(list(self._out.glob(f"{chat}-*.md"))) + 1
         path = self._out / f"{chat}-{number}.md"
         path.write_text(text)
         return path.name
+
+
+def _rewrite(path: Path, text: str) -> None:
+    if not path.exists():
+        raise MessageGone(f"{path} is not there any more")
+    path.write_text(text)
 
 
 def _source(path: Path) -> Source:
