@@ -42,6 +42,7 @@ _MARKS = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `hermes doctor`."""
     parser.add_argument("--json", action="store_true", help="one JSON list")
+    parser.set_defaults(prefill=False, keep_on_exit=False)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,0 +1,29 @@
+"""What the command line finds by its name is there."""
+
+import importlib
+
+import pytest
+
+from services.cli import doctor, first_run, main, process, startup
+
+NAMES = (*process.BUILDERS.values(), *doctor.CHECKS, first_run.MODEL_CHOICE)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_named_can_be_called(name: str) -> None:
+    module, _, function = name.partition(":")
+    assert callable(getattr(importlib.import_module(module), function))
+
+
+@pytest.mark.parametrize("name", startup.MODEL_MODULES)
+def test_each_service_says_what_can_be_configured(name: str) -> None:
+    assert importlib.import_module(name).MODELS
+
+
+@pytest.mark.parametrize("name", main.COMMANDS)
+def test_each_command_has_options_examples_and_a_body(name: str) -> None:
+    command = importlib.import_module(f"services.cli.{name}")
+    assert command.__doc__
+    assert command.EXAMPLES.startswith("examples:")
+    assert callable(command.add_arguments)
+    assert callable(command.run)
