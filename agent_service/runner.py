@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 from agent_service.errors import model_failure
 from agent_service.events import (
@@ -25,6 +26,7 @@ from agent_service.models.base import Model, ModelMessage
 from agent_service.models.errors import ModelError
 from agent_service.sandbox import Commands, CommandUnknown, SandboxUnavailable
 from agent_service.storage import journal
+from agent_service.storage.claims import Claimed
 from agent_service.tools.toolbox import Toolbox
 from agent_service.transition import Transition
 from services.clock import Clock
@@ -86,9 +88,10 @@ class Runner:
         self._clock = clock
         self._metrics = metrics
 
-    async def drive(self, driving: Driving, *, is_stuck: bool) -> None:
+    async def drive(self, driving: Driving, claimed: Claimed) -> None:
         """Bring a turn to its end, to a person's decision, or to where it was told to stop."""
-        work: _Work | None = self._review if is_stuck else self._run
+        review = partial(self._review, stuck_count=claimed.stuck_count)
+        work: _Work | None = review if claimed.is_stuck else self._run
         try:
             while work is not None:
                 work = await self._stoppable(driving, work)
@@ -121,8 +124,8 @@ class Runner:
         except ModelError as error:
             await self._commit(driving, (model_failure(error, driving.stream.partial_text),))
 
-    async def _review(self, driving: Driving) -> None:
-        await self._commit(driving, (_needs_review(driving.turn),))
+    async def _review(self, driving: Driving, *, stuck_count: int) -> None:
+        await self._commit(driving, (_needs_review(stuck_count),))
 
     async def _take(self, driving: Driving, step: Step) -> None:
         if isinstance(step, tuple):
@@ -174,11 +177,11 @@ async def _survivors(commands: Commands, key: str) -> int:
     return status.exit.survivor_count if status.exit is not None else 0
 
 
-def _needs_review(turn: LiveTurn) -> TurnFinished:
+def _needs_review(stuck_count: int) -> TurnFinished:
     return TurnFinished(
         Outcome.NEEDS_REVIEW,
         message=(
-            f"Hermes was lost {turn.epoch} times while it worked on this message, always at the "
+            f"Hermes was lost {stuck_count} times while it worked on this message, always at the "
             "same step. Look at the log, then send the message again."
         ),
         reason="POISON",

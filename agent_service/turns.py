@@ -201,15 +201,13 @@ class Turns:
         self._driven[turn.id] = driving
         self._metrics.active.inc()
         self._keeper.hold(turn.lease, since, partial(driving.stop, Stop.DETACH))
-        driving.task = self._workers.start(
-            f"turn {turn.id}", self._driven_to_end(driving, is_stuck=claimed.is_stuck)
-        )
+        driving.task = self._workers.start(f"turn {turn.id}", self._driven_to_end(driving, claimed))
 
-    async def _driven_to_end(self, driving: Driving, *, is_stuck: bool) -> None:
+    async def _driven_to_end(self, driving: Driving, claimed: Claimed) -> None:
         turn = driving.turn
         try:
             with bind(turn_id=turn.id, session_id=turn.session_id):
-                await self._runner.drive(driving, is_stuck=is_stuck)
+                await self._runner.drive(driving, claimed)
         finally:
             del self._driven[turn.id]
             self._keeper.drop(turn.lease)

@@ -74,8 +74,14 @@ class Claimed:
     lease: Lease
     began: bool
     """It was queued, and its session is free now."""
-    is_stuck: bool
+    stuck_count: int
+    """How often in a row an owner was lost without any progress."""
     cancel_requested: bool
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether a person has to look at it."""
+        return self.stuck_count >= STUCK_LIMIT
 
 
 def turn_leases(ttl_s: float) -> LeaseTable:
@@ -103,4 +109,4 @@ def claim(conn: Connection, turn_id: str, claimant: Claimant, now: datetime) -> 
     began = row.last_sequence == 1 and row.epoch == 1
     if began:
         begin(conn, row, now)
-    return Claimed(lease, began, row.stuck_count >= STUCK_LIMIT, row.cancel_requested)
+    return Claimed(lease, began, row.stuck_count, row.cancel_requested)
