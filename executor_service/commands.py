@@ -41,6 +41,8 @@ class CommandTable:
         self._recent: deque[str] = deque()
         self._ended: set[str] = set()
         """The ids of those whose end is in the journal."""
+        self._unnoted: dict[str, CommandSpool] = {}
+        """Output of commands that began so shortly before a crash that the journal lacks them."""
 
     @property
     def running(self) -> list[Command]:
@@ -93,7 +95,8 @@ class CommandTable:
         for command in self._commands.values():
             await command.spool.flush()
         self._ended |= await self._stores.journal.ended_commands(self.sandbox_id)
-        return {exec_id: command.spool.ends for exec_id, command in self._commands.items()}
+        spools = self._unnoted | {name: command.spool for name, command in self._commands.items()}
+        return {exec_id: spool.ends for exec_id, spool in spools.items()}
 
     def adopt(self, remote: RemoteCommand) -> CommandSink | None:
         """Takes a command that the box has, over a new link."""
@@ -118,6 +121,12 @@ class CommandTable:
             spool = await self._stores.spool.stored(self.sandbox_id, record.exec_id)
             self._stores.spool.account(spool.stored_bytes)
             self._keep(record, spool).bound = True
+        noted = self._commands.keys() | await self._stores.journal.ended_commands(self.sandbox_id)
+        for exec_id in await self._stores.spool.commands_of(self.sandbox_id):
+            if exec_id not in noted:
+                spool = await self._stores.spool.stored(self.sandbox_id, exec_id)
+                self._stores.spool.account(spool.stored_bytes)
+                self._unnoted[exec_id] = spool
 
     def give_up(self, reason: EndReason) -> None:
         """The box is gone, or about to go."""
@@ -156,7 +165,8 @@ class CommandTable:
 
     def _new(self, exec_id: str, digest: str) -> Command:
         record = CommandRecord(self.sandbox_id, exec_id, digest, self._now())
-        return self._keep(record, self._stores.spool.new(self.sandbox_id, exec_id))
+        spool = self._unnoted.pop(exec_id, None)
+        return self._keep(record, spool or self._stores.spool.new(self.sandbox_id, exec_id))
 
     def _keep(self, record: CommandRecord, spool: CommandSpool) -> Command:
         command = self._commands[record.exec_id] = Command(record, spool, self)

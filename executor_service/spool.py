@@ -20,6 +20,7 @@ from executor_service.segment_files import Batch, Write, read_file, segments_in,
 from executor_service.segments import STREAMS, CommandLimits, Layout, Placed, Segment
 
 _RETRY_S = 1.0
+_COMMAND = "c-"
 _GIB = 1024**3
 
 _log = logging.getLogger(__name__)
@@ -237,6 +238,15 @@ class Spool:
             ends = layout.end(STREAMS[0]), layout.end(STREAMS[1])
         return CommandSpool(self, (sandbox_id, exec_id), layout, ends)
 
+    async def commands_of(self, sandbox_id: str) -> list[str]:
+        """The commands of a sandbox of which something is on disk."""
+        folder = self._folder / sandbox_id
+
+        def names() -> list[str]:
+            return [path.name for path in folder.iterdir()] if folder.is_dir() else []
+
+        return [name.removeprefix(_COMMAND) for name in await self._do(names)]
+
     async def remove_command(self, sandbox_id: str, exec_id: str) -> None:
         """Deletes what is stored of a command."""
         folder = self.folder_of(sandbox_id, exec_id)
@@ -304,7 +314,7 @@ class Spool:
     def folder_of(self, sandbox_id: str, exec_id: str) -> Path:
         """Where the files of a command are."""
         # An exec id may be `.` or `..`.
-        return self._folder / sandbox_id / f"c-{exec_id}"
+        return self._folder / sandbox_id / f"{_COMMAND}{exec_id}"
 
 
 def _fill(

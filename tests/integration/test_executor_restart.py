@@ -94,6 +94,19 @@ async def test_running_commands_go_on_and_lose_nothing(settings: Settings) -> No
         assert await client.output(lease, "cat starts") == "xx"
 
 
+async def test_what_had_just_begun_loses_nothing(here: Settings) -> None:
+    for name in ("one", "two"):
+        async with lifetime(here) as (_, client):
+            lease = (await client.acquire("s")).lease
+            await client.start(lease, script="echo begun; sleep 0.2; echo ended", exec_id=name)
+            while not await has_output(client, lease, name):
+                pass
+        # Its output is stored, and its start was not noted yet.
+        async with lifetime(here) as (_, client):
+            seen = await client.follow((await client.acquire("s")).lease, name)
+            assert (seen.stdout, seen.dropped) == (b"begun\nended\n", [])
+
+
 async def test_what_ended_is_still_known(settings: Settings) -> None:
     async with lifetime(settings) as (_, client):
         lease = (await client.acquire("s")).lease
