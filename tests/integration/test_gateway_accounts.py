@@ -1,0 +1,294 @@
+"""Accounts of platforms: held by one replica at a time, and left in a state that the next knows."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+
+import grpc.aio
+import pytest
+from prometheus_client import CollectorRegistry
+from sqlalchemy import Connection
+
+from gateway_service import accounts
+from gateway_service.accounts import Held, lease_table
+from gateway_service.answers import Answers
+from gateway_service.authorization import Access
+from gateway_service.clients import AgentClient
+from gateway_service.commands import Tools
+from gateway_service.errors import AccountRefused, OutcomeUnknown, Unreachable
+from gateway_service.inbox import Inbox
+from gateway_service.limits import Limiter
+from gateway_service.messages import Content
+from gateway_service.metrics import GatewayMetrics
+from gateway_service.outbox import PLACEHOLDER, Sender
+from gateway_service.platforms.base import Destination
+from gateway_service.platforms.runner import Ownership, Runner, Watch, Work
+from gateway_service.router import Router
+from gateway_service.sessions import KeyPolicy
+from gateway_service.storage import migrations, outbox
+from gateway_service.storage.outbox import REPEAT, Address, Delivery, Kind
+from gateway_service.storage.schema import metadata
+from gateway_service.turns import Turns
+from hermes.agent.v1 import turn_pb2_grpc
+from services.clock import SystemClock
+from services.database import Database
+from services.lease_keeper import LeaseKeeper
+from services.leases import Fenced, new_owner
+from services.lifecycle import Workers
+from services.metrics import Meter
+from services.migrations import prepare
+from tests.fakes.clock import ManualClock
+from tests.fakes.platform import MemoryPlatform
+from tests.fakes.turns import FakeTurns
+
+LONG_S, SHORT_S = 30.0, 3.0
+CHAT = Address("default", "memory", "1", "5")
+
+
+@dataclass(frozen=True)
+class Agent:
+    """The agent at the wire."""
+
+    turns: FakeTurns
+    channel: grpc.aio.Channel
+
+
+class Replica:
+    """A gateway's part that runs accounts."""
+
+    def __init__(
+        self, database: Database, platform: MemoryPlatform, agent: Agent, lease_s: float
+    ) -> None:
+        self.registry = CollectorRegistry()
+        self.clock, metrics = SystemClock(), GatewayMetrics.create(Meter(self.registry))
+        self._client = AgentClient(agent.channel)
+        self._workers = Workers()
+        self._turns = Turns(database, self._client, self.clock, self._workers)
+        self._platform, self._metrics = platform, metrics
+        leases = lease_table(lease_s)
+        self.keeper = LeaseKeeper(database, leases, self.clock)
+        self.runner = Runner(
+            platform,
+            "default",
+            Inbox(database, self.clock, metrics, KeyPolicy()),
+            self._work,
+            database,
+            Ownership(new_owner("replica"), leases, self.keeper),
+            Watch(self.clock, metrics),
+        )
+
+    def _work(self, held: Held) -> Work:
+        limiter = Limiter(self._platform.traits.rate, self.clock.monotonic)
+        answers = Answers(held, self._platform, limiter, self._client, self.clock)
+        tools = Tools(held.database, self._client, self.clock)
+        access = Access(frozenset({"7"}))
+        router = Router(held, self._platform, access, answers, self._turns, tools, self._metrics)
+        return Work(router, Sender(held, self._platform, limiter, self.clock, self._metrics))
+
+
+@asynccontextmanager
+async def replica(
+    database: Database, platform: MemoryPlatform, agent: Agent, lease_s: float = LONG_S
+) -> AsyncGenerator[Replica]:
+    """A replica that runs until the context is left, and then lets go."""
+    made = Replica(database, platform, agent, lease_s)
+    async with Workers() as workers:
+        workers.start("keeper", made.keeper.run())
+        workers.start("runner", made.runner.run())
+        yield made
+        await made.runner.drain()
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    """The gateway's tables, of each kind in turn."""
+    async with Database(database_url, "gateway") as opened:
+        await prepare(opened, metadata, migrations)
+        yield opened
+
+
+@pytest.fixture
+async def agent() -> AsyncIterator[Agent]:
+    async with AsyncExitStack() as stack:
+        server, turns = grpc.aio.server(), FakeTurns()
+        turn_pb2_grpc.add_TurnServiceServicer_to_server(turns, server)
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        stack.push_async_callback(server.stop, None)
+        channel = grpc.aio.insecure_channel(f"127.0.0.1:{port}")
+        yield Agent(turns, await stack.enter_async_context(channel))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while True:
+            if condition():
+                return
+            await asyncio.sleep(0.01)
+
+
+async def test_only_one_replica_polls_and_the_other_takes_over(
+    database: Database, agent: Agent
+) -> None:
+    platform = MemoryPlatform()
+    async with replica(database, platform, agent):
+        await until(lambda: platform.pollers == 1)
+        async with replica(database, platform, agent):
+            platform.say("5", "answer one")
+            await until(lambda: platform.texts("5") == ["one"])
+            await asyncio.sleep(0.1)
+            assert platform.most_pollers == 1
+    async with replica(database, platform, agent):
+        platform.say("5", "answer two")
+        await until(lambda: platform.texts("5") == ["one", "two"])
+    assert platform.most_pollers == 1
+    assert not platform.pollers
+
+
+async def test_the_account_of_a_dead_replica_is_taken_over_when_its_lease_has_ended(
+    database: Database, agent: Agent
+) -> None:
+    platform, dead = MemoryPlatform(), new_owner("dead")
+    leases = lease_table(SHORT_S)
+    await database.write(lambda conn: accounts.add(conn, "memory:1"))
+    lease = await database.write(lambda conn: leases.claim(conn, "memory:1", dead))
+    assert lease is not None
+    async with replica(database, platform, agent):
+        platform.say("5", "answer one")
+        await asyncio.sleep(SHORT_S / 3)
+        assert not platform.most_pollers
+        await until(lambda: platform.texts("5") == ["one"])
+
+
+async def test_who_has_lost_the_account_stops(database: Database, agent: Agent) -> None:
+    platform, thief = MemoryPlatform(), new_owner("thief")
+    async with replica(database, platform, agent, SHORT_S):
+        await until(lambda: platform.pollers == 1)
+        leases = lease_table(LONG_S)
+        await database.write(lambda conn: leases.clear_earlier_boots(conn, new_owner("replica")))
+        stolen = await database.write(lambda conn: leases.claim(conn, "memory:1", thief))
+        assert stolen is not None
+        await until(lambda: platform.pollers == 0)
+        platform.say("5", "answer one")
+        await asyncio.sleep(0.2)
+        assert platform.chats == {}
+
+
+async def test_a_late_owner_writes_nothing(database: Database) -> None:
+    leases, now = lease_table(SHORT_S), SystemClock().now()
+    await database.write(lambda conn: accounts.add(conn, "memory:1"))
+    late, next_one = new_owner("late"), new_owner("next")
+    lease = await database.write(lambda conn: leases.claim(conn, "memory:1", late))
+    assert lease is not None
+    held = Held("memory", "1", "default", database, leases, lease)
+    await held.write(lambda conn: outbox.add(conn, Delivery("a", CHAT, [PLACEHOLDER]), now))
+    await database.write(lambda conn: leases.release(conn, lease))
+    assert await database.write(lambda conn: leases.claim(conn, "memory:1", next_one))
+    with pytest.raises(Fenced):
+        await held.write(lambda conn: outbox.begin(conn, "memory", "1", "5", now))
+    waiting = await database.read(lambda conn: outbox.waiting_chats(conn, "memory", "1"))
+    assert list(waiting) == ["5"]
+
+
+async def test_what_was_being_sent_is_finished_by_the_platforms_rule(
+    database: Database, agent: Agent
+) -> None:
+    platform, now = MemoryPlatform(), SystemClock().now()
+    async with platform:
+        shown = await platform.send(Destination(CHAT.chat_id), Content("half an ans"))
+
+    def left_by_the_dead(conn: Connection) -> None:
+        for name, kind in (("plain", Kind.MESSAGE), ("answer", Kind.ANSWER)):
+            outbox.add(conn, Delivery(name, CHAT, [Content(name)], kind), now)
+            part = outbox.begin(conn, "memory", "1", "5", now)
+            assert part is not None
+        outbox.show(conn, "answer", Content("the answer"), now)
+        outbox.add(conn, Delivery("edited", CHAT, [PLACEHOLDER], Kind.ANSWER), now)
+        part = outbox.begin(conn, "memory", "1", "5", now)
+        assert part is not None
+        outbox.settle(conn, replace(part, message_id=shown), outbox.State.SENT, now)
+        outbox.show(conn, "edited", Content("another answer"), now)
+        assert outbox.begin(conn, "memory", "1", "5", now) is not None
+
+    await database.write(left_by_the_dead)
+    async with replica(database, platform, agent):
+        expected = ["another answer", f"{REPEAT}plain", "the answer"]
+        await until(lambda: platform.texts("5") == expected)
+
+
+async def test_an_answer_waits_for_an_agent_that_is_away(database: Database, agent: Agent) -> None:
+    platform = MemoryPlatform()
+    agent.turns.unreachable = True
+    async with replica(database, platform, agent):
+        platform.say("5", "answer one")
+        await until(lambda: platform.texts("5") == [PLACEHOLDER.text])
+        platform.say("6", "/help")
+        await until(lambda: len(platform.texts("6")) == 1)
+        agent.turns.unreachable = False
+        agent.turns.cuts = 2
+        await until(lambda: platform.texts("5") == ["one"])
+    assert len(agent.turns.requests) == 1
+
+
+async def test_messages_of_a_chat_are_begun_in_order(database: Database, agent: Agent) -> None:
+    platform = MemoryPlatform()
+    agent.turns.unreachable = True
+    async with replica(database, platform, agent):
+        for number in range(5):
+            platform.say("5", f"answer {number}")
+        await until(lambda: platform.texts("5") == [PLACEHOLDER.text])
+        agent.turns.unreachable = False
+        await until(lambda: platform.texts("5") == [str(number) for number in range(5)])
+    begun = [request.parts[0].text for request in agent.turns.requests.values()]
+    assert begun == [f"answer {number}" for number in range(5)]
+
+
+async def test_an_answer_survives_its_deleted_placeholder_and_lost_connections(
+    database: Database, agent: Agent
+) -> None:
+    platform = MemoryPlatform()
+    async with replica(database, platform, agent):
+        platform.say("5", "wait")
+        await until(lambda: platform.texts("5") == [PLACEHOLDER.text])
+        platform.chats["5"].clear()
+        platform.say("5", "answer two")
+        await until(lambda: platform.texts("5") == ["two"])
+        [first, _] = list(agent.turns.requests)
+        agent.turns.release(first)
+        await until(lambda: len(platform.texts("5")) == 2)
+        platform.failures.extend([Unreachable("down"), OutcomeUnknown("cut")])
+        platform.say("6", "answer three")
+        # What may have been created is left behind, but there is one answer.
+        await until(lambda: platform.texts("6")[-1:] == ["three"])
+    assert platform.texts("6") in (["three"], [PLACEHOLDER.text, "three"])
+
+
+async def test_an_account_that_is_refused_is_tried_again(database: Database, agent: Agent) -> None:
+    platform = MemoryPlatform()
+    platform.poll_failures.extend([Unreachable("down"), AccountRefused("another program polls")])
+    async with replica(database, platform, agent) as running:
+        platform.say("5", "answer one")
+        await until(lambda: platform.texts("5") == ["one"])
+        assert running.registry.get_sample_value(
+            "hermes_platform_connected", {"platform": "memory"}
+        )
+
+
+async def test_a_deaf_platform_is_noticed() -> None:
+    clock, registry = ManualClock(), CollectorRegistry()
+    watch, platform = Watch(clock, GatewayMetrics.create(Meter(registry))), MemoryPlatform()
+
+    def connected() -> float | None:
+        return registry.get_sample_value("hermes_platform_connected", {"platform": "memory"})
+
+    watch.heard(platform)
+    assert connected() == 1
+    await clock.advance(59)
+    watch.failed(platform, Unreachable("down"))
+    assert connected() == 1
+    await clock.advance(2)
+    watch.failed(platform, Unreachable("down"))
+    assert connected() == 0
+    watch.heard(platform)
+    assert connected() == 1
