@@ -12,7 +12,7 @@ from agent_service.tools.base import (
     ToolFailed,
     ToolResult,
 )
-from agent_service.tools.texts import MAX_FILE_BYTES, decode_text, diff
+from agent_service.tools.texts import MAX_FILE_BYTES, decode_text, diff, encode_text
 
 
 class PatchArguments(ToolArguments):
@@ -48,7 +48,8 @@ class Patch:
     async def run(self, arguments: PatchArguments, context: ToolContext) -> ToolResult:
         """Change it."""
         path = arguments.path
-        before = decode_text(path, await context.files.read(path, MAX_FILE_BYTES))
+        data = await context.files.read(path, MAX_FILE_BYTES)
+        before, encoding = decode_text(path, data)
         count = before.count(arguments.old_string)
         if count == 0:
             raise ToolFailed(
@@ -61,5 +62,5 @@ class Patch:
                 "or set replace_all."
             )
         after = before.replace(arguments.old_string, arguments.new_string)
-        await context.files.write(path, after.encode())
+        await context.files.write(path, encode_text(path, after, encoding))
         return ToolResult(diff(path, before, after) or "Nothing changed.")

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from agent_service.tools.base import Effect, RetryWithHint, ToolArguments, ToolContext, ToolResult
-from agent_service.tools.texts import MAX_FILE_BYTES, decode_text
+from agent_service.tools.texts import MAX_FILE_BYTES, decode_text, lines_of
 
 MAX_LINES = 2000
 MAX_LINE_CHARS = 2000
@@ -40,11 +40,12 @@ class ReadFile:
 
     async def run(self, arguments: ReadFileArguments, context: ToolContext) -> ToolResult:
         """Read the lines."""
-        text = decode_text(arguments.path, await context.files.read(arguments.path, MAX_FILE_BYTES))
-        lines = text.splitlines()
+        path = arguments.path
+        text, _ = decode_text(path, await context.files.read(path, MAX_FILE_BYTES))
+        lines = lines_of(text)
         first = arguments.offset - 1
         if first and first >= len(lines):
-            raise RetryWithHint(f"{arguments.path} has {len(lines)} lines.")
+            raise RetryWithHint(f"{path} has {len(lines)} lines.")
         shown = _numbered(lines[first : first + arguments.limit], arguments.offset)
         last = first + len(shown)
         if last < len(lines):

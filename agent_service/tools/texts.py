@@ -8,14 +8,30 @@ MAX_FILE_BYTES = 8 * 1024 * 1024
 MAX_DIFF_LINES = 400
 
 
-def decode_text(path: str, data: bytes) -> str:
-    """The file's text; ToolFailed when it is none."""
+def decode_text(path: str, data: bytes) -> tuple[str, str]:
+    """The file's text and its encoding; ToolFailed when it is no text."""
     if b"\0" in data[:8192]:
         raise ToolFailed(f"{path} is a binary file of {len(data):,} bytes.")
     try:
-        return data.decode()
+        return data.decode(), "utf-8"
     except UnicodeDecodeError:
-        return data.decode("latin-1")
+        return data.decode("latin-1"), "latin-1"
+
+
+def encode_text(path: str, text: str, encoding: str) -> bytes:
+    """The text in the file's encoding; ToolFailed when that lacks a character."""
+    try:
+        return text.encode(encoding)
+    except UnicodeEncodeError as error:
+        lacking = error.object[error.start]
+        raise ToolFailed(
+            f"{path} is {encoding.capitalize()} text, which has no {lacking}."
+        ) from None
+
+
+def lines_of(text: str) -> list[str]:
+    """The text's lines, counted as grep and editors count them."""
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
 
 
 def diff(path: str, before: str, after: str) -> str:

@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult
+from agent_service.tools.texts import lines_of
 
 
 class WriteFileArguments(ToolArguments):
@@ -38,5 +39,5 @@ class WriteFile:
         """Write it."""
         data = arguments.content.encode()
         await context.files.write(arguments.path, data)
-        lines = len(arguments.content.splitlines())
+        lines = len(lines_of(arguments.content))
         return ToolResult(f"Wrote {arguments.path}: {lines} lines, {len(data):,} bytes.")
