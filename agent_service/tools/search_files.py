@@ -23,6 +23,7 @@ else
 fi
 """
 _FILES = f"""\
+[ -e "$2" ] || {{ echo "There is no $2."; exit 2; }}
 find "$2" -name .git -prune -o -type f -name "$1" -print | LC_ALL=C sort {_CUT}
 """
 _MODES = {"content": (), "files_only": ("-l",), "count": ("-c",)}
