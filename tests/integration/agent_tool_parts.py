@@ -1,0 +1,106 @@
+"""The agent's tools as a turn has them: on a real database, against a real executor."""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+from sqlalchemy import Connection
+
+from agent_service.calls import PendingCall
+from agent_service.clients.leases import SandboxLeases
+from agent_service.contexts import ToolContexts
+from agent_service.events import ToolReturned
+from agent_service.live_turn import LiveTurn
+from agent_service.models.base import ToolCall
+from agent_service.requests import TurnRequest
+from agent_service.storage import claims, journal, turns
+from agent_service.storage.claims import Claimant, turn_leases
+from agent_service.storage.schema import metadata
+from agent_service.storage.turns import SessionDraft
+from agent_service.tools.builtin import builtin_tools
+from agent_service.tools.toolbox import Toolbox
+from services.auth import Identity
+from services.channels import Channels
+from services.clock import SystemClock
+from services.database import Database
+from services.ids import new_id
+from services.leases import new_owner
+from tests.executors import Executor
+
+LEASE_S = 300
+DEFAULTS = journal.Defaults(9, 1000, timedelta(minutes=1))
+
+
+class Tools:
+    """The tools of one turn, called as its model would."""
+
+    def __init__(self, toolbox: Toolbox, turn: LiveTurn) -> None:
+        self._toolbox = toolbox
+        self._turn = turn
+        self._numbers = count(1)
+
+    async def __call__(self, name: str, **arguments: Any) -> ToolReturned:
+        """What a call returns."""
+        (returned,) = await self.all((name, arguments))
+        return returned
+
+    async def text(self, name: str, **arguments: Any) -> str:
+        """What a call that must succeed tells the model."""
+        returned = await self(name, **arguments)
+        assert not returned.is_error, returned.text
+        return returned.text
+
+    async def refusal(self, name: str, **arguments: Any) -> str:
+        """What a call that must fail tells the model."""
+        returned = await self(name, **arguments)
+        assert returned.is_error, returned.text
+        return returned.text
+
+    async def shell(self, command: str) -> str:
+        """What a command at the top of the workspace prints."""
+        return await self.text("terminal", command=command, workdir="/workspace")
+
+    async def all(self, *calls: tuple[str, dict[str, Any]]) -> list[ToolReturned]:
+        """What the calls of one message return, in their order."""
+        pending = [self._pending(name, arguments) for name, arguments in calls]
+        self._turn.pending = {call.key: call for call in pending}
+        returned: dict[str, ToolReturned] = {}
+        async for outcome in self._toolbox.run(self._turn):
+            for fact in outcome if isinstance(outcome, tuple) else ():
+                if isinstance(fact, ToolReturned):
+                    returned[fact.call.key] = fact
+        return [returned[call.key] for call in pending]
+
+    def _pending(self, name: str, arguments: dict[str, Any]) -> PendingCall:
+        number = next(self._numbers)
+        call = ToolCall(f"call_{number}", name, json.dumps(arguments))
+        return PendingCall(f"{self._turn.id}:{number}", call, number, number)
+
+
+@asynccontextmanager
+async def open_tools(executor: Executor) -> AsyncGenerator[Tools]:
+    """The tools of a turn of a new session."""
+    leases, clock = turn_leases(LEASE_S), SystemClock()
+    claimant = Claimant(new_owner("test"), "", leases)
+    turn_id, session_id = new_id("trn"), new_id("session")
+    request = TurnRequest(turn_id, "", session_id, "hi", {"platform": "cli"}, "message")
+
+    def begin(conn: Connection) -> LiveTurn:
+        turns.store(conn, request, "scripted", SessionDraft("", ""), clock.now())
+        claimed = claims.claim(conn, turn_id, claimant, clock.now())
+        assert claimed is not None
+        return journal.load(conn, claimed, DEFAULTS, None).turn
+
+    token = executor.tokens[Identity.AGENT]
+    places = {"executor": executor.address}
+    async with (
+        Database(f"sqlite:///{executor.home}/{turn_id}.db", "agent") as database,
+        Channels(Identity.AGENT, places, token=token) as channels,
+    ):
+        await database.migrate(metadata.create_all)
+        turn = await database.write(begin)
+        contexts = ToolContexts(database, leases, SandboxLeases(channels, database))
+        yield Tools(Toolbox(builtin_tools(ask_before_commands=False), contexts.of), turn)

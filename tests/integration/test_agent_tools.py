@@ -1,0 +1,293 @@
+"""The agent's tools in real sandboxes."""
+
+import re
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from services.ids import new_id
+from tests.executors import end_boxes, executor_settings, serving
+from tests.integration.agent_tool_parts import Tools, open_tools
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+MIB = 1024 * 1024
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["bubblewrap", "docker"])
+async def tools(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Tools]:
+    """The tools of one session for all tests of a backend."""
+    settings = executor_settings(tmp_path_factory.mktemp("home"), request.param)
+    async with serving(settings) as executor, open_tools(executor) as opened:
+        yield opened
+    await end_boxes(settings)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def folder(tools: Tools) -> str:
+    """A new folder of the workspace."""
+    name = new_id("test")
+    await tools.shell(f"mkdir {name}")
+    return name
+
+
+async def _background(tools: Tools, command: str) -> str:
+    text = await tools.text("terminal", command=command, background=True)
+    return text.removesuffix(".").rpartition(" ")[2]
+
+
+async def test_a_patch_changes_what_stands_there_once(tools: Tools, folder: str) -> None:
+    path = f"{folder}/a.sh"
+    await tools.text("write_file", path=path, content="one\ntwo\nthree\n")
+    await tools.shell(f"chmod 750 {path}")
+    change = {"mode": "replace", "path": path, "old_string": "two", "new_string": "2\nII"}
+    lines = (await tools.text("patch", **change)).splitlines()
+    assert lines[:2] == [f"--- a/{path}", f"+++ b/{path}"]
+    assert lines[3:] == [" one", "-two", "+2", "+II", " three"]
+    assert await tools.shell(f"cat {path}; stat -c %a {path}") == "one\n2\nII\nthree\n750"
+    assert "does not stand" in await tools.refusal("patch", **change)
+
+
+async def test_a_patch_that_could_mean_several_places_changes_none(
+    tools: Tools, folder: str
+) -> None:
+    path = f"{folder}/a"
+    await tools.text("write_file", path=path, content="x = 1\nx = 1\n")
+    change = {"mode": "replace", "path": path, "old_string": "1", "new_string": "2"}
+    assert "2 times" in await tools.refusal("patch", **change)
+    assert await tools.shell(f"cat {path}") == "x = 1\nx = 1"
+    await tools.text("patch", **change, replace_all=True)
+    assert await tools.shell(f"cat {path}") == "x = 2\nx = 2"
+
+
+async def test_a_patch_keeps_line_ends_and_encoding(tools: Tools, folder: str) -> None:
+    path = f"{folder}/a"
+    await tools.shell(rf"printf 'caf\351\r\nold\r\n' >{path}")
+    change = {"mode": "replace", "path": path, "old_string": "old"}
+    await tools.text("patch", **change, new_string="new")
+    shown = await tools.shell(f"od -An -c {path}")
+    assert shown.split() == ["c", "a", "f", "351", r"\r", r"\n", "n", "e", "w", r"\r", r"\n"]
+    change["old_string"] = "new"
+    assert "Latin-1" in await tools.refusal("patch", **change, new_string="\u2192")
+
+
+async def test_what_cannot_be_patched(tools: Tools, folder: str) -> None:
+    change = {"mode": "replace", "old_string": "a", "new_string": "b"}
+    await tools.shell(rf"printf 'a\0b' >{folder}/binary")
+    assert "binary" in await tools.refusal("patch", path=f"{folder}/binary", **change)
+    assert "There is no" in await tools.refusal("patch", path=f"{folder}/none", **change)
+    assert await tools.refusal("patch", path="/usr/bin/env", **change)
+
+
+async def test_searching_lines(tools: Tools, folder: str) -> None:
+    await tools.shell(
+        f"cd {folder}; mkdir sub; printf 'alpha\\nbeta 1\\n' >a.py; printf 'beta 2\\n' >sub/b.py; "
+        "printf 'beta 3\\n' >c.txt; echo gamma >d.py"
+    )
+    lines = {f"{folder}/a.py:2:beta 1", f"{folder}/sub/b.py:1:beta 2", f"{folder}/c.txt:1:beta 3"}
+    search = {"path": folder, "pattern": "^beta [0-9]$"}
+    found = await tools.text("search_files", **search)
+    assert set(found.splitlines()) == lines
+    found = await tools.text("search_files", **search, file_glob="*.py")
+    assert set(found.splitlines()) == {line for line in lines if ".py:" in line}
+    names = await tools.text("search_files", **search, output_mode="files_only")
+    assert set(names.splitlines()) == {line.partition(":")[0] for line in lines}
+    counts = await tools.text("search_files", **search, output_mode="count")
+    assert set(counts.splitlines()) == {f"{line.partition(':')[0]}:1" for line in lines}
+    around = await tools.text("search_files", path=f"{folder}/a.py", pattern="beta", context=1)
+    assert around.splitlines() == [f"{folder}/a.py-1-alpha", f"{folder}/a.py:2:beta 1"]
+
+
+async def test_searching_for_what_is_not_there_or_not_sensible(tools: Tools, folder: str) -> None:
+    await tools.text("write_file", path=f"{folder}/a", content="alpha\n")
+    for search in (
+        {"pattern": "omega"},
+        {"pattern": "-e"},
+        {"pattern": "*.py", "target": "files"},
+        {"pattern": "alpha", "file_glob": "*.py"},
+    ):
+        assert await tools.text("search_files", path=folder, **search) == "[nothing found]"
+    assert await tools.refusal("search_files", path=folder, pattern="(")
+    assert "none" in await tools.refusal("search_files", path=f"{folder}/none", pattern="a")
+    missing = {"path": f"{folder}/none", "pattern": "a", "target": "files"}
+    assert "none" in await tools.refusal("search_files", **missing)
+
+
+async def test_a_search_is_read_in_parts(tools: Tools, folder: str) -> None:
+    await tools.shell(f"cd {folder}; seq 1 30000 >numbers; touch 1.py 2.py 3.py 4.md")
+    search = {"path": f"{folder}/numbers", "pattern": "[0-9]"}
+    for offset in (0, 3, 29_998):
+        found = await tools.text("search_files", **search, offset=offset, limit=3)
+        last = min(offset + 3, 30_000)
+        expected = [f"{folder}/numbers:{n}:{n}" for n in range(offset + 1, last + 1)]
+        assert found.splitlines() == expected
+    files = {"path": folder, "pattern": "*.py", "target": "files"}
+    assert await tools.text("search_files", **files, offset=1, limit=1) == f"{folder}/2.py"
+    found = await tools.text("search_files", **files)
+    assert found.splitlines() == [f"{folder}/{n}.py" for n in (1, 2, 3)]
+
+
+async def test_listing_folders(tools: Tools, folder: str) -> None:
+    await tools.shell(
+        f"cd {folder}; mkdir -p a/b/c empty; printf 12345 >a/five; touch a/b/c/deep; "
+        "ln -s . a/loop; mkfifo pipe"
+    )
+    assert await tools.text("list_directory", path=folder) == "a/\nempty/\npipe  (special)"
+    deeper = await tools.text("list_directory", path=folder, depth=2)
+    assert deeper == "a/\n  b/\n  five  5\n  loop@\nempty/\npipe  (special)"
+    deepest = await tools.text("list_directory", path=f"{folder}/a", depth=5)
+    assert deepest == "b/\n  c/\n    deep  0\nfive  5\nloop@"
+    assert "empty" in await tools.text("list_directory", path=f"{folder}/empty")
+    assert "There is no" in await tools.refusal("list_directory", path=f"{folder}/none")
+    assert await tools.refusal("list_directory", path=f"{folder}/a/five")
+
+
+async def test_a_long_folder_is_cut(tools: Tools, folder: str) -> None:
+    await tools.shell(f"cd {folder}; mkdir first; touch first/{{1..5}} f{{1000..2000}}")
+    lines = (await tools.text("list_directory", path=folder, depth=2)).splitlines()
+    assert (len(lines), lines[-1]) == (1001, "[cut at 1000 entries]")
+
+
+async def test_a_background_command_is_talked_to(tools: Tools, folder: str) -> None:
+    await tools.shell(f"cd {folder}")
+    key = await _background(tools, "echo ready; echo oops >&2; while read l; do echo got $l; done")
+    assert f"{key}: running" in await tools.text("process", action="list")
+    assert "3 bytes" in await tools.text("process", action="write", session_id=key, data="one")
+    await tools.text("process", action="submit", session_id=key, data=" two")
+    waited = await tools.text("process", action="wait", session_id=key, timeout=0.3)
+    assert f"{key}: running" in waited
+    await tools.text("process", action="close", session_id=key)
+    ended = await tools.text("process", action="wait", session_id=key)
+    assert f"{key}: ended, exit code 0" in ended
+    assert "ready\ngot one two" in ended
+    assert "errors, bytes 0 to 5 of 5:\noops" in ended
+    log = await tools.text("process", action="log", session_id=key, offset=6, limit=3)
+    assert "output, bytes 6 to 9 of 18:\ngot" in log
+    assert f"{key}: ended, exit code 0" in await tools.text("process", action="list")
+    late = await tools.refusal("process", action="submit", session_id=key, data="late")
+    assert "no running or known" in late
+
+
+async def test_a_background_command_is_killed_with_its_children(tools: Tools, folder: str) -> None:
+    pids = f"{folder}/pids"
+    key = await _background(
+        tools, f"cd /workspace; echo $$ >{pids}; sleep 99 & echo $! >>{pids}; wait"
+    )
+    await tools.shell(f"until [ $(wc -l <{pids}) = 2 ]; do sleep 0.02; done")
+    assert "running" in await tools.text("process", action="poll", session_id=key)
+    killed = await tools.text("process", action="kill", session_id=key)
+    assert f"{key}: ended, It was cancelled" in killed
+    assert await tools.shell(
+        f"for p in $(cat {pids}); do kill -0 $p 2>/dev/null && echo $p; done; :"
+    ) == ("[no output]")
+
+
+async def test_a_process_that_is_not_there(tools: Tools) -> None:
+    for action in ("poll", "log", "wait", "kill", "write", "submit", "close"):
+        assert "session_id" in await tools.refusal("process", action=action)
+        unknown = await tools.refusal("process", action=action, session_id="trn_0:1")
+        assert "no running or known" in unknown
+
+
+async def test_reading_lines(tools: Tools, folder: str) -> None:
+    path = f"{folder}/a"
+    await tools.text("write_file", path=path, content="".join(f"line {n}\n" for n in range(1, 11)))
+    part = await tools.text("read_file", path=path, offset=4, limit=2)
+    assert part == "4|line 4\n5|line 5\n[5 more lines; go on with offset 6]"
+    assert await tools.text("read_file", path=path, offset=10) == "10|line 10"
+    assert "has 10 lines" in await tools.refusal("read_file", path=path, offset=11)
+    await tools.shell(f"printf 'a\\fb\\nc' >{path}; grep -n c {path}")
+    assert "2|c" in await tools.text("read_file", path=path)
+
+
+async def test_what_is_read_of_unusual_files(tools: Tools, folder: str) -> None:
+    await tools.shell(
+        f"cd {folder}; touch empty; printf 'a\\0b' >binary; head -c {8 * MIB + 1} /dev/zero | "
+        "tr '\\0' x >large; head -c 5000 large >long; printf 'caf\\351' >latin; mkfifo pipe"
+    )
+    assert "empty" in await tools.text("read_file", path=f"{folder}/empty")
+    assert "binary file of 3 bytes" in await tools.refusal("read_file", path=f"{folder}/binary")
+    assert "longer than" in await tools.refusal("read_file", path=f"{folder}/large")
+    long = await tools.text("read_file", path=f"{folder}/long")
+    assert long == f"1|{'x' * 2000}[… 3000 characters]"
+    assert await tools.text("read_file", path=f"{folder}/latin") == "1|café"
+    assert "There is no" in await tools.refusal("read_file", path=f"{folder}/none")
+    for path in (folder, f"{folder}/pipe"):
+        assert await tools.refusal("read_file", path=path)
+
+
+async def test_writing_makes_folders_and_replaces(tools: Tools, folder: str) -> None:
+    path = f"{folder}/new/deep/a"
+    assert "2 lines, 7 bytes" in await tools.text("write_file", path=path, content="a\nbüß")
+    assert await tools.shell(f"cat {path}") == "a\nbüß"
+    await tools.text("write_file", path=f"/workspace/{path}", content="")
+    assert await tools.shell(f"wc -c <{path}") == "0"
+    assert await tools.refusal("write_file", path=f"{folder}/new", content="x")
+    assert await tools.refusal("write_file", path=f"{path}/below", content="x")
+    assert await tools.refusal("write_file", path="../outside", content="x")
+
+
+async def test_calls_of_one_message_on_one_file_run_in_their_order(
+    tools: Tools, folder: str
+) -> None:
+    path = f"{folder}/a"
+    returned = await tools.all(
+        ("write_file", {"path": path, "content": "one"}),
+        ("patch", {"mode": "replace", "path": path, "old_string": "one", "new_string": "two"}),
+        ("read_file", {"path": path}),
+    )
+    assert returned[-1].text == "1|two"
+
+
+async def test_a_command_begins_where_the_last_one_ended(tools: Tools, folder: str) -> None:
+    await tools.text("terminal", command=f"cd /workspace/{folder} && mkdir sub && cd sub")
+    assert await tools.text("terminal", command="pwd") == f"/workspace/{folder}/sub"
+    assert await tools.text("terminal", command="pwd", workdir=folder) == f"/workspace/{folder}"
+    await tools("terminal", command="cd sub; exit 3")
+    assert await tools.text("terminal", command="pwd") == f"/workspace/{folder}/sub"
+    await tools.shell(f"rm -r /workspace/{folder}/sub && cd /workspace/{folder}")
+    assert await tools.text("terminal", command="pwd") == f"/workspace/{folder}"
+
+
+async def test_how_a_command_ends(tools: Tools) -> None:
+    failed = await tools("terminal", command="echo out; echo err >&2; exit 7")
+    assert (failed.exit_code, failed.is_error) == (7, True)
+    assert sorted(failed.text.splitlines()) == ["[exit code 7]", "err", "out"]
+    assert "signal 9" in await tools.refusal("terminal", command="kill -9 $$")
+    assert "syntax error" in await tools.refusal("terminal", command="if")
+    assert await tools.text("terminal", command="true") == "[no output]"
+    assert "background" in await tools.refusal("terminal", command="true", timeout=601)
+    slow = await tools("terminal", command="echo begun; sleep 60", timeout=0.5)
+    assert slow.is_error
+    assert re.fullmatch(r"begun\n\[It ran into its timeout .*]", slow.text)
+
+
+async def test_a_command_has_a_terminal_when_asked(tools: Tools) -> None:
+    script = "[ -t 0 ] && [ -t 1 ] && stty size || echo none"
+    assert (await tools.text("terminal", command=script, pty=True)).strip() == "40 120"
+    assert await tools.text("terminal", command=script) == "none"
+
+
+async def test_of_a_flood_the_head_and_the_tail_are_kept(tools: Tools) -> None:
+    flood = "echo first; head -c 200000000 /dev/zero | tr '\\0' x; echo; echo last"
+    shown = await tools.text("terminal", command=flood)
+    assert shown.startswith("first\nxxx")
+    assert shown.endswith("xxx\nlast")
+    (left_out,) = re.findall(r"\n\[… ([0-9,]+) bytes left out …]\n", shown)
+    # Of what was skipped on the way, because nobody could read so fast, there is no count.
+    assert 0 < int(left_out.replace(",", "")) <= 199_950_012
+    assert len(shown) < 51_000
+
+
+async def test_the_plan_is_kept_with_the_session(tools: Tools) -> None:
+    items = [{"id": "1", "content": "look", "status": "in_progress"}, {"id": "2", "content": "act"}]
+    assert await tools.text("todo", todos=items) == "[>] 1: look\n[ ] 2: act"
+    done = {"id": "1", "content": "look", "status": "completed"}
+    assert await tools.text("todo", todos=[done], merge=True) == "[x] 1: look\n[ ] 2: act"
+    assert await tools.text("todo") == "[x] 1: look\n[ ] 2: act"
+    many = [{"id": f"m{n}", "content": "x"} for n in range(255)]
+    assert "256" in await tools.refusal("todo", todos=many, merge=True)
+    assert await tools.text("todo", todos=[]) == "The plan is empty."
