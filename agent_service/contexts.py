@@ -60,6 +60,8 @@ class _TurnState:
 
 
 def _decision(turn: LiveTurn, call: PendingCall) -> Decision | None:
-    if call.call.name in turn.approved_tools:
+    """What was decided about this very call; else what holds for its tool in this session."""
+    decided = turn.decisions.get(call.key)
+    if decided is None and call.call.name in turn.approved_tools:
         return Decision.SESSION
-    return turn.decisions.get(call.key)
+    return decided

@@ -32,11 +32,14 @@ class Subscription:
 
     def put(self, item: Recorded) -> None:
         """Add an event, merging it into the last one that waits where the two make one."""
-        if self._queue and item.sequence == 0:
-            merged = _merge(self._queue[-1], item)
-            if merged is not None:
-                self._queue[-1] = merged
-                return
+        if item.sequence == 0:
+            for index, waiting in enumerate(reversed(self._queue), 1):
+                merged = _merge(waiting, item)
+                if merged is not None:
+                    self._queue[-index] = merged
+                    return
+                if not isinstance(item.event, ToolProgress) or waiting.sequence:
+                    break
         self._queue.append(item)
         self._ready.set()
 
@@ -59,7 +62,8 @@ class Subscription:
 class TurnStream:
     """The events of one turn that this process owns."""
 
-    def __init__(self, recorded: list[Recorded], attempt: int) -> None:
+    def __init__(self, recorded: list[Recorded], attempt: int, profile: str) -> None:
+        self.profile = profile
         self._recorded = recorded
         self._attempt = attempt
         self._partial = TextSnapshot(step=0, text="", reasoning="")

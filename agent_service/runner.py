@@ -58,12 +58,14 @@ class Driving:
     stream: TurnStream
     task: asyncio.Task[None] | None = None
     stopped: Stop | None = None
+    began: bool = False
+    """Its task has taken the first step; one that is cancelled before would never take any."""
 
     def stop(self, why: Stop) -> None:
         """Stop it; the first reason holds, except that detaching overrules."""
         if self.stopped is None or why is Stop.DETACH:
             self.stopped = why
-            if self.task is not None:
+            if self.task is not None and self.began:
                 self.task.cancel()
 
 
@@ -92,6 +94,8 @@ class Runner:
         """Bring a turn to its end, to a person's decision, or to where it was told to stop."""
         review = partial(self._review, stuck_count=claimed.stuck_count)
         work: _Work | None = review if claimed.is_stuck else self._run
+        if driving.stopped is not None:
+            work = self._instead(driving)
         try:
             while work is not None:
                 work = await self._stoppable(driving, work)
@@ -110,13 +114,16 @@ class Runner:
             if driving.stopped is None or task is None:
                 raise
             task.uncancel()
-            return self._cancel if driving.stopped is Stop.INTERRUPT else self._release
+            return self._instead(driving)
         return None
 
+    def _instead(self, driving: Driving) -> _Work | None:
+        """What is to be done with a turn that was stopped."""
+        if driving.turn.finished is not None or driving.turn.waits_for_person:
+            return None
+        return self._cancel if driving.stopped is Stop.INTERRUPT else self._release
+
     async def _run(self, driving: Driving) -> None:
-        if driving.stopped is Stop.INTERRUPT:
-            await self._cancel(driving)
-            return
         try:
             async with aclosing(run_turn(driving.turn, self._model, self._toolbox)) as steps:
                 async for step in steps:
@@ -137,6 +144,17 @@ class Runner:
         driving.stream.publish(Recorded(0, self._clock.now(), turn.epoch, step))
 
     async def _commit(self, driving: Driving, facts: tuple[Fact, ...]) -> None:
+        """Store facts and show them, to the end even when the turn is stopped meanwhile."""
+        storing = asyncio.ensure_future(self._store(driving, facts))
+        try:
+            await asyncio.shield(storing)
+        except asyncio.CancelledError:
+            # What is stored must be applied, or whatever is stored next rests on an old state.
+            await asyncio.wait({storing})
+            storing.result()
+            raise
+
+    async def _store(self, driving: Driving, facts: tuple[Fact, ...]) -> None:
         transition = Transition.of(driving.turn, facts, self._clock.now())
         await self._database.write(lambda conn: journal.commit(conn, self._leases, transition))
         transition.apply()

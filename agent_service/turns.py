@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -102,7 +102,7 @@ class Turns:
         self._conversations = Conversations()
         self._wake = asyncio.Event()
         self._draining = False
-        self._queued: Counter[str] = Counter()
+        self._queued: set[str] = set()
         self.watching = Watching(database, self._stream_of, clock)
 
     async def start(self, request: TurnRequest, draft: SessionDraft) -> TurnInfo:
@@ -114,18 +114,20 @@ class Turns:
 
         def store(conn: Connection) -> tuple[Stored, _Taken | None]:
             stored = turns.store(conn, request, model, draft, now)
-            if not stored.is_new or stored.live_turn:
+            if not stored.is_new or stored.waits:
                 return stored, None
             return stored, self._take(conn, request.turn_id, hot, now)
 
         since = self._clock.monotonic()
         stored, taken = await self._write_once_more_on_conflict(store)
         if taken is not None:
-            self._drive(taken, since)
+            await self._drive(taken, since)
         elif stored.is_new:
-            self._queued[request.session_id] += 1
-            if request.busy_mode is BusyMode.INTERRUPT:
+            self._queued.add(request.session_id)
+            if stored.live_turn and request.busy_mode is BusyMode.INTERRUPT:
                 self._stop(stored.live_turn)
+            else:
+                self._wake.set()
         return stored.turn
 
     async def get(self, turn_id: str, profile: str) -> TurnInfo:
@@ -194,10 +196,16 @@ class Turns:
         for driving in list(self._driven.values()):
             driving.stop(Stop.DETACH)
 
-    def _drive(self, taken: _Taken, since: float) -> None:
+    async def _drive(self, taken: _Taken, since: float) -> None:
         turn, claimed = taken.loaded.turn, taken.claimed
+        if self._draining:
+            leases = self._claimant.leases
+            await self._database.write(lambda conn: leases.release(conn, turn.lease))
+            return
         stopped = Stop.INTERRUPT if claimed.cancel_requested else None
-        driving = Driving(turn, TurnStream(taken.loaded.recorded, turn.epoch), stopped=stopped)
+        driving = Driving(
+            turn, TurnStream(taken.loaded.recorded, turn.epoch, turn.profile), stopped=stopped
+        )
         self._driven[turn.id] = driving
         self._metrics.active.inc()
         self._keeper.hold(turn.lease, since, partial(driving.stop, Stop.DETACH))
@@ -205,6 +213,7 @@ class Turns:
 
     async def _driven_to_end(self, driving: Driving, claimed: Claimed) -> None:
         turn = driving.turn
+        driving.began = True
         try:
             with bind(turn_id=turn.id, session_id=turn.session_id):
                 await self._runner.drive(driving, claimed)
@@ -215,7 +224,7 @@ class Turns:
             driving.stream.close()
             if turn.finished is not None:
                 self._conversations.keep(turn)
-            if self._queued[turn.session_id]:
+            if turn.session_id in self._queued or turn.waits_for_person:
                 self._wake.set()
 
     def _stream_of(self, turn_id: str) -> TurnStream | None:
@@ -230,22 +239,25 @@ class Turns:
 
     async def _claim_all(self) -> None:
         found = await self._database.read(lambda conn: claims.free(conn, CLAIMS_AT_ONCE))
-        for turn_id in found:
-            if turn_id not in self._driven and not self._draining:
-                await self._claim(turn_id)
+        # As workers, so that a turn that cannot be loaded keeps no other from being taken up.
+        claiming = [
+            self._workers.start(f"claim of {turn_id}", self._claim(turn_id))
+            for turn_id in found
+            if turn_id not in self._driven and not self._draining
+        ]
+        if claiming:
+            await asyncio.wait(claiming)
+        self._queued &= await self._waiting_sessions() if self._queued else set()
 
     async def _claim(self, turn_id: str) -> None:
         now, since = self._clock.now(), self._clock.monotonic()
-        taken = await self._write_once_more_on_conflict(
-            lambda conn: self._take(conn, turn_id, None, now)
-        )
-        if taken is None:
-            return
-        if taken.claimed.began:
-            self._queued -= Counter([taken.loaded.turn.session_id])
-        else:
-            self._metrics.resumes.inc()
-        self._drive(taken, since)
+        try:
+            taken = await self._database.write(lambda conn: self._take(conn, turn_id, None, now))
+        except IntegrityError:
+            return  # another turn of the session began at the same moment
+        if taken is not None:
+            self._metrics.resumes.inc(not taken.claimed.began)
+            await self._drive(taken, since)
 
     def _take(
         self,
@@ -258,7 +270,10 @@ class Turns:
         claimed = claims.claim(conn, turn_id, self._claimant, now)
         if claimed is None:
             return None
-        return _Taken(claimed, journal.load(conn, claimed.lease, self._defaults, hot))
+        return _Taken(claimed, journal.load(conn, claimed, self._defaults, hot))
+
+    async def _waiting_sessions(self) -> set[str]:
+        return set(await self._database.read(claims.waiting_sessions))
 
     async def _stop_cancelled(self) -> None:
         """Stop turns of ours that another replica was asked to stop."""

@@ -8,6 +8,7 @@ from agent_service.hub import TurnStream
 from agent_service.storage import event_log, turns
 from services.clock import Clock
 from services.database import Database
+from services.errors import NotFound
 
 POLL_S = 0.25
 """How often the journal is read for a turn that is not owned here."""
@@ -28,6 +29,8 @@ class Watching:
         last = after
         while True:
             stream = self._stream_of(turn_id)
+            if stream is not None and stream.profile != profile:
+                raise NotFound(f"there is no turn {turn_id}")
             is_over = False
             if stream is None:
                 found, is_over = await self._journaled(turn_id, profile, last)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc.aio
+import httpx  # noqa: F401 - the code under test imports it late, which would block a loop
 import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
 

@@ -76,5 +76,5 @@ def _parse(token: str) -> tuple[datetime, str]:
     moment, _, session_id = token.partition(" ")
     try:
         return datetime.fromtimestamp(float(moment), UTC), session_id
-    except ValueError:
+    except (ValueError, OverflowError):
         raise InvalidArgument("not a page token", fields={"page_token": "as it was sent"}) from None

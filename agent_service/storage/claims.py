@@ -53,6 +53,8 @@ _FREE = (
     )
     .limit(bindparam("most"))
 )
+_WAITING_SESSIONS = sa.select(turn.c.session_id).where(turn.c.state == "QUEUED").distinct()
+_STATE = sa.select(turn.c.state).where(turn.c.id == bindparam("id"))
 _CANCELLED = sa.select(turn.c.id).where(
     turn.c.owner == bindparam("mine"), turn.c.finished_at.is_(None), turn.c.cancel_requested
 )
@@ -77,6 +79,8 @@ class Claimed:
     stuck_count: int
     """How often in a row an owner was lost without any progress."""
     cancel_requested: bool
+    may_have_run: bool
+    """Its pending calls may have been begun by an earlier owner; a person's decision is not one."""
 
     @property
     def is_stuck(self) -> bool:
@@ -95,6 +99,11 @@ def free(conn: Connection, most: int) -> Sequence[str]:
     return conn.execute(_FREE, {"most": most}).scalars().all()
 
 
+def waiting_sessions(conn: Connection) -> Sequence[str]:
+    """The sessions that have queued turns."""
+    return conn.execute(_WAITING_SESSIONS).scalars().all()
+
+
 def cancelled(conn: Connection, claimant: Claimant) -> Sequence[str]:
     """The claimant's turns that were asked to stop."""
     return conn.execute(_CANCELLED, {"mine": str(claimant.owner)}).scalars().all()
@@ -102,6 +111,7 @@ def cancelled(conn: Connection, claimant: Claimant) -> Sequence[str]:
 
 def claim(conn: Connection, turn_id: str, claimant: Claimant, now: datetime) -> Claimed | None:
     """Take a turn over, or begin a queued one; None when somebody else was faster."""
+    state = conn.execute(_STATE, {"id": turn_id}).scalar_one()
     lease = claimant.leases.claim(conn, turn_id, claimant.owner, owner_endpoint=claimant.endpoint)
     if lease is None:
         return None
@@ -109,4 +119,4 @@ def claim(conn: Connection, turn_id: str, claimant: Claimant, now: datetime) -> 
     began = row.last_sequence == 1 and row.epoch == 1
     if began:
         begin(conn, row, now)
-    return Claimed(lease, began, row.stuck_count, row.cancel_requested)
+    return Claimed(lease, began, row.stuck_count, row.cancel_requested, state != "QUEUED_RESUME")

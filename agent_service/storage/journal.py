@@ -13,12 +13,13 @@ from agent_service.calls import PendingCall, StepState
 from agent_service.events import Decision
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ToolCall, encoded
+from agent_service.storage.claims import Claimed
 from agent_service.storage.event_log import events_after, insert_events
 from agent_service.storage.schema import approval, message, session, step, turn
 from agent_service.storage.sessions import put_state as put_session_state
 from agent_service.transition import NewStep, Transition
 from agent_service.usage import Usage
-from services.leases import Lease, LeaseTable
+from services.leases import LeaseTable
 
 Conversation = list[bytes]
 """Encoded messages, the system prompt first."""
@@ -44,6 +45,16 @@ _NEWER_MESSAGES = _MESSAGES.where(message.c.sequence > bindparam("after"))
 _STEPS = sa.select(step).where(step.c.turn_id == bindparam("id")).order_by(step.c.sequence)
 _DECISIONS = sa.select(approval.c.call_id, approval.c.decision).where(
     approval.c.turn_id == bindparam("id"), approval.c.decision.is_not(None)
+)
+_CANCEL_WAITING = (
+    sa.update(turn)
+    .where(turn.c.id == bindparam("turn_key"), turn.c.cancel_requested)
+    .values(state="CANCELLING")
+)
+_CLOSE_APPROVALS = (
+    sa.update(approval)
+    .where(approval.c.turn_id == bindparam("turn"), approval.c.decision.is_(None))
+    .values(decision=Decision.EXPIRED)
 )
 _STEP_STATE = (
     sa.update(step)
@@ -82,9 +93,10 @@ class Loaded:
 
 
 def load(
-    conn: Connection, lease: Lease, defaults: Defaults, hot: tuple[int, Conversation] | None
+    conn: Connection, claimed: Claimed, defaults: Defaults, hot: tuple[int, Conversation] | None
 ) -> Loaded:
     """The claimed turn; `hot` is the session's conversation in memory and how long it is."""
+    lease = claimed.lease
     row = conn.execute(_TURN, {"id": lease.id}).one()
     steps = conn.execute(_STEPS, {"id": lease.id}).all()
     request, models = row.request, [found for found in steps if found.kind == "MODEL"]
@@ -109,7 +121,7 @@ def load(
         model_calls=sum(found.state != "INTENT" for found in models),
         approved_tools=frozenset(row.approved_tools),
     )
-    _load_pending(conn, live, steps)
+    _load_pending(conn, live, steps, resumed=claimed.may_have_run)
     live.messages = _conversation(conn, live, row.system_prompt, hot)
     recorded = events_after(conn, lease.id, 0)
     return Loaded(live, recorded)
@@ -125,8 +137,12 @@ def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None
     }
     if transition.finished is not None:
         leases.release(conn, live.lease, finished_at=transition.now, **values)
+        if live.decisions or live.pending:
+            conn.execute(_CLOSE_APPROVALS, {"turn": live.id})
     elif transition.approvals:
         leases.release(conn, live.lease, **values)
+        # A request to stop that came meanwhile must not wait for the person, too.
+        conn.execute(_CANCEL_WAITING, {"turn_key": live.id})
     else:
         leases.fence(conn, live.lease, **values)
     if transition.step_states:
@@ -157,7 +173,9 @@ def put_state(conn: Connection, leases: LeaseTable, live: LiveTurn, name: str, v
     put_session_state(conn, live.session_id, name, value)
 
 
-def _load_pending(conn: Connection, live: LiveTurn, steps: Sequence[sa.Row[Any]]) -> None:
+def _load_pending(
+    conn: Connection, live: LiveTurn, steps: Sequence[sa.Row[Any]], *, resumed: bool
+) -> None:
     for found in steps:
         if found.kind == "TOOL" and found.state in (StepState.INTENT, StepState.DISPATCHED):
             live.pending[found.key] = PendingCall(
@@ -166,7 +184,7 @@ def _load_pending(conn: Connection, live: LiveTurn, steps: Sequence[sa.Row[Any]]
                 sequence=found.sequence,
                 message_sequence=found.message_sequence,
                 state=StepState(found.state),
-                resumed=True,
+                resumed=resumed,
             )
     if live.pending:
         rows = conn.execute(_DECISIONS, {"id": live.id})
@@ -200,7 +218,7 @@ def _insert_messages(conn: Connection, transition: Transition) -> None:
                 "turn_id": live.id,
                 "role": new.role,
                 "content": new.content.decode(),
-                "reasoning": new.reasoning,
+                "reasoning": new.reasoning.replace("\0", ""),
                 "created_at": transition.now,
             }
             for new in transition.messages
@@ -240,7 +258,7 @@ def _approval_rows(transition: Transition) -> list[dict[str, Any]]:
             "turn_id": live.id,
             "call_id": asked.call_id,
             "tool": asked.tool,
-            "subject": asked.subject,
+            "subject": asked.subject.replace("\0", ""),
             "decision": None,
             "decided_by": "",
             "created_at": transition.now,

@@ -35,14 +35,20 @@ class Stored:
 
     turn: TurnInfo
     is_new: bool
+    waits: bool = False
+    """Behind the session's live turn, or behind one that is queued already."""
     live_turn: str = ""
-    """The session's live turn, behind which this one waits."""
 
 
 _BY_ID = sa.select(turn).where(turn.c.id == bindparam("id"))
 _SESSION = sa.select(session).where(session.c.id == bindparam("id"))
 _LIVE = sa.select(turn.c.id).where(
     turn.c.session_id == bindparam("session_id"), turn.c.state.in_(LIVE_STATES)
+)
+_QUEUED = (
+    sa.select(turn.c.id)
+    .where(turn.c.session_id == bindparam("session_id"), turn.c.state == "QUEUED")
+    .limit(1)
 )
 _INSERT = sa.insert(turn)
 _INSERT_SESSION = sa.insert(session)
@@ -73,12 +79,14 @@ def store(
             raise AlreadyExists(f"turn {request.turn_id} was started with another request")
         return Stored(info(known), is_new=False)
     _open_session(conn, request, draft, now)
+    session = {"session_id": request.session_id}
+    live = conn.execute(_LIVE, session).scalar_one_or_none()
+    waits = live is not None or conn.execute(_QUEUED, session).first() is not None
     row = _row(request, model, digest, now)
     conn.execute(_INSERT, row)
-    live = conn.execute(_LIVE, {"session_id": request.session_id}).scalar_one_or_none()
     if live is not None and request.busy_mode is BusyMode.INTERRUPT:
         conn.execute(_REQUEST_CANCEL, {"turn_key": live})
-    return Stored(_new_info(row), is_new=True, live_turn=live or "")
+    return Stored(_new_info(row), is_new=True, waits=waits, live_turn=live or "")
 
 
 def get(conn: Connection, turn_id: str, profile: str) -> TurnInfo:
@@ -137,7 +145,7 @@ def _open_session(
             "id": request.session_id,
             "profile": request.profile,
             "platform": request.platform,
-            "title": " ".join(request.text.split())[:TITLE_CHARS],
+            "title": " ".join(request.text.replace("\0", "").split())[:TITLE_CHARS],
             "system_prompt": draft.system_prompt,
             "workdir": draft.workdir,
             "message_count": 0,

@@ -49,7 +49,7 @@ class TerminalArguments(ToolArguments):
     background: bool = False
     """Return at once and leave it running."""
     timeout: Annotated[float, Field(gt=0)] = 180
-    """Seconds after which it is killed, at most 600 unless it runs in the background."""
+    """Seconds after which it is killed, at most 600; in the background a day unless it is set."""
     workdir: str = ""
     """Folder to run in, absolute or relative to /workspace; default is where the last ended."""
     pty: bool = False
@@ -74,7 +74,10 @@ class Terminal:
     async def run(self, arguments: TerminalArguments, context: ToolContext) -> ToolResult:
         """Run the command, or start it in the background."""
         if arguments.background:
-            status = await context.commands.start(_command(arguments, context, BACKGROUND_LIMIT_S))
+            limit_s = BACKGROUND_LIMIT_S
+            if "timeout" in arguments.model_fields_set:
+                limit_s = min(arguments.timeout, BACKGROUND_LIMIT_S)
+            status = await context.commands.start(_command(arguments, context, limit_s))
             text = f"Started in the background. Its session_id for `process` is {status.key}."
             return ToolResult(text, backend=status.backend)
         if arguments.timeout > FOREGROUND_LIMIT_S:

@@ -62,6 +62,10 @@ class Toolbox:
 
     def schemas(self, toolsets: frozenset[str]) -> bytes:
         """What the model is told of the tools of these toolsets, encoded once."""
+        known = toolsets & {tool.toolset for tool in self._tools.values()}
+        if toolsets and not known:
+            return b""
+        toolsets = known
         if toolsets not in self._schemas:
             described = [describe(tool) for tool in self._allowed(toolsets)]
             self._schemas[toolsets] = encoded(described) if described else b""
@@ -98,7 +102,7 @@ class Toolbox:
             return _error(call, f"There is no tool {name!r}. There are: {known}.")
         try:
             arguments = tool.arguments.model_validate(json.loads(call.call.arguments_json or "{}"))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             return _error(call, _malformed(error))
         if call.state is StepState.DISPATCHED and tool.effect(arguments) is Effect.UNSAFE:
             return ToolReturned(call, _UNCERTAIN, is_error=True, uncertain=True)
@@ -189,7 +193,7 @@ def _error(call: PendingCall, text: str) -> ToolReturned:
     return ToolReturned(call, text, is_error=True)
 
 
-def _malformed(error: ValueError) -> str:
+def _malformed(error: Exception) -> str:
     if isinstance(error, ValidationError):
         return f"The arguments are not right, and the tool was not run. {explain(error)}"
     return f"The arguments are not a JSON object ({error}), and the tool was not run."

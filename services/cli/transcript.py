@@ -90,5 +90,5 @@ class Transcript:
 def _parsed(arguments_json: str) -> Any:
     try:
         return json.loads(arguments_json)
-    except ValueError:
+    except (ValueError, RecursionError):
         return arguments_json

@@ -122,7 +122,7 @@ def _started(started: ToolStarted) -> Text:
 def _argument(arguments_json: str) -> str:
     """What a person wants to see of a call: the command or path, else everything, in one line."""
     shown = arguments_json
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):
         arguments: Any = json.loads(arguments_json)
         if isinstance(arguments, dict):
             named = cast("dict[str, Any]", arguments)

@@ -30,7 +30,7 @@ async def drain(subscription: Subscription) -> list[Recorded]:
 
 
 async def test_a_late_watcher_gets_the_text_so_far_and_then_the_rest() -> None:
-    stream = TurnStream([Recorded(1, NOW, 1, TurnStarted("s", "m"))], 1)
+    stream = TurnStream([Recorded(1, NOW, 1, TurnStarted("s", "m"))], 1, "default")
     stream.publish(live(TextDelta(1, 0, "Hello ")))
     late = stream.subscribe(0, NOW)
     stream.publish(live(TextDelta(1, 6, "there")))
@@ -39,14 +39,14 @@ async def test_a_late_watcher_gets_the_text_so_far_and_then_the_rest() -> None:
 
 
 async def test_a_watcher_that_has_events_does_not_get_them_again() -> None:
-    stream = TurnStream([], 1)
+    stream = TurnStream([], 1, "default")
     for sequence in (1, 2, 3):
         stream.publish(Recorded(sequence, NOW, 1, TextFinished(sequence, "", 0)))
     assert [item.sequence for item in await drain(stream.subscribe(2, NOW))] == [3]
 
 
 async def test_deltas_that_wait_are_one_and_durable_events_are_never_merged() -> None:
-    stream = TurnStream([], 1)
+    stream = TurnStream([], 1, "default")
     slow = stream.subscribe(0, NOW)
     for number in range(1000):
         stream.publish(live(TextDelta(1, number, "x")))
@@ -58,7 +58,7 @@ async def test_deltas_that_wait_are_one_and_durable_events_are_never_merged() ->
 
 
 async def test_output_that_nobody_takes_keeps_only_its_end() -> None:
-    stream = TurnStream([], 1)
+    stream = TurnStream([], 1, "default")
     slow = stream.subscribe(0, NOW)
     for number in range(100):
         stream.publish(live(ToolProgress("call", f"{number:04}" * 1000)))
@@ -69,7 +69,7 @@ async def test_output_that_nobody_takes_keeps_only_its_end() -> None:
 
 
 async def test_a_retried_call_starts_its_text_anew() -> None:
-    stream = TurnStream([], 1)
+    stream = TurnStream([], 1, "default")
     stream.publish(live(TextDelta(1, 0, "wrong")))
     stream.void_partial(1)
     stream.publish(live(TextDelta(1, 0, "right")))
