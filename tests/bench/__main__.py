@@ -20,6 +20,7 @@ from time import perf_counter
 import grpc.aio
 
 from tests.bench import commands, execution, model_call, report, startup, throughput, turns
+from tests.bench.conditions import Conditions
 from tests.bench.figures import FIGURES, BenchError, Missing, Plan, Reading
 
 KEYS = tuple(figure.key for figure in FIGURES)
@@ -54,8 +55,8 @@ def main() -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="hermes-bench-", dir=arguments.folder) as folder:
             plan = Plan(Path(folder), arguments.samples)
-            report.check_on_disk(plan.folder)
-            readings, failed = asyncio.run(_measure(plan, arguments.only))
+            conditions = Conditions(plan.folder)
+            readings, failed = asyncio.run(_measure(plan, arguments.only, conditions))
     except Missing as missing:
         sys.exit(f"bench: {missing}")
     if arguments.json:
@@ -63,10 +64,12 @@ def main() -> int:
     return 1 if failed else 0
 
 
-async def _measure(plan: Plan, only: Sequence[str]) -> tuple[dict[str, Reading], bool]:
+async def _measure(
+    plan: Plan, only: Sequence[str], conditions: Conditions
+) -> tuple[dict[str, Reading], bool]:
     readings: dict[str, Reading] = {}
-    failed, begun, was_busy = False, perf_counter(), report.is_busy()
-    report.say(report.conditions(plan.folder))
+    failed, begun = False, perf_counter()
+    conditions.look()
     for group in GROUPS:
         if only and not set(only) & set(group.keys):
             continue
@@ -79,10 +82,11 @@ async def _measure(plan: Plan, only: Sequence[str]) -> tuple[dict[str, Reading],
             failed = True
             found = [Reading(key, None, f"failed: {_line(error)}") for key in group.keys]
         readings |= {reading.key: reading for reading in found}
+        conditions.look()
     report.show(readings)
-    report.say(f"{plan.samples} samples, {perf_counter() - begun:.0f} s, load now {report.load()}")
-    if was_busy:
-        report.say("The machine was busy before: the figures are no better than an upper bound.")
+    report.say(f"{plan.samples} samples in {perf_counter() - begun:.0f} s")
+    for line in conditions.lines():
+        report.say(line)
     return readings, failed
 
 

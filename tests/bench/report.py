@@ -1,20 +1,16 @@
 """The figures as a table for people, and as JSON for programs."""
 
 import json
-import os
-import platform
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench.figures import FIGURES, Figure, Missing, Reading, Spread, Value
+from tests.bench.figures import FIGURES, Figure, Reading, Spread, Value
 
-_MOUNTS = Path("/proc/self/mounts")
 _FILE_WIDTH = 150
 
 
@@ -38,40 +34,6 @@ def as_json(readings: Mapping[str, Reading]) -> str:
     """Return all figures as one JSON object; those that were not measured are null."""
     values = {figure.key: _plain(readings, figure.key) for figure in FIGURES}
     return json.dumps(values, indent=2) + "\n"
-
-
-def load() -> str:
-    """Return how busy the machine is, and on how many processors."""
-    return f"{os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"
-
-
-def is_busy() -> bool:
-    """Whether others have kept the machine busy in the last minute."""
-    return os.getloadavg()[0] > (os.cpu_count() or 1) / 2
-
-
-def conditions(folder: Path) -> str:
-    """Return what the figures depend on."""
-    return (
-        f"Python {platform.python_version()}, {platform.system()} {platform.release()}, "
-        f"homes on {_filesystem(folder)}, load {load()}"
-    )
-
-
-def check_on_disk(folder: Path) -> None:
-    """Fail with Missing where what is written does not reach a disk."""
-    if (kind := _filesystem(folder)) in ("tmpfs", "ramfs"):
-        raise Missing(f"{folder} is in memory ({kind}); name a folder on disk with --folder")
-
-
-def _filesystem(folder: Path) -> str:
-    if not _MOUNTS.exists():
-        return "an unknown file system"
-    mounts = [line.split()[1:3] for line in _MOUNTS.read_text().splitlines()]
-    return max(
-        ((place, kind) for place, kind in mounts if folder.resolve().is_relative_to(place)),
-        key=lambda mount: len(mount[0]),
-    )[1]
 
 
 def _row(figure: Figure, reading: Reading) -> tuple[str, ...]:
