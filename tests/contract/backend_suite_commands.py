@@ -171,7 +171,9 @@ class CommandSuite:
     async def test_children_are_killed_for_memory_before_the_supervisor(
         self, console: Console
     ) -> None:
-        scores = await console.output("cat /proc/self/oom_score_adj /proc/1/oom_score_adj")
+        # While it starts a command, the supervisor has the command's score.
+        script = "cat /proc/self/oom_score_adj; sleep 0.3; cat /proc/1/oom_score_adj"
+        scores = await console.output(script)
         assert scores.split() == ["1000", "0"]
 
     async def test_children_inherit_no_descriptor(self, console: Console) -> None:
