@@ -6,6 +6,7 @@ it reads from standard input.
 
 import asyncio
 import json
+import signal
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -170,6 +171,11 @@ class Process:
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends it a signal."""
+        assert self._process is not None
+        self._process.send_signal(number)
 
     async def kill(self) -> None:
         """Ends it at once, if it runs."""

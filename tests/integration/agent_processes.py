@@ -1,0 +1,126 @@
+"""Agents in processes of their own, which can be killed.
+
+`python -m tests.integration.agent_processes` serves one as standard input says.
+"""
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from prometheus_client import CollectorRegistry
+
+from agent_service.app import build
+from services.addresses import Address, UnixAddress
+from services.auth import Identity, Tokens
+from services.channels import Channels
+from services.config import load_settings
+from services.metrics import Meter
+from services.server import Listen, serve
+from tests.integration.agent_parts import AgentClient
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What the agents of a test share."""
+
+    folder: Path
+    model_url: str
+    database_url: str
+    executor: Address
+    tokens: Tokens
+    lease_s: float = 3
+
+    def environ(self, instance: str) -> dict[str, str]:
+        """The environment of an agent of that name."""
+        return {
+            "HOME": "/nonexistent",
+            "HERMES_HOME": str(self.folder / instance),
+            "HERMES_INSTANCE": instance,
+            "HERMES_BASE_URL": self.model_url,
+            "HERMES_MODEL": "scripted",
+            "HERMES_API_KEY": "test-key",
+            "HERMES_DATABASE_URL": self.database_url,
+            "HERMES_AGENT_LEASE_S": str(self.lease_s),
+        }
+
+
+class AgentProcess:
+    """An agent that runs while the context is open, and is killed at its end."""
+
+    def __init__(self, site: Site, instance: str) -> None:
+        self._site = site
+        self._instance = instance
+        self._log = site.folder / f"{instance}.log"
+        self._socket = site.folder / f"{instance}.sock"
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def __aenter__(self) -> Self:
+        process = self._process = await asyncio.create_subprocess_exec(
+            *("sh", "-c", 'exec "$@" 2>>"$0"', str(self._log)),
+            *(sys.executable, "-m", "tests.integration.agent_processes"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        said = {
+            "environ": self._site.environ(self._instance),
+            "socket": str(self._socket),
+            "executor": str(self._site.executor),
+            "tokens": dict(self._site.tokens),
+        }
+        process.stdin.write(json.dumps(said).encode() + b"\n")
+        assert await process.stdout.readline() == b"ready\n", await self.log()
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        self.signal(signal.SIGKILL)
+        await self.ended()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal, if it runs."""
+        assert self._process is not None
+        with suppress(ProcessLookupError):
+            self._process.send_signal(number)
+
+    async def ended(self) -> None:
+        """Wait for its end."""
+        assert self._process is not None
+        await self._process.wait()
+
+    async def log(self) -> str:
+        """What it complained about."""
+        return await asyncio.to_thread(self._log.read_text)
+
+    @asynccontextmanager
+    async def client(self) -> AsyncGenerator[AgentClient]:
+        """A client of it."""
+        token = self._site.tokens[Identity.GATEWAY]
+        places = {"agent": UnixAddress(self._socket)}
+        async with Channels(Identity.GATEWAY, places, token=token) as channels:
+            yield AgentClient(channels)
+
+
+async def _main(said: dict[str, Any]) -> None:
+    settings = load_settings({}, said["environ"])
+    settings.home.create()
+    tokens = {Identity(name): token for name, token in said["tokens"].items()}
+    places = {"executor": said["executor"]}
+    async with Channels(Identity.AGENT, places, token=tokens[Identity.AGENT]) as channels:
+        service = build(settings, channels, Meter(CollectorRegistry()))
+        listen = Listen((UnixAddress(Path(said["socket"])),), tokens=tokens)
+        await serve([service], listen, ready=_say_ready)
+
+
+async def _say_ready(_addresses: tuple[Address, ...]) -> None:
+    print("ready", flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(_main(json.loads(sys.stdin.readline())))

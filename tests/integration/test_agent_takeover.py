@@ -1,0 +1,282 @@
+"""Several agents on one database and one executor: who takes a turn over, and what it then does."""
+
+import asyncio
+import signal
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from agent_service.storage import schema
+from hermes.agent.v1 import turn_pb2
+from hermes.agent.v1.turn_event_pb2 import TurnEvent
+from services.database import Database
+from tests.executors import Process, end_boxes, executor_settings, until
+from tests.fakes.model import FakeModel, fake_model
+from tests.integration.agent_parts import AgentClient, answer, kinds, sequences
+from tests.integration.agent_processes import AgentProcess, Site
+
+TELL = {"text": "{tool_result}"}
+UNCERTAIN = "not known whether this call took effect"
+HANGS = {"text": "well", "hang_after": 0}
+
+
+def _shell(command: str) -> dict[str, Any]:
+    return {"name": "terminal", "arguments": {"command": command}}
+
+
+def _steps(*steps: dict[str, Any]) -> dict[str, Any]:
+    return {"rules": [{"steps": list(steps)}]}
+
+
+SLOW = _steps({"tool_calls": [_shell("echo ran >>log; sleep 2; echo done")]}, TELL)
+
+
+class Stage:
+    """An executor, a database and a model, for agents to come and go."""
+
+    def __init__(self, site: Site, executor: Process, model: FakeModel, database: Database) -> None:
+        self.site = site
+        self.executor = executor
+        self.model = model
+        self._database = database
+
+    def agent(self, instance: str) -> AgentProcess:
+        """An agent that does not run yet."""
+        return AgentProcess(self.site, instance)
+
+    async def has_written(self, name: str, text: str) -> None:
+        """Wait until a file of the only workspace has this text."""
+
+        async def written() -> bool:
+            return text in await self.file(name)
+
+        await until(written)
+
+    async def file(self, name: str) -> str:
+        """What is in a file of the only workspace."""
+        return await asyncio.to_thread(self._read, name)
+
+    async def rows(self, table: sa.Table) -> list[tuple[Any, ...]]:
+        """All rows of a table of the agent's."""
+        query = sa.select(table).order_by(*table.primary_key.columns)
+        return await self._database.read(lambda conn: [tuple(r) for r in conn.execute(query)])
+
+    async def has_steps(self, state: str, count: int = 1) -> None:
+        """Wait until so many tool calls have come so far."""
+
+        async def reached() -> bool:
+            return [(r[2], r[4]) for r in await self.rows(schema.step)].count(
+                ("TOOL", state)
+            ) >= count
+
+        await until(reached)
+
+    def _read(self, name: str) -> str:
+        workspaces = self.executor.settings.home.workspaces
+        return "".join(found.read_text() for found in workspaces.rglob(name))
+
+
+@asynccontextmanager
+async def staged(folder: Path, url: str, script: dict[str, Any]) -> AsyncGenerator[Stage]:
+    """Everything that agents need."""
+    settings = executor_settings(folder / "executor", "bubblewrap", HERMES_KEEP_SANDBOXES="true")
+    executor = Process(settings)
+    async with fake_model(script) as model, executor, Database(url, "agent") as database:
+        site = Site(folder, model.url, url, executor.address, executor.tokens)
+        yield Stage(site, executor, model, database)
+        await executor.kill()
+    await end_boxes(settings)
+
+
+async def _watched(client: AgentClient, turn_id: str) -> list[TurnEvent]:
+    """Everything of a turn, first as it comes and again when it has ended."""
+    live = await client.watch(turn_id)
+    again = await client.watch(turn_id)
+    assert sequences(live) == sequences(again) == list(range(1, len(sequences(again)) + 1))
+    assert kinds(again).count("turn_finished") == 1
+    assert kinds(again)[-1] == "turn_finished"
+    return live
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+async def test_a_turn_goes_on_where_its_owner_left_it(
+    tmp_path: Path, postgres_url: str, how: signal.Signals
+) -> None:
+    async with (
+        staged(tmp_path, postgres_url, SLOW) as stage,
+        stage.agent("first") as first,
+        stage.agent("second") as second,
+        first.client() as before,
+        second.client() as after,
+    ):
+        turn_id = (await before.start("go")).turn_id
+        watching = asyncio.create_task(_watched(after, turn_id))
+        await stage.has_written("log", "ran")
+        first.signal(how)
+        events = await watching
+        assert answer(events) == "done"
+        assert await stage.file("log") == "ran\n"
+        assert len(stage.model.requests) == 2
+        turn = await after.turns.GetTurn(turn_pb2.GetTurnRequest(turn_id=turn_id))
+        assert turn.turn.attempt == 2
+        if how is signal.SIGSTOP:
+            stored = [await stage.rows(table) for table in schema.metadata.sorted_tables]
+            first.signal(signal.SIGCONT)
+
+            async def noticed() -> bool:
+                return "another owner" in await first.log()
+
+            await until(noticed)
+            assert stored == [await stage.rows(table) for table in schema.metadata.sorted_tables]
+
+
+async def test_a_command_that_went_with_its_sandbox_is_not_run_again(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    script = _steps({"tool_calls": [_shell("echo ran >>log; sleep 50")]}, TELL)
+    async with (
+        staged(tmp_path, postgres_url, script) as stage,
+        stage.agent("first") as first,
+        first.client() as before,
+    ):
+        turn_id = (await before.start("go")).turn_id
+        await stage.has_written("log", "ran")
+        first.signal(signal.SIGKILL)
+        await stage.executor.kill()
+        await end_boxes(stage.executor.settings)
+        async with stage.executor, stage.agent("second") as second, second.client() as after:
+            events = await _watched(after, turn_id)
+        assert UNCERTAIN in answer(events)
+        assert await stage.file("log") == "ran\n"
+        await stage.has_steps("UNCERTAIN")
+
+
+async def test_a_change_that_may_have_been_made_is_not_made_again(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    write = {"name": "write_file", "arguments": {"path": "a", "content": "one"}}
+    change = {"mode": "replace", "path": "a", "old_string": "one", "new_string": "oneone"}
+    patch = {"name": "patch", "arguments": change}
+    script = _steps({"tool_calls": [write]}, {"tool_calls": [patch], "latency_s": 0.5}, TELL)
+    async with (
+        staged(tmp_path, postgres_url, script) as stage,
+        stage.agent("first") as first,
+        first.client() as before,
+    ):
+        turn_id = (await before.start("go")).turn_id
+        await stage.model.until(lambda: len(stage.model.requests) == 2)
+        stage.executor.signal(signal.SIGSTOP)
+        await stage.has_steps("DISPATCHED")
+        first.signal(signal.SIGKILL)
+        stage.executor.signal(signal.SIGCONT)
+        async with stage.agent("second") as second, second.client() as after:
+            events = await _watched(after, turn_id)
+        assert UNCERTAIN in answer(events)
+        assert await stage.file("a") == "one"
+
+
+async def test_a_turn_that_is_lost_again_and_again_is_given_to_a_person(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    async with staged(tmp_path, postgres_url, _steps(HANGS)) as stage:
+        turn_id = ""
+        for number, how in enumerate([signal.SIGTERM, *[signal.SIGKILL] * 3], 1):
+            async with stage.agent("same") as agent, agent.client() as client:
+                turn_id = turn_id or (await client.start("go")).turn_id
+                await stage.model.until(lambda n=number: len(stage.model.requests) == n)
+                agent.signal(how)
+                await agent.ended()
+        async with stage.agent("same") as agent, agent.client() as client:
+            events = await _watched(client, turn_id)
+        review = events[-1].turn_finished.needs_review
+        assert "lost 3 times" in str(review)
+        assert len(stage.model.requests) == 4
+
+
+async def test_results_keep_the_order_of_their_calls(tmp_path: Path, postgres_url: str) -> None:
+    calls = [_shell(f"echo {n} >>log; sleep {s}; echo {n}") for n, s in ("a0", "b3", "c0")]
+    script = _steps({"tool_calls": calls}, TELL)
+    async with (
+        staged(tmp_path, postgres_url, script) as stage,
+        stage.agent("first") as first,
+        first.client() as before,
+    ):
+        turn_id = (await before.start("go")).turn_id
+        await stage.has_steps("DONE", 2)
+        first.signal(signal.SIGKILL)
+        async with stage.agent("second") as second, second.client() as after:
+            await _watched(after, turn_id)
+        asked = stage.model.bodies[1]["messages"]
+        results = [message for message in asked if message["role"] == "tool"]
+        assert [result["content"] for result in results] == ["a", "b", "c"]
+        (said,) = [message for message in asked if message["role"] == "assistant"]
+        assert [r["tool_call_id"] for r in results] == [c["id"] for c in said["tool_calls"]]
+        assert sorted((await stage.file("log")).split()) == ["a", "b", "c"]
+
+
+Reached = Callable[[Stage, AgentClient, str], Coroutine[Any, Any, object]]
+
+
+async def _model_was_asked(stage: Stage, _client: AgentClient, _turn_id: str) -> None:
+    await stage.model.until(lambda: len(stage.model.requests) == 1)
+
+
+async def _command_runs(stage: Stage, _client: AgentClient, _turn_id: str) -> None:
+    await stage.has_written("log", "ran")
+
+
+async def _person_was_asked(_stage: Stage, client: AgentClient, turn_id: str) -> None:
+    await client.until(turn_id, "approval_requested")
+
+
+@pytest.mark.parametrize(
+    ("reached", "script"),
+    [
+        (_model_was_asked, _steps(HANGS)),
+        (_command_runs, _steps({"tool_calls": [_shell("echo ran >>log; sleep 50")]})),
+        (_person_was_asked, _steps({"tool_calls": [_shell("echo ran >>log")]})),
+    ],
+)
+async def test_an_interrupted_turn_ends_once(
+    tmp_path: Path, postgres_url: str, reached: Reached, script: dict[str, Any]
+) -> None:
+    async with staged(tmp_path, postgres_url, script) as stage:
+        if reached is _person_was_asked:
+            await asyncio.to_thread(_ask_before_commands, tmp_path / "only")
+        async with stage.agent("only") as agent, agent.client() as client:
+            turn_id = (await client.start("go")).turn_id
+            await reached(stage, client, turn_id)
+            for _ in range(2):
+                await client.turns.InterruptTurn(turn_pb2.InterruptTurnRequest(turn_id=turn_id))
+            events = await _watched(client, turn_id)
+        cancelled = events[-1].turn_finished.cancelled
+        assert events[-1].turn_finished.HasField("cancelled")
+        assert cancelled.survivor_count == 0
+
+
+async def test_an_interrupt_at_the_very_end_changes_nothing_or_ends_the_turn(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    script = _steps({"text": "done", "latency_s": 0.05})
+    async with (
+        staged(tmp_path, postgres_url, script) as stage,
+        stage.agent("only") as agent,
+        agent.client() as client,
+    ):
+        outcomes: set[str] = set()
+        for number in range(20):
+            turn_id = (await client.start("go", session_id=f"s{number}")).turn_id
+            await asyncio.sleep(0.04 + number * 0.002)
+            await client.turns.InterruptTurn(turn_pb2.InterruptTurnRequest(turn_id=turn_id))
+            events = await _watched(client, turn_id)
+            outcomes.add(str(events[-1].turn_finished.WhichOneof("outcome")))
+        assert outcomes <= {"completed", "cancelled"}
+
+
+def _ask_before_commands(home: Path) -> None:
+    home.mkdir()
+    (home / "config.yaml").write_text("approvals: {mode: manual}\n")
