@@ -159,6 +159,25 @@ async def test_a_reader_that_confirms_nothing_more_is_sent_all(
     assert got == 20 * MIB
 
 
+async def test_a_client_that_is_late_gets_all_of_it(
+    client: Client, lease: sandbox_pb2.Lease
+) -> None:
+    started = await client.start(lease, "head", "-c", "300000", "/dev/zero")
+    got = 0
+    async with client.attach(lease, started.exec_id) as call:
+        async for message in call:
+            got += len(message.output.data)
+            if message.HasField("exited"):
+                break
+            if message.HasField("opened"):
+                await client.wait(lease, started.exec_id)
+                await asyncio.sleep(0.3)
+            # Everything was sent by now, and the stream is still there to be written to.
+            ack = exec_pb2.AttachExecRequest.Ack(stdout_offset=got)
+            await call.write(exec_pb2.AttachExecRequest(ack=ack))
+    assert got == 300_000
+
+
 async def test_readers_that_vanish_leave_nothing_behind(
     process: Process, client: Client, lease: sandbox_pb2.Lease
 ) -> None:

@@ -212,3 +212,43 @@ async def test_a_box_forgets_what_is_stored(tmp_path: Path) -> None:
 
         await until(is_forgotten)
         assert link.error is None
+
+
+async def test_what_ended_while_the_link_broke_is_counted_once(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        grant = await core.acquire()
+        table = await grant.sandbox.commands()
+        commands = [await start(grant, "echo", str(n), exec_id=f"c{n}") for n in range(50)]
+        for command in commands:
+            await command.ended.wait()
+        # The box never hears that it may forget them, and tells of them again.
+        await core.backend.cut()
+        link = await grant.sandbox.box().link()
+
+        async def is_forgotten() -> bool:
+            return not link.commands
+
+        await until(is_forgotten)
+        known = {record.exec_id: record for record in await table.list()}
+        assert known == {command.exec_id: command.record for command in commands}
+        assert core.metric("hermes_exec_exits_total", backend="plain", reason="exited") == 50
+        assert await output_of(await table.get("c3")) == b"3\n"
+
+
+async def test_a_new_link_waits_until_the_output_of_the_old_one_is_safe(tmp_path: Path) -> None:
+    spool = tmp_path / "spool"
+    async with open_core(tmp_path) as core:
+        await asyncio.to_thread(spool.write_text, "in the way")
+        grant = await core.acquire()
+        command = await start(grant, "sh", "-c", "echo one; sleep 0.2; echo two")
+
+        async def has_said_one() -> bool:
+            return command.spool.end(1) >= 4
+
+        await until(has_said_one)
+        await core.backend.cut()
+        await asyncio.sleep(0.3)
+        assert len(core.backend.streams) == 0
+        assert command.record.exit is None
+        await asyncio.to_thread(spool.unlink)
+        assert await output_of(command) == b"one\ntwo\n"
