@@ -28,7 +28,7 @@ class ToolContexts:
         return ToolContext(
             key=call.key,
             commands=SessionCommands(self._sandboxes, turn, resumed=call.resumed),
-            files=SessionFiles(self._sandboxes, turn),
+            files=SessionFiles(self._sandboxes, turn, resumed=call.resumed),
             state=_TurnState(self._database, self._turns, turn),
             decision=_decision(turn, call),
             progress=progress,

@@ -47,6 +47,8 @@ CHUNK_BYTES = 32 * 1024
 if TYPE_CHECKING:
     AttachCall = grpc.aio.StreamStreamCall[exec_pb2.AttachExecRequest, exec_pb2.AttachExecResponse]
 
+_ELSEWHERE = "The turn goes on in another replica."
+
 _T = TypeVar("_T")
 
 
@@ -57,6 +59,8 @@ class _Position:
     stdout: int = 0
     stderr: int = 0
     acknowledged: int = 0
+    attached: bool = False
+    """The executor has answered since the stream was opened last."""
 
     def advance(self, output: exec_pb2.AttachExecResponse.Output) -> None:
         end = output.offset + len(output.data)
@@ -93,8 +97,11 @@ class SessionCommands:
                 if is_gone(error):
                     await self._leases.drop(self._turn, held)
                     raise CommandUncertain(message_of(error)) from error
+                if position.attached:
+                    position.attached, waited_s = False, 0.0
                 if not _is_unreachable(error) or waited_s > REATTACH_LIMIT_S:
-                    raise SandboxUnavailable(message_of(error)) from error
+                    # It was started, and may be running still.
+                    raise CommandUncertain(message_of(error)) from error
             pause = random.uniform(0.1, 0.5)  # noqa: S311 - spreads reconnects, nothing secret
             waited_s += pause
             await asyncio.sleep(pause)
@@ -106,47 +113,54 @@ class SessionCommands:
 
     async def kill(self, key: str) -> CommandStatus:
         """End the command's whole tree and verify it; CommandUnknown when there is none."""
-        held = await self._existing(key)
-        request = exec_pb2.SignalExecRequest(
-            lease=held.lease, profile=self._turn.profile, exec_id=key
-        )
-        answer = await self._asked(
-            key, ExecServiceStub(held.channel).SignalExec(request, timeout=KILL_DEADLINE_S)
-        )
-        return status(answer.exec)
+
+        async def signal(held: Held) -> exec_pb2.SignalExecResponse:
+            request = exec_pb2.SignalExecRequest(
+                lease=held.lease, profile=self._turn.profile, exec_id=key
+            )
+            stub = ExecServiceStub(held.channel)
+            return await stub.SignalExec(request, timeout=KILL_DEADLINE_S)
+
+        return status((await self._ask(key, signal)).exec)
 
     async def list(self) -> list[CommandStatus]:
         """The commands that the sandbox knows, the oldest first; none when there is no sandbox."""
-        if not await self._leases.exists(self._turn):
+
+        async def listed(held: Held) -> exec_pb2.ListExecsResponse:
+            request = exec_pb2.ListExecsRequest(lease=held.lease, profile=self._turn.profile)
+            return await ExecServiceStub(held.channel).ListExecs(request)
+
+        try:
+            return [status(found) for found in (await self._ask("", listed)).execs]
+        except CommandUnknown:
             return []
-        held = await self._leases.hold(self._turn, resumed=False)
-        request = exec_pb2.ListExecsRequest(lease=held.lease, profile=self._turn.profile)
-        answer = await self._asked("", ExecServiceStub(held.channel).ListExecs(request))
-        return [status(found) for found in answer.execs]
 
     async def read(self, key: str, stream: Stream, offset: int, length: int) -> OutputPage:
         """Stored output from `offset` on; a negative offset counts from the end."""
-        held = await self._existing(key)
-        request = exec_pb2.ReadExecOutputRequest(
-            lease=held.lease,
-            profile=self._turn.profile,
-            exec_id=key,
-            stream=_WIRE_STREAMS[stream],
-            offset=offset,
-            length_bytes=length,
-        )
-        page = await self._asked(key, ExecServiceStub(held.channel).ReadExecOutput(request))
-        return OutputPage(page.data, page.offset, page.total_bytes, status(page.exec))
+
+        async def page(held: Held) -> exec_pb2.ReadExecOutputResponse:
+            request = exec_pb2.ReadExecOutputRequest(
+                lease=held.lease,
+                profile=self._turn.profile,
+                exec_id=key,
+                stream=_WIRE_STREAMS[stream],
+                offset=offset,
+                length_bytes=length,
+            )
+            return await ExecServiceStub(held.channel).ReadExecOutput(request)
+
+        found = await self._ask(key, page)
+        return OutputPage(found.data, found.offset, found.total_bytes, status(found.exec))
 
     async def write(self, key: str, data: bytes, eof: bool) -> None:
         """Give the command input, and end it when `eof` is set."""
-        held = await self._existing(key)
-        try:
+
+        async def feed(held: Held) -> None:
             async with open_stream(_attach(held)) as call:
                 await call.write(self._open(held, key, _Position()))
                 await _feed(call, data, eof=eof)
-        except grpc.aio.AioRpcError as error:
-            raise self._failure(key, error) from error
+
+        await self._ask(key, feed)
 
     async def _start(self, command: Command) -> tuple[Held, exec_pb2.Exec]:
         held = await self._leases.hold(self._turn, resumed=self._resumed)
@@ -156,7 +170,7 @@ class SessionCommands:
             if not is_gone(error):
                 raise SandboxUnavailable(message_of(error)) from error
             if not await self._leases.drop(self._turn, held):
-                raise SandboxUnavailable("The turn goes on in another replica.") from error
+                raise SandboxUnavailable(_ELSEWHERE) from error
         # What a resumed call may have started went with the sandbox; `hold` says so by raising.
         held = await self._leases.hold(self._turn, resumed=self._resumed)
         try:
@@ -194,13 +208,13 @@ class SessionCommands:
                         if (ack := position.ack()) is not None:
                             await call.write(ack)
                     case "opened":
-                        opened = message.opened
+                        opened, position.attached = message.opened, True
                     case "exited" if opened is not None:
                         opened.exit.CopyFrom(message.exited)
                         return status(opened)
                     case _:
                         pass
-        raise SandboxUnavailable("The executor ended the stream without saying how it went.")
+        raise CommandUncertain("The executor ended the stream without saying how it went.")
 
     def _open(self, held: Held, key: str, position: _Position) -> exec_pb2.AttachExecRequest:
         return exec_pb2.AttachExecRequest(
@@ -213,14 +227,21 @@ class SessionCommands:
             )
         )
 
-    async def _existing(self, key: str) -> Held:
+    async def _ask(self, key: str, call: Callable[[Held], Awaitable[_T]]) -> _T:
+        """Ask about a command that exists; once more when another replica had the sandbox."""
         if not await self._leases.exists(self._turn):
             raise CommandUnknown(key)
-        return await self._leases.hold(self._turn, resumed=False)
-
-    async def _asked(self, key: str, answer: Awaitable[_T]) -> _T:
+        held = await self._leases.hold(self._turn, resumed=False)
         try:
-            return await answer
+            return await call(held)
+        except grpc.aio.AioRpcError as error:
+            if not is_gone(error) or reason_of(error) is Reason.NOT_FOUND:
+                raise self._failure(key, error) from error
+            if not await self._leases.drop(self._turn, held):
+                raise SandboxUnavailable(_ELSEWHERE) from error
+        held = await self._leases.hold(self._turn, resumed=False)
+        try:
+            return await call(held)
         except grpc.aio.AioRpcError as error:
             raise self._failure(key, error) from error
 

@@ -1,7 +1,8 @@
 """Files of a session's sandbox, over the executor's FileService."""
 
 import hashlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import TypeVar
 
 import grpc.aio
 
@@ -15,6 +16,8 @@ from services.streams import open_stream
 
 CHUNK_BYTES = 32 * 1024
 
+_T = TypeVar("_T")
+
 _KINDS = {
     file_pb2.FILE_KIND_FILE: "file",
     file_pb2.FILE_KIND_DIRECTORY: "directory",
@@ -23,63 +26,83 @@ _KINDS = {
 
 
 class SessionFiles:
-    """The files of one turn's session."""
+    """The files of one turn's session; `resumed` when an earlier owner may have begun the call."""
 
-    def __init__(self, leases: SandboxLeases, turn: LiveTurn) -> None:
+    def __init__(self, leases: SandboxLeases, turn: LiveTurn, *, resumed: bool) -> None:
         self._leases = leases
         self._turn = turn
+        self._resumed = resumed
 
     async def stat(self, path: str) -> FileStat | None:
         """What is at the path; None when nothing is."""
-        held = await self._hold()
-        request = file_pb2.StatPathRequest(lease=held.lease, profile=self._turn.profile, path=path)
-        try:
-            answer = await FileServiceStub(held.channel).StatPath(request)
-        except grpc.aio.AioRpcError as error:
-            if reason_of(error) is Reason.NOT_FOUND:
-                return None
-            raise await self._failure(held, path, error) from error
-        return _stat(answer.file)
+
+        async def look(held: Held) -> FileStat | None:
+            request = file_pb2.StatPathRequest(
+                lease=held.lease, profile=self._turn.profile, path=path
+            )
+            try:
+                answer = await FileServiceStub(held.channel).StatPath(request)
+            except grpc.aio.AioRpcError as error:
+                if reason_of(error) is Reason.NOT_FOUND:
+                    return None
+                raise
+            return _stat(answer.file)
+
+        return await self._ask(path, look)
 
     async def list(self, path: str, limit: int) -> tuple[list[FileStat], bool]:
         """At most `limit` entries of a folder by name, and whether there are more."""
-        held = await self._hold()
-        request = file_pb2.ListDirectoryRequest(
-            lease=held.lease, profile=self._turn.profile, path=path, page_size=limit
-        )
-        try:
-            answer = await FileServiceStub(held.channel).ListDirectory(request)
-        except grpc.aio.AioRpcError as error:
-            raise await self._failure(held, path, error) from error
+
+        async def entries(held: Held) -> file_pb2.ListDirectoryResponse:
+            request = file_pb2.ListDirectoryRequest(
+                lease=held.lease, profile=self._turn.profile, path=path, page_size=limit
+            )
+            return await FileServiceStub(held.channel).ListDirectory(request)
+
+        answer = await self._ask(path, entries)
         return [_stat(entry) for entry in answer.entries], bool(answer.next_page_token)
 
     async def read(self, path: str, max_bytes: int) -> bytes:
         """The whole file; PathRefused when it is longer than `max_bytes`."""
-        held = await self._hold()
-        request = file_pb2.DownloadFileRequest(
-            lease=held.lease, profile=self._turn.profile, path=path, length_bytes=max_bytes + 1
-        )
-        data = bytearray()
-        try:
+
+        async def contents(held: Held) -> bytes:
+            request = file_pb2.DownloadFileRequest(
+                lease=held.lease, profile=self._turn.profile, path=path, length_bytes=max_bytes + 1
+            )
+            data = bytearray()
             async with open_stream(FileServiceStub(held.channel).DownloadFile(request)) as call:
                 async for message in call:
                     data += message.chunk
-        except grpc.aio.AioRpcError as error:
-            raise await self._failure(held, path, error) from error
+            return bytes(data)
+
+        data = await self._ask(path, contents)
         if len(data) > max_bytes:
             raise PathRefused(f"{path} is longer than {max_bytes:,} bytes.")
-        return bytes(data)
+        return data
 
     async def write(self, path: str, data: bytes) -> None:
         """Replace or make the file as a whole, and the folders above it."""
-        held = await self._hold()
-        try:
-            await FileServiceStub(held.channel).UploadFile(self._upload(held, path, data))
-        except grpc.aio.AioRpcError as error:
-            raise await self._failure(held, path, error) from error
 
-    async def _hold(self) -> Held:
-        return await self._leases.hold(self._turn, resumed=False)
+        async def upload(held: Held) -> file_pb2.UploadFileResponse:
+            return await FileServiceStub(held.channel).UploadFile(self._upload(held, path, data))
+
+        await self._ask(path, upload)
+
+    async def _ask(self, path: str, call: Callable[[Held], Awaitable[_T]]) -> _T:
+        """Do what may be done twice; once more when the sandbox had to be claimed anew."""
+        held = await self._leases.hold(self._turn, resumed=self._resumed, keyed=False)
+        try:
+            return await call(held)
+        except grpc.aio.AioRpcError as error:
+            if not is_gone(error) or reason_of(error) is Reason.NOT_FOUND:
+                raise _failure(path, error) from error
+            if not await self._leases.drop(self._turn, held):
+                raise SandboxUnavailable("The turn goes on in another replica.") from error
+        held = await self._leases.hold(self._turn, resumed=self._resumed, keyed=False)
+        try:
+            return await call(held)
+        except grpc.aio.AioRpcError as error:
+            raise _failure(path, error) from error
 
     async def _upload(
         self, held: Held, path: str, data: bytes
@@ -96,18 +119,14 @@ class SessionFiles:
         for start in range(0, len(data), CHUNK_BYTES):
             yield file_pb2.UploadFileRequest(chunk=data[start : start + CHUNK_BYTES])
 
-    async def _failure(self, held: Held, path: str, error: grpc.aio.AioRpcError) -> Exception:
-        reason = reason_of(error)
-        if reason is Reason.NOT_FOUND:
-            return PathRefused(f"There is no {path}.")
-        if reason in (Reason.PATH_INVALID, Reason.LIMIT_EXCEEDED):
-            return PathRefused(message_of(error))
-        if is_gone(error):
-            await self._leases.drop(self._turn, held)
-            return SandboxUnavailable(
-                "The sandbox was lost; its files outside /workspace are gone."
-            )
-        return SandboxUnavailable(message_of(error))
+
+def _failure(path: str, error: grpc.aio.AioRpcError) -> Exception:
+    reason = reason_of(error)
+    if reason is Reason.NOT_FOUND:
+        return PathRefused(f"There is no {path}.")
+    if reason in (Reason.PATH_INVALID, Reason.LIMIT_EXCEEDED):
+        return PathRefused(message_of(error))
+    return SandboxUnavailable(message_of(error))
 
 
 def _stat(file: file_pb2.FileInfo) -> FileStat:

@@ -1,8 +1,9 @@
 """The sandboxes that this replica holds for its sessions, claimed when first needed."""
 
 import asyncio
-from collections import defaultdict
+from collections import OrderedDict
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
 
 import grpc.aio
 from google.protobuf.duration_pb2 import Duration
@@ -19,6 +20,7 @@ from services.ids import new_id
 
 ACQUIRE_WAIT_S = 60
 ACQUIRE_DEADLINE_S = 90
+MAX_HELD = 1024
 
 GONE = frozenset({Reason.LEASE_INVALID, Reason.SANDBOX_LOST, Reason.NOT_FOUND, Reason.STALE_EPOCH})
 """Answers after which the sandbox has to be claimed anew."""
@@ -26,14 +28,18 @@ GONE = frozenset({Reason.LEASE_INVALID, Reason.SANDBOX_LOST, Reason.NOT_FOUND, R
 _LOST = "The sandbox of an earlier step is gone."
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Held:
     """A sandbox that is claimed, and the way to its executor."""
 
     sandbox_id: str
-    backend: str
     lease: sandbox_pb2.Lease
+    endpoint: str
     channel: grpc.aio.Channel
+    replaced: bool
+    """The session used another sandbox before, which is gone."""
+    bound: bool
+    """The session's row names this sandbox."""
 
 
 class SandboxLeases:
@@ -42,18 +48,26 @@ class SandboxLeases:
     def __init__(self, channels: Channels, database: Database) -> None:
         self._channels = channels
         self._database = database
-        self._held: dict[str, Held] = {}
-        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._held: OrderedDict[str, Held] = OrderedDict()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def hold(self, turn: LiveTurn, *, resumed: bool) -> Held:
-        """The session's sandbox; CommandUncertain when a resumed call's sandbox is gone."""
+    async def hold(self, turn: LiveTurn, *, resumed: bool, keyed: bool = True) -> Held:
+        """The session's sandbox; CommandUncertain when that of a resumed, keyed call is gone.
+
+        A new sandbox is bound to the session by the first call that is not resumed: until then a
+        restart must find, too, that the sandbox of the resumed calls is gone.
+        """
         held = self._held.get(turn.session_id)
-        if held is not None:
+        if held is not None and held.bound:
             return held
-        async with self._locks[turn.session_id]:
-            held = self._held.get(turn.session_id)
-            if held is None:
-                held = self._held[turn.session_id] = await self._acquire(turn, resumed=resumed)
+        async with self._locks.setdefault(turn.session_id, asyncio.Lock()):
+            held = self._held.get(turn.session_id) or await self._acquire(turn)
+            self._keep(turn.session_id, held)
+            if resumed and held.replaced:
+                if keyed:
+                    raise CommandUncertain(_LOST)
+            elif not held.bound:
+                await self._bind(turn.session_id, held)
         return held
 
     async def exists(self, turn: LiveTurn) -> bool:
@@ -71,7 +85,19 @@ class SandboxLeases:
         # sandbox away from the one that goes on with the turn.
         return await self._database.read(lambda conn: bindings.owns(conn, turn))
 
-    async def _acquire(self, turn: LiveTurn, *, resumed: bool) -> Held:
+    def _keep(self, session_id: str, held: Held) -> None:
+        self._held[session_id] = held
+        self._held.move_to_end(session_id)
+        if len(self._held) > MAX_HELD:
+            self._held.popitem(last=False)
+
+    async def _bind(self, session_id: str, held: Held) -> None:
+        await self._database.write(
+            lambda conn: bindings.put(conn, session_id, held.sandbox_id, held.endpoint)
+        )
+        held.bound, held.replaced = True, False
+
+    async def _acquire(self, turn: LiveTurn) -> Held:
         binding = await self._database.read(lambda conn: bindings.get(conn, turn.session_id))
         request = sandbox_pb2.AcquireSandboxRequest(
             request_id=new_id("acq"),
@@ -88,17 +114,15 @@ class SandboxLeases:
             )
         except grpc.aio.AioRpcError as error:
             raise SandboxUnavailable(f"No sandbox can be had: {message_of(error)}") from error
-        sandbox_id, endpoint = answer.sandbox.sandbox_id, answer.endpoint or binding.endpoint
-        if sandbox_id != binding.sandbox_id:
-            await self._database.write(
-                lambda conn: bindings.put(conn, turn.session_id, sandbox_id, endpoint)
-            )
-        channel = self._channels.at(endpoint) if endpoint else near
-        held = Held(sandbox_id, answer.sandbox.backend, answer.lease, channel)
-        if resumed and binding.sandbox_id not in ("", sandbox_id):
-            self._held[turn.session_id] = held
-            raise CommandUncertain(_LOST)
-        return held
+        endpoint = answer.endpoint or binding.endpoint
+        return Held(
+            sandbox_id=answer.sandbox.sandbox_id,
+            lease=answer.lease,
+            endpoint=endpoint,
+            channel=self._channels.at(endpoint) if endpoint else near,
+            replaced=binding.sandbox_id not in ("", answer.sandbox.sandbox_id),
+            bound=binding.sandbox_id == answer.sandbox.sandbox_id,
+        )
 
 
 def is_gone(error: grpc.aio.AioRpcError) -> bool:

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""What a terminal obeys, and what makes text read differently from what it is."""
 
 
 def printable(text: str) -> str:
@@ -21,7 +22,7 @@ def say(text: str) -> None:
 
 def complain(text: str) -> None:
     """A line on standard error."""
-    sys.stderr.write(f"hermes: {text}\n")
+    sys.stderr.write(f"hermes: {printable(text)}\n")
 
 
 def print_json(value: Mapping[str, Any] | list[Any]) -> None:

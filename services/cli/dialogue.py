@@ -29,6 +29,8 @@ class Dialogue:
         self._opening = opening
         self._call: Call | None = None
         self._unaccepted: dict[str, ConverseRequest] = {}
+        self._unheard: dict[str, ConverseRequest] = {}
+        """Decisions and a request to stop, until an event shows that they have arrived."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -53,12 +55,15 @@ class Dialogue:
 
     async def interrupt(self) -> None:
         """Stop the live turn and what it runs."""
-        await self._send(ConverseRequest(interrupt=ConverseRequest.Interrupt()))
+        request = ConverseRequest(interrupt=ConverseRequest.Interrupt())
+        self._unheard[self._opening.turn_id] = request
+        await self._send(request)
 
     async def decide(self, approval_id: str, decision: "ApprovalDecision.ValueType") -> None:
         """Answer an approval."""
         answer = ConverseRequest.ApprovalAnswer(approval_id=approval_id, decision=decision)
-        await self._send(ConverseRequest(approval_answer=answer))
+        self._unheard[approval_id] = ConverseRequest(approval_answer=answer)
+        await self._send(self._unheard[approval_id])
 
     async def responses(self) -> AsyncGenerator[ConverseResponse]:
         """What the gateway says, across reconnects; raises when it stays away."""
@@ -68,7 +73,7 @@ class Dialogue:
                 async with open_stream(self._connect()) as call:
                     await call.write(ConverseRequest(open=self._opening))
                     self._call = call
-                    for request in list(self._unaccepted.values()):
+                    for request in [*self._unaccepted.values(), *self._unheard.values()]:
                         await call.write(request)
                     async for response in call:
                         waited_s = 0.0
@@ -113,8 +118,12 @@ class Dialogue:
                 self._unaccepted.pop(response.reply.message_id, None)
                 opening.session_id = response.reply.session_id or opening.session_id
             case "event":
-                sequence = response.event.event.sequence
-                if response.event.turn_id == opening.turn_id and sequence:
-                    opening.after_sequence = sequence
+                event = response.event.event
+                if response.event.turn_id == opening.turn_id and event.sequence:
+                    opening.after_sequence = event.sequence
+                if event.HasField("approval_resolved"):
+                    self._unheard.pop(event.approval_resolved.approval_id, None)
+                if event.HasField("turn_finished"):
+                    self._unheard.clear()
             case _:
                 pass

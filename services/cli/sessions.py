@@ -106,7 +106,7 @@ async def _show(settings: Settings, arguments: argparse.Namespace) -> None:
         if message.text:
             say(printable(message.text))
         for call in message.tool_calls:
-            say(f"▸ {call.name}  {printable(call.arguments_json)}")
+            say(printable(f"▸ {call.name}  {call.arguments_json}"))
 
 
 def _described(session: session_pb2.Session) -> dict[str, Any]:

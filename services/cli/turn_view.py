@@ -86,6 +86,8 @@ class TurnView:
 
     def _line(self, text: Text) -> None:
         self._end_line()
+        if printable(text.plain) != text.plain:
+            text = Text(printable(text.plain), style=text.style)
         self._console.print(text, highlight=False, soft_wrap=True)
 
     def _end_line(self) -> None:
