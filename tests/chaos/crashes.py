@@ -1,0 +1,151 @@
+"""Turns that are watched while what carries them is killed."""
+
+import asyncio
+import random
+import sqlite3
+import zlib
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, asynccontextmanager, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hermes.agent.v1.session_pb2 import ListMessagesRequest
+from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
+from hermes.agent.v1.turn_event_pb2 import TurnEvent
+from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
+from services.cli.dialogue import Dialogue
+from tests.e2e.client import channels_of
+from tests.e2e.deployment import Deployment
+from tests.e2e.model import TELL, calls, rule, terminal_call
+
+WRITTEN = "first\nsecond"
+OUTPUTS = ["one begins\none ends", "two begins\ntwo ends"]
+ANSWER = f"Both are done. {OUTPUTS[1]}"
+DONE_WITHIN_S = 40.0
+PIECES = {"chunk_chars": 4, "chunk_delay_s": 0.03}
+
+
+def _command(number: str, line: str) -> str:
+    return f"echo {number} begins; echo {line} >>log.txt; sleep 0.4; echo {number} ends"
+
+
+RULES = (
+    rule(
+        "two commands",
+        {**calls(terminal_call(_command("one", "first")), text="The first one."), **PIECES},
+        {**calls(terminal_call(_command("two", "second")), text="The second one."), **PIECES},
+        {"text": "Both are done. {tool_result}", **PIECES},
+    ),
+    rule("show the log", calls(terminal_call("cat log.txt")), TELL),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A moment of a turn: so long after so many of what the watcher or the journal shows."""
+
+    after: str
+    """A kind of response or event, or `journal:` and a condition on the agent's steps."""
+    count: int = 1
+    from_ms: int = 0
+    to_ms: int = 5
+
+    def __str__(self) -> str:
+        return f"{self.after}-{self.count}+{self.from_ms}..{self.to_ms}ms"
+
+    @property
+    def delay_s(self) -> float:
+        """A delay within the bounds, the same in every run."""
+        seed = zlib.crc32(str(self).encode())
+        return random.Random(seed).uniform(self.from_ms, self.to_ms) / 1000
+
+
+@dataclass(slots=True)
+class Watcher:
+    """One conversation and everything of it that came, across all reconnects."""
+
+    dialogue: Dialogue
+    session_id: str = ""
+    turn_id: str = ""
+    events: list[TurnEvent] = field(default_factory=list[TurnEvent])
+    seen: Counter[str] = field(default_factory=Counter[str])
+    _moved: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def follow(self) -> None:
+        """Take what comes until the turn has finished."""
+        async with aclosing(self.dialogue.responses()) as responses:
+            async for response in responses:
+                self._take(response)
+                self._moved.set()
+                if self.seen["turn_finished"]:
+                    return
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until what came makes the condition true."""
+        while not condition():
+            self._moved.clear()
+            await self._moved.wait()
+
+    @property
+    def sequences(self) -> list[int]:
+        """The sequences of the durable events, in the order in which they came."""
+        return [event.sequence for event in self.events if event.sequence]
+
+    @property
+    def answer(self) -> str:
+        """What the turn ended with."""
+        return self.events[-1].turn_finished.completed.answer
+
+    def _take(self, response: ConverseResponse) -> None:
+        kind = str(response.WhichOneof("kind"))
+        assert kind != "reply", response.reply.text
+        if kind == "event":
+            event = response.event.event
+            kind = str(event.WhichOneof("kind"))
+            self.events.append(event)
+        elif kind == "opened":
+            self.session_id = response.opened.session_id
+        elif kind == "accepted":
+            self.turn_id = response.accepted.turn_id
+        self.seen[kind] += 1
+
+
+@asynccontextmanager
+async def asked(deployment: Deployment, text: str, session_id: str = "") -> AsyncGenerator[Watcher]:
+    """A question and its watcher."""
+    async with channels_of(deployment.client) as channels:
+        opening = ConverseRequest.Open(session_id=session_id)
+        async with Dialogue(channels.to("gateway"), opening) as dialogue:
+            await dialogue.say(text)
+            watcher = Watcher(dialogue)
+            async with asyncio.TaskGroup() as group, asyncio.timeout(DONE_WITHIN_S):
+                following = group.create_task(watcher.follow())
+                yield watcher
+                await following
+
+
+async def tool_results(deployment: Deployment, watcher: Watcher) -> list[str]:
+    """What the model was told of each command of the session."""
+    async with channels_of(deployment.client) as channels:
+        stub = SessionServiceStub(channels.to("agent"))
+        page = await stub.ListMessages(ListMessagesRequest(session_id=watcher.session_id))
+    return [message.text for message in page.messages if message.tool_call_id]
+
+
+async def reach(watcher: Watcher, point: Point, journal: Path) -> None:
+    """Return at that point of the turn."""
+    if point.after.startswith("journal:"):
+        await asyncio.to_thread(_await_step, journal, watcher, point)
+    elif point.after != "said":
+        await watcher.until(lambda: watcher.seen[point.after] >= point.count)
+    await asyncio.sleep(point.delay_s)
+
+
+def _await_step(journal: Path, watcher: Watcher, point: Point) -> None:
+    condition = point.after.removeprefix("journal:")
+    query = f"SELECT count(*) FROM step WHERE turn_id = ? AND {condition}"
+    with closing(sqlite3.connect(f"file:{journal}?mode=ro", uri=True)) as connection:
+        while not watcher.seen["turn_finished"]:
+            if connection.execute(query, (watcher.turn_id,)).fetchone()[0] >= point.count:
+                return

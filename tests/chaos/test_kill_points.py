@@ -1,0 +1,122 @@
+"""A turn goes on where it was when what carries it is killed: nothing twice, nothing lost."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from tests.chaos.crashes import (
+    ANSWER,
+    OUTPUTS,
+    RULES,
+    WRITTEN,
+    Point,
+    Watcher,
+    asked,
+    reach,
+    tool_results,
+)
+from tests.e2e.backends import BACKENDS, need_backend, sandboxed
+from tests.e2e.deployment import SERVICES, Deployment, four_processes, one_process
+from tests.e2e.model import ModelProcess, model_process
+from tests.e2e.processes import users_of, wait_until
+
+POINTS = (
+    Point("said"),
+    Point("accepted"),
+    Point("turn_started"),
+    Point("text_delta", from_ms=0, to_ms=20),
+    Point("text_delta", count=3, from_ms=0, to_ms=20),
+    Point("journal:kind = 'TOOL' AND state = 'INTENT'", to_ms=2),
+    Point("tool_started"),
+    Point("tool_started", from_ms=5, to_ms=40),
+    Point("tool_progress"),
+    Point("tool_progress", from_ms=100, to_ms=300),
+    Point("tool_progress", from_ms=380, to_ms=420),
+    Point("journal:kind = 'TOOL' AND state = 'DONE'", to_ms=2),
+    Point("tool_finished"),
+    Point("text_delta", count=6, from_ms=0, to_ms=20),
+    Point("tool_started", count=2, from_ms=0, to_ms=30),
+    Point("tool_progress", count=3, from_ms=0, to_ms=300),
+    Point("journal:kind = 'TOOL' AND state = 'DONE'", count=2, to_ms=2),
+    Point("tool_finished", count=2),
+    Point("text_delta", count=10, from_ms=0, to_ms=40),
+    Point("turn_finished"),
+)
+SERVICE_POINTS = (
+    Point("accepted", to_ms=30),
+    Point("tool_started", from_ms=0, to_ms=60),
+    Point("tool_progress", from_ms=0, to_ms=420),
+    Point("text_delta", count=9, from_ms=0, to_ms=50),
+)
+LEAVE_NOTHING = {"HERMES_KEEP_SANDBOXES": "false"}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelProcess]:
+    """A model that asks for two commands, and outlives every crash."""
+    with model_process(tmp_path_factory.mktemp("model"), RULES) as process:
+        yield process
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def up(
+    request: pytest.FixtureRequest, model: ModelProcess, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Deployment]:
+    """`hermes up` on each backend, which every test kills and starts again."""
+    backend = need_backend(request.param, tmp_path_factory.mktemp("probe"))
+    folder = tmp_path_factory.mktemp(backend)
+    deployment = one_process(folder, model.url, sandboxed(backend), **LEAVE_NOTHING)
+    yield from _until_all_is_gone(deployment)
+
+
+@pytest.fixture(scope="module")
+def four(model: ModelProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    """Four processes, of which every test kills one and starts it again."""
+    need_backend("bubblewrap", tmp_path_factory.mktemp("probe"))
+    folder = tmp_path_factory.mktemp("four")
+    deployment = four_processes(folder, model.url, sandboxed("bubblewrap"), **LEAVE_NOTHING)
+    yield from _until_all_is_gone(deployment)
+
+
+@pytest.mark.parametrize("point", POINTS, ids=str)
+async def test_a_killed_process_goes_on_after_its_restart(up: Deployment, point: Point) -> None:
+    journal = up.client.path / "state" / "agent.db"
+    await asyncio.to_thread(up.start)
+    async with asked(up, "two commands") as watcher:
+        await reach(watcher, point, journal)
+        await asyncio.to_thread(up.kill)
+        await asyncio.to_thread(up.start)
+    await check_all_happened_once(up, watcher)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("point", SERVICE_POINTS, ids=str)
+async def test_a_killed_service_is_waited_for(four: Deployment, service: str, point: Point) -> None:
+    await asyncio.to_thread(four.start)
+    async with asked(four, "two commands") as watcher:
+        await reach(watcher, point, four.folder)
+        await asyncio.to_thread(four.servers[service].kill)
+        await asyncio.to_thread(four.start)
+    await check_all_happened_once(four, watcher)
+
+
+async def check_all_happened_once(deployment: Deployment, watcher: Watcher) -> None:
+    """The turn ended with its answer, each command ran once, and the watcher missed nothing."""
+    assert watcher.answer == ANSWER
+    assert watcher.sequences == list(range(1, len(watcher.sequences) + 1))
+    assert watcher.seen["tool_finished"] == 2
+    async with asked(deployment, "show the log", watcher.session_id) as showing:
+        pass
+    assert showing.answer == WRITTEN, "each command wrote its line once"
+    assert (await tool_results(deployment, watcher))[:2] == OUTPUTS
+
+
+def _until_all_is_gone(deployment: Deployment) -> Iterator[Deployment]:
+    try:
+        deployment.start()
+        yield deployment
+        deployment.stop()
+        wait_until(lambda: not users_of(deployment.folder), "no box or process is left over")
+    finally:
+        deployment.kill()

@@ -1,0 +1,44 @@
+"""Talking to a running deployment without the command: every event as it comes."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, asynccontextmanager
+
+from hermes.agent.v1.turn_event_pb2 import TurnEvent
+from hermes.gateway.v1.conversation_pb2 import ConverseRequest
+from services.channels import Channels
+from services.cli.connection import connected
+from services.cli.dialogue import Dialogue
+from services.config import load_settings
+from tests.e2e.home import Home
+
+
+@asynccontextmanager
+async def channels_of(home: Home) -> AsyncGenerator[Channels]:
+    """Channels to the services that run, as an operator."""
+    settings = await asyncio.to_thread(load_settings, {}, home.environ)
+    async with connected(settings, ("gateway", "agent")) as channels:
+        yield channels
+
+
+def ask(home: Home, question: str) -> list[TurnEvent]:
+    """Ask in a new session; all events of the turn."""
+    return asyncio.run(_ask(home, question))
+
+
+async def _ask(home: Home, question: str) -> list[TurnEvent]:
+    events: list[TurnEvent] = []
+    async with channels_of(home) as channels, _dialogue(channels) as dialogue:
+        await dialogue.say(question)
+        async with aclosing(dialogue.responses()) as responses:
+            async for response in responses:
+                assert response.WhichOneof("kind") != "reply", response.reply.text
+                if response.HasField("event"):
+                    events.append(response.event.event)
+                    if events[-1].HasField("turn_finished"):
+                        break
+    return events
+
+
+def _dialogue(channels: Channels) -> Dialogue:
+    return Dialogue(channels.to("gateway"), ConverseRequest.Open())

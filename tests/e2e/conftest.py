@@ -1,0 +1,57 @@
+"""Deployments that the scenarios share, each started once."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.e2e.backends import BACKENDS, need_backend, sandboxed
+from tests.e2e.deployment import Deployment, four_processes, one_process, running
+from tests.e2e.model import ModelProcess, model_process
+
+LAYOUTS = ("one-process", "four-processes", "postgres")
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelProcess]:
+    """The scripted model."""
+    with model_process(tmp_path_factory.mktemp("model")) as process:
+        yield process
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Each sandbox backend in turn, where it runs."""
+    return need_backend(request.param, tmp_path_factory.mktemp("probe"))
+
+
+@pytest.fixture(scope="module", params=LAYOUTS)
+def deployment(
+    backend: str,
+    model: ModelProcess,
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
+) -> Iterator[Deployment]:
+    """A running deployment of each kind, on each backend."""
+    folder, config = tmp_path_factory.mktemp(request.param), sandboxed(backend)
+    with ExitStack() as stack:
+        match request.param:
+            case "four-processes":
+                made = four_processes(folder, model.url, config)
+            case "postgres":
+                server = request.getfixturevalue("postgres")
+                url = stack.enter_context(server.database())
+                made = one_process(folder, model.url, config, HERMES_DATABASE_URL=url)
+            case _:
+                made = one_process(folder, model.url, config)
+        yield stack.enter_context(running(made))
+
+
+@pytest.fixture(scope="module")
+def up(
+    backend: str, model: ModelProcess, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Deployment]:
+    """A running `hermes up`, on each backend."""
+    folder = tmp_path_factory.mktemp("up")
+    with running(one_process(folder, model.url, sandboxed(backend))) as started:
+        yield started

@@ -1,0 +1,163 @@
+"""Hermes as it is deployed: in one process on a Unix socket, or as four services over TCP."""
+
+import signal
+import subprocess
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.home import Home
+from tests.postgres import free_port
+
+SERVICES = ("agent", "executor", "gateway", "scheduler")
+READY_TIMEOUT_S = 45.0
+STOP_TIMEOUT_S = 30.0
+
+
+class Server:
+    """One server process, which may be killed and started again."""
+
+    def __init__(self, name: str, home: Home, *argv: str) -> None:
+        self.name = name
+        self.home = home
+        self._argv = argv
+        self._stderr = home.path.parent / f"{name}.stderr"
+        self._read_from = 0
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        assert self._process is not None, "the server was started"
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is there."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start the process."""
+        self._read_from = len(self.said())
+        with self._stderr.open("a", encoding="utf-8") as stderr:
+            self._process = self.home.spawn(*self._argv, stdout=subprocess.DEVNULL, stderr=stderr)
+
+    def wait_ready(self) -> None:
+        """Return once it says that it is ready."""
+        assert self._process is not None, "the server was started"
+        end = time.monotonic() + READY_TIMEOUT_S
+        while "ready on " not in (said := self.said()[self._read_from :]):
+            assert self._process.poll() is None, f"{self.name} ended: {said}"
+            assert time.monotonic() < end, f"{self.name} is not ready: {said}"
+            time.sleep(0.01)
+
+    def stop(self) -> int:
+        """Ask it to stop; its exit status."""
+        assert self._process is not None, "the server was started"
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(STOP_TIMEOUT_S)
+
+    def kill(self) -> None:
+        """End it as a crash does."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def said(self) -> str:
+        """All that it wrote to standard error."""
+        return self._stderr.read_text(encoding="utf-8") if self._stderr.exists() else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """Running services, and the home from which commands reach them."""
+
+    client: Home
+    servers: Mapping[str, Server]
+    folder: Path
+
+    @property
+    def pids(self) -> list[int]:
+        """The ids of the server processes."""
+        return [server.pid for server in self.servers.values()]
+
+    def start(self) -> None:
+        """Start what does not run, and return when all are ready."""
+        started = [server for server in self.servers.values() if not server.is_running]
+        for server in started:
+            server.start()
+        for server in started:
+            server.wait_ready()
+
+    def stop(self) -> None:
+        """Stop all; each must end well, and must have had nothing to be ashamed of."""
+        statuses = {name: server.stop() for name, server in self.servers.items()}
+        said = "".join(server.said() + server.home.logs() for server in self.servers.values())
+        assert statuses == dict.fromkeys(self.servers, 0), said[-4000:]
+        assert "Traceback" not in said, said[said.index("Traceback") - 1000 :][:4000]
+
+    def kill(self) -> None:
+        """End all at once."""
+        for server in self.servers.values():
+            server.kill()
+
+
+def one_process(
+    folder: Path, model_url: str, config: Mapping[str, Any], **variables: str
+) -> Deployment:
+    """`hermes up` in a home of its own."""
+    settings = {**_model(model_url), "HERMES_METRICS_PORT": "0", **variables}
+    home = Home.make(folder, config, **settings)
+    return Deployment(home, {"up": Server("up", home, "up", "--no-chat")}, folder)
+
+
+def four_processes(
+    folder: Path, model_url: str, config: Mapping[str, Any], **variables: str
+) -> Deployment:
+    """A process for each service, with nothing in common but the network and a CA."""
+    addresses = {f"HERMES_{name.upper()}_ADDRESS": f"127.0.0.1:{free_port()}" for name in SERVICES}
+    common = {**addresses, **variables}
+    client = Home.make(folder / "client", None, **common, **_certificates(folder, SERVICES))
+    servers: dict[str, Server] = {}
+    for name in SERVICES:
+        own = {"HERMES_METRICS_PORT": "0", **_tls(folder / "certs", name)}
+        own |= _model(model_url) if name == "agent" else {}
+        home = Home.make(folder / name, config, **common, **own)
+        servers[name] = Server(name, home, "serve", name)
+    return Deployment(client, servers, folder)
+
+
+@contextmanager
+def running(deployment: Deployment) -> Generator[Deployment]:
+    """A deployment from its start to its good end."""
+    try:
+        deployment.start()
+        yield deployment
+        deployment.stop()
+    finally:
+        deployment.kill()
+
+
+def _model(url: str) -> dict[str, str]:
+    return {"HERMES_BASE_URL": url, "HERMES_MODEL": "scripted", "HERMES_API_KEY": "test-key"}
+
+
+def _certificates(folder: Path, services: Sequence[str]) -> dict[str, str]:
+    """Make a CA and certificates with the command that users have; those of an operator."""
+    certs = folder / "certs"
+    maker = Home.make(folder / "maker")
+    for argv in (["init"], *(["issue", name] for name in (*services, "operator"))):
+        made = maker.run("certs", *argv, "--folder", certs)
+        assert made.status == 0, made.err
+    return _tls(certs, "operator")
+
+
+def _tls(certs: Path, identity: str) -> dict[str, str]:
+    return {
+        "HERMES_TLS_CA": str(certs / "ca.crt"),
+        "HERMES_TLS_CERTIFICATE": str(certs / f"{identity}.crt"),
+        "HERMES_TLS_KEY": str(certs / f"{identity}.key"),
+    }

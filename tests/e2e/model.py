@@ -1,0 +1,110 @@
+"""The scripted model of the scenarios, served over HTTP by a process of its own."""
+
+import json
+import secrets
+import subprocess
+import sys
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.home import REPOSITORY
+
+MARKER = f"600.{secrets.randbelow(10**9):09}"
+"""Seconds that no other sleep on this machine takes: by them its processes are told apart."""
+
+NOTE = f"a note of run {MARKER}\nwith a second line\n"
+FLOOD_BYTES = 200_000_000
+STORY = " ".join(f"word{number}" for number in range(40))
+
+Json = Mapping[str, Any]
+
+
+def terminal_call(command: str, **arguments: Any) -> Json:
+    """A call of the terminal tool."""
+    return {"name": "terminal", "arguments": {"command": command, **arguments}}
+
+
+def tool_call(name: str, **arguments: Any) -> Json:
+    """A call of another tool."""
+    return {"name": name, "arguments": arguments}
+
+
+def rule(user: str, *steps: Any) -> Json:
+    """What the model does when a message has these words."""
+    return {"user": user, "steps": list(steps)}
+
+
+def calls(*made: Json, text: str = "") -> Json:
+    """An answer that asks for tools."""
+    return {"text": text, "tool_calls": list(made)}
+
+
+TELL = {"text": "{tool_result}"}
+
+SCENARIOS: Sequence[Json] = (
+    rule("who are you", calls(terminal_call("id; hostname; pwd")), TELL),
+    rule(
+        "write the note",
+        calls(tool_call("write_file", path="note.txt", content=NOTE)),
+        calls(tool_call("read_file", path="note.txt")),
+        TELL,
+    ),
+    rule("show the note", calls(terminal_call("cat note.txt")), TELL),
+    rule(
+        "flood",
+        calls(
+            terminal_call(
+                f"echo the first line; yes | head -c {FLOOD_BYTES}; echo the last line",
+                timeout=120,
+            )
+        ),
+        TELL,
+    ),
+    rule(
+        "sleep long",
+        calls(terminal_call(f"echo sleeping; sleep {MARKER}", timeout=600), text="I wait."),
+        {"text": "I slept."},
+    ),
+    rule(
+        "four naps",
+        calls(*(terminal_call(f"sleep 0.5; echo nap {number}") for number in range(4))),
+        {"text": "All four are over."},
+    ),
+    rule("story", {"text": STORY, "chunk_chars": 12, "chunk_delay_s": 0.05}),
+    rule("go wrong", calls(terminal_call("echo to stderr >&2; exit 3")), TELL),
+    rule("touch a file", calls(terminal_call("touch made; echo done")), TELL),
+    rule(
+        "two in a row",
+        calls(terminal_call("echo one of two")),
+        calls(terminal_call("echo two of two")),
+        TELL,
+    ),
+    rule("a nap then", calls(terminal_call("echo begun; sleep 3; echo and over")), TELL),
+    rule("refuse my key", {"status": 401, "error": {"error": {"message": "no such key"}}}),
+    rule("", {"text": "You said: {user}"}),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelProcess:
+    """A running model server."""
+
+    url: str
+    pid: int
+
+
+@contextmanager
+def model_process(folder: Path, rules: Sequence[Json] = SCENARIOS) -> Generator[ModelProcess]:
+    """Serve the rules from a process for the time of the block."""
+    script = folder / "script.json"
+    script.write_text(json.dumps({"rules": list(rules)}), encoding="utf-8")
+    argv = [sys.executable, "-m", "tests.fakes.model", "--script", str(script)]
+    with subprocess.Popen(argv, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield ModelProcess(process.stdout.readline().strip(), process.pid)
+        finally:
+            process.kill()

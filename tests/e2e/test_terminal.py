@@ -1,0 +1,155 @@
+"""The chat as a person sees it, in a real pseudo-terminal."""
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.backends import sandboxed
+from tests.e2e.deployment import Deployment, one_process
+from tests.e2e.home import Home, check_complaint
+from tests.e2e.model import MARKER, STORY, ModelProcess
+from tests.e2e.processes import running, wait_until
+from tests.e2e.terminal import CTRL_C, CTRL_D, terminal
+
+PROMPT = r"^>$"
+"""The prompt of the moment, in which nothing is typed yet."""
+
+
+def test_a_command_is_seen_and_its_answer_read(up: Deployment, backend: str) -> None:
+    with terminal(up.client, "chat") as chat:
+        chat.wait_for(PROMPT)
+        chat.type("who are you")
+        screen = chat.wait_for(r"^/workspace")
+        assert "▸ terminal  id; hostname; pwd" in screen
+        assert re.search(rf"✓ exit 0 · {backend} · \d+\.\d s", screen)
+        chat.wait_for(r"^uid=(?!0)")
+        assert chat.wait_for(PROMPT).endswith("\n>")
+        chat.press(CTRL_D)
+        assert chat.wait_end() == 0
+
+
+def test_ctrl_c_ends_a_command_and_the_chat_goes_on(up: Deployment) -> None:
+    with terminal(up.client, "chat") as chat:
+        chat.wait_for(PROMPT)
+        chat.type("sleep long")
+        chat.wait_for("│ sleeping")
+        assert running(MARKER)
+        began = time.monotonic()
+        chat.press(CTRL_C)
+        chat.wait_for("^interrupted")
+        assert time.monotonic() - began < 5
+        assert running(MARKER) == [], "what was interrupted runs on"
+        chat.type("hello after that")
+        chat.wait_for("^You said: hello after that")
+        chat.type("/quit")
+        assert chat.wait_end() == 0
+
+
+def test_the_answer_appears_word_by_word(up: Deployment) -> None:
+    with terminal(up.client, "chat") as chat:
+        chat.wait_for(PROMPT)
+        chat.type("a story")
+        assert "word39" not in chat.wait_for("word3")
+        told = "".join(chat.wait_for("word39").split())
+        assert told.count("".join(STORY.split())) == 1, "lines end where the terminal's do"
+
+
+def test_the_last_session_goes_on(up: Deployment) -> None:
+    asked = up.client.ask("write the note")
+    with terminal(up.client, "chat", "--continue") as chat:
+        chat.wait_for(PROMPT)
+        chat.type("show the note")
+        chat.wait_for("^with a second line")
+        chat.type("/status")
+        chat.wait_for(asked["session_id"])
+
+
+def test_a_jobs_output_comes_into_the_chat(up: Deployment) -> None:
+    with terminal(up.client, "chat") as chat:
+        chat.wait_for(PROMPT)
+        added = up.client.run("jobs", "add", "in 2 seconds", "say that it is time", "--json")
+        assert added.status == 0, added.err
+        chat.wait_for("You said: say that it is time")
+
+
+def test_the_chat_survives_a_crash_of_the_services(
+    backend: str, model: ModelProcess, tmp_path: Path
+) -> None:
+    deployment = one_process(tmp_path, model.url, sandboxed(backend))
+    deployment.start()
+    try:
+        with terminal(deployment.client, "chat") as chat:
+            chat.wait_for(PROMPT)
+            chat.type("a nap then")
+            chat.wait_for("│ begun")
+            deployment.kill()
+            deployment.start()
+            screen = chat.wait_for(r"^begun\nand over")
+            assert screen.count("▸ terminal") == 1
+            chat.wait_for(PROMPT)
+            chat.press(CTRL_D)
+            assert chat.wait_end() == 0
+        deployment.stop()
+    finally:
+        deployment.kill()
+
+
+@pytest.fixture
+def careful(backend: str, model: ModelProcess, tmp_path: Path) -> Home:
+    """A home in which every command has to be allowed."""
+    config = {**sandboxed(backend), "approvals": {"mode": "manual"}}
+    return one_process(tmp_path, model.url, config).client
+
+
+def test_a_person_allows_once_denies_and_allows_for_the_session(careful: Home) -> None:
+    with terminal(careful, "up") as chat:
+        chat.wait_for(PROMPT)
+        chat.type("who are you")
+        chat.wait_for("terminal wants to run:\n *id; hostname; pwd")
+        chat.wait_for("allow")
+        chat.type("y")
+        chat.wait_for("^/workspace")
+
+        chat.wait_for(PROMPT)
+        chat.type("touch a file")
+        chat.wait_for("wants to run", count=2)
+        chat.type("n")
+        screen = chat.wait_for(PROMPT)
+        assert "✗" in screen
+
+        chat.type("two in a row")
+        chat.wait_for("wants to run", count=3)
+        chat.type("s")
+        screen = chat.wait_for("^two of two")
+        assert screen.count("wants to run") == 3, "for the session means not to be asked again"
+        chat.press(CTRL_D)
+        assert chat.wait_end() == 0
+
+
+def test_one_shot_denies_what_nobody_can_allow(careful: Home) -> None:
+    result = careful.run("chat", "-q", "touch a file", "--json")
+    assert result.status == 0
+    assert result.complaints == [
+        "hermes: nobody is here to allow “touch made; echo done”; it was denied"
+    ]
+    assert result.json["tool_calls"][0]["is_error"] is True
+
+
+def test_up_talks_serves_others_and_leaves_nothing(
+    backend: str, model: ModelProcess, tmp_path: Path
+) -> None:
+    home = one_process(tmp_path, model.url, sandboxed(backend), HERMES_KEEP_SANDBOXES="0").client
+    with terminal(home, "up") as chat:
+        chat.wait_for(PROMPT)
+        chat.type("hello you")
+        chat.wait_for("^You said: hello you")
+        check_complaint(home.run("up"), "running already", "hermes chat")
+        beside = home.ask("who are you")
+        assert beside["tool_calls"][0]["backend"] == backend
+        assert len(home.run("sessions", "list", "--json").json) == 2
+        chat.press(CTRL_D)
+        assert chat.wait_end() == 0
+    wait_until(lambda: not running(str(tmp_path)), "all processes are gone")
+    assert not (home.path / "run" / "hermes.sock").exists()
