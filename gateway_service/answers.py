@@ -121,13 +121,13 @@ class Answers:
         async with Workers() as workers:
             workers.start(f"draft of {order.turn_id}", self._show(order, draft))
             try:
-                return await self._watch(order, draft)
+                ended = await self._watch(order, draft)
             except AgentRefused as error:
-                return Ended("", error.message)
-            finally:
-                draft.over.set()
-                # An edit that is on its way must not arrive after the answer.
-                await workers.drain(LAST_EDIT_S)
+                ended = Ended("", error.message)
+            draft.over.set()
+            # An edit that is on its way must not arrive after the answer.
+            await workers.drain(LAST_EDIT_S)
+        return ended
 
     async def _watch(self, order: TurnOrder, draft: Draft) -> Ended:
         async with aclosing(self._agent.follow(order.turn_id, order.profile)) as events:

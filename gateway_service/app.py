@@ -79,11 +79,11 @@ def build_with(
     keys = KeyPolicy(config.group_sessions_per_user, config.thread_sessions_per_user)
     platforms = {each.platform.name: each.platform for each in configured}
     leases = lease_table(config.lease_s)
+    inbox = Inbox(database, clock, metrics, keys)
     desk = Desk(
         agent=agent,
-        inbox=Inbox(database, clock, metrics, keys),
         sessions=Sessions(database, agent, clock),
-        turns=Turns(database, agent, clock, workers),
+        turns=Turns(inbox, database, agent, clock, workers),
         news=News(database, clock, metrics),
         tools=Tools(database, agent, clock),
     )
@@ -93,7 +93,7 @@ def build_with(
         Runner(
             each.platform,
             settings.profile,
-            desk.inbox,
+            inbox,
             lambda held, each=each: _work(each, held, desk, metrics),
             database,
             ownership,

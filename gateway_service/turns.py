@@ -1,12 +1,15 @@
 """Turns of messages that are stored: started until the agent takes them, and seen through."""
 
+import asyncio
 import logging
 from contextlib import suppress
+from dataclasses import dataclass
 
 from gateway_service.clients import AgentClient
 from gateway_service.errors import AgentRefused
+from gateway_service.inbox import Inbox
 from gateway_service.messages import CLI, TurnOrder
-from gateway_service.storage import inbox
+from gateway_service.storage import inbox as storage
 from services.clock import Clock
 from services.database import Database
 from services.errors import Draining, Reason, Unavailable
@@ -19,16 +22,38 @@ FIRST_WAIT_S = 0.2
 LONGEST_WAIT_S = 5.0
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What became of a client's message."""
+
+    order: TurnOrder
+    """The message's turn; an earlier one when the message was sent before."""
+    is_open: bool
+    """Whether it is still to be answered."""
+    refusal: str = ""
+    """Why there is no turn; empty when there is one."""
+
+
 class Turns:
     """Starts turns, and closes the messages that they answer."""
 
     def __init__(
-        self, database: Database, agent: AgentClient, clock: Clock, workers: Workers
+        self, inbox: Inbox, database: Database, agent: AgentClient, clock: Clock, workers: Workers
     ) -> None:
+        self._inbox = inbox
         self._database = database
         self._agent = agent
         self._clock = clock
         self._workers = workers
+
+    async def begin(self, order: TurnOrder, event_id: str) -> Begun:
+        """Store a client's message and start its turn, also if the client goes meanwhile."""
+        beginning = self._workers.start(f"message {event_id}", self._begin(order, event_id))
+        try:
+            return await asyncio.shield(beginning)
+        except asyncio.CancelledError:
+            beginning.add_done_callback(self._settle_begun)
+            raise
 
     async def start(self, order: TurnOrder) -> None:
         """Start a turn, for as long as it takes; AgentRefused when the agent does not want it."""
@@ -51,7 +76,7 @@ class Turns:
     async def close(self, turn_id: str) -> None:
         """Note that a turn's message has been answered."""
         now = self._clock.now()
-        await self._database.write(lambda conn: inbox.close(conn, turn_id, now))
+        await self._database.write(lambda conn: storage.close(conn, turn_id, now))
 
     def settle(self, order: TurnOrder) -> None:
         """See a turn through whose client has gone, now or after the next start."""
@@ -60,11 +85,26 @@ class Turns:
 
     async def resume(self) -> None:
         """Take up the turns of connected clients that an earlier process has left open."""
-        for _, order in await self._database.read(lambda conn: inbox.accepted(conn, CLI, "")):
+        for _, order in await self._database.read(lambda conn: storage.accepted(conn, CLI, "")):
             # One after another: a later message of a session interrupts an earlier one.
             with suppress(AgentRefused):
                 await self.start(order)
             self.settle(order)
+
+    async def _begin(self, order: TurnOrder, event_id: str) -> Begun:
+        known, is_open = await self._inbox.accept(order, event_id)
+        if is_open:
+            try:
+                await self.start(known)
+            except AgentRefused as error:
+                return Begun(known, is_open, error.message)
+        return Begun(known, is_open)
+
+    def _settle_begun(self, beginning: asyncio.Task[Begun]) -> None:
+        if not beginning.cancelled() and beginning.exception() is None:
+            begun = beginning.result()
+            if begun.is_open:
+                self.settle(begun.order)
 
     async def _settle(self, order: TurnOrder) -> None:
         with bind(turn_id=order.turn_id, session_id=order.session_id):

@@ -8,7 +8,7 @@ from services.config_catalog import ConfigCatalog
 from services.config_fields import ConfigError, Notice, Problem
 from services.config_paths import YamlPath, nearest, suggestion
 
-OWN_GROUPS = frozenset({"services", "executor", "scheduler"})
+OWN_GROUPS = frozenset({"services", "executor", "gateway", "scheduler"})
 """Groups of config.yaml that no older program has, so that an unknown key in them is an error."""
 
 ACCEPTED_GROUPS = frozenset(

@@ -1,17 +1,16 @@
 """ConversationService."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import grpc.aio
 
 from gateway_service import commands, convert
 from gateway_service.clients import AgentClient
-from gateway_service.errors import AgentRefused
-from gateway_service.inbox import Inbox
 from gateway_service.messages import CLI, Source, TurnOrder
 from gateway_service.news import News
 from gateway_service.servicer.outgoing import Outgoing
@@ -37,7 +36,6 @@ class Desk:
     """What every conversation is served with."""
 
     agent: AgentClient
-    inbox: Inbox
     sessions: Sessions
     turns: Turns
     news: News
@@ -84,7 +82,10 @@ class ConversationServicer(conversation_pb2_grpc.ConversationServiceServicer):
 
 
 class _Conversation:
-    """One stream: a task that reads it, and one for each turn that it follows."""
+    """One stream: a task that reads it, and one for each turn that it follows.
+
+    Requests are worked on in their order: a turn has started when what follows it is read.
+    """
 
     def __init__(
         self,
@@ -101,16 +102,13 @@ class _Conversation:
         self._outgoing = outgoing
         self._workers = workers
         self._turns: set[asyncio.Task[None]] = set()
-        # Turns start in the order of their messages, and what stops them comes after them.
-        self._starting = asyncio.Lock()
 
     async def run(self, requests: AsyncIterator[ConverseRequest], *, resumed: bool) -> None:
         """Serve the client until it has said its last, and hears the end of what it began."""
         try:
             await self._outgoing.say(convert.opened(self._session_id, resumed=resumed))
             if self._opening.turn_id:
-                turn_id, after = self._opening.turn_id, self._opening.after_sequence
-                self._follow(turn_id, self._forward(turn_id, after))
+                self._follow(self._opening.turn_id, self._opening.after_sequence)
             if self._opening.takes_news:
                 self._workers.start("news", self._tell_news())
             async for request in requests:
@@ -127,8 +125,7 @@ class _Conversation:
             case "user_message":
                 await self._message(request.user_message)
             case "interrupt":
-                async with self._starting:
-                    await self._attempt(self._desk.agent.interrupt(self._session_id, self._profile))
+                await self._attempt(self._desk.agent.interrupt(self._session_id, self._profile))
             case "approval_answer":
                 answer = request.approval_answer
                 decision = convert.decision(answer.decision)
@@ -144,23 +141,25 @@ class _Conversation:
         if command := commands.parse(message.text):
             await self._obey(message.message_id, *command)
             return
-        order, is_open = await self._desk.inbox.accept(
-            self._order(message.text), message.message_id
-        )
+        begun = await self._desk.turns.begin(self._order(message.text), message.message_id)
+        order = begun.order
         if order.session_id != self._session_id:
             # Said before, in a stream that broke off before the client knew its session.
             self._session_id = order.session_id
             await self._outgoing.say(convert.opened(order.session_id, resumed=True))
-        if is_open:
-            self._follow(order.turn_id, self._turn(order, message.message_id))
-        else:
-            await self._outgoing.say(convert.accepted(message.message_id, order.turn_id))
-            self._follow(order.turn_id, self._forward(order.turn_id, 0))
+        if begun.refusal:
+            refusal = convert.reply(message.message_id, begun.refusal, is_error=True)
+            await self._outgoing.tell(refusal)
+            await self._desk.turns.close(order.turn_id)
+            return
+        await self._outgoing.say(convert.accepted(message.message_id, order.turn_id))
+        turn = self._follow(order.turn_id, 0)
+        if begun.is_open:
+            turn.add_done_callback(partial(self._hand_over, order))
 
     async def _obey(self, message_id: str, name: str, arguments: str) -> None:
         chat = commands.Chat(self._profile, self._session_id, self._source().user)
-        async with self._starting:
-            answer = await commands.run(self._desk.tools, chat, name, arguments)
+        answer = await commands.run(self._desk.tools, chat, name, arguments)
         if answer.session_id:
             await self._desk.sessions.remember(self._profile, answer.session_id)
             self._session_id = answer.session_id
@@ -168,24 +167,10 @@ class _Conversation:
             convert.reply(message_id, answer.text, answer.session_id, is_error=answer.is_error)
         )
 
-    async def _turn(self, order: TurnOrder, message_id: str) -> None:
-        """Start a message's turn and forward its events; if the client goes, it goes on alone."""
-        answered = False
-        try:
-            try:
-                async with self._starting:
-                    await self._desk.turns.start(order)
-            except AgentRefused as error:
-                refusal = convert.reply(message_id, error.message, is_error=True)
-                await self._outgoing.tell(refusal)
-                await self._desk.turns.close(order.turn_id)
-            else:
-                await self._outgoing.say(convert.accepted(message_id, order.turn_id))
-                await self._forward(order.turn_id, 0)
-            answered = True
-        finally:
-            if not answered:
-                self._desk.turns.settle(order)
+    def _hand_over(self, order: TurnOrder, turn: asyncio.Task[None]) -> None:
+        """If the client goes while its turn runs, the turn goes on alone."""
+        if turn.cancelled() or turn.exception() is not None:
+            self._desk.turns.settle(order)
 
     async def _forward(self, turn_id: str, after: int) -> None:
         """Forward a turn's events to the last, and only then count its message as answered."""
@@ -209,11 +194,12 @@ class _Conversation:
                     await news.told(part)
                 await reader.woken.wait()
 
-    def _follow(self, turn_id: str, work: Coroutine[Any, Any, None]) -> None:
+    def _follow(self, turn_id: str, after: int) -> asyncio.Task[None]:
         with bind(turn_id=turn_id, session_id=self._session_id):
-            task = self._workers.start(f"conversation of {turn_id}", work)
-        self._turns.add(task)
-        task.add_done_callback(self._turns.discard)
+            turn = self._workers.start(f"events of {turn_id}", self._forward(turn_id, after))
+        self._turns.add(turn)
+        turn.add_done_callback(self._turns.discard)
+        return turn
 
     async def _attempt(self, call: Awaitable[object]) -> None:
         """Do what the client asked for; that it failed is an answer, not the end."""

@@ -64,14 +64,15 @@ class Replica:
         self.clock, metrics = SystemClock(), GatewayMetrics.create(Meter(self.registry))
         self._client = AgentClient(agent.channel)
         self._workers = Workers()
-        self._turns = Turns(database, self._client, self.clock, self._workers)
+        inbox = Inbox(database, self.clock, metrics, KeyPolicy())
+        self._turns = Turns(inbox, database, self._client, self.clock, self._workers)
         self._platform, self._metrics = platform, metrics
         leases = lease_table(lease_s)
         self.keeper = LeaseKeeper(database, leases, self.clock)
         self.runner = Runner(
             platform,
             "default",
-            Inbox(database, self.clock, metrics, KeyPolicy()),
+            inbox,
             self._work,
             database,
             Ownership(new_owner("replica"), leases, self.keeper),

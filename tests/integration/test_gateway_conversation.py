@@ -1,5 +1,6 @@
 """Conversations through the gateway with the real agent, over a real socket."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,24 @@ async def test_a_client_that_comes_back_misses_nothing(tmp_path: Path) -> None:
             )
             sequences = [event.sequence for event in back.events(turn_id) if event.sequence]
             assert sequences == list(range(2, len(sequences) + 2))
+
+
+async def test_what_was_stored_is_seen_through_whenever_the_client_goes(tmp_path: Path) -> None:
+    async with fake_model(HELLO) as model, hermes(tmp_path, model.url) as running:
+        for number in range(12):
+            wire = Wire(running)
+            await wire.open()
+            await wire.say(f"msg_{number}", "hi")
+            await asyncio.sleep(number / 1000)
+            wire.hang_up()
+        last = Wire(running)
+        await last.open()
+        await last.say("msg_last", "hi")
+        await last.turn()
+        await running.until_rows("gateway", OPEN_ROWS, [(0,)])
+        stored = await running.rows("gateway", "SELECT count(*) FROM inbox")
+        finished = "SELECT count(*) FROM turn WHERE state = 'COMPLETED'"
+        assert await running.rows("agent", finished) == stored
 
 
 async def test_a_message_is_answered_after_a_restart(tmp_path: Path) -> None:
