@@ -1,7 +1,6 @@
 """Finds the subcommand, runs it, and turns what goes wrong into one line."""
 
 import argparse
-import gc
 import importlib
 import os
 import signal
@@ -10,6 +9,7 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import NoReturn
 
+from services.cli import collector
 from services.cli.console import complain
 
 DESCRIPTION = "Hermes, your own AI agent: it talks, runs commands in a sandbox, and keeps at it."
@@ -36,10 +36,6 @@ COMMANDS = {
 }
 """Each is a module beside this one, imported when it is called."""
 
-YOUNG_OBJECTS = 200_000
-"""Objects between two collections of garbage. Nearly all that starting makes, 180,000 of them,
-stays: by Python's own number, 700, an eighth of the start goes into finding that out."""
-
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
@@ -47,14 +43,13 @@ EXIT_INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs `hermes`; returns the exit status."""
-    gc.set_threshold(YOUNG_OBJECTS)
+    collector.starting()
     try:
         return _run(list(sys.argv[1:] if argv is None else argv))
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     finally:
-        # The interpreter's last collection then has nothing to walk through: the process ends.
-        gc.freeze()
+        collector.ending()
 
 
 def _run(arguments: list[str]) -> int:

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from services.addresses import Address, UnixAddress
 from services.auth import Identity, Tokens, new_tokens
 from services.channels import Channels
+from services.cli import collector
 from services.component import Component
 from services.config import Settings
 from services.config_models import ServiceConfig
@@ -97,6 +98,7 @@ async def run(
                 replace_file(token_file(settings.home), token, 0o600)
 
         async def announce(addresses: tuple[Address, ...]) -> None:
+            collector.serving()
             await ready(addresses[0])
 
         await serve(

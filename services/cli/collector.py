@@ -1,0 +1,28 @@
+"""When Python collects garbage: not while it starts, and not for the sake of ending.
+
+Nearly all of the 180,000 objects that a start makes stay. By Python's own numbers an eighth of the
+start goes into finding that out again and again, the last collection of a process takes a fifth of
+a second, and running services would stand still for half of that now and then.
+"""
+
+import gc
+
+_WHILE_STARTING = 200_000
+_WHILE_SERVING = 10_000
+"""Objects made between two collections."""
+
+
+def starting() -> None:
+    """Put collections off, for a short command until it ends."""
+    gc.set_threshold(_WHILE_STARTING)
+
+
+def serving() -> None:
+    """Collect what work leaves behind, and leave what the start has made alone."""
+    gc.freeze()
+    gc.set_threshold(_WHILE_SERVING)
+
+
+def ending() -> None:
+    """Leave everything to the end of the process."""
+    gc.freeze()
