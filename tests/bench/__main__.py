@@ -18,6 +18,7 @@ from pathlib import Path
 from time import perf_counter
 
 import grpc.aio
+import httpx
 
 from tests.bench import commands, execution, model_call, report, startup, throughput, turns
 from tests.bench.conditions import Conditions
@@ -78,7 +79,7 @@ async def _measure(
             found = await group.measure(plan)
         except Missing as missing:
             found = [Reading(key, None, str(missing)) for key in group.keys]
-        except (BenchError, TimeoutError, grpc.aio.AioRpcError) as error:
+        except (BenchError, OSError, grpc.aio.AioRpcError, httpx.HTTPError) as error:
             failed = True
             found = [Reading(key, None, f"failed: {_line(error)}") for key in group.keys]
         readings |= {reading.key: reading for reading in found}

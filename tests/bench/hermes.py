@@ -7,11 +7,12 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
+import grpc.aio
 import httpx
 
 from services.auth import Identity
@@ -67,8 +68,12 @@ async def hermes(home: Path, model_url: str, **variables: str) -> AsyncGenerator
     """Run Hermes until the context is left; its sandboxes end with it."""
     async with started(home, model_url, **variables) as serving, _operator(home) as channels:
         await serving.until_warm()
-        yield Hermes(serving, channels)
-        await release_all(channels)
+        try:
+            yield Hermes(serving, channels)
+        finally:
+            # Where it has failed, what failed is of interest.
+            with suppress(grpc.aio.AioRpcError):
+                await release_all(channels)
 
 
 def _operator(home: Path) -> Channels:
