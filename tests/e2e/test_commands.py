@@ -101,7 +101,7 @@ def test_config_is_set_shown_and_checked(empty: Home) -> None:
     shown = empty.run("config", "show", "--json").json
     by_key = {row["key"]: row for row in shown}
     assert by_key["agent.max_turns"]["value"] == "40"
-    assert "config.yaml, line 1" in by_key["agent.max_turns"]["set_by"]
+    assert "config.yaml, line 2" in by_key["agent.max_turns"]["set_by"]
     assert "secret" not in str(shown)
     assert (empty.path / ".env").stat().st_mode & 0o077 == 0
     every = empty.run("config", "show", "--all")
