@@ -130,6 +130,8 @@ class CommandTable:
 
     def give_up(self, reason: EndReason) -> None:
         """The box is gone, or about to go."""
+        for exec_id in list(self._unnoted):
+            self._new(exec_id, digest="")
         for command in self.running:
             command.give_up(reason, self._now())
 

@@ -6,7 +6,7 @@ from executor_service.commands import CommandTable
 from executor_service.errors import SandboxLost
 from executor_service.records import Claim, SandboxState
 from services.clock import Clock
-from services.errors import LeaseInvalid
+from services.errors import LeaseInvalid, NotFound
 
 
 class Sandbox:
@@ -66,3 +66,13 @@ class Sandbox:
         if self.live is not None:
             await self.live.settled()
         return self._commands
+
+    async def command(self, exec_id: str) -> Command:
+        """Returns a command; fails with NotFound, or with SandboxLost where nobody can tell."""
+        try:
+            return await (await self.commands()).get(exec_id)
+        except NotFound:
+            if self.state is not SandboxState.LOST:
+                raise
+            message = f"the box is gone, and with it what was known of command {exec_id}"
+            raise SandboxLost(message) from None

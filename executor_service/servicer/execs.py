@@ -151,4 +151,4 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
         """The sandbox and the command that a request is about."""
         sandbox = self._leases.prove(proof(request.lease, request.profile))
         check_id("exec_id", request.exec_id)
-        return sandbox, await (await sandbox.commands()).get(request.exec_id)
+        return sandbox, await sandbox.command(request.exec_id)

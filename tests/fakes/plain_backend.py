@@ -42,6 +42,9 @@ class PlainBackend:
         self.gate = asyncio.Event()
         """Boxes are made while it is set."""
         self.gate.set()
+        self.reachable = asyncio.Event()
+        """Boxes are connected to while it is set."""
+        self.reachable.set()
         self.streams: list[SocketStream] = []
         self._folder = folder
         self._boxes: dict[str, _Running] = {}
@@ -67,6 +70,7 @@ class PlainBackend:
         return running.box
 
     async def connect(self, box: Box) -> SocketStream:
+        await self.reachable.wait()
         running = self._boxes.get(box.key)
         if running is None:
             raise BoxLost(f"there is no box {box.key}")

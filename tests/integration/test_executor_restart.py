@@ -142,12 +142,14 @@ async def test_a_box_that_went_meanwhile_is_lost(here: Settings) -> None:
         await client.output(answer.lease, "echo kept > file")
         await client.start(answer.lease, script="echo begun; sleep 60", exec_id="x")
         await until(lambda: has_output(client, answer.lease, "x"))
+        await asyncio.sleep(0.2)  # its start is noted by then
     for record in await boxes_of(here):
         os.kill(record["first"]["pid"], signal.SIGKILL)
     async with lifetime(here) as (_, client):
         found = await client.get(answer.lease, "x")
         assert found.exit.reason == exec_pb2.EXIT_REASON_SANDBOX_LOST
         assert (await client.follow(answer.lease, "x")).stdout == b"begun\n"
+        assert await refused(client.get(answer.lease, "unknown")) is Reason.SANDBOX_LOST
         assert await refused(client.start(answer.lease, "true")) is Reason.SANDBOX_LOST
         again = await client.acquire("s")
         assert (again.launch, again.lease.epoch) == (sandbox_pb2.LAUNCH_KIND_COLD, 1)

@@ -1,8 +1,9 @@
 """The executor's core over boxes without walls, with a clock that tests move."""
 
+import resource
 import uuid
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -73,6 +74,17 @@ async def start(grant: Grant, *argv: str, exec_id: str = "") -> Command:
     """Starts a command in a sandbox."""
     exec_id = exec_id or uuid.uuid4().hex
     return await grant.sandbox.box().start(exec_id, [StartCommand(exec_id, argv)])
+
+
+@contextmanager
+def full_disk() -> Generator[None]:
+    """No file of this process can grow beyond a few bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @asynccontextmanager

@@ -2,13 +2,10 @@
 
 import asyncio
 import os
-import resource
 import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +22,7 @@ from executor_service.records import (
     SandboxState,
 )
 from services.errors import DatabaseUnavailable
+from tests.unit.executor.core import full_disk
 
 CLAIM = Claim(
     sandbox_id="sbx_1",
@@ -159,17 +157,6 @@ async def test_what_cannot_be_used_says_what_to_do(unusable: Path, why: str) -> 
         await _open(unusable)
     assert "\n" not in caught.value.message
     assert "move it away" in caught.value.message
-
-
-@contextmanager
-def full_disk() -> Generator[None]:
-    """No file of this process can grow beyond a few bytes."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (64, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 async def test_a_full_disk_is_told_and_got_over(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ class ExecServiceServicer:
 
     def GetExec(self, request, context):
         """Returns a command as it is. Known for at least 24 hours after it ended. Fails with NOT_FOUND,
-        LEASE_INVALID or STALE_EPOCH.
+        LEASE_INVALID or STALE_EPOCH, or with SANDBOX_LOST where it may have run and nobody can tell.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

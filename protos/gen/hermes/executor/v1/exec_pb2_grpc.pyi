@@ -31,7 +31,7 @@ class ExecServiceStub:
     """
     GetExec: _aio.UnaryUnaryMultiCallable[_exec_pb2.GetExecRequest, _exec_pb2.GetExecResponse]
     """Returns a command as it is. Known for at least 24 hours after it ended. Fails with NOT_FOUND,
-    LEASE_INVALID or STALE_EPOCH.
+    LEASE_INVALID or STALE_EPOCH, or with SANDBOX_LOST where it may have run and nobody can tell.
     """
     WaitExec: _aio.UnaryUnaryMultiCallable[_exec_pb2.WaitExecRequest, _exec_pb2.WaitExecResponse]
     """Returns when a command has ended or `wait` is over, whichever is first. Fails as GetExec does."""
@@ -77,7 +77,7 @@ class ExecServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_exec_pb2.GetExecRequest, _abc.Awaitable[_exec_pb2.GetExecResponse]],
     ) -> _abc.Awaitable[_exec_pb2.GetExecResponse]:
         """Returns a command as it is. Known for at least 24 hours after it ended. Fails with NOT_FOUND,
-        LEASE_INVALID or STALE_EPOCH.
+        LEASE_INVALID or STALE_EPOCH, or with SANDBOX_LOST where it may have run and nobody can tell.
         """
 
     @_abc_1.abstractmethod
