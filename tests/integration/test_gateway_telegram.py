@@ -1,9 +1,12 @@
 """Telegram through the gateway with the real agent, against a Bot API server on a socket."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.fakes.model import FakeModel, answers, fake_model
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
@@ -176,6 +179,35 @@ async def test_what_was_open_is_answered_after_a_restart(tmp_path: Path) -> None
             await telegram.until(lambda: telegram.texts(1) == ["Done: work"])
             await telegram.until(lambda: telegram.texts(2) == ["Done: more work"])
         assert telegram.calls["sendMessage"] == 2
+
+
+async def test_a_question_survives_a_restart(tmp_path: Path) -> None:
+    script = {"rules": [{"steps": [RUN, {"text": "It was not allowed."}]}]}
+    async with fake_telegram() as telegram, fake_model(script) as model:
+        async with again(tmp_path, telegram, model, ASK_FIRST):
+            await telegram.say(1, "clean up")
+            await telegram.until(lambda: len(telegram.texts(1)) == 2)
+        question = list(telegram.chats[1].values())[1]
+        async with again(tmp_path, telegram, model, ASK_FIRST):
+            await telegram.press(1, question.id, question.buttons[2])
+            await telegram.until(lambda: telegram.texts(1)[0] == "It was not allowed.")
+            await telegram.until(lambda: telegram.texts(1)[1].startswith("Denied by telegram:7"))
+        assert len(telegram.texts(1)) == 2
+        assert len(model.requests) == 2
+
+
+async def test_a_token_that_is_not_valid_is_said_and_not_shown(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    secret = "4242:not-the-token"
+    async with fake_telegram() as telegram, fake_model(answers({"text": "never"})) as model:
+        environ = {"TELEGRAM_BOT_TOKEN": secret, "TELEGRAM_BASE_URL": telegram.url}
+        async with hermes(tmp_path, model.url, environ=environ):
+            while True:
+                if any("check TELEGRAM_BOT_TOKEN" in message for message in caplog.messages):
+                    break
+                await asyncio.sleep(0.01)
+    assert "not-the-token" not in caplog.text
 
 
 async def test_in_a_group_only_what_is_said_to_the_bot_is_answered(tmp_path: Path) -> None:

@@ -1,0 +1,138 @@
+"""The gateway's statements, which mean the same on both kinds of database."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from gateway_service.messages import CLI, ButtonPress, Content, MessageEvent, Source, TurnOrder
+from gateway_service.storage import chats, inbox, migrations, news, outbox
+from gateway_service.storage.inbox import Account
+from gateway_service.storage.outbox import Address, Delivery, Kind, State
+from gateway_service.storage.schema import metadata
+from services.database import Database
+from services.errors import AlreadyExists
+from services.migrations import prepare
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+LATER = NOW + timedelta(minutes=1)
+ACCOUNT = Account("default", "telegram", "42")
+CHAT = Address("default", "telegram", "42", "5")
+SOURCE = Source("telegram", "5", user_id="7", user_name="Ada")
+ORDER = TurnOrder("trn_1", "default", "s1", Source(CLI, "s1", user_name="ada"), "hi", "/src")
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    """The gateway's tables, of each kind in turn."""
+    async with Database(database_url, "gateway") as opened:
+        await prepare(opened, metadata, migrations)
+        yield opened
+
+
+async def test_an_event_is_stored_once_and_taken_in_order(database: Database) -> None:
+    said = MessageEvent("42:1", SOURCE, "hi")
+    pressed = ButtonPress("42:2", SOURCE, "q1", "apr_1:once")
+    events = {"42:1": ("lane", said), "42:2": ("lane", pressed)}
+    assert await database.write(lambda conn: inbox.add(conn, ACCOUNT, events, NOW)) == 2
+    assert await database.write(lambda conn: inbox.add(conn, ACCOUNT, events, LATER)) == 0
+    assert await database.read(lambda conn: inbox.lanes(conn, "telegram", "42")) == ["lane"]
+    assert await database.read(lambda conn: inbox.lanes(conn, "telegram", "43")) == []
+    first = await database.read(lambda conn: inbox.next_of_lane(conn, "telegram", "42", "lane"))
+    assert first is not None
+    assert (first.event, first.received_at) == (said, NOW)
+    await database.write(lambda conn: inbox.accept(conn, first.sequence, "s1", "trn_1"))
+    second = await database.read(lambda conn: inbox.next_of_lane(conn, "telegram", "42", "lane"))
+    assert second is not None
+    assert second.event == pressed
+    await database.write(lambda conn: inbox.ignore(conn, second.sequence, NOW))
+    [(key, order)] = await database.read(lambda conn: inbox.accepted(conn, "telegram", "42"))
+    assert (key, order) == ("lane", TurnOrder("trn_1", "default", "s1", SOURCE, "hi"))
+    assert await database.read(lambda conn: inbox.live_turns(conn, "default", "s1")) == ["trn_1"]
+    await database.write(lambda conn: inbox.close(conn, "trn_1", NOW))
+    assert await database.read(lambda conn: inbox.accepted(conn, "telegram", "42")) == []
+    assert await database.write(lambda conn: inbox.forget(conn, NOW)) == 0
+    assert await database.write(lambda conn: inbox.forget(conn, LATER)) == 2
+
+
+async def test_a_clients_message_keeps_its_first_turn(database: Database) -> None:
+    again = replace(ORDER, turn_id="trn_2", session_id="s2")
+    theirs = replace(again, profile="other")
+    accepted = [
+        await database.write(
+            lambda conn, order=order: inbox.accept_client(conn, order, "msg_1", "key", NOW)
+        )
+        for order in (ORDER, again)
+    ]
+    assert accepted == [(ORDER, True), (ORDER, True)]
+    with pytest.raises(AlreadyExists):
+        await database.write(lambda conn: inbox.accept_client(conn, theirs, "msg_1", "key", NOW))
+    await database.write(lambda conn: inbox.close(conn, "trn_1", NOW))
+    closed = await database.write(
+        lambda conn: inbox.accept_client(conn, again, "msg_1", "key", NOW)
+    )
+    assert closed == (ORDER, False)
+
+
+async def test_a_chat_has_one_session_at_a_time(database: Database) -> None:
+    for session_id in ("s1", "s2"):
+        await database.write(lambda conn, it=session_id: chats.put(conn, "default", "key", it, NOW))
+    assert await database.read(lambda conn: chats.session_of(conn, "default", "key")) == "s2"
+    assert await database.read(lambda conn: chats.session_of(conn, "other", "key")) is None
+    assert await database.read(lambda conn: chats.is_known(conn, "default", "s2"))
+    assert not await database.read(lambda conn: chats.is_known(conn, "other", "s2"))
+
+
+async def test_what_is_shown_anew_while_it_is_sent_is_sent_again(database: Database) -> None:
+    answer = Delivery("trn_1", CHAT, [Content("…")], Kind.ANSWER)
+    await database.write(lambda conn: outbox.add(conn, answer, NOW))
+    part = await database.write(lambda conn: outbox.begin(conn, "telegram", "42", "5", NOW))
+    assert part is not None
+    final = Content("the answer")
+    assert await database.write(lambda conn: outbox.show(conn, "trn_1", final, NOW))
+    assert not await database.write(lambda conn: outbox.show(conn, "trn_1", Content("no"), NOW))
+    sent = replace(part, message_id="m1")
+    await database.write(lambda conn: outbox.settle(conn, sent, State.SENT, NOW))
+    assert await database.read(lambda conn: outbox.message_id(conn, "trn_1")) == "m1"
+    part = await database.write(lambda conn: outbox.begin(conn, "telegram", "42", "5", NOW))
+    assert part is not None
+    assert (part.content, part.message_id, part.version) == (final, "m1", 1)
+
+
+async def test_the_first_of_a_chat_holds_up_the_others(database: Database) -> None:
+    for name in ("one", "two"):
+        delivery = Delivery(name, CHAT, [Content(name)])
+        await database.write(lambda conn, it=delivery: outbox.add(conn, it, NOW))
+    part = await database.write(lambda conn: outbox.begin(conn, "telegram", "42", "5", NOW))
+    assert part is not None
+    await database.write(
+        lambda conn: outbox.settle(conn, part, State.PENDING, NOW, next_attempt_at=LATER)
+    )
+    waiting = await database.read(lambda conn: outbox.waiting_chats(conn, "telegram", "42"))
+    assert waiting == {"5": LATER}
+    assert not await database.write(lambda conn: outbox.begin(conn, "telegram", "42", "5", NOW))
+    assert await database.read(lambda conn: outbox.backlog(conn, CLI)) == (2, NOW)
+    assert await database.write(lambda conn: outbox.forget(conn, LATER)) == 0
+    again = await database.write(lambda conn: outbox.begin(conn, "telegram", "42", "5", LATER))
+    assert again is not None
+    assert (again.delivery_id, again.attempts) == ("one", 1)
+    await database.write(lambda conn: outbox.settle(conn, again, State.SENT, NOW))
+    assert await database.write(lambda conn: outbox.forget(conn, LATER)) == 1
+
+
+async def test_news_are_told_by_one_and_again_if_that_broke_off(database: Database) -> None:
+    to = Address("default", CLI, "", "s1")
+    await database.write(lambda conn: outbox.add(conn, Delivery("d", to, [Content("new")]), NOW))
+    [part] = await database.read(lambda conn: news.waiting(conn, "default", NOW))
+    assert not part.uncertain
+    assert not await database.read(lambda conn: news.waiting(conn, "other", NOW))
+    assert await database.write(lambda conn: news.begin(conn, part, LATER))
+    assert not await database.write(lambda conn: news.begin(conn, part, LATER))
+    assert not await database.read(lambda conn: news.waiting(conn, "default", NOW))
+    [again] = await database.read(
+        lambda conn: news.waiting(conn, "default", LATER + timedelta(seconds=1))
+    )
+    assert again.uncertain
+    assert again.shown.text.endswith("\nnew")
+    assert await database.read(lambda conn: outbox.backlog(conn, CLI)) == (0, None)
