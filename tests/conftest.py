@@ -1,16 +1,19 @@
 """Fixtures that the whole suite shares."""
 
+import importlib
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import grpc.aio
-import httpx  # noqa: F401 - the code under test imports it late, which would block a loop
 import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
 
 from services.database import Database
 from tests.postgres import PostgresServer, postgres_server
+
+# The code under test imports it late, which would block the loop of whichever test is first.
+importlib.import_module("httpx")
 
 
 @pytest.fixture(scope="session", autouse=True)
