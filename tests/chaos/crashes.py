@@ -23,11 +23,11 @@ WRITTEN = "first\nsecond"
 OUTPUTS = ["one begins\none ends", "two begins\ntwo ends"]
 ANSWER = f"Both are done. {OUTPUTS[1]}"
 DONE_WITHIN_S = 40.0
-PIECES = {"chunk_chars": 4, "chunk_delay_s": 0.03}
+PIECES = {"chunk_chars": 4, "chunk_delay_s": 0.02}
 
 
 def _command(number: str, line: str) -> str:
-    return f"echo {number} begins; echo {line} >>log.txt; sleep 0.4; echo {number} ends"
+    return f"echo {number} begins; echo {line} >>log.txt; sleep 0.3; echo {number} ends"
 
 
 RULES = (
@@ -46,13 +46,14 @@ class Point:
     """A moment of a turn: so long after so many of what the watcher or the journal shows."""
 
     after: str
-    """A kind of response or event, or `journal:` and a condition on the agent's steps."""
+    """A kind of response or event; `said` is when the message was sent, `TOOL INTENT` and
+    `TOOL DONE` are what a step of the journal says."""
     count: int = 1
     from_ms: int = 0
     to_ms: int = 5
 
     def __str__(self) -> str:
-        return f"{self.after}-{self.count}+{self.from_ms}..{self.to_ms}ms"
+        return f"{self.after.replace(' ', '_')}-{self.count}+{self.from_ms}..{self.to_ms}ms"
 
     @property
     def delay_s(self) -> float:
@@ -135,7 +136,7 @@ async def tool_results(deployment: Deployment, watcher: Watcher) -> list[str]:
 
 async def reach(watcher: Watcher, point: Point, journal: Path) -> None:
     """Return at that point of the turn."""
-    if point.after.startswith("journal:"):
+    if " " in point.after:
         await asyncio.to_thread(_await_step, journal, watcher, point)
     elif point.after != "said":
         await watcher.until(lambda: watcher.seen[point.after] >= point.count)
@@ -143,9 +144,10 @@ async def reach(watcher: Watcher, point: Point, journal: Path) -> None:
 
 
 def _await_step(journal: Path, watcher: Watcher, point: Point) -> None:
-    condition = point.after.removeprefix("journal:")
-    query = f"SELECT count(*) FROM step WHERE turn_id = ? AND {condition}"
+    kind, state = point.after.split()
+    query = "SELECT count(*) FROM step WHERE turn_id = ? AND kind = ? AND state = ?"
     with closing(sqlite3.connect(f"file:{journal}?mode=ro", uri=True)) as connection:
         while not watcher.seen["turn_finished"]:
-            if connection.execute(query, (watcher.turn_id,)).fetchone()[0] >= point.count:
+            found = connection.execute(query, (watcher.turn_id, kind, state)).fetchone()[0]
+            if found >= point.count:
                 return

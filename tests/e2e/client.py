@@ -31,12 +31,11 @@ async def _ask(home: Home, question: str) -> list[TurnEvent]:
     async with channels_of(home) as channels, _dialogue(channels) as dialogue:
         await dialogue.say(question)
         async with aclosing(dialogue.responses()) as responses:
-            async for response in responses:
+            while not events or not events[-1].HasField("turn_finished"):
+                response = await anext(responses)
                 assert response.WhichOneof("kind") != "reply", response.reply.text
                 if response.HasField("event"):
                     events.append(response.event.event)
-                    if events[-1].HasField("turn_finished"):
-                        break
     return events
 
 

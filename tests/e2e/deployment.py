@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.home import Home
+from tests.e2e.processes import end_users_of, users_of, wait_until
 from tests.postgres import free_port
 
 SERVICES = ("agent", "executor", "gateway", "scheduler")
@@ -105,11 +106,15 @@ class Deployment:
             server.kill()
 
 
+LEAVE_NOTHING = {"HERMES_KEEP_SANDBOXES": "false"}
+"""Sandboxes end with their executor, so that a test can see that all of them do."""
+
+
 def one_process(
     folder: Path, model_url: str, config: Mapping[str, Any], **variables: str
 ) -> Deployment:
     """`hermes up` in a home of its own."""
-    settings = {**_model(model_url), "HERMES_METRICS_PORT": "0", **variables}
+    settings = {**_model(model_url), "HERMES_METRICS_PORT": "0", **LEAVE_NOTHING, **variables}
     home = Home.make(folder, config, **settings)
     return Deployment(home, {"up": Server("up", home, "up", "--no-chat")}, folder)
 
@@ -119,7 +124,7 @@ def four_processes(
 ) -> Deployment:
     """A process for each service, with nothing in common but the network and a CA."""
     addresses = {f"HERMES_{name.upper()}_ADDRESS": f"127.0.0.1:{free_port()}" for name in SERVICES}
-    common = {**addresses, **variables}
+    common = {**addresses, **LEAVE_NOTHING, **variables}
     client = Home.make(folder / "client", None, **common, **_certificates(folder, SERVICES))
     servers: dict[str, Server] = {}
     for name in SERVICES:
@@ -137,8 +142,10 @@ def running(deployment: Deployment) -> Generator[Deployment]:
         deployment.start()
         yield deployment
         deployment.stop()
+        wait_until(lambda: not users_of(deployment.folder), "no box or process is left over")
     finally:
         deployment.kill()
+        end_users_of(deployment.folder)
 
 
 def _model(url: str) -> dict[str, str]:

@@ -1,20 +1,30 @@
 """What the host's process table says: who runs, and how much memory it took."""
 
+import os
+import signal
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 _PROC = Path("/proc")
 
 
-def running(marker: str) -> list[int]:
+def with_marker(marker: str) -> list[int]:
     """The processes that have the marker in their command line, in whatever box they are."""
     return _holding("cmdline", marker)
 
 
 def users_of(folder: Path) -> list[int]:
     """The processes that were started for the folder, or have something of it mounted."""
-    return sorted({*running(str(folder)), *_holding("mountinfo", str(folder))})
+    return sorted({*with_marker(str(folder)), *_holding("mountinfo", str(folder))})
+
+
+def end_users_of(folder: Path) -> None:
+    """Kill what a failed test has left behind, boxes too: they end with their first process."""
+    for pid in users_of(folder):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 20) -> None:

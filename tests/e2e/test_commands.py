@@ -12,13 +12,13 @@ from tests.e2e.backends import sandboxed
 from tests.e2e.deployment import one_process
 from tests.e2e.home import HERMES, Home
 from tests.e2e.model import MARKER, ModelProcess
-from tests.e2e.processes import running, wait_until
+from tests.e2e.processes import users_of, wait_until, with_marker
 
 
 @pytest.fixture
 def home(backend: str, model: ModelProcess, tmp_path: Path) -> Home:
     """A home in which no server runs."""
-    return one_process(tmp_path, model.url, sandboxed(backend), HERMES_KEEP_SANDBOXES="0").client
+    return one_process(tmp_path, model.url, sandboxed(backend)).client
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_help_of_each_command_has_examples(empty: Home, command: str) -> None:
 def test_one_question_starts_what_it_needs_and_stops_it(home: Home, backend: str) -> None:
     answered = home.ask("who are you")
     assert answered["tool_calls"][0]["backend"] == backend
-    wait_until(lambda: not running(str(home.path)), "all processes are gone")
+    wait_until(lambda: not users_of(home.path), "no box or process is left over")
     again = home.ask("hello again", "--continue")
     assert again["session_id"] == answered["session_id"]
     assert list((home.path / "run").glob("*.sock")) == []
@@ -57,10 +57,10 @@ def test_one_question_starts_what_it_needs_and_stops_it(home: Home, backend: str
 
 def test_an_interrupted_question_leaves_nothing(home: Home) -> None:
     with home.spawn("chat", "-q", "sleep long") as asking:
-        wait_until(lambda: bool(running(MARKER)), "the command runs")
+        wait_until(lambda: bool(with_marker(MARKER)), "the command runs")
         asking.send_signal(2)
         out, err = asking.communicate(timeout=20)
-    assert running(MARKER) == []
+    assert with_marker(MARKER) == []
     assert asking.returncode not in (0, None)
     assert "▸ terminal" in out
     assert err.splitlines() == ["hermes: interrupted"]
@@ -142,7 +142,7 @@ def test_the_demo_shows_everything_without_a_model(empty: Home) -> None:
     assert "This file is in the sandbox." in shown.out
     assert shown.out.count("✓ exit 0") >= 5
     assert "All four are back" in shown.out
-    assert not running("hermes-demo-")
+    assert not with_marker("hermes-demo-")
     assert not list(Path("/tmp").glob("hermes-demo-*"))
 
 

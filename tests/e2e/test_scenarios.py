@@ -13,7 +13,7 @@ from tests.e2e.client import ask
 from tests.e2e.deployment import Deployment
 from tests.e2e.home import check_complaint
 from tests.e2e.model import FLOOD_BYTES, MARKER, NOTE, STORY
-from tests.e2e.processes import MemoryWatch, running, wait_until
+from tests.e2e.processes import MemoryWatch, wait_until, with_marker
 
 FLOOD_GROWTH_MIB = 100
 
@@ -72,12 +72,12 @@ def test_a_flood_of_output_keeps_its_head_and_tail_in_bounded_memory(
 
 def test_an_interrupt_ends_the_question_and_what_it_runs(deployment: Deployment) -> None:
     with deployment.client.spawn("chat", "-q", "sleep long", "--json") as asking:
-        wait_until(lambda: bool(running(MARKER)), "the command runs")
+        wait_until(lambda: bool(with_marker(MARKER)), "the command runs")
         began = time.monotonic()
         asking.send_signal(SIGINT)
         out, err = asking.communicate(timeout=20)
         took_s = time.monotonic() - began
-    assert running(MARKER) == [], "what was interrupted runs on"
+    assert with_marker(MARKER) == [], "what was interrupted runs on"
     assert asking.returncode not in (0, None)
     assert err.splitlines() == ["hermes: interrupted"], err
     assert '"is_error": true' in out

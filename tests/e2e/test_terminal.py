@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.backends import sandboxed
-from tests.e2e.deployment import Deployment, one_process
+from tests.e2e.deployment import Deployment, one_process, running
 from tests.e2e.home import Home, check_complaint
 from tests.e2e.model import MARKER, STORY, ModelProcess
-from tests.e2e.processes import running, wait_until
+from tests.e2e.processes import users_of, wait_until, with_marker
 from tests.e2e.terminal import CTRL_C, CTRL_D, terminal
 
 PROMPT = r"^>$"
@@ -35,12 +35,12 @@ def test_ctrl_c_ends_a_command_and_the_chat_goes_on(up: Deployment) -> None:
         chat.wait_for(PROMPT)
         chat.type("sleep long")
         chat.wait_for("│ sleeping")
-        assert running(MARKER)
+        assert with_marker(MARKER)
         began = time.monotonic()
         chat.press(CTRL_C)
         chat.wait_for("^interrupted")
         assert time.monotonic() - began < 5
-        assert running(MARKER) == [], "what was interrupted runs on"
+        assert with_marker(MARKER) == [], "what was interrupted runs on"
         chat.type("hello after that")
         chat.wait_for("^You said: hello after that")
         chat.type("/quit")
@@ -63,7 +63,7 @@ def test_the_last_session_goes_on(up: Deployment) -> None:
         chat.type("show the note")
         chat.wait_for("^with a second line")
         chat.type("/status")
-        chat.wait_for(asked["session_id"])
+        assert asked["session_id"] in chat.wait_for(asked["session_id"])
 
 
 def test_a_jobs_output_comes_into_the_chat(up: Deployment) -> None:
@@ -78,22 +78,17 @@ def test_the_chat_survives_a_crash_of_the_services(
     backend: str, model: ModelProcess, tmp_path: Path
 ) -> None:
     deployment = one_process(tmp_path, model.url, sandboxed(backend))
-    deployment.start()
-    try:
-        with terminal(deployment.client, "chat") as chat:
-            chat.wait_for(PROMPT)
-            chat.type("a nap then")
-            chat.wait_for("│ begun")
-            deployment.kill()
-            deployment.start()
-            screen = chat.wait_for(r"^begun\nand over")
-            assert screen.count("▸ terminal") == 1
-            chat.wait_for(PROMPT)
-            chat.press(CTRL_D)
-            assert chat.wait_end() == 0
-        deployment.stop()
-    finally:
+    with running(deployment), terminal(deployment.client, "chat") as chat:
+        chat.wait_for(PROMPT)
+        chat.type("a nap then")
+        chat.wait_for("│ begun")
         deployment.kill()
+        deployment.start()
+        screen = chat.wait_for(r"^begun\nand over")
+        assert screen.count("▸ terminal") == 1
+        chat.wait_for(PROMPT)
+        chat.press(CTRL_D)
+        assert chat.wait_end() == 0
 
 
 @pytest.fixture
@@ -140,7 +135,7 @@ def test_one_shot_denies_what_nobody_can_allow(careful: Home) -> None:
 def test_up_talks_serves_others_and_leaves_nothing(
     backend: str, model: ModelProcess, tmp_path: Path
 ) -> None:
-    home = one_process(tmp_path, model.url, sandboxed(backend), HERMES_KEEP_SANDBOXES="0").client
+    home = one_process(tmp_path, model.url, sandboxed(backend)).client
     with terminal(home, "up") as chat:
         chat.wait_for(PROMPT)
         chat.type("hello you")
@@ -151,5 +146,5 @@ def test_up_talks_serves_others_and_leaves_nothing(
         assert len(home.run("sessions", "list", "--json").json) == 2
         chat.press(CTRL_D)
         assert chat.wait_end() == 0
-    wait_until(lambda: not running(str(tmp_path)), "all processes are gone")
+    wait_until(lambda: not users_of(tmp_path), "no box or process is left over")
     assert not (home.path / "run" / "hermes.sock").exists()
