@@ -72,6 +72,18 @@ class Runner:
 
     async def run(self) -> None:
         """Hold the account whenever it is free, until drained or cancelled."""
+        try:
+            await self._hold_again_and_again()
+        finally:
+            self._ended.set()
+
+    async def drain(self) -> None:
+        """Ask for nothing more, send what is on its way, and let the account go."""
+        self._draining.set()
+        self._ending.set()
+        await self._ended.wait()
+
+    async def _hold_again_and_again(self) -> None:
         wait_s = FIRST_WAIT_S
         while not self._draining.is_set():
             begun_at = self._clock.monotonic()
@@ -85,13 +97,6 @@ class Runner:
                 wait_s = FIRST_WAIT_S
             await self._pause(wait_s)
             wait_s = min(LONGEST_WAIT_S, wait_s * 2)
-        self._ended.set()
-
-    async def drain(self) -> None:
-        """Ask for nothing more, send what is on its way, and let the account go."""
-        self._draining.set()
-        self._ending.set()
-        await self._ended.wait()
 
     async def _hold(self) -> None:
         lease, since = await self._claim()
