@@ -33,6 +33,7 @@ from services.clock import Clock
 from services.database import Database
 from services.errors import HermesError
 from services.leases import Fenced, LeaseTable
+from services.lifecycle import unbroken
 
 _log = logging.getLogger(__name__)
 
@@ -145,14 +146,8 @@ class Runner:
 
     async def _commit(self, driving: Driving, facts: tuple[Fact, ...]) -> None:
         """Store facts and show them, to the end even when the turn is stopped meanwhile."""
-        storing = asyncio.ensure_future(self._store(driving, facts))
-        try:
-            await asyncio.shield(storing)
-        except asyncio.CancelledError:
-            # What is stored must be applied, or whatever is stored next rests on an old state.
-            await asyncio.wait({storing})
-            storing.result()
-            raise
+        # What is stored must be applied, or whatever is stored next rests on an old state.
+        await unbroken(self._store(driving, facts))
 
     async def _store(self, driving: Driving, facts: tuple[Fact, ...]) -> None:
         transition = Transition.of(driving.turn, facts, self._clock.now())

@@ -28,7 +28,7 @@ from services.clock import Clock
 from services.database import Database
 from services.errors import DatabaseUnavailable, Draining, FailedPrecondition
 from services.lease_keeper import LeaseKeeper
-from services.lifecycle import Workers
+from services.lifecycle import Workers, unbroken
 from services.logs import bind
 
 _log = logging.getLogger(__name__)
@@ -110,6 +110,10 @@ class Turns:
         if self._draining:
             raise Draining("the agent is shutting down; try again in a moment")
         model = await self._model.default_name()
+        # A caller that goes away must not leave a turn behind that is stored and not driven.
+        return await unbroken(self._start(request, model, draft))
+
+    async def _start(self, request: TurnRequest, model: str, draft: SessionDraft) -> TurnInfo:
         hot, now = self._conversations.get(request.session_id), self._clock.now()
 
         def store(conn: Connection) -> tuple[Stored, _Taken | None]:

@@ -117,6 +117,17 @@ class Workers:
             raise cancelled
 
 
+async def unbroken(coro: Coroutine[Any, Any, _T]) -> _T:
+    """Run `coro` to its end even when the caller is cancelled, and only then pass that on."""
+    task = asyncio.create_task(coro)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        task.result()
+        raise
+
+
 @dataclass(frozen=True, slots=True)
 class DrainStep:
     """One thing to do, in its turn, before the process ends."""
