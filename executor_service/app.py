@@ -150,7 +150,7 @@ class ExecutorService:
         retention = Retention(journal, spool, leases, clock, metrics)
         jobs = [spool.run, recorder.run, pool.run, leases.run, retention.run]
         if choice.capabilities.limits.workspace is Enforcement.WATCHED:
-            jobs.append(WorkspaceWatch(leases, config.box.workspace_bytes).run)
+            jobs.append(WorkspaceWatch(leases, workspaces, config.box.workspace_bytes).run)
         return _Parts(choice, leases, pool, jobs)
 
     async def _choose(self, owner: str, folder: Path) -> Choice:

@@ -132,10 +132,13 @@ class Command:
             self._remote.cancel(self._cancelled_for)
 
     def signal(self, number: int) -> None:
-        """Sends a signal to the first process's group."""
-        if self._remote is not None:
-            self._signals.add(number)
-            self._remote.signal(number)
+        """Sends a signal to the first process's group; fails with Unavailable without a link."""
+        if self.record.exit is not None:
+            return
+        if self._remote is None:
+            raise Unavailable("the channel to the sandbox was cut; send the signal again")
+        self._signals.add(number)
+        self._remote.signal(number)
 
     def resize(self, size: TerminalSize) -> None:
         """Changes the size of its terminal."""

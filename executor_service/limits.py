@@ -11,6 +11,7 @@ from pathlib import Path
 from executor_service.leases import Leases
 from executor_service.link import ExitReason
 from executor_service.sandbox import Sandbox
+from executor_service.workspaces import Workspaces
 
 _INTERVAL_S = 2.0
 _SHARE_OF_TIME = 0.05
@@ -27,8 +28,9 @@ _log = logging.getLogger(__name__)
 class WorkspaceWatch:
     """Looks every few seconds how large the workspaces are in which something runs."""
 
-    def __init__(self, leases: Leases, most_bytes: int) -> None:
+    def __init__(self, leases: Leases, workspaces: Workspaces, most_bytes: int) -> None:
         self._leases = leases
+        self._workspaces = workspaces
         self._most_bytes = most_bytes
 
     async def run(self) -> None:
@@ -44,6 +46,8 @@ class WorkspaceWatch:
 
     async def _look(self, sandbox: Sandbox) -> None:
         workspace = Path(sandbox.claim.workspace)
+        if not self._workspaces.is_ours(workspace):
+            return
         if await asyncio.to_thread(is_larger, workspace, self._most_bytes):
             _log.warning("sandbox %s has filled its workspace", sandbox.claim.sandbox_id)
             for command in sandbox.running:

@@ -33,6 +33,10 @@ class Workspaces:
         self._folder = folder
         self._policy = policy
 
+    def is_ours(self, path: Path) -> bool:
+        """Whether a folder is a session's, and not one of the host that was bound instead."""
+        return path.parent == self._folder
+
     async def fresh(self) -> Path:
         """Makes an empty folder."""
         path = self._folder / new_id(_PREFIX)
@@ -46,7 +50,7 @@ class Workspaces:
 
     async def discard(self, path: Path) -> None:
         """Removes the folder of a box that nobody had."""
-        if path.parent == self._folder:
+        if self.is_ours(path):
             await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
 
     async def sweep(self, kept: Container[Path]) -> None:

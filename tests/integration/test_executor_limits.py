@@ -1,6 +1,7 @@
 """The size of workspaces, and starts that cannot succeed."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,18 @@ async def test_a_full_workspace_ends_what_fills_it(small: Settings) -> None:
         await client.signal(behaves.lease, quiet.exec_id)
         # There is room again once something was removed.
         assert await client.output(fills.lease, "rm large; echo ok") == "ok"
+    await end_boxes(small)
+
+
+async def test_a_folder_of_the_host_has_no_limit(small: Settings, tmp_path: Path) -> None:
+    folder = tmp_path.parent / f"{tmp_path.name}-project"
+    await asyncio.to_thread(folder.mkdir)
+    await asyncio.to_thread((folder / "large").write_bytes, bytes(8 * MIB))
+    settings = replace(small, environ={**small.environ, "HERMES_ALLOW_WORKDIR": "true"})
+    async with serving(settings) as executor, executor.client() as client:
+        lease = (await client.acquire(workdir=str(folder))).lease
+        seen = await client.run(lease, script="sleep 4; ls")
+        assert (seen.code, seen.stdout) == (0, b"large\n")
     await end_boxes(small)
 
 
