@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from executor_service.segments import STREAMS, CommandLimits, Layout, Segment
@@ -70,9 +70,8 @@ def test_what_is_being_written_is_never_given_up() -> None:
     assert [s and s.start for s in given_up] == [20, None]
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from(STREAMS), st.integers(1, 35)), max_size=60),
-)
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(STREAMS), st.integers(1, 35)), max_size=60))
 def test_a_layout_is_found_again(writes: list[tuple[int, int]]) -> None:
     layout, ends = Layout(LIMITS), {1: 0, 2: 0}
     files: dict[str, tuple[int, int]] = {}
