@@ -194,9 +194,12 @@ class Leases:
                     self._workers.start(name, self._end_if_over(sandbox))
 
     async def release_idle(self) -> None:
-        """Ends the sandboxes in which nothing runs."""
+        """Ends the sandboxes in which nothing runs; returns when nothing of them is left."""
         idle = [s for s in self if s.state is SandboxState.READY and not s.running]
+        boxes = [sandbox.live for sandbox in idle if sandbox.live is not None]
         await asyncio.gather(*map(self.release, idle))
+        for live in boxes:
+            await live.gone.wait()
 
     async def _end_if_over(self, sandbox: Sandbox) -> None:
         async with self._lock((sandbox.claim.profile, sandbox.claim.session_id)):

@@ -88,6 +88,7 @@ class Pool:
         self._changed = asyncio.Condition()
         self._refills = options.prefill
         self._was_used = False
+        self._refilling = False
         self._draining = False
 
     # ---- handing out
@@ -143,19 +144,19 @@ class Pool:
             if not self._wants_more or not self._reserve():
                 continue
             try:
-                live = await self._make(None)
+                await self._refill()
             except (BackendError, OSError) as error:
                 _log.warning("no box can be made ready, next try in %g s: %s", retry_s, error)
                 await asyncio.sleep(retry_s)
                 retry_s = min(2 * retry_s, _LONGEST_RETRY_S)
-                continue
-            retry_s = _FIRST_RETRY_S
-            self._ready.append(live)
-            await self._announce()
+            else:
+                retry_s = _FIRST_RETRY_S
 
     async def drain(self) -> None:
         """Makes and hands out no more boxes, and ends those that nobody has."""
         self._draining = True
+        async with self._changed:
+            await self._changed.wait_for(lambda: not self._refilling)
         ready, self._ready = self._ready, []
         for live in ready:
             self.end(live, EndReason.LEASE_EXPIRED)
@@ -168,6 +169,14 @@ class Pool:
         _log.info("ending box %s, which nobody claimed", box.key)
         await self._destroy(box)
         await self._workspaces.discard(box.workspace)
+
+    async def _refill(self) -> None:
+        self._refilling = True
+        try:
+            self._ready.append(await self._make(None))
+        finally:
+            self._refilling = False
+            await self._announce()
 
     # ---- what each box goes through
 
@@ -258,6 +267,7 @@ class Pool:
         if not self._has_place:
             return False
         self._making += 1
+        self._count()
         return True
 
     async def _pop_ready(self) -> LiveBox | None:

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="NAME", help="the model to use")
     parser.add_argument("--base-url", metavar="URL", help="an OpenAI-compatible endpoint")
     # What this command starts is for itself alone: no sandbox in advance, and none left behind.
-    parser.set_defaults(prefill=False, keep_on_exit=False, allow_workdir=True)
+    parser.set_defaults(prefill=False, warm_pool_size=0, keep_on_exit=False, allow_workdir=True)
 
 
 def run(arguments: argparse.Namespace) -> int:

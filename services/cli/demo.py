@@ -51,7 +51,13 @@ def run(arguments: argparse.Namespace) -> int:
 async def _run(folder: Path, job: str) -> int:
     async with ModelServer(Script.load(DEMO_SCRIPT)).listen() as url:
         settings = load_settings(
-            {"home": str(folder), "base_url": url, "model": "hermes-demo", "metrics_port": 0}
+            {
+                "home": str(folder),
+                "base_url": url,
+                "model": "hermes-demo",
+                "metrics_port": 0,
+                "keep_on_exit": False,
+            }
         )
         settings.home.create()
         with logged(settings, "hermes", settings.home.logs / "hermes.log"):

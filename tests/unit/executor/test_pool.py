@@ -119,6 +119,24 @@ async def test_a_drained_pool_gives_nothing(tmp_path: Path) -> None:
             await core.acquire()
 
 
+async def test_a_drained_pool_ends_what_is_being_made(tmp_path: Path) -> None:
+    async with open_core(tmp_path, WARM) as core:
+        await until_ready(core, 2)
+        core.backend.gate.clear()
+        held = await core.acquire()
+
+        async def is_making() -> bool:
+            return core.metric("hermes_sandbox_pool", backend="plain", state="making") == 1
+
+        await until(is_making)
+        draining = asyncio.ensure_future(core.pool.drain())
+        await asyncio.sleep(0.05)
+        core.backend.gate.set()
+        await draining
+        assert core.backend.made == 3
+        assert core.backend.keys == [held.sandbox.claim.sandbox_id]
+
+
 async def test_isolation_is_never_weaker_than_wanted(tmp_path: Path) -> None:
     async with open_core(tmp_path) as core:
         for strong in ("namespace", "userspace_kernel", "microvm"):
