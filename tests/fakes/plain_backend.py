@@ -107,7 +107,10 @@ class PlainBackend:
         secret = secrets.token_hex(16)
         program = self._folder / "supervisor.pyz"
         if not program.exists():
-            program.write_bytes(build_zipapp())
+            # Whole or not at all: others look at the same moment.
+            part = self._folder / f"{spec.box_key}.part"
+            part.write_bytes(build_zipapp())
+            part.replace(program)
         address = self._folder / spec.box_key[-12:]
         ready, told = os.pipe()
         process = subprocess.Popen(
