@@ -16,8 +16,9 @@ def with_marker(marker: str) -> list[int]:
 
 
 def users_of(folder: Path) -> list[int]:
-    """The processes that were started for the folder, or have something of it mounted."""
-    return sorted({*with_marker(str(folder)), *_holding("mountinfo", str(folder))})
+    """The processes that were started for the folder, and those of boxes that have some of it."""
+    mounted = (pid for pid in _holding("mountinfo", str(folder)) if _is_in_a_box(pid))
+    return sorted({*with_marker(str(folder)), *mounted} - {os.getpid()})
 
 
 def end_users_of(folder: Path) -> None:
@@ -55,6 +56,14 @@ def _status_kib(pid: int, name: str) -> int:
         if line.startswith(f"{name}:"):
             return int(line.split()[1])
     raise AssertionError(f"process {pid} has no {name}")
+
+
+def _is_in_a_box(pid: int) -> bool:
+    """Whether it sees other mounts than we do: those of the host are everybody's."""
+    try:
+        return (_PROC / str(pid) / "ns/mnt").readlink() != (_PROC / "self/ns/mnt").readlink()
+    except OSError:
+        return False  # it has just ended
 
 
 def _holding(name: str, text: str) -> list[int]:
