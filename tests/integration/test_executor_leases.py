@@ -27,9 +27,11 @@ RESUMED = sandbox_pb2.LAUNCH_KIND_RESUMED
 async def started(home: Path, **environ: str) -> AsyncGenerator[tuple[Executor, Client]]:
     """An executor and an agent, and at the end no box."""
     settings = executor_settings(home, "bubblewrap", **environ)
-    async with serving(settings) as executor, executor.client() as client:
-        yield executor, client
-    await end_boxes(settings)
+    try:
+        async with serving(settings) as executor, executor.client() as client:
+            yield executor, client
+    finally:
+        await end_boxes(settings)
 
 
 async def until_ready(executor: Executor) -> None:

@@ -1,6 +1,7 @@
 """The size of workspaces, and starts that cannot succeed."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,10 +22,13 @@ MIB = 1024 * 1024
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Settings:
-    """An executor whose workspaces may have a few megabytes."""
-    (tmp_path / "config.yaml").write_text(f"executor:\n  workspace_bytes: {4 * MIB}\n")
-    return executor_settings(tmp_path, "bubblewrap")
+async def small(tmp_path: Path) -> AsyncIterator[Settings]:
+    """An executor whose workspaces may have a few megabytes; no box is left at the end."""
+    text = f"executor:\n  workspace_bytes: {4 * MIB}\n"
+    await asyncio.to_thread((tmp_path / "config.yaml").write_text, text)
+    settings = await asyncio.to_thread(executor_settings, tmp_path, "bubblewrap")
+    yield settings
+    await end_boxes(settings)
 
 
 async def test_a_full_workspace_ends_what_fills_it(small: Settings) -> None:
@@ -41,7 +45,6 @@ async def test_a_full_workspace_ends_what_fills_it(small: Settings) -> None:
         await client.signal(behaves.lease, quiet.exec_id)
         # There is room again once something was removed.
         assert await client.output(fills.lease, "rm large; echo ok") == "ok"
-    await end_boxes(small)
 
 
 async def test_a_folder_of_the_host_has_no_limit(small: Settings, tmp_path: Path) -> None:
@@ -53,7 +56,6 @@ async def test_a_folder_of_the_host_has_no_limit(small: Settings, tmp_path: Path
         lease = (await client.acquire(workdir=str(folder))).lease
         seen = await client.run(lease, script="sleep 4; ls")
         assert (seen.code, seen.stdout) == (0, b"large\n")
-    await end_boxes(small)
 
 
 def test_what_is_looked_at_is_measured(tmp_path: Path) -> None:
