@@ -92,11 +92,15 @@ class Home:
         return subprocess.Popen([HERMES, *argv], **chosen)
 
     def run(
-        self, *argv: str | Path, text: str | None = None, timeout_s: float = COMMAND_TIMEOUT_S
+        self,
+        *argv: str | Path,
+        text: str | None = None,
+        timeout_s: float = COMMAND_TIMEOUT_S,
+        cwd: Path | None = None,
     ) -> Result:
         """Run `hermes` to its end; `text` is piped in."""
         stdin = subprocess.DEVNULL if text is None else subprocess.PIPE
-        with self.spawn(*argv, stdin=stdin) as process:
+        with self.spawn(*argv, stdin=stdin, cwd=cwd or self.path.parent) as process:
             try:
                 out, err = process.communicate(text, timeout=timeout_s)
             except subprocess.TimeoutExpired:

@@ -17,8 +17,10 @@ def with_marker(marker: str) -> list[int]:
 
 def users_of(folder: Path) -> list[int]:
     """The processes that were started for the folder, and those of boxes that have some of it."""
-    mounted = (pid for pid in _holding("mountinfo", str(folder)) if _is_in_a_box(pid))
-    return sorted({*with_marker(str(folder)), *mounted} - {os.getpid()})
+    point = next(parent for parent in folder.parents if parent.is_mount())
+    root = f"/{folder.relative_to(point)}/"
+    in_boxes = (pid for pid in _holding("mountinfo", root) if _is_bound_in_a_box(pid, root))
+    return sorted({*with_marker(f"{folder}/"), *in_boxes} - {os.getpid()})
 
 
 def end_users_of(folder: Path) -> None:
@@ -58,12 +60,19 @@ def _status_kib(pid: int, name: str) -> int:
     raise AssertionError(f"process {pid} has no {name}")
 
 
-def _is_in_a_box(pid: int) -> bool:
-    """Whether it sees other mounts than we do: those of the host are everybody's."""
+def _is_bound_in_a_box(pid: int, root: str) -> bool:
+    """Whether it sees something below the root that was bound for it, and not for the host.
+
+    What is mounted on the host is in the list of every process.
+    """
+    process = _PROC / str(pid)
     try:
-        return (_PROC / str(pid) / "ns/mnt").readlink() != (_PROC / "self/ns/mnt").readlink()
+        if (process / "ns/mnt").readlink() == (_PROC / "self/ns/mnt").readlink():
+            return False
+        mounts = (process / "mountinfo").read_text().splitlines()
     except OSError:
         return False  # it has just ended
+    return any(mount.split()[3].startswith(root) for mount in mounts)
 
 
 def _holding(name: str, text: str) -> list[int]:

@@ -66,6 +66,14 @@ def test_an_interrupted_question_leaves_nothing(home: Home) -> None:
     assert err.splitlines() == ["hermes: interrupted"]
 
 
+def test_the_current_folder_is_the_workspace_where_that_is_asked_for(home: Home) -> None:
+    project = home.path.parent / "project"
+    project.mkdir()
+    result = home.run("chat", "-q", "touch a file", "--json", "--here", cwd=project)
+    assert result.json["tool_calls"][0]["exit_code"] == 0, result
+    assert [path.name for path in project.iterdir()] == ["made"]
+
+
 def test_what_is_piped_in_is_part_of_the_question(home: Home) -> None:
     piped = home.run("chat", "-q", "what is this?", "--json", text="some data\n")
     assert piped.json["answer"] == "You said: some data\n\nwhat is this?"
@@ -134,16 +142,17 @@ def test_doctor_fails_where_something_is_missing(empty: Home) -> None:
 
 
 @pytest.mark.timeout(90)
-def test_the_demo_shows_everything_without_a_model(empty: Home) -> None:
-    shown = empty.run("demo", "--job", "in 1 second", timeout_s=60)
+def test_the_demo_shows_everything_without_a_model(empty: Home, tmp_path: Path) -> None:
+    demo = empty.set(TMPDIR=str(tmp_path))
+    shown = demo.run("demo", "--job", "in 1 second", timeout_s=60)
     assert (shown.status, shown.err) == (0, "")
     assert shown.out.startswith("DEMO: the model is a script")
     assert f"Linux {'sandbox'}" in shown.out or platform.release() in shown.out
     assert "This file is in the sandbox." in shown.out
     assert shown.out.count("✓ exit 0") >= 5
     assert "All four are back" in shown.out
-    assert not with_marker("hermes-demo-")
-    assert not list(Path("/tmp").glob("hermes-demo-*"))
+    wait_until(lambda: not users_of(tmp_path), "no box or process is left over")
+    assert not list(tmp_path.glob("hermes-demo-*"))
 
 
 def test_certificates_are_not_replaced_by_accident(empty: Home, tmp_path: Path) -> None:
