@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.home import Home
-from tests.e2e.processes import end_users_of, users_of, wait_until
+from tests.e2e.processes import check_nothing_left, end_users_of
 from tests.postgres import free_port
 
 SERVICES = ("agent", "executor", "gateway", "scheduler")
@@ -142,7 +142,7 @@ def running(deployment: Deployment) -> Generator[Deployment]:
         deployment.start()
         yield deployment
         deployment.stop()
-        wait_until(lambda: not users_of(deployment.folder), "no box or process is left over")
+        check_nothing_left(deployment.folder)
     finally:
         deployment.kill()
         end_users_of(deployment.folder)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
+GONE_WITHIN_S = 10.0
+
 _PROC = Path("/proc")
 
 
@@ -30,6 +32,15 @@ def end_users_of(folder: Path) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
+def check_nothing_left(folder: Path) -> None:
+    """No process or box of the folder outlives those who stopped by more than a moment."""
+    end = time.monotonic() + GONE_WITHIN_S
+    while left := users_of(folder):
+        shown = "\n".join(_command_line(pid) for pid in left)
+        assert time.monotonic() < end, f"left over:\n{shown}"
+        time.sleep(0.02)
+
+
 def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 20) -> None:
     """Wait for something that has no better way to be noticed."""
     end = time.monotonic() + timeout_s
@@ -51,6 +62,13 @@ class MemoryWatch:
         """The growth of all together, each at its own peak."""
         grown = (_status_kib(pid, "VmHWM") - before for pid, before in self._before.items())
         return sum(grown) / 1024
+
+
+def _command_line(pid: int) -> str:
+    with suppress(OSError):
+        command = (_PROC / str(pid) / "cmdline").read_bytes()
+        return f"{pid} {command.replace(bytes(1), b' ').decode(errors='replace')}"
+    return f"{pid}, which has just ended"
 
 
 def _status_kib(pid: int, name: str) -> int:

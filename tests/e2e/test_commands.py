@@ -12,7 +12,7 @@ from tests.e2e.backends import sandboxed
 from tests.e2e.deployment import one_process
 from tests.e2e.home import HERMES, Home
 from tests.e2e.model import MARKER, ModelProcess
-from tests.e2e.processes import users_of, wait_until, with_marker
+from tests.e2e.processes import check_nothing_left, wait_until, with_marker
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_help_of_each_command_has_examples(empty: Home, command: str) -> None:
 def test_one_question_starts_what_it_needs_and_stops_it(home: Home, backend: str) -> None:
     answered = home.ask("who are you")
     assert answered["tool_calls"][0]["backend"] == backend
-    wait_until(lambda: not users_of(home.path), "no box or process is left over")
+    check_nothing_left(home.path)
     again = home.ask("hello again", "--continue")
     assert again["session_id"] == answered["session_id"]
     assert list((home.path / "run").glob("*.sock")) == []
@@ -151,7 +151,7 @@ def test_the_demo_shows_everything_without_a_model(empty: Home, tmp_path: Path) 
     assert "This file is in the sandbox." in shown.out
     assert shown.out.count("✓ exit 0") >= 5
     assert "All four are back" in shown.out
-    wait_until(lambda: not users_of(tmp_path), "no box or process is left over")
+    check_nothing_left(tmp_path)
     assert not list(tmp_path.glob("hermes-demo-*"))
 
 

@@ -10,7 +10,7 @@ from tests.e2e.backends import sandboxed
 from tests.e2e.deployment import Deployment, one_process, running
 from tests.e2e.home import Home, check_complaint
 from tests.e2e.model import MARKER, STORY, ModelProcess
-from tests.e2e.processes import users_of, wait_until, with_marker
+from tests.e2e.processes import check_nothing_left, with_marker
 from tests.e2e.terminal import CTRL_C, CTRL_D, terminal
 
 PROMPT = r"^>$"
@@ -146,5 +146,5 @@ def test_up_talks_serves_others_and_leaves_nothing(
         assert len(home.run("sessions", "list", "--json").json) == 2
         chat.press(CTRL_D)
         assert chat.wait_end() == 0
-    wait_until(lambda: not users_of(tmp_path), "no box or process is left over")
+    check_nothing_left(tmp_path)
     assert not (home.path / "run" / "hermes.sock").exists()
