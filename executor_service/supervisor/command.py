@@ -128,10 +128,7 @@ class Command:
     def ack(self, number: int, offset: int) -> None:
         """The executor has this much of a stream, so more may be read."""
         self._outputs.ack(number, offset)
-        if self._survivors is None:
-            self._outputs.watch()
-        else:
-            self._finish_when_drained()
+        self._read_on()
 
     def describe(self) -> dict[str, Any]:
         """What an executor needs to know to go on with this command."""
@@ -151,6 +148,11 @@ class Command:
         self._outputs.rewind(acked or self._outputs.acked())
         self._exit_sent = False
         self._stdin_told = self._stdin.written
+
+    def resume(self) -> None:
+        """The new executor knows the command: what it has already leaves room to read on."""
+        self._read_on()
+        self.pump()
 
     def pump(self) -> None:
         """Send what can be sent now: output, and after the last of it the exit."""
@@ -209,6 +211,13 @@ class Command:
             self._end_leftovers()
         elif not self._tree.killing:
             self._after("drain", _DRAIN_GRACE_S, self._end_leftovers)
+
+    def _read_on(self) -> None:
+        """Take more output if there is room for it now."""
+        if self._survivors is None:
+            self._outputs.watch()
+        else:
+            self._finish_when_drained()
 
     def _outputs_closed(self) -> None:
         if self._status is not None and self._survivors is None:

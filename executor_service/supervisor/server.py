@@ -91,7 +91,8 @@ class Supervisor:
             self._describe(command)
         ready = {"version": frames.PROTOCOL_VERSION, "commands": len(self._commands)}
         connection.send(frames.pack_json(frames.READY, 0, ready))
-        self._pump()
+        for command in self._commands.values():
+            command.resume()
 
     def _executor_left(self) -> None:
         self._world.connection = None

@@ -6,6 +6,7 @@ import pytest
 
 from executor_service.errors import BoxCreateFailed, BoxLost, LinkClosed, LinkRefused
 from executor_service.link import Hello, RemoteCommand, open_link
+from executor_service.supervisor.frames import MAX_DATA_BYTES, WINDOW_BYTES
 from tests.boxes import Recorder, Yard, open_console, refuse
 
 
@@ -134,6 +135,33 @@ class BoxSuite:
                 lambda r: r.command.exit is not None or len(r.received[1]) > enough, timeout_s=30
             )
         return resumed
+
+    @pytest.mark.parametrize("windows", [1, 3], ids=["has ended", "runs"])
+    async def test_what_is_safe_already_makes_room_for_the_rest(
+        self, yard: Yard, windows: int
+    ) -> None:
+        """The first executor has stored all that it got, and died before it could say so."""
+        size = windows * WINDOW_BYTES
+        adopted: list[Recorder] = []
+
+        def adopt(command: RemoteCommand) -> Recorder:
+            adopted.append(Recorder(command))
+            return adopted[0]
+
+        async with yard.box() as box:
+            async with open_console(yard.backend, box) as console:
+                script = f"head -c {size} /dev/zero; sleep 0.1; echo end >&2"
+                first = await console.shell(script, exec_id="exc_a", acknowledges=False)
+                await first.until(lambda r: r.received_bytes >= WINDOW_BYTES - MAX_DATA_BYTES)
+                await asyncio.sleep(0.3)
+                assert (first.command.exit, first.stderr) == (None, "")
+            stored = first.received_bytes
+            acked = {"exc_a": (stored, 0)}
+            async with open_console(yard.backend, box, adopt=adopt, acked=acked):
+                exit_ = await adopted[0].exit(timeout_s=10)
+                assert (exit_.code, exit_.stdout_bytes) == (0, size)
+                assert len(adopted[0].received[1]) == size - stored
+                assert adopted[0].stderr == "end\n"
 
     async def test_the_exit_of_a_command_that_ended_unwatched_is_kept(self, yard: Yard) -> None:
         async with yard.box() as box:
