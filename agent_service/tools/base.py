@@ -38,7 +38,7 @@ class Effect(StrEnum):
 class ToolArguments(BaseModel):
     """Base of every tool's arguments; unknown ones are refused, so that the model learns."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,5 @@
 """The `list_directory` tool: what is in a folder."""
 
-from typing import Annotated
-
 from pydantic import Field
 
 from agent_service.sandbox import FileStat
@@ -14,10 +12,8 @@ MAX_DEPTH = 5
 class ListDirectoryArguments(ToolArguments):
     """Lists a folder of the sandbox, folders with a slash, files with their size in bytes."""
 
-    path: str = "."
-    """The folder, absolute or relative to /workspace."""
-    depth: Annotated[int, Field(ge=1, le=MAX_DEPTH)] = 1
-    """How many levels to show."""
+    path: str = Field(default=".", description="The folder, absolute or relative to /workspace.")
+    depth: int = Field(default=1, ge=1, le=MAX_DEPTH, description="How many levels to show.")
 
 
 class ListDirectory:

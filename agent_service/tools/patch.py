@@ -1,6 +1,6 @@
 """The `patch` tool: a change to a part of a file."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -18,16 +18,18 @@ from agent_service.tools.texts import MAX_FILE_BYTES, decode_text, diff, encode_
 class PatchArguments(ToolArguments):
     """Changes a part of a file of the sandbox and returns the diff."""
 
-    mode: Literal["replace"]
-    """replace: put new_string in the place of old_string."""
-    path: Annotated[str, Field(min_length=1)]
-    """The file, absolute or relative to /workspace."""
-    old_string: Annotated[str, Field(min_length=1)]
-    """The text to replace, exactly as it stands in the file; it must be there only once."""
-    new_string: str
-    """The text to put there."""
-    replace_all: bool = False
-    """Replace every occurrence."""
+    mode: Literal["replace"] = Field(
+        description="replace: put new_string in the place of old_string."
+    )
+    path: str = Field(min_length=1, description="The file, absolute or relative to /workspace.")
+    old_string: str = Field(
+        min_length=1,
+        description=(
+            "The text to replace, exactly as it stands in the file; it must be there only once."
+        ),
+    )
+    new_string: str = Field(description="The text to put there.")
+    replace_all: bool = Field(default=False, description="Replace every occurrence.")
 
 
 class Patch:

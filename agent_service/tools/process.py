@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -31,18 +31,20 @@ class ProcessArguments(ToolArguments):
     close: end its input.
     """
 
-    action: Literal["list", "poll", "log", "wait", "kill", "write", "submit", "close"]
-    """What to do."""
-    session_id: str = ""
-    """The id that `terminal` gave; not needed for list."""
-    data: str = ""
-    """Input for write and submit."""
-    timeout: Annotated[float, Field(gt=0, le=WAIT_LIMIT_S)] = 60
-    """Seconds that wait waits at most."""
-    offset: int = 0
-    """First byte for log; negative counts from the end."""
-    limit: Annotated[int, Field(ge=1, le=MAX_BYTES)] = DEFAULT_BYTES
-    """Bytes of output to return at most."""
+    action: Literal["list", "poll", "log", "wait", "kill", "write", "submit", "close"] = Field(
+        description="What to do."
+    )
+    session_id: str = Field(
+        default="", description="The id that `terminal` gave; not needed for list."
+    )
+    data: str = Field(default="", description="Input for write and submit.")
+    timeout: float = Field(
+        default=60, gt=0, le=WAIT_LIMIT_S, description="Seconds that wait waits at most."
+    )
+    offset: int = Field(default=0, description="First byte for log; negative counts from the end.")
+    limit: int = Field(
+        default=DEFAULT_BYTES, ge=1, le=MAX_BYTES, description="Bytes of output to return at most."
+    )
 
 
 class Process:

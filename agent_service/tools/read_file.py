@@ -1,7 +1,5 @@
 """The `read_file` tool: a text file, with line numbers."""
 
-from typing import Annotated
-
 from pydantic import Field
 
 from agent_service.tools.base import Effect, RetryWithHint, ToolArguments, ToolContext, ToolResult
@@ -15,12 +13,9 @@ MAX_RESULT_CHARS = 100_000
 class ReadFileArguments(ToolArguments):
     """Reads a text file of the sandbox. Each line is shown as `number|text`."""
 
-    path: Annotated[str, Field(min_length=1)]
-    """The file, absolute or relative to /workspace."""
-    offset: Annotated[int, Field(ge=1)] = 1
-    """First line, from 1."""
-    limit: Annotated[int, Field(ge=1, le=MAX_LINES)] = 500
-    """Lines to read at most."""
+    path: str = Field(min_length=1, description="The file, absolute or relative to /workspace.")
+    offset: int = Field(default=1, ge=1, description="First line, from 1.")
+    limit: int = Field(default=500, ge=1, le=MAX_LINES, description="Lines to read at most.")
 
 
 class ReadFile:

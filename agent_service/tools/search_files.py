@@ -1,6 +1,6 @@
 """The `search_files` tool: texts by ripgrep or grep, names by find."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -36,22 +36,25 @@ _ENOUGH = 141
 class SearchFilesArguments(ToolArguments):
     """Searches the sandbox's files: lines that match a pattern, or files by name."""
 
-    pattern: Annotated[str, Field(min_length=1)]
-    """For content a regular expression, for files a glob such as `*.py`."""
-    target: Literal["content", "files"] = "content"
-    """What to search."""
-    path: str = "."
-    """The folder or file to search in."""
-    file_glob: str = ""
-    """For content: only files whose names match."""
-    limit: Annotated[int, Field(ge=1, le=MAX_RESULTS)] = 50
-    """Lines to return at most."""
-    offset: Annotated[int, Field(ge=0)] = 0
-    """Lines to leave out at the start."""
-    output_mode: Literal["content", "files_only", "count"] = "content"
-    """For content: the lines, only the files' names, or the number of matching lines in each."""
-    context: Annotated[int, Field(ge=0, le=20)] = 0
-    """For content: lines to show around each match."""
+    pattern: str = Field(
+        min_length=1,
+        description="For content a regular expression, for files a glob such as `*.py`.",
+    )
+    target: Literal["content", "files"] = Field(default="content", description="What to search.")
+    path: str = Field(default=".", description="The folder or file to search in.")
+    file_glob: str = Field(default="", description="For content: only files whose names match.")
+    limit: int = Field(default=50, ge=1, le=MAX_RESULTS, description="Lines to return at most.")
+    offset: int = Field(default=0, ge=0, description="Lines to leave out at the start.")
+    output_mode: Literal["content", "files_only", "count"] = Field(
+        default="content",
+        description=(
+            "For content: the lines, only the files' names, or the number of matching lines in "
+            "each."
+        ),
+    )
+    context: int = Field(
+        default=0, ge=0, le=20, description="For content: lines to show around each match."
+    )
 
 
 class SearchFiles:

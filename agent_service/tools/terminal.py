@@ -1,7 +1,6 @@
 """The `terminal` tool: a command in the session's sandbox."""
 
 import time
-from typing import Annotated
 
 from pydantic import Field
 
@@ -44,16 +43,25 @@ class TerminalArguments(ToolArguments):
     their output and to end them.
     """
 
-    command: Annotated[str, Field(min_length=1)]
-    """The command, as typed into bash."""
-    background: bool = False
-    """Return at once and leave it running."""
-    timeout: Annotated[float, Field(gt=0)] = 180
-    """Seconds after which it is killed, at most 600; in the background a day unless it is set."""
-    workdir: str = ""
-    """Folder to run in, absolute or relative to /workspace; default is where the last ended."""
-    pty: bool = False
-    """Give it a terminal, for programs that insist on one."""
+    command: str = Field(min_length=1, description="The command, as typed into bash.")
+    background: bool = Field(default=False, description="Return at once and leave it running.")
+    timeout: float = Field(
+        default=180,
+        gt=0,
+        description=(
+            "Seconds after which it is killed, at most 600; in the background a day unless it is "
+            "set."
+        ),
+    )
+    workdir: str = Field(
+        default="",
+        description=(
+            "Folder to run in, absolute or relative to /workspace; default is where the last ended."
+        ),
+    )
+    pty: bool = Field(
+        default=False, description="Give it a terminal, for programs that insist on one."
+    )
 
 
 class Terminal:

@@ -32,10 +32,14 @@ class TodoArguments(ToolArguments):
     as soon as it is done.
     """
 
-    todos: Annotated[list[TodoItem] | None, Field(max_length=MAX_ITEMS)] = None
-    """The items; they replace the plan unless merge is set."""
-    merge: bool = False
-    """Change or add the items given by id, and keep the others."""
+    todos: list[TodoItem] | None = Field(
+        default=None,
+        max_length=MAX_ITEMS,
+        description="The items; they replace the plan unless merge is set.",
+    )
+    merge: bool = Field(
+        default=False, description="Change or add the items given by id, and keep the others."
+    )
 
 
 class Todo:

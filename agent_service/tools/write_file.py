@@ -1,7 +1,5 @@
 """The `write_file` tool: a whole file."""
 
-from typing import Annotated
-
 from pydantic import Field
 
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult
@@ -14,10 +12,8 @@ class WriteFileArguments(ToolArguments):
     To change a part of a file use `patch`.
     """
 
-    path: Annotated[str, Field(min_length=1)]
-    """The file, absolute or relative to /workspace."""
-    content: str
-    """Everything that the file shall contain."""
+    path: str = Field(min_length=1, description="The file, absolute or relative to /workspace.")
+    content: str = Field(description="Everything that the file shall contain.")
 
 
 class WriteFile:

@@ -1,13 +1,14 @@
 """The README's tool: how many lines, words and bytes a file has."""
 
+from pydantic import Field
+
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult
 
 
 class CountWordsArguments(ToolArguments):
     """Counts the lines, words and bytes of a file of the sandbox."""
 
-    path: str
-    """The file, absolute or relative to /workspace."""
+    path: str = Field(description="The file, absolute or relative to /workspace.")
 
 
 class CountWords:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from pydantic import Field
 
 from agent_service.calls import PendingCall, StepState
 from agent_service.events import ApprovalNeeded, Decision, Fact, ToolDispatched, ToolReturned
@@ -22,10 +23,8 @@ from services.leases import Lease
 class SampleArguments(ToolArguments):
     """Does something with a thing."""
 
-    thing: str
-    """The thing."""
-    seconds: float = 0.0
-    """How long it takes."""
+    thing: str = Field(description="The thing.")
+    seconds: float = Field(default=0.0, description="How long it takes.")
 
 
 @dataclass(slots=True)
