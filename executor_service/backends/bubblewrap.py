@@ -44,6 +44,7 @@ from executor_service.backends.bubblewrap_start import (
     SUPERVISOR_IN_BOX,
     ControlGroups,
     Parts,
+    Started,
     start_box,
 )
 from executor_service.backends.cgroups import Cgroups
@@ -188,19 +189,23 @@ class BubblewrapBackend:
         groups = cgroups.make(key, spec.limits, extra_pids=1)
         try:
             with self._records.listener(key) as listener, self._records.errors(key) as errors:
-                control_groups = ControlGroups(groups, cgroups.shown(groups))
-                started = start_box(spec, parts, secret, control_groups, listener, errors)
+                shown = ControlGroups(groups, cgroups.shown(groups))
+                with start_box(spec, parts, secret, shown, listener, errors) as started:
+                    record = self._remember(spec, secret, groups, started)
         except BaseException:
             cgroups.remove(groups)
             raise
         self._monitors[key] = started.monitor
+        return record.to_box(_NAME)
+
+    def _remember(self, spec: BoxSpec, secret: str, groups: list[Path], started: Started) -> Record:
         monitor, first = ProcessMark.of(started.monitor.pid), ProcessMark.of(started.first_pid)
         if monitor is None or first is None:
             raise BoxCreateFailed("the box ended as soon as it had started")
         place = (self._owner, spec.pool, str(spec.workspace))
-        record = Record(key, *place, secret, monitor, first, tuple(map(str, groups)))
+        record = Record(spec.box_key, *place, secret, monitor, first, tuple(map(str, groups)))
         self._records.store(record)
-        return record.to_box(_NAME)
+        return record
 
     def _destroy(self, key: str) -> None:
         record = self._records.load(key)

@@ -1,13 +1,17 @@
-"""Starting one bubblewrap box and waiting until its supervisor is there. Everything here blocks."""
+"""Starting one bubblewrap box and waiting until its supervisor is there. Everything here blocks.
+
+An executor may die at any moment of this, and nobody could end a box that it has not remembered.
+So the supervisor says that it is ready and then waits to hear that the box is remembered: without
+that it ends. What bubblewrap says goes into a file, because it leaves its first process behind,
+waiting for ever, when nobody listens.
+"""
 
 import hashlib
 import json
 import os
-import select
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -17,8 +21,10 @@ from executor_service.backends import bubblewrap_launch
 from executor_service.backends.base import MIB, BoxSpec
 from executor_service.backends.bubblewrap_host import BOX_USER, Argument, Host, root_arguments
 from executor_service.errors import BoxCreateFailed
+from executor_service.supervisor.frames import REMEMBERED
 
 _TIMEOUT_S = 15.0
+_INFO_BYTES = 4096
 SUPERVISOR_IN_BOX = "/opt/hermes/supervisor"
 _TMP, _VAR_TMP, _SHM = "/tmp", "/var/tmp", "/dev/shm"  # noqa: S108 - the box's own
 _RUN_BYTES = 16 * MIB
@@ -67,6 +73,7 @@ class Started:
     first_pid: int
 
 
+@contextmanager
 def start_box(
     spec: BoxSpec,
     parts: Parts,
@@ -74,13 +81,17 @@ def start_box(
     groups: ControlGroups,
     listener: socket.socket,
     errors: int,
-) -> Started:
-    """Start a box, or leave no process behind."""
+) -> Generator[Started]:
+    """A box that goes on after the block, in which it is to be remembered.
+
+    No process is left behind when that fails.
+    """
     stage: list[Path] = []
-    with _pipe() as info, _pipe() as ready, _filter_file(parts.filter) as filter_fd:
+    ours, theirs = socket.socketpair()
+    with ours, theirs, _file("info") as info, _file("filter", parts.filter) as filter_fd:
         inherited = {
-            "info": info.writer,
-            "ready": ready.writer,
+            "info": info,
+            "ready": theirs.fileno(),
             "filter": filter_fd,
             "listener": listener.fileno(),
         }
@@ -103,18 +114,25 @@ def start_box(
             env={},
         )
         try:
-            info.close_writer()
-            ready.close_writer()
-            first_pid = int(json.loads(info.read_until(b"}"))["child-pid"])
-            ready.read_until(b"1")
-        except BaseException as error:
+            theirs.close()
+            _await_ready(ours)
+            yield Started(monitor, json.loads(os.pread(info, _INFO_BYTES, 0))["child-pid"])
+            ours.send(REMEMBERED)
+        except BaseException:
             with suppress(ProcessLookupError):
                 os.killpg(monitor.pid, 9)
             monitor.wait()
-            if isinstance(error, ValueError | TimeoutError):
-                raise BoxCreateFailed(str(error)) from error
             raise
-    return Started(monitor, first_pid)
+
+
+def _await_ready(supervisor: socket.socket) -> None:
+    supervisor.settimeout(_TIMEOUT_S)
+    try:
+        said = supervisor.recv(1)
+    except TimeoutError:
+        raise BoxCreateFailed(f"no box within {_TIMEOUT_S:.0f} s") from None
+    if not said:
+        raise BoxCreateFailed("bubblewrap ended before the box was there")
 
 
 def _arguments(
@@ -162,46 +180,10 @@ def _supervisor_arguments(
         yield from ("--max-processes", str(spec.limits.pids))
 
 
-class _Pipe:
-    """A pipe whose other end a child writes to."""
-
-    def __init__(self) -> None:
-        self.reader, self.writer = os.pipe()
-
-    def close_writer(self) -> None:
-        os.close(self.writer)
-        self.writer = -1
-
-    def read_until(self, end: bytes) -> bytes:
-        """All bytes up to end; ValueError if the writer goes first, TimeoutError if it is slow."""
-        give_up_at = time.monotonic() + _TIMEOUT_S
-        data = b""
-        while end not in data:
-            readable, _, _ = select.select([self.reader], [], [], give_up_at - time.monotonic())
-            if not readable:
-                raise TimeoutError(f"no box within {_TIMEOUT_S:.0f} s")
-            piece = os.read(self.reader, 4096)
-            if not piece:
-                raise ValueError("bubblewrap ended before the box was there")
-            data += piece
-        return data
-
-
 @contextmanager
-def _pipe() -> Generator[_Pipe]:
-    pipe = _Pipe()
-    try:
-        yield pipe
-    finally:
-        os.close(pipe.reader)
-        if pipe.writer >= 0:
-            pipe.close_writer()
-
-
-@contextmanager
-def _filter_file(content: bytes) -> Generator[int]:
-    """A descriptor from which bubblewrap reads the system call filter."""
-    fd = os.memfd_create("filter")
+def _file(name: str, content: bytes = b"") -> Generator[int]:
+    """A descriptor of a file in memory."""
+    fd = os.memfd_create(name)
     try:
         os.write(fd, content)
         os.lseek(fd, 0, os.SEEK_SET)

@@ -23,6 +23,9 @@ STDIN_WINDOW_BYTES = 256 * 1024
 DOWNLOAD_WINDOW_BYTES = 512 * 1024
 """Bytes of a file that may be on their way without having been acknowledged."""
 
+REMEMBERED = b"1"
+"""What a supervisor that says when it is ready has to hear before it serves."""
+
 # executor -> supervisor
 HELLO, START, STDIN, RESIZE, SIGNAL, CANCEL, ACK, FORGET, PING = range(1, 10)
 FILE, FILE_DATA, FILE_ACK, FILE_CANCEL = range(10, 14)

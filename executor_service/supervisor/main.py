@@ -18,6 +18,7 @@ from contextlib import suppress
 from executor_service.supervisor.bridge import socket_address
 from executor_service.supervisor.command import World
 from executor_service.supervisor.connection import Door
+from executor_service.supervisor.frames import REMEMBERED
 from executor_service.supervisor.loop import Loop
 from executor_service.supervisor.paths import Paths
 from executor_service.supervisor.server import Supervisor
@@ -38,7 +39,11 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--secret-sha256")
     parser.add_argument("--workspace", default="/workspace")
     parser.add_argument("--orphan-timeout-s", type=float, default=_ORPHAN_TIMEOUT_S)
-    parser.add_argument("--ready-fd", type=int, help="gets a byte when the box can be used")
+    parser.add_argument(
+        "--ready-fd",
+        type=int,
+        help="a socket: gets a byte when the box can be used, gives one when it is remembered",
+    )
     parser.add_argument("--max-processes", type=int, help="per user namespace: Linux >= 5.14")
     options = parser.parse_args(argv)
     if not options.box or not options.secret_sha256:
@@ -70,12 +75,21 @@ def _serve(options: argparse.Namespace) -> int:
     supervisor = Supervisor(world, paths, options.orphan_timeout_s)
     listener = _listener(options)
     Door(loop, listener, options.box, options.secret_sha256, supervisor.executor_came)
-    if options.ready_fd is not None:
-        os.write(options.ready_fd, b"1")
-        os.close(options.ready_fd)
+    if options.ready_fd is not None and not _is_remembered(options.ready_fd):
+        return 1
     supervisor.serve()
     world.forest.kill_everything()
     return 0
+
+
+def _is_remembered(ready_fd: int) -> bool:
+    """Say that the box can be used; False when nobody is left who could know of it."""
+    with socket.socket(fileno=ready_fd) as executor:
+        try:
+            executor.sendall(b"1")
+            return executor.recv(1) == REMEMBERED
+        except OSError:
+            return False
 
 
 def _listener(options: argparse.Namespace) -> socket.socket:

@@ -12,6 +12,7 @@ import sysconfig
 import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from executor_service.errors import BackendUnavailable, BoxCreateFailed
 from executor_service.link import RemoteCommand
 from executor_service.supervisor_zipapp import build_zipapp
 from tests.boxes import SMALL, Recorder, Yard, open_console, open_yard
+from tests.e2e.processes import check_nothing_left, end_users_of
 from tests.requirements import require
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -80,8 +82,17 @@ def adopting(recorders: list[Recorder]) -> object:
     return adopt
 
 
-def executor(python: str, folder: Path, owner: str, script: str, user: int | None) -> str:
-    """Run an executor until its command has counted to three, then kill -9; what it printed."""
+def executor(
+    python: str,
+    folder: Path,
+    owner: str,
+    script: str = COUNT,
+    user: int | None = None,
+    last: str = "counted",
+    after_s: float = 0.0,
+) -> str:
+    """Run an executor until it says so, usually that its command has counted to three, and then
+    kill -9 after a while; what it printed."""
     process = subprocess.Popen(
         [python, "-c", EXECUTOR, ":".join(IMPORTS), str(folder), owner, script],
         stdout=subprocess.PIPE,
@@ -96,18 +107,19 @@ def executor(python: str, folder: Path, owner: str, script: str, user: int | Non
     try:
         for line in process.stdout:
             printed += line
-            if line == "counted\n":
+            if line.startswith(last):
                 break
+        time.sleep(after_s)
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
         process.stdout.close()
-    assert "counted" in printed, printed
+    assert last in printed, printed
     return printed
 
 
 async def test_a_command_goes_on_when_the_executor_is_killed(yard: Yard) -> None:
-    await asyncio.to_thread(executor, sys.executable, yard.folder, yard.owner, COUNT, None)
+    await asyncio.to_thread(executor, sys.executable, yard.folder, yard.owner)
     (box,) = await yard.backend.list_boxes()
     assert (box.key, box.workspace) == ("box_of_the_dead", yard.folder / "workspace")
     recorders: list[Recorder] = []
@@ -118,6 +130,26 @@ async def test_a_command_goes_on_when_the_executor_is_killed(yard: Yard) -> None
         assert await console.output("echo alive") == "alive"
     await yard.backend.destroy(box)
     assert await asyncio.to_thread(ProcessMark.of, int(box.native_id)) is None
+
+
+@pytest.mark.parametrize("moments", [range(0, 40, 4), range(40, 140, 10)], ids=["early", "late"])
+async def test_a_box_that_is_being_made_ends_with_its_executor(
+    tmp_path: Path, moments: range
+) -> None:
+    """The executor dies at any moment; the next one knows of the box, or there is none."""
+    zipapp = await asyncio.to_thread(build_zipapp)
+    for moment_ms in moments:
+        folder = tmp_path / str(moment_ms)
+        await asyncio.to_thread(folder.mkdir)
+        kill = partial(executor, last="Capabilities", after_s=moment_ms / 1000)
+        await asyncio.to_thread(kill, sys.executable, folder, "killed")
+        successor = BubblewrapBackend("killed", folder / "backend", zipapp)
+        for box in await successor.list_boxes():
+            await successor.destroy(box)
+    try:
+        await asyncio.to_thread(check_nothing_left, tmp_path)
+    finally:
+        await asyncio.to_thread(end_users_of, tmp_path)
 
 
 def python_for_everybody() -> str:

@@ -20,6 +20,7 @@ from executor_service.backends.base import (
 )
 from executor_service.errors import BoxCreateFailed, BoxLost
 from executor_service.link import SocketStream
+from executor_service.supervisor.frames import REMEMBERED
 from executor_service.supervisor_zipapp import build_zipapp
 
 NAME = "plain"
@@ -112,20 +113,21 @@ class PlainBackend:
             part.write_bytes(build_zipapp())
             part.replace(program)
         address = self._folder / spec.box_key[-12:]
-        ready, told = os.pipe()
+        ready, told = socket.socketpair()
         process = subprocess.Popen(
             [
                 *(sys.executable, "-I", "-S", program, "--socket", address),
                 *("--box", spec.box_key, "--workspace", spec.workspace),
                 *("--secret-sha256", hashlib.sha256(secret.encode()).hexdigest()),
-                *("--ready-fd", str(told)),
+                *("--ready-fd", str(told.fileno())),
             ],
-            pass_fds=[told],
+            pass_fds=[told.fileno()],
             env={"PATH": os.defpath},
         )
-        os.close(told)
-        os.read(ready, 1)
-        os.close(ready)
+        told.close()
+        with ready:
+            ready.recv(1)
+            ready.sendall(REMEMBERED)
         box = Box(spec.box_key, NAME, str(process.pid), spec.workspace, spec.pool, secret)
         return _Running(box, process, address)
 

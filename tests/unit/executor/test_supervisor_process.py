@@ -23,6 +23,7 @@ from executor_service.errors import LinkClosed
 from executor_service.link import Hello, SocketStream, open_link
 from executor_service.supervisor import frames
 from executor_service.supervisor.bridge import GREETING
+from executor_service.supervisor.frames import REMEMBERED
 from executor_service.supervisor.processes import read_process
 from executor_service.supervisor_zipapp import build_zipapp, install_supervisor
 from tests.boxes import Console, refuse
@@ -80,20 +81,21 @@ async def supervisor(
 def start(folder: Path, options: tuple[str, ...], python: str) -> Running:
     (folder / "workspace").mkdir(exist_ok=True)
     program = (python, "-I", "-S", str(install_supervisor(build_zipapp(), folder, str(folder))))
-    ready, told = os.pipe()
+    ready, told = socket.socketpair()
     digest = hashlib.sha256(SECRET.encode()).hexdigest()
     process = subprocess.Popen(
         [
             *(*program, "--socket", str(folder / "socket")),
-            *("--box", "box", "--secret-sha256", digest, "--ready-fd", str(told)),
+            *("--box", "box", "--secret-sha256", digest, "--ready-fd", str(told.fileno())),
             *("--workspace", str(folder / "workspace"), *options),
         ],
-        pass_fds=[told],
+        pass_fds=[told.fileno()],
         env={"PATH": os.defpath},
     )
-    os.close(told)
-    assert os.read(ready, 1) == b"1", f"{python} cannot run the supervisor"
-    os.close(ready)
+    told.close()
+    with ready:
+        assert ready.recv(1) == b"1", f"{python} cannot run the supervisor"
+        ready.sendall(REMEMBERED)
     return Running(process, program, folder)
 
 
