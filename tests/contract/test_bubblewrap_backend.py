@@ -146,6 +146,7 @@ async def test_a_box_that_is_being_made_ends_with_its_executor(
         successor = BubblewrapBackend("killed", folder / "backend", zipapp)
         for box in await successor.list_boxes():
             await successor.destroy(box)
+        assert await successor.list_boxes() == []
     try:
         await asyncio.to_thread(check_nothing_left, tmp_path)
     finally:
