@@ -12,6 +12,7 @@ from services.addresses import Address, TcpAddress, parse_address
 from services.auth import Identity
 from services.calls import AUTHORIZATION_KEY, BEARER, METADATA_LIMITS, CallObserver
 from services.errors import FailedPrecondition
+from services.in_process import InProcessChannel, InProcessServer
 from services.lifecycle import Workers
 from services.managed_channel import CallExtras, Connection, ManagedChannel
 from services.retries import service_config
@@ -35,7 +36,7 @@ _OPTIONS: tuple[tuple[str, str | int], ...] = (
 
 
 class Channels:
-    """The channels of one identity.
+    """The channels of one identity, to each service by its address or within this process.
 
     A channel applies the default deadline to unary calls, sends the token and the ids of the work,
     repeats idempotent calls that a service could not take, and follows the files of `tls`.
@@ -44,7 +45,7 @@ class Channels:
     def __init__(
         self,
         identity: Identity,
-        addresses: Mapping[str, Address | str],
+        addresses: Mapping[str, Address | str | InProcessServer],
         *,
         tls: TlsFiles | None = None,
         token: str | None = None,
@@ -80,7 +81,12 @@ class Channels:
         if channel is None:
             if service not in self._addresses:
                 raise FailedPrecondition(f"no address is configured for the {service} service")
-            channel = self._named[service] = self._channel(self._addresses[service])
+            place = self._addresses[service]
+            if isinstance(place, InProcessServer):
+                channel = ManagedChannel(_Beside(place), self._extras)
+            else:
+                channel = self._channel(place)
+            self._named[service] = channel
         return channel
 
     def at(self, endpoint: str) -> grpc.aio.Channel:
@@ -117,6 +123,22 @@ class Channels:
         if self._tls is None:
             raise RuntimeError("channels with certificates are used inside their context")
         return self._tls
+
+
+class _Beside:
+    """The way to services of this process."""
+
+    def __init__(self, server: InProcessServer) -> None:
+        self._channel = InProcessChannel(server)
+
+    def generation(self) -> int:
+        return 0
+
+    def connect(self) -> Connection:
+        return Connection(self._channel, 0)
+
+    def retire(self, channel: grpc.aio.Channel) -> None:
+        pass
 
 
 class _Dialer:

@@ -40,15 +40,18 @@ _log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 _Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
-_Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+"""A method of a servicer."""
 
-# By whether the requests, and the responses, are a stream.
-_KINDS: Mapping[tuple[bool, bool], str] = {
+
+KINDS: Mapping[tuple[bool, bool], str] = {
     (False, False): "unary_unary",
     (False, True): "unary_stream",
     (True, False): "stream_unary",
     (True, True): "stream_stream",
 }
+"""What of a handler serves, by whether its requests, and its responses, are a stream."""
+
 _DRAINING = "the service is shutting down; call another replica, or again"
 
 
@@ -69,23 +72,23 @@ class CallPipeline(grpc.aio.ServerInterceptor):  # pyright: ignore[reportMissing
         self.draining = False
         self._unary_limit_s = unary_limit_s
         self._stalled_reader_s = stalled_reader_s
-        self._handlers: dict[str, _Handler] = {}
+        self._handlers: dict[str, Handler] = {}
         self._streams: set[_Call] = set()
 
     async def intercept_service(
         self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[_Handler]],
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]],
         handler_call_details: grpc.HandlerCallDetails,
-    ) -> _Handler:
+    ) -> Handler:
         """Returns the method's handler with everything around it."""
         method = handler_call_details.method
         wrapped = self._handlers.get(method)
         if wrapped is None:
             handler = await continuation(handler_call_details)
-            if cast("_Handler | None", handler) is None:
+            if cast("Handler | None", handler) is None:
                 # gRPC answers UNIMPLEMENTED. Not kept: a client can invent any number of names.
                 return handler
-            wrapped = self._handlers[method] = self._wrapped(method, handler)
+            wrapped = self._handlers[method] = self.wrapped(method, handler)
         return wrapped
 
     def end_streams(self) -> None:
@@ -94,8 +97,9 @@ class CallPipeline(grpc.aio.ServerInterceptor):  # pyright: ignore[reportMissing
         for call in self._streams:
             call.end()
 
-    def _wrapped(self, method: str, handler: _Handler) -> _Handler:
-        kind = _KINDS[handler.request_streaming, handler.response_streaming]
+    def wrapped(self, method: str, handler: Handler) -> Handler:
+        """Returns a handler with everything around it; what it streams it writes."""
+        kind = KINDS[handler.request_streaming, handler.response_streaming]
         make = getattr(grpc, f"{kind}_rpc_method_handler")
         behavior = getattr(handler, kind)
         if handler.response_streaming:

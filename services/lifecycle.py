@@ -7,6 +7,7 @@ import signal
 import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextvars import Context
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -75,12 +76,17 @@ class Workers:
         """The latest failures, oldest first."""
         return tuple(self._failures)
 
-    def start(self, name: str, coro: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
-        """Run `coro` as a worker, or raise Draining; put the id of its work into the name."""
+    def start(
+        self, name: str, coro: Coroutine[Any, Any, _T], context: Context | None = None
+    ) -> asyncio.Task[_T]:
+        """Run `coro` as a worker, or raise Draining; put the id of its work into the name.
+
+        It sees the context variables of `context`, by default those of the caller.
+        """
         if self._closed:
             coro.close()
             raise Draining(f"{name} cannot start, as this service is shutting down")
-        task = asyncio.create_task(coro, name=name)
+        task = asyncio.create_task(coro, name=name, context=context)
         self._tasks.add(task)
         task.add_done_callback(self._finished)
         return task

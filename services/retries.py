@@ -29,7 +29,9 @@ IDEMPOTENT: Mapping[str, tuple[str, ...]] = {
 }
 """The unary methods that may be repeated; their protos promise that once and twice are the same."""
 
-# gRPC adds 20 % of jitter to each of these waits: 0.1, 0.2, 0.4 s.
+RETRY_WAITS_S = (0.1, 0.2, 0.4)
+"""What the policy below comes to, up to 20 % more or less."""
+
 _RETRY_POLICY = {
     "maxAttempts": 4,
     "initialBackoff": "0.1s",
@@ -37,6 +39,12 @@ _RETRY_POLICY = {
     "backoffMultiplier": 2,
     "retryableStatusCodes": ["UNAVAILABLE"],
 }
+
+
+def is_idempotent(method: str) -> bool:
+    """Whether a full method name such as `/hermes.agent.v1.TurnService/GetTurn` is one of them."""
+    service, _, name = method.removeprefix("/").partition("/")
+    return name in IDEMPOTENT.get(service, ())
 
 
 def service_config(*, balanced: bool) -> str:

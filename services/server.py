@@ -4,9 +4,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 import grpc.aio
 
@@ -17,6 +17,7 @@ from services.calls import METADATA_LIMITS, CallObserver
 from services.component import Component
 from services.errors import FailedPrecondition, Internal
 from services.health import Health
+from services.in_process import InProcessServer
 from services.interceptors import CallPipeline
 from services.lifecycle import DrainStep, Failure, Shutdown, Workers, share_interpreter
 from services.listeners import listen_on, reserved
@@ -48,6 +49,8 @@ class Listen:
     addresses: tuple[Address, ...]
     tls: TlsFiles | None = None
     tokens: Tokens | None = None
+    in_process: InProcessServer = field(default_factory=InProcessServer)
+    """Where the components of this process answer one another."""
     before: Callable[[], None] | None = None
     """Called, in a thread, when the addresses are ours and before anybody can connect to them: the
     moment to leave a token where clients look for it."""
@@ -108,11 +111,14 @@ class Server:
 
     async def start(self) -> None:
         """Takes calls from now on; the components are entered before."""
-        server = self._open()
+        server, in_process = self._open(), self._listen.in_process
+        registry = cast("grpc.aio.Server", in_process)
         for component in self._components:
-            component.register(server)
-        await self._health.register(server)
+            component.register(registry)
+        await self._health.register(registry)
+        in_process.share(server)
         await server.start()
+        in_process.start(self._pipeline)
         await self._health.start()
 
     async def announce_stop(self) -> None:
@@ -122,7 +128,7 @@ class Server:
     async def stop(self, grace_s: float = deadlines.STOP_GRACE_S) -> None:
         """Ends the streams, lets unary calls finish within the grace, and takes no others."""
         self._pipeline.end_streams()
-        await self._open().stop(grace_s)
+        await asyncio.gather(self._open().stop(grace_s), self._listen.in_process.stop(grace_s))
 
     def _open(self) -> grpc.aio.Server:
         if self._server is None:

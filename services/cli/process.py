@@ -18,6 +18,7 @@ from services.component import Component
 from services.config import Settings
 from services.config_models import ServiceConfig
 from services.home import HomePaths, replace_file
+from services.in_process import InProcessServer
 from services.lifecycle import Shutdown
 from services.metrics import Exposition, GrpcMetrics, Meter, process_registry, serve_metrics
 from services.server import Listen, serve
@@ -46,7 +47,7 @@ class Plan:
     address: Address
     tokens: Tokens | None
     metrics: bool = False
-    """Whether /metrics is served; not where a command runs services for itself alone."""
+    """Whether they stay, and serve /metrics; not where a command runs them for itself alone."""
 
 
 async def one_process(settings: Settings, services: Sequence[str] = ALL, *, metrics: bool) -> Plan:
@@ -98,12 +99,15 @@ async def run(
                 replace_file(token_file(settings.home), token, 0o600)
 
         async def announce(addresses: tuple[Address, ...]) -> None:
-            collector.serving()
+            if plan.metrics:
+                collector.serving()
             await ready(addresses[0])
 
         await serve(
             assembled.components,
-            Listen((plan.address,), config.tls.files, plan.tokens, leave_token),
+            Listen(
+                (plan.address,), config.tls.files, plan.tokens, assembled.in_process, leave_token
+            ),
             observer=assembled.grpc.server,
             ready=announce,
             shutdown=shutdown,
@@ -117,24 +121,28 @@ class _Assembled:
     channels: list[Channels]
     exposition: Exposition
     grpc: GrpcMetrics
+    in_process: InProcessServer
 
 
 def _assemble(settings: Settings, plan: Plan) -> _Assembled:
     config = settings.load(ServiceConfig)
     own = process_registry(version("hermes-services"))
-    assembled = _Assembled(config, [], [], Exposition(own), GrpcMetrics.create(Meter(own)))
+    grpc, in_process = GrpcMetrics.create(Meter(own)), InProcessServer()
+    assembled = _Assembled(config, [], [], Exposition(own), grpc, in_process)
     registries: dict[str, CollectorRegistry] = {}
     for name in plan.services:
-        channels = _channels(settings, config, plan, name)
+        channels = _channels(settings, config, plan, name, in_process)
         registry = registries[name] = CollectorRegistry()
         assembled.channels.append(channels)
         assembled.components.append(_builder(name)(settings, channels, Meter(registry)))
     return replace(assembled, exposition=Exposition(own, registries))
 
 
-def _channels(settings: Settings, config: ServiceConfig, plan: Plan, name: str) -> Channels:
+def _channels(
+    settings: Settings, config: ServiceConfig, plan: Plan, name: str, in_process: InProcessServer
+) -> Channels:
     identity = Identity(name)
-    together = {service: str(plan.address) for service in plan.services}
+    together = dict.fromkeys(plan.services, in_process)
     apart = {
         service: str(config.addresses.of(service, settings.home))
         for service in ALL

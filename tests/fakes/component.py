@@ -17,6 +17,7 @@ from services.addresses import Address, UnixAddress
 from services.auth import Identity, Policy, allow, caller, new_tokens
 from services.channels import Channels
 from services.errors import InvalidArgument, LimitExceeded, NotFound
+from services.in_process import InProcessServer
 from services.logs import bound_ids
 from services.server import Listen, Server
 
@@ -210,6 +211,8 @@ class Running:
     server: Server
     counter: Counter
     tokens: Mapping[Identity, str]
+    beside: InProcessServer | None = None
+    """Where it is reached from, when that is its own process."""
 
     @property
     def seen(self) -> Seen:
@@ -220,17 +223,18 @@ class Running:
         return self.server.addresses[0]
 
     def channels(self, identity: Identity = Identity.GATEWAY) -> Channels:
-        return Channels(identity, {"agent": self.address}, token=self.tokens[identity])
+        place = self.beside or self.address
+        return Channels(identity, {"agent": place}, token=self.tokens[identity])
 
 
 @asynccontextmanager
-async def running(folder: Path) -> AsyncGenerator[Running, None]:
-    """Serves the sample component on a Unix socket in a folder."""
+async def running(folder: Path, *, beside: bool = False) -> AsyncGenerator[Running, None]:
+    """Serves the sample component on a Unix socket in a folder, or to this process beside it."""
     sample, counter, tokens = Sample(), Counter(), new_tokens()
     listen = Listen((UnixAddress(folder / "hermes.sock"),), tokens=tokens)
     async with Server([sample], listen, counter) as server:
         await server.start()
-        yield Running(sample, server, counter, tokens)
+        yield Running(sample, server, counter, tokens, listen.in_process if beside else None)
 
 
 def turns(channels: Channels) -> turn_pb2_grpc.TurnServiceStub:

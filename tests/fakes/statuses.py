@@ -3,15 +3,17 @@
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import grpc.aio
 
 from hermes.agent.v1 import turn_pb2, turn_pb2_grpc
 from services.addresses import UnixAddress
-from services.auth import Identity
+from services.auth import Authenticator, Gate, Identity, allow
 from services.channels import Channels
+from services.in_process import InProcessServer
+from services.interceptors import CallPipeline
 from tests.fakes.component import watched
 
 TOKEN = "secret"
@@ -66,3 +68,23 @@ async def scripted(
     async with Channels(Identity.GATEWAY, {"agent": address}, token=TOKEN) as channels:
         yield servicer, channels
     await server.stop(None)
+
+
+@asynccontextmanager
+async def scripted_beside(
+    *statuses: grpc.StatusCode | None,
+) -> AsyncGenerator[tuple[Scripted, Channels], None]:
+    """Serves such a service to this process, and yields it with channels to it."""
+    servicer, server = Scripted(*statuses), InProcessServer()
+    registry = cast("grpc.aio.Server", server)
+    turn_pb2_grpc.add_TurnServiceServicer_to_server(servicer, registry)
+    methods: dict[str, tuple[Identity, ...]] = dict.fromkeys(
+        ("GetTurn", "InterruptTurn", "WatchTurn"), (Identity.GATEWAY,)
+    )
+    gate = Gate(
+        Authenticator({Identity.GATEWAY: TOKEN}), [allow("hermes.agent.v1.TurnService", methods)]
+    )
+    server.start(CallPipeline(gate))
+    async with Channels(Identity.GATEWAY, {"agent": server}, token=TOKEN) as channels:
+        yield servicer, channels
+    await server.stop(0)

@@ -1,11 +1,11 @@
-"""What the server does around each call, seen by a client over a real Unix socket."""
+"""What the server does around each call, seen by a client on its socket and one in its process."""
 
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import grpc.aio
@@ -18,17 +18,20 @@ from hermes.executor.v1 import exec_pb2, exec_pb2_grpc, file_pb2, file_pb2_grpc
 from services.auth import Authenticator, Gate, Identity
 from services.channels import Channels
 from services.errors import MAX_MESSAGE_CHARS, Reason, details_of, reason_of
+from services.in_process import InProcessChannel, InProcessServer
 from services.interceptors import CallPipeline
 from services.logs import bind
 from services.streams import open_stream
 from tests.fakes.component import Running, Sample, running, turns
 
 TOKEN = (("authorization", "Bearer secret"),)
+EOF: object = cast("Any", grpc.aio).EOF
+TRANSPORTS = pytest.mark.parametrize("transport", ["socket", "in process"])
 
 
-@pytest_asyncio.fixture
-async def served(tmp_path: Path) -> AsyncGenerator[Running, None]:
-    async with running(tmp_path) as started:
+@pytest_asyncio.fixture(params=["socket", "in process"])
+async def served(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncGenerator[Running, None]:
+    async with running(tmp_path, beside=request.param == "in process") as started:
         yield started
 
 
@@ -252,8 +255,9 @@ async def test_a_stream_that_is_left_is_closed_on_the_server(
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
-async def test_a_unary_call_without_a_deadline_gets_one(tmp_path: Path) -> None:
-    async with limited(tmp_path, unary_limit_s=0.05) as (_, sample, stub):
+@TRANSPORTS
+async def test_a_unary_call_without_a_deadline_gets_one(tmp_path: Path, transport: str) -> None:
+    async with limited(tmp_path, transport, unary_limit_s=0.05) as (_, sample, stub):
         slow = turn_pb2.GetTurnRequest(turn_id="slow")
         error = await failure(stub.GetTurn(slow, metadata=TOKEN))
         assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
@@ -268,8 +272,9 @@ async def test_a_unary_call_without_a_deadline_gets_one(tmp_path: Path) -> None:
             assert [message.event.sequence async for message in watch] == [2, 3]
 
 
-async def test_streams_end_and_no_more_begin_while_draining(tmp_path: Path) -> None:
-    async with limited(tmp_path) as (pipeline, sample, stub):
+@TRANSPORTS
+async def test_streams_end_and_no_more_begin_while_draining(tmp_path: Path, transport: str) -> None:
+    async with limited(tmp_path, transport) as (pipeline, sample, stub):
         request = turn_pb2.WatchTurnRequest(turn_id="slow")
         async with open_stream(stub.WatchTurn(request, metadata=TOKEN)) as watch:
             messages = aiter(watch)
@@ -283,8 +288,9 @@ async def test_streams_end_and_no_more_begin_while_draining(tmp_path: Path) -> N
     assert sample.seen.ended == ["slow"]
 
 
-async def test_a_stream_whose_client_does_not_read_is_ended(tmp_path: Path) -> None:
-    async with limited(tmp_path, stalled_reader_s=0.2) as (_, sample, stub):
+@TRANSPORTS
+async def test_a_stream_whose_client_does_not_read_is_ended(tmp_path: Path, transport: str) -> None:
+    async with limited(tmp_path, transport, stalled_reader_s=0.2) as (_, sample, stub):
         request = turn_pb2.WatchTurnRequest(turn_id="flood")
         async with open_stream(stub.WatchTurn(request, metadata=TOKEN)) as watch:
             await until(lambda: sample.seen.ended == ["flood"])
@@ -295,14 +301,76 @@ async def test_a_stream_whose_client_does_not_read_is_ended(tmp_path: Path) -> N
     assert "stopped reading" in (caught.value.details() or "")
 
 
+async def test_a_message_of_more_than_four_mebibytes_is_refused(served: Running) -> None:
+    async with served.channels() as channels:
+        error = await failure(get_turn(channels, "x" * (4 * 1024 * 1024)))
+        await get_turn(channels, "any")
+    assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+async def test_a_caller_that_is_cancelled_stops_its_call(served: Running) -> None:
+    async with served.channels() as channels:
+        caller = asyncio.create_task(get_turn(channels, "slow"))
+        await served.seen.started.wait()
+        caller.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+        await until(lambda: served.seen.ended == ["slow"])
+    await until(lambda: served.counter.calls == [("GetTurn", "CANCELLED")])
+
+
+async def test_requests_that_fail_to_come_end_their_call(served: Running) -> None:
+    async def failing() -> AsyncIterator[exec_pb2.AttachExecRequest]:
+        yield exec_pb2.AttachExecRequest()
+        raise ZeroDivisionError
+
+    async with served.channels() as channels:
+        execs = exec_pb2_grpc.ExecServiceStub(channels.to("agent"))
+        with pytest.raises(asyncio.CancelledError):
+            [message async for message in execs.AttachExec(failing())]
+    await until(lambda: served.counter.calls == [("AttachExec", "CANCELLED")])
+
+
+async def test_a_conversation_is_written_and_read_in_turns(served: Running) -> None:
+    async with served.channels() as channels:
+        stub: Any = exec_pb2_grpc.ExecServiceStub(channels.to("agent"))
+        async with open_stream(stub.AttachExec()) as call:
+            for number in (1, 2, 3):
+                await call.write(exec_pb2.AttachExecRequest())
+                assert (await call.read()).stdin_ack_offset == number
+            await call.done_writing()
+            assert await call.read() is EOF
+            with pytest.raises(asyncio.InvalidStateError):
+                await call.write(exec_pb2.AttachExecRequest())
+        assert await call.code() is grpc.StatusCode.OK
+
+
+async def test_a_server_that_stops_ends_what_runs_and_takes_nothing_more(served: Running) -> None:
+    async with served.channels() as channels:
+        slow = asyncio.create_task(failure(get_turn(channels, "slow")))
+        await served.seen.started.wait()
+        await served.server.stop(0.05)
+        cut = await slow
+        late = await failure(get_turn(channels, "any", timeout=0.2))
+    assert reason_of(cut) is reason_of(late) is Reason.SERVICE_UNAVAILABLE
+    assert served.seen.ended == ["slow"]
+
+
 @asynccontextmanager
 async def limited(
-    folder: Path, **limits: Any
+    folder: Path, transport: str, **limits: Any
 ) -> AsyncGenerator[tuple[CallPipeline, Sample, turn_pb2_grpc.TurnServiceStub], None]:
     """Serves the sample with limits that a test can wait for, to a client that sets none."""
     sample = Sample()
     gate = Gate(Authenticator({Identity.GATEWAY: "secret"}), [sample.policy])
     pipeline = CallPipeline(gate, **limits)
+    if transport == "in process":
+        beside = InProcessServer()
+        sample.register(cast("grpc.aio.Server", beside))
+        beside.start(pipeline)
+        yield pipeline, sample, turn_pb2_grpc.TurnServiceStub(InProcessChannel(beside))
+        await beside.stop(0)
+        return
     server = grpc.aio.server(interceptors=[pipeline])
     sample.register(server)
     server.add_insecure_port(f"unix:{folder}/limited.sock")

@@ -23,7 +23,7 @@ from services.managed_channel import ManagedChannel
 from services.server import Listen, Server
 from services.streams import open_stream, resume
 from tests.fakes.component import Counter, Sample, running, turns
-from tests.fakes.statuses import TOKEN, scripted
+from tests.fakes.statuses import TOKEN, scripted, scripted_beside
 
 UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
 
@@ -50,6 +50,22 @@ async def test_an_idempotent_call_is_repeated_while_the_service_is_unavailable(
     async with scripted(tmp_path, UNAVAILABLE, UNAVAILABLE) as (servicer, channels):
         await turns(channels).GetTurn(turn_pb2.GetTurnRequest())
     assert len(servicer.metadata) == 3
+
+
+async def test_a_call_within_the_process_is_repeated_alike() -> None:
+    async with scripted_beside(UNAVAILABLE, UNAVAILABLE) as (servicer, channels):
+        await turns(channels).GetTurn(turn_pb2.GetTurnRequest())
+    assert len(servicer.metadata) == 3
+    statuses = [grpc.StatusCode.ABORTED, *[UNAVAILABLE] * 4]
+    async with scripted_beside(*statuses) as (servicer, channels):
+        for attempts in (1, 5):
+            with pytest.raises(grpc.aio.AioRpcError):
+                await turns(channels).GetTurn(turn_pb2.GetTurnRequest())
+            assert len(servicer.metadata) == attempts
+    async with scripted_beside(UNAVAILABLE) as (servicer, channels):
+        with pytest.raises(grpc.aio.AioRpcError):
+            [event async for event in turns(channels).WatchTurn(turn_pb2.WatchTurnRequest())]
+    assert servicer.positions == [0]
 
 
 async def test_only_unavailable_is_repeated_and_not_for_ever(tmp_path: Path) -> None:
