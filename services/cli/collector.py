@@ -1,8 +1,8 @@
-"""When Python collects garbage: not while it starts, and not for the sake of ending.
+"""When Python collects garbage: not while it starts.
 
 Nearly all of the 180,000 objects that a start makes stay. By Python's own numbers an eighth of the
-start goes into finding that out again and again, the last collection of a process takes a fifth of
-a second, and running services would stand still for half of that now and then.
+start goes into finding that out again and again, and running services would stand still for a
+tenth of a second now and then.
 """
 
 import gc
@@ -21,8 +21,3 @@ def serving() -> None:
     """Collect what work leaves behind, and leave what the start has made alone."""
     gc.freeze()
     gc.set_threshold(_WHILE_SERVING)
-
-
-def ending() -> None:
-    """Leave everything to the end of the process."""
-    gc.freeze()

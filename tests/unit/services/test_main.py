@@ -1,14 +1,14 @@
-"""How the `hermes` process treats Python's garbage collector."""
+"""How the `hermes` process ends, and how it treats Python's garbage collector."""
 
 import subprocess
 import sys
 from pathlib import Path
 
-_SHORT_COMMAND = """
-import gc
+_COMMAND = """
+import atexit, sys
 from services.cli.main import main
-main(["--version"])
-print(gc.get_threshold()[0] > 180_000, gc.get_freeze_count() > 1_000)
+atexit.register(print, "taken apart")
+main()
 """
 
 _SERVICES = """
@@ -18,26 +18,56 @@ from services.cli.connection import connected
 from services.config import load_settings
 
 async def main():
-    settings = load_settings({"home": sys.argv[1]}, {})
+    settings = load_settings({"home": sys.argv[1], "metrics_port": 0}, {})
     settings.home.create()
     collector.starting()
-    async with connected(settings, ("agent",)):
-        print(gc.get_threshold()[0] < 50_000, gc.get_freeze_count() > 1_000)
+    async with connected(settings, sys.argv[2:]):
+        print(gc.get_threshold()[0], gc.get_freeze_count())
 
 asyncio.run(main())
 """
 
 
-def shown(script: str, *arguments: str) -> str:
-    """Return the last line that a script prints in a process of its own."""
-    command = [sys.executable, "-c", script, *arguments]
+def collection(home: Path, *services: str) -> tuple[int, int]:
+    """Return how many objects start a collection where services run, and how many it leaves out."""
+    command = [sys.executable, "-c", _SERVICES, str(home), *services]
     run = subprocess.run(command, check=True, capture_output=True, text=True)
-    return run.stdout.splitlines()[-1]
+    threshold, frozen = map(int, run.stdout.split())
+    return threshold, frozen
 
 
-def test_a_command_spends_no_time_on_collecting_what_stays() -> None:
-    assert shown(_SHORT_COMMAND) == "True True"
+def test_a_process_ends_when_its_output_is_out() -> None:
+    command = [sys.executable, "-c", _COMMAND, "--help"]
+    run = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.startswith("usage: hermes")
+    assert "taken apart" in run.stdout  # which is what argparse does, and no command
+
+    run = subprocess.run([*command[:-1], "--version"], check=False, capture_output=True, text=True)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.startswith("hermes ")
+    assert "taken apart" not in run.stdout
 
 
-def test_services_collect_what_work_leaves_behind(tmp_path: Path) -> None:
-    assert shown(_SERVICES, str(tmp_path)) == "True True"
+def test_a_reader_that_has_enough_is_no_failure() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", _COMMAND, "--version"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
+
+
+def test_a_command_spends_no_time_on_collecting_what_stays(tmp_path: Path) -> None:
+    threshold, _ = collection(tmp_path, "scheduler")
+    assert threshold > 180_000
+
+
+def test_services_that_stay_collect_what_work_leaves_behind(tmp_path: Path) -> None:
+    threshold, frozen = collection(tmp_path, "agent", "executor", "gateway", "scheduler")
+    assert threshold < 50_000
+    assert frozen > 1_000
