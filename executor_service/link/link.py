@@ -66,7 +66,10 @@ class SupervisorLink:
         self._hello = hello
         self._adopt = adopt
         self._ended = asyncio.Event()
-        self._ready = asyncio.Event()
+        self._is_ready = False
+        self._unheard: set[int] = set()
+        """Commands that had ended before this link came, and have not said yet how."""
+        self._caught_up = asyncio.Event()
         self._by_ident: dict[int, RemoteCommand] = {}
         self._starting: dict[int, _Starting] = {}
         self._pings: dict[int, asyncio.Event] = {}
@@ -78,7 +81,7 @@ class SupervisorLink:
             frames.OUTPUT: lambda ident, payload: self._command(ident).on_output(payload),
             frames.STDIN_ACK: lambda ident, payload: self._command(ident).on_stdin_ack(payload),
             frames.HEARTBEAT: lambda ident, payload: self._command(ident).on_heartbeat(payload),
-            frames.EXITED: lambda ident, payload: self._command(ident).on_exited(payload),
+            frames.EXITED: self._on_exited,
             frames.PONG: self._on_pong,
             frames.FILE_BYTES: self.files.on_bytes,
             frames.FILE_DONE: self.files.on_done,
@@ -127,7 +130,7 @@ class SupervisorLink:
     # ---- life, for open_link
 
     async def say_hello(self) -> None:
-        """Prove who we are and learn what the box has."""
+        """Prove who we are and learn what the box has, and how ended what has ended."""
         message = {
             "version": frames.PROTOCOL_VERSION,
             "box": self._hello.box_key,
@@ -138,7 +141,7 @@ class SupervisorLink:
         self._outgoing.send_json(frames.HELLO, 0, message)
         try:
             async with asyncio.timeout(_HELLO_TIMEOUT_S):
-                await self._ready.wait()
+                await self._caught_up.wait()
         except TimeoutError:
             self._end(LinkClosed("the box does not answer"))
         if self.error is not None:
@@ -191,7 +194,7 @@ class SupervisorLink:
         self.files.on_link_ended(error)
         for answered in self._pings.values():
             answered.set()
-        self._ready.set()
+        self._caught_up.set()
         self._ended.set()
 
     # ---- frames
@@ -202,10 +205,12 @@ class SupervisorLink:
             raise FrameError("a command was named twice")
         command = RemoteCommand(ident, state, self._outgoing, self._on_forgotten)
         starting = self._starting.pop(ident, None)
-        if not self._ready.is_set():
+        if not self._is_ready:
             self._check_resumed(command)
             self._last_ident = max(self._last_ident, ident)
             adopt = self._adopt
+            if state.state == "finished":
+                self._unheard.add(ident)
         elif starting is not None and starting.request.exec_id == state.exec_id:
             adopt = starting.adopt
         else:
@@ -226,14 +231,15 @@ class SupervisorLink:
             raise FrameError("too many commands")
 
     def _on_ready(self, _ident: int, payload: memoryview) -> None:
-        if self._ready.is_set():
+        if self._is_ready:
             raise FrameError("a second welcome")
         if number(frames.read_json(payload), "commands") != len(self._by_ident):
             raise FrameError("the table of commands is incomplete")
-        self._ready.set()
+        self._is_ready = True
+        self._check_caught_up()
 
     def _on_denied(self, _ident: int, payload: memoryview) -> None:
-        if self._ready.is_set():
+        if self._is_ready:
             raise FrameError("refused after the welcome")
         self._end(LinkRefused(text(frames.read_json(payload), "reason")))
 
@@ -251,6 +257,15 @@ class SupervisorLink:
         self._on_forgotten(command)
         command.on_link_ended(error)
 
+    def _on_exited(self, ident: int, payload: memoryview) -> None:
+        self._command(ident).on_exited(payload)
+        self._unheard.discard(ident)
+        self._check_caught_up()
+
+    def _check_caught_up(self) -> None:
+        if not self._unheard:
+            self._caught_up.set()
+
     def _on_pong(self, ident: int, _payload: memoryview) -> None:
         answered = self._pings.pop(ident, None)
         if answered is None:
@@ -263,7 +278,7 @@ class SupervisorLink:
 
     def _command(self, ident: int) -> RemoteCommand:
         command = self._by_ident.get(ident)
-        if command is None or not self._ready.is_set():
+        if command is None or not self._is_ready:
             raise FrameError("frame of an unknown command")
         return command
 
@@ -278,7 +293,8 @@ async def open_link(
 ) -> AsyncGenerator[SupervisorLink]:
     """A link over stream for the time of the block; it takes the stream over and closes it.
 
-    adopt is asked for each command that the box knows already, before its output goes on.
+    adopt is asked for each command that the box knows already, before its output goes on; the
+    exits of those that have ended are told before the block begins.
     LinkRefused, LinkClosed or BoxPoisoned when the box does not answer as it should; afterwards
     wait_ended tells how the link ended.
     """

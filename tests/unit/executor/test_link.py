@@ -189,6 +189,31 @@ async def test_output_goes_on_where_hello_said() -> None:
         assert frames.OUTPUT_HEAD.unpack(ack["raw"]) == (1, 9)
 
 
+async def test_what_has_ended_has_said_how_before_the_link_is_up() -> None:
+    ours, theirs = socket.socketpair()
+    supervisor = Supervisor(SocketStream(theirs))
+    recorders: dict[str, Recorder] = {}
+
+    def adopt(command: RemoteCommand) -> Recorder:
+        return recorders.setdefault(command.exec_id, Recorder(command, acknowledges=False))
+
+    async def serve() -> None:
+        ended = {"exec_id": "ended", "state": "finished"}
+        await supervisor.welcome(a=ended, b={"exec_id": "runs"})
+        await asyncio.sleep(0.05)
+        await supervisor.output(1, 1, 0, b"late")
+        await supervisor.say(frames.EXITED, 1, {**EXIT, "code": 3, "totals": [4, 0]})
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(serve())
+        async with open_link(SocketStream(ours), Hello("box", "secret", 1), adopt):
+            exit_ = recorders["ended"].command.exit
+            assert exit_ is not None
+            assert (exit_.code, recorders["ended"].stdout) == (3, "late")
+            assert recorders["runs"].command.exit is None
+    await supervisor.stream.close()
+
+
 async def test_only_what_was_received_can_be_acknowledged() -> None:
     async with pair(a={}) as (supervisor, _, recorders):
         await supervisor.output(1, 1, 0, b"12345")
