@@ -4,7 +4,7 @@ A `Fact` is yielded by the loop and is committed by the journal before the loop 
 one or more durable `Event`s with a sequence. `Live` events are only for those who watch.
 """
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -258,7 +258,10 @@ def to_ms(moment: datetime) -> int:
 
 def encode(event: Durable) -> tuple[str, dict[str, Any]]:
     """The stored kind and payload of a durable event."""
-    return type(event).__name__, asdict(event)
+    payload = {name: getattr(event, name) for name in event.__slots__}
+    if "usage" in payload:
+        payload["usage"] = payload["usage"].stored()
+    return type(event).__name__, payload
 
 
 def decode(kind: str, payload: dict[str, Any]) -> Durable:

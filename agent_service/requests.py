@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -46,7 +46,8 @@ class TurnRequest:
 
     def digest(self) -> str:
         """The same for the same request."""
-        encoded = json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
+        values = {name: getattr(self, name) for name in self.__slots__}
+        encoded = json.dumps(values, sort_keys=True, ensure_ascii=False, default=dict)
         return hashlib.sha256(encoded.encode()).hexdigest()
 
     def stored(self, default_model: str) -> dict[str, Any]:

@@ -260,7 +260,7 @@ class Turns:
         except IntegrityError:
             return  # another turn of the session began at the same moment
         if taken is not None:
-            self._metrics.resumes.inc(not taken.claimed.began)
+            self._metrics.resumes.inc(taken.claimed.begun is None)
             await self._drive(taken, since)
 
     def _take(

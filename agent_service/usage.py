@@ -30,6 +30,10 @@ class Usage:
             call_count=1,
         )
 
+    def stored(self) -> dict[str, int]:
+        """The sums by their names, as they are kept."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
             prompt_tokens=self.prompt_tokens + other.prompt_tokens,

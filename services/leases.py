@@ -56,11 +56,6 @@ class Lease:
     """By the database's time."""
 
 
-def was_lost(table: sa.Table) -> sa.ColumnElement[int]:
-    """Return 1 for a row whose owner never let it go, else 0: what `attempt` counts in a claim."""
-    return sa.case((table.c.owner.is_not(None), 1), else_=0)
-
-
 class LeaseTable:
     """Leases in a table that has the columns id, owner, epoch, version and lease_until.
 
@@ -73,10 +68,9 @@ class LeaseTable:
         table: sa.Table,
         *,
         claimable: sa.ColumnElement[bool] | None = None,
-        on_claim: Mapping[str, sa.ColumnElement[Any]] | None = None,
         ttl_s: float = TTL_S,
     ) -> None:
-        """Take the table, which rows are to be worked on, and what else a claim changes."""
+        """Take the table, and which rows are to be worked on."""
         self.ttl_s = ttl_s
         self._name = table.name
         row = table.c
@@ -99,10 +93,10 @@ class LeaseTable:
             .limit(bindparam("_limit"))
             .with_for_update(skip_locked=True)
         )
-        self._claim = (
-            changed.where(row.id.in_(some), free)
-            .values({**held, **next_version, **next_epoch, **(on_claim or {})})
-            .returning(*lease)
+        claim = changed.where(free).values({**held, **next_version, **next_epoch}).returning(*lease)
+        self._claim_one, self._claim_some = (
+            claim.where(row.id == one),
+            claim.where(row.id.in_(some)),
         )
         self._fence = changed.where(row.id == one, row.owner == owner, row.epoch == epoch).values(
             next_version
@@ -118,15 +112,20 @@ class LeaseTable:
         self, connection: sa.Connection, row_id: str, owner: Owner, **values: object
     ) -> Lease | None:
         """Take a row that nobody holds, or whose lease has ended; None when that is not so."""
-        claimed = self._claim_all(connection, [row_id], owner, values)
-        return claimed[0] if claimed else None
+        claim = {"_id": row_id, "_owner": str(owner), **values}
+        row = connection.execute(self._claim_one, claim).one_or_none()
+        return None if row is None else Lease(*row)
 
     def claim_free(
         self, connection: sa.Connection, owner: Owner, limit: int, **values: object
     ) -> list[Lease]:
         """Take the first such rows by id, passing over those that another replica is taking."""
         ids = connection.execute(self._find, {"_limit": limit}).scalars().all()
-        return self._claim_all(connection, ids, owner, values) if ids else []
+        if not ids:
+            return []
+        claim = {"_ids": ids, "_owner": str(owner), **values}
+        claimed = [Lease(*row) for row in connection.execute(self._claim_some, claim)]
+        return sorted(claimed, key=lambda lease: lease.id)
 
     def fence(self, connection: sa.Connection, lease: Lease, **values: object) -> None:
         """Begin a write to what the lease covers; raise Fenced if somebody else holds it by now."""
@@ -158,19 +157,6 @@ class LeaseTable:
             mine = self._owner.startswith(f"{owner.instance}/", autoescape=True)
             statement = statement.where(mine)
         return connection.execute(statement, {"_owner": str(owner)}).rowcount
-
-    def _claim_all(
-        self,
-        connection: sa.Connection,
-        ids: Collection[str],
-        owner: Owner,
-        values: Mapping[str, object],
-    ) -> list[Lease]:
-        claim = {"_ids": list(ids), "_owner": str(owner), **values}
-        return sorted(
-            (Lease(*row) for row in connection.execute(self._claim, claim)),
-            key=lambda lease: lease.id,
-        )
 
     def _change(
         self,

@@ -1,5 +1,6 @@
 """The first rows of a turn, when its session becomes free for it."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -11,7 +12,6 @@ from agent_service.models.base import encoded
 from agent_service.storage.event_log import insert_events
 from agent_service.storage.schema import message, session, step
 
-_COUNT = sa.select(session.c.message_count).where(session.c.id == bindparam("id"))
 _INSERT_MESSAGE = sa.insert(message)
 _INSERT_STEP = sa.insert(step)
 _TOUCH_SESSION = (
@@ -21,9 +21,19 @@ _TOUCH_SESSION = (
 )
 
 
-def begin(conn: Connection, turn: sa.Row[Any], now: datetime) -> None:
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What the beginning of a turn has stored, so that it need not be read again."""
+
+    message: bytes
+    """The user's, encoded."""
+    started: events.Recorded
+
+
+def begin(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> Begun:
     """Put the user's message into the session and intend the first model call."""
-    position = conn.execute(_COUNT, {"id": turn.session_id}).scalar_one() + 1
+    position = turn.message_count + 1
+    content = encoded({"role": "user", "content": turn.request["text"]})
     conn.execute(
         _INSERT_MESSAGE,
         {
@@ -31,7 +41,7 @@ def begin(conn: Connection, turn: sa.Row[Any], now: datetime) -> None:
             "sequence": position,
             "turn_id": turn.id,
             "role": "user",
-            "content": encoded({"role": "user", "content": turn.request["text"]}).decode(),
+            "content": content.decode(),
             "reasoning": "",
             "created_at": now,
         },
@@ -49,5 +59,7 @@ def begin(conn: Connection, turn: sa.Row[Any], now: datetime) -> None:
             "message_sequence": position + 1,
         },
     )
-    started = events.TurnStarted(turn.session_id, turn.request["model"])
-    insert_events(conn, turn.id, [events.Recorded(1, now, turn.epoch, started)])
+    what = events.TurnStarted(turn.session_id, turn.request["model"])
+    started = events.Recorded(1, now, epoch, what)
+    insert_events(conn, turn.id, [started])
+    return Begun(content, started)

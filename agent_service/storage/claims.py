@@ -3,36 +3,37 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, bindparam
 
-from agent_service.storage.begin import begin
-from agent_service.storage.schema import CLAIMABLE_STATES, LIVE_STATES, turn
-from services.database import db_now
-from services.leases import Lease, LeaseTable, Owner, was_lost
+from agent_service.storage.begin import Begun, begin
+from agent_service.storage.schema import CLAIMABLE_STATES, LIVE_STATES, session, turn
+from services.database import db_now, is_one_of
+from services.leases import Lease, LeaseTable, Owner
 
 STUCK_LIMIT = 3
 """A turn whose owner was lost so often without any progress is given to a person."""
 
-_stuck_again = sa.and_(turn.c.owner.is_not(None), turn.c.stuck_at == turn.c.last_sequence)
-_runs = turn.c.state.in_(("QUEUED", "QUEUED_RESUME"))
-_begins = sa.case((turn.c.state == "QUEUED", 1), else_=0)
-_ON_CLAIM: dict[str, sa.ColumnElement[object]] = {
-    "state": sa.case(
-        (turn.c.state.in_(("QUEUED", "QUEUED_RESUME")), "RUNNING"), else_=turn.c.state
-    ),
-    "last_sequence": turn.c.last_sequence + _begins,
-    "attempt": turn.c.attempt + was_lost(turn),
-    "stuck_at": turn.c.last_sequence,
-    "stuck_count": sa.case((_stuck_again, turn.c.stuck_count + 1), else_=was_lost(turn)),
-}
-_BY_ID = sa.select(turn).where(turn.c.id == bindparam("id"))
+_ROW = (
+    sa.select(
+        turn,
+        session.c.system_prompt,
+        session.c.message_count,
+        session.c.platform,
+        session.c.usage.label("session_usage"),
+        session.c.approved_tools,
+    )
+    .join_from(turn, session)
+    .where(turn.c.id == bindparam("id"))
+    .with_for_update(of=turn)
+)
 _other = turn.alias("other")
 _FREE = (
     sa.select(turn.c.id)
     .where(
-        turn.c.state.in_(CLAIMABLE_STATES),
+        is_one_of(turn.c.state, CLAIMABLE_STATES),
         sa.or_(turn.c.owner.is_(None), turn.c.lease_until < db_now()),
     )
     .union_all(
@@ -41,7 +42,7 @@ _FREE = (
             ~sa.exists().where(
                 _other.c.session_id == turn.c.session_id,
                 sa.or_(
-                    _other.c.state.in_(LIVE_STATES),
+                    is_one_of(_other.c.state, LIVE_STATES),
                     sa.and_(
                         _other.c.state == "QUEUED",
                         sa.tuple_(_other.c.created_at, _other.c.id)
@@ -54,7 +55,6 @@ _FREE = (
     .limit(bindparam("most"))
 )
 _WAITING_SESSIONS = sa.select(turn.c.session_id).where(turn.c.state == "QUEUED").distinct()
-_STATE = sa.select(turn.c.state).where(turn.c.id == bindparam("id"))
 _CANCELLED = sa.select(turn.c.id).where(
     turn.c.owner == bindparam("mine"), turn.c.finished_at.is_(None), turn.c.cancel_requested
 )
@@ -74,13 +74,22 @@ class Claimed:
     """A turn that was taken over or begun, and is to be driven."""
 
     lease: Lease
-    began: bool
-    """It was queued, and its session is free now."""
+    row: sa.Row[Any]
+    """The turn as it was before, and what its session has for it."""
+    begun: Begun | None
+    """Set when it was queued, and its session is free now."""
     stuck_count: int
     """How often in a row an owner was lost without any progress."""
-    cancel_requested: bool
-    may_have_run: bool
-    """Its pending calls may have been begun by an earlier owner; a person's decision is not one."""
+
+    @property
+    def cancel_requested(self) -> bool:
+        """Whether it was asked to stop."""
+        return self.row.cancel_requested
+
+    @property
+    def may_have_run(self) -> bool:
+        """Whether pending calls may have been begun by an earlier owner: a decision is not one."""
+        return self.row.state != "QUEUED_RESUME"
 
     @property
     def is_stuck(self) -> bool:
@@ -90,8 +99,8 @@ class Claimed:
 
 def turn_leases(ttl_s: float) -> LeaseTable:
     """The leases of turns, which last so many seconds without renewal."""
-    claimable = turn.c.state.in_((*CLAIMABLE_STATES, "QUEUED"))
-    return LeaseTable(turn, claimable=claimable, on_claim=_ON_CLAIM, ttl_s=ttl_s)
+    claimable = is_one_of(turn.c.state, (*CLAIMABLE_STATES, "QUEUED"))
+    return LeaseTable(turn, claimable=claimable, ttl_s=ttl_s)
 
 
 def free(conn: Connection, most: int) -> Sequence[str]:
@@ -111,12 +120,22 @@ def cancelled(conn: Connection, claimant: Claimant) -> Sequence[str]:
 
 def claim(conn: Connection, turn_id: str, claimant: Claimant, now: datetime) -> Claimed | None:
     """Take a turn over, or begin a queued one; None when somebody else was faster."""
-    state = conn.execute(_STATE, {"id": turn_id}).scalar_one()
-    lease = claimant.leases.claim(conn, turn_id, claimant.owner, owner_endpoint=claimant.endpoint)
+    row = conn.execute(_ROW, {"id": turn_id}).one()
+    was_lost, begins = row.owner is not None, row.state == "QUEUED"
+    stuck_again = was_lost and row.stuck_at == row.last_sequence
+    stuck_count = row.stuck_count + 1 if stuck_again else int(was_lost)
+    lease = claimant.leases.claim(
+        conn,
+        turn_id,
+        claimant.owner,
+        owner_endpoint=claimant.endpoint,
+        state="RUNNING" if row.state in ("QUEUED", "QUEUED_RESUME") else row.state,
+        last_sequence=row.last_sequence + begins,
+        attempt=row.attempt + was_lost,
+        stuck_at=row.last_sequence,
+        stuck_count=stuck_count,
+    )
     if lease is None:
         return None
-    row = conn.execute(_BY_ID, {"id": turn_id}).one()
-    began = row.last_sequence == 1 and row.epoch == 1
-    if began:
-        begin(conn, row, now)
-    return Claimed(lease, began, row.stuck_count, row.cancel_requested, state != "QUEUED_RESUME")
+    begun = begin(conn, row, lease.epoch, now) if begins else None
+    return Claimed(lease, row, begun, stuck_count)

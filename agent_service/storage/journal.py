@@ -24,24 +24,11 @@ from services.leases import LeaseTable
 Conversation = list[bytes]
 """Encoded messages, the system prompt first."""
 
-_TURN = (
-    sa.select(
-        turn,
-        session.c.system_prompt,
-        session.c.message_count,
-        session.c.platform,
-        session.c.usage.label("session_usage"),
-        session.c.approved_tools,
-    )
-    .join_from(turn, session)
-    .where(turn.c.id == bindparam("id"))
-)
 _MESSAGES = (
     sa.select(message.c.sequence, message.c.role, message.c.content)
     .where(message.c.session_id == bindparam("session_id"))
     .order_by(message.c.sequence)
 )
-_NEWER_MESSAGES = _MESSAGES.where(message.c.sequence > bindparam("after"))
 _STEPS = sa.select(step).where(step.c.turn_id == bindparam("id")).order_by(step.c.sequence)
 _DECISIONS = sa.select(approval.c.call_id, approval.c.decision).where(
     approval.c.turn_id == bindparam("id"), approval.c.decision.is_not(None)
@@ -96,10 +83,10 @@ def load(
     conn: Connection, claimed: Claimed, defaults: Defaults, hot: tuple[int, Conversation] | None
 ) -> Loaded:
     """The claimed turn; `hot` is the session's conversation in memory and how long it is."""
-    lease = claimed.lease
-    row = conn.execute(_TURN, {"id": lease.id}).one()
-    steps = conn.execute(_STEPS, {"id": lease.id}).all()
-    request, models = row.request, [found for found in steps if found.kind == "MODEL"]
+    lease, row, begun = claimed.lease, claimed.row, claimed.begun
+    steps: Sequence[sa.Row[Any]] = () if begun else conn.execute(_STEPS, {"id": lease.id}).all()
+    models = [found for found in steps if found.kind == "MODEL"]
+    request = row.request
     live = LiveTurn(
         id=row.id,
         profile=row.profile,
@@ -111,9 +98,9 @@ def load(
         max_tokens=defaults.max_tokens,
         toolsets=frozenset(request["toolsets"]),
         messages=[],
-        message_count=row.message_count,
-        sequence=row.last_sequence,
-        steps=len(steps),
+        message_count=row.message_count + (begun is not None),
+        sequence=row.last_sequence + (begun is not None),
+        steps=len(steps) or 1,
         started_at=row.created_at,
         approval_timeout=defaults.approval_timeout,
         usage=Usage(**row.usage),
@@ -121,10 +108,12 @@ def load(
         model_calls=sum(found.state != "INTENT" for found in models),
         approved_tools=frozenset(row.approved_tools),
     )
+    if begun and hot is not None and hot[0] == row.message_count:
+        live.messages = [*hot[1], begun.message]
+        return Loaded(live, [begun.started])
     _load_pending(conn, live, steps, resumed=claimed.may_have_run)
-    live.messages = _conversation(conn, live, row.system_prompt, hot)
-    recorded = events_after(conn, lease.id, 0)
-    return Loaded(live, recorded)
+    live.messages = _conversation(conn, live, row.system_prompt)
+    return Loaded(live, [begun.started] if begun else events_after(conn, lease.id, 0))
 
 
 def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None:
@@ -133,7 +122,7 @@ def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None
     values: dict[str, Any] = {
         "state": transition.state,
         "last_sequence": transition.last_sequence,
-        "usage": asdict(transition.usage),
+        "usage": transition.usage.stored(),
     }
     if transition.finished is not None:
         leases.release(conn, live.lease, finished_at=transition.now, **values)
@@ -191,12 +180,7 @@ def _load_pending(
         live.decisions = {row.call_id: Decision(row.decision) for row in rows}
 
 
-def _conversation(
-    conn: Connection, live: LiveTurn, system_prompt: str, hot: tuple[int, Conversation] | None
-) -> Conversation:
-    if hot is not None and not live.pending and hot[0] == live.message_count - 1:
-        newest = conn.execute(_NEWER_MESSAGES, {"session_id": live.session_id, "after": hot[0]})
-        return [*hot[1], *(row.content.encode() for row in newest)]
+def _conversation(conn: Connection, live: LiveTurn, system_prompt: str) -> Conversation:
     messages = [encoded({"role": "system", "content": system_prompt})]
     first_pending = min((p.message_sequence for p in live.pending.values()), default=0)
     for row in conn.execute(_MESSAGES, {"session_id": live.session_id}):
@@ -229,7 +213,7 @@ def _insert_messages(conn: Connection, transition: Transition) -> None:
         {
             "session_key": live.session_id,
             "count": transition.message_count,
-            "new_usage": asdict(live.session_usage + transition.usage),
+            "new_usage": (live.session_usage + transition.usage).stored(),
             "now": transition.now,
         },
     )

@@ -1,6 +1,6 @@
 """Turns in the database: started once, begun when their session is free, claimed by one owner."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +16,7 @@ from agent_service.storage.schema import (
     turn,
 )
 from agent_service.usage import Usage
+from services.database import insert_ignore, is_one_of
 from services.errors import AlreadyExists, NotFound
 
 TITLE_CHARS = 80
@@ -41,16 +42,17 @@ class Stored:
 
 
 _BY_ID = sa.select(turn).where(turn.c.id == bindparam("id"))
-_SESSION = sa.select(session).where(session.c.id == bindparam("id"))
-_LIVE = sa.select(turn.c.id).where(
-    turn.c.session_id == bindparam("session_id"), turn.c.state.in_(LIVE_STATES)
+_PROFILE = sa.select(session.c.profile).where(session.c.id == bindparam("id"))
+_LIVE = sa.select(turn.c.id, turn.c.state).where(
+    turn.c.session_id == bindparam("session_id"), is_one_of(turn.c.state, LIVE_STATES)
 )
-_QUEUED = (
-    sa.select(turn.c.id)
-    .where(turn.c.session_id == bindparam("session_id"), turn.c.state == "QUEUED")
-    .limit(1)
+_BEFORE = _LIVE.union_all(
+    sa.select(turn.c.id, turn.c.state).where(
+        turn.c.session_id == bindparam("session_id"), turn.c.state == sa.literal_column("'QUEUED'")
+    )
 )
-_INSERT = sa.insert(turn)
+"""The session's live turn, and those that wait for it."""
+_INSERT = insert_ignore(turn)
 _INSERT_SESSION = sa.insert(session)
 _REQUEST_CANCEL = (
     sa.update(turn)
@@ -73,20 +75,15 @@ def store(
 ) -> Stored:
     """Store a turn as queued; once, however often it is asked for."""
     digest = request.digest()
-    known = conn.execute(_BY_ID, {"id": request.turn_id}).one_or_none()
-    if known is not None:
-        if known.request_digest != digest or known.profile != request.profile:
-            raise AlreadyExists(f"turn {request.turn_id} was started with another request")
-        return Stored(info(known), is_new=False)
     _open_session(conn, request, draft, now)
-    session = {"session_id": request.session_id}
-    live = conn.execute(_LIVE, session).scalar_one_or_none()
-    waits = live is not None or conn.execute(_QUEUED, session).first() is not None
+    before = conn.execute(_BEFORE, {"session_id": request.session_id}).all()
     row = _row(request, model, digest, now)
-    conn.execute(_INSERT, row)
-    if live is not None and request.busy_mode is BusyMode.INTERRUPT:
+    if not conn.execute(_INSERT, row).rowcount:
+        return Stored(_same(conn, request, digest), is_new=False)
+    live = next((found.id for found in before if found.state != "QUEUED"), "")
+    if live and request.busy_mode is BusyMode.INTERRUPT:
         conn.execute(_REQUEST_CANCEL, {"turn_key": live})
-    return Stored(_new_info(row), is_new=True, waits=waits, live_turn=live or "")
+    return Stored(_new_info(row), is_new=True, waits=bool(before), live_turn=live)
 
 
 def get(conn: Connection, turn_id: str, profile: str) -> TurnInfo:
@@ -99,8 +96,8 @@ def get(conn: Connection, turn_id: str, profile: str) -> TurnInfo:
 
 def live_turn_of(conn: Connection, session_id: str, profile: str) -> TurnInfo | None:
     """The session's live turn, if it has one."""
-    found = conn.execute(_LIVE, {"session_id": session_id}).scalar_one_or_none()
-    return None if found is None else get(conn, found, profile)
+    found = conn.execute(_LIVE, {"session_id": session_id}).one_or_none()
+    return None if found is None else get(conn, found.id, profile)
 
 
 def request_cancel(conn: Connection, turn_id: str, profile: str, now: datetime) -> TurnInfo:
@@ -131,14 +128,22 @@ def info(row: sa.Row[Any]) -> TurnInfo:
     )
 
 
+def _same(conn: Connection, request: TurnRequest, digest: str) -> TurnInfo:
+    """The turn that has the request's id already."""
+    known = conn.execute(_BY_ID, {"id": request.turn_id}).one()
+    if known.request_digest != digest or known.profile != request.profile:
+        raise AlreadyExists(f"turn {request.turn_id} was started with another request")
+    return info(known)
+
+
 def _open_session(
     conn: Connection, request: TurnRequest, draft: SessionDraft, now: datetime
 ) -> None:
-    found = conn.execute(_SESSION, {"id": request.session_id}).one_or_none()
-    if found is not None:
-        if found.profile != request.profile:
-            raise NotFound(f"there is no session {request.session_id}")
+    profile = conn.execute(_PROFILE, {"id": request.session_id}).scalar_one_or_none()
+    if profile == request.profile:
         return
+    if profile is not None:
+        raise NotFound(f"there is no session {request.session_id}")
     conn.execute(
         _INSERT_SESSION,
         {
@@ -149,7 +154,7 @@ def _open_session(
             "system_prompt": draft.system_prompt,
             "workdir": draft.workdir,
             "message_count": 0,
-            "usage": asdict(Usage()),
+            "usage": Usage().stored(),
             "approved_tools": [],
             "created_at": now,
             "updated_at": now,
@@ -174,7 +179,7 @@ def _row(request: TurnRequest, model: str, digest: str, now: datetime) -> dict[s
         "cancel_requested": False,
         "request_digest": digest,
         "request": request.stored(model),
-        "usage": asdict(Usage()),
+        "usage": Usage().stored(),
         "last_sequence": 0,
         "created_at": now,
         "finished_at": None,

@@ -9,7 +9,7 @@ from services.database.errors import (
     DatabaseReadOnly,
 )
 from services.database.hints import Hint
-from services.database.sql import UtcTime, db_now, insert_ignore, partial_index, upsert
+from services.database.sql import UtcTime, db_now, insert_ignore, is_one_of, partial_index, upsert
 from services.errors import DatabaseUnavailable
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "UtcTime",
     "db_now",
     "insert_ignore",
+    "is_one_of",
     "partial_index",
     "upsert",
 ]

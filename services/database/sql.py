@@ -117,6 +117,18 @@ def upsert(table: sa.Table, key: Sequence[str], update: Sequence[str]) -> sa.Ins
     return sa.insert(table).ext(_OnConflict(key, update))
 
 
+def is_one_of(column: sa.Column[str], words: Sequence[str]) -> sa.ColumnElement[bool]:
+    """Return the condition that a column is one of some constants.
+
+    They stand in the statement itself, which `in_` would put together at each execution, so that a
+    partial index over the same constants is used.
+    """
+    for word in words:
+        if not word.replace("_", "").isalnum():
+            raise ValueError(f"{word!r} is not a plain word")
+    return column.in_([sa.literal_column(f"'{word}'") for word in words])
+
+
 def partial_index(name: str, *columns: str, where: sa.TextClause, unique: bool = False) -> sa.Index:
     """Return an index over the rows of which a condition is true."""
     # PostgreSQL's own option would load its dialect wherever the schema is imported.

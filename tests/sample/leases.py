@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 
 from services.database import Database, UtcTime
-from services.leases import Lease, LeaseTable, Owner, was_lost
+from services.leases import Lease, LeaseTable, Owner
 from tests.fakes.clock import ManualClock
 
 metadata = sa.MetaData()
@@ -17,14 +17,9 @@ work = sa.Table(
     sa.Column("version", sa.BigInteger, nullable=False),
     sa.Column("lease_until", UtcTime),
     sa.Column("state", sa.String(16), nullable=False),
-    sa.Column("attempt", sa.Integer, nullable=False),
 )
-LEASES = LeaseTable(
-    work,
-    claimable=work.c.state.in_(("QUEUED", "RUNNING")),
-    on_claim={"attempt": work.c.attempt + was_lost(work)},
-)
-NEW = {"epoch": 0, "version": 0, "state": "QUEUED", "attempt": 1}
+LEASES = LeaseTable(work, claimable=work.c.state.in_(("QUEUED", "RUNNING")))
+NEW = {"epoch": 0, "version": 0, "state": "QUEUED"}
 ONE, OTHER = Owner("one", "boot_a"), Owner("other", "boot_b")
 
 
