@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import shutil
 from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,9 +48,9 @@ class Workspaces:
         return path
 
     async def discard(self, path: Path) -> None:
-        """Removes the folder of a box that nobody had."""
+        """Removes the folder of a box that nobody had; what has content is a session's."""
         if self.is_ours(path):
-            await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
+            await asyncio.to_thread(_remove_empty, path)
 
     async def sweep(self, kept: Container[Path]) -> None:
         """Removes folders that no session has; what has content stays, whoever left it."""
@@ -59,8 +58,7 @@ class Workspaces:
         def sweep() -> None:
             for path in self._folder.glob(f"{_PREFIX}_*"):
                 if path not in kept:
-                    with contextlib.suppress(OSError):
-                        path.rmdir()
+                    _remove_empty(path)
 
         await asyncio.to_thread(sweep)
 
@@ -75,6 +73,11 @@ def _make(path: Path) -> None:
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     if os.geteuid() == 0 and path.stat().st_uid == 0:
         os.chown(path, _UNPRIVILEGED_UID, _UNPRIVILEGED_UID)
+
+
+def _remove_empty(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.rmdir()
 
 
 def _vet(asked: str, policy: WorkdirPolicy) -> Path:

@@ -14,7 +14,9 @@ from typing import Any
 import grpc.aio
 import pytest
 
+from executor_service.backends.base import BoxSpec, Limits
 from executor_service.backends.bubblewrap import BubblewrapBackend
+from executor_service.journal import Journal
 from executor_service.supervisor_zipapp import build_zipapp
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from services.config import Settings
@@ -175,6 +177,30 @@ async def test_boxes_that_nobody_has_are_ended_and_those_of_others_are_not(here:
             await until(lambda: there_are(lease.sandbox_id, foreign.key))
             assert await client.output(lease, "echo alive") == "alive"
         assert [box.key for box in await others.list_boxes()] == [foreign.key]
+
+
+async def test_a_session_keeps_its_files_when_a_box_over_them_is_ended(here: Settings) -> None:
+    async def is_empty() -> bool:
+        return await boxes_of(here) == []
+
+    async with lifetime(here) as (_, client):
+        lease = (await client.acquire("s")).lease
+        await client.output(lease, "echo kept > file")
+        await client.release(lease)
+    folder = here.home.state / "executor"
+    async with Journal(folder / "journal.db") as journal:
+        (workspace,) = await journal.workspaces()
+        owner = journal.owner
+    # As if an executor had died after it had made the session's next box, and before it said so.
+    zipapp = await asyncio.to_thread(build_zipapp)
+    backend = BubblewrapBackend(owner, folder / "bubblewrap", zipapp)
+    spec = BoxSpec("made_for_nobody", owner, "default", workspace, Limits())
+    box = await backend.create(spec)
+    async with lifetime(here) as (_, client):
+        await until(is_empty)
+        lease = (await client.acquire("s")).lease
+        assert await client.output(lease, "cat file") == "kept"
+    await backend.destroy(box)
 
 
 async def test_a_stop_lets_what_runs_go_on(here: Settings) -> None:
