@@ -5,6 +5,7 @@ from pathlib import Path
 
 from services.auth import Identity
 from services.certs import init, issue
+from services.cli.arguments import Actions
 from services.cli.console import say
 from services.clock import SystemClock
 
@@ -22,10 +23,12 @@ Give the folder's ca.crt to every service, and to each its own certificate and k
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `hermes certs`."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="init|issue")
-    begin = actions.add_parser("init", help="make a certificate authority")
-    make = actions.add_parser("issue", help="make a certificate for a service or an operator")
-    make.add_argument("identity", choices=[str(identity) for identity in Identity])
+    actions = Actions(parser, "init|issue", home=False)
+    begin = actions.add("init", "make a certificate authority")
+    make = actions.add("issue", "make a certificate for a service or an operator")
+    make.add_argument(
+        "identity", choices=[str(identity) for identity in Identity], help="whose it is"
+    )
     make.add_argument(
         "--name",
         action="append",

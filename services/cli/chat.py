@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
 from services.channels import Channels
+from services.cli.arguments import add_home
 from services.cli.banner import warn_of_local
 from services.cli.connection import connected, has_services
 from services.cli.console import complain, print_json
@@ -34,6 +35,7 @@ NEEDED = ("agent", "executor", "gateway")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `hermes chat`."""
+    add_home(parser)
     parser.add_argument("-q", "--question", metavar="TEXT", help="ask once, print the answer")
     parser.add_argument("--json", action="store_true", help="with -q: one JSON object")
     which = parser.add_mutually_exclusive_group()

@@ -2,6 +2,7 @@
 
 import argparse
 
+from services.cli.arguments import Actions
 from services.cli.console import print_json, say
 from services.cli.startup import catalog
 from services.cli.tables import print_table
@@ -21,14 +22,14 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `hermes config`."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="show|set|check")
-    show = actions.add_parser("show", help="the settings in effect and what set them")
+    actions = Actions(parser, "show|set|check")
+    show = actions.add("show", "the settings in effect and what set them")
     show.add_argument("--all", action="store_true", help="also what has its default")
     show.add_argument("--json", action="store_true", help="one JSON list")
-    change = actions.add_parser("set", help="change config.yaml, or .env for NAME_IN_CAPITALS")
+    change = actions.add("set", "change config.yaml, or .env for NAME_IN_CAPITALS")
     change.add_argument("key", help="a path such as agent.max_turns, or a variable")
-    change.add_argument("value")
-    actions.add_parser("check", help="look for mistakes")
+    change.add_argument("value", help="the new value")
+    actions.add("check", "look for mistakes")
 
 
 def run(arguments: argparse.Namespace) -> int:

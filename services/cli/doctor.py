@@ -16,6 +16,7 @@ from hermes.executor.v1 import sandbox_pb2
 from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
 from services.checks import Check, Verdict
 from services.cli import process
+from services.cli.arguments import add_home
 from services.cli.connection import connected, has_services
 from services.cli.console import print_json
 from services.cli.failures import EXPECTED, explain
@@ -41,6 +42,7 @@ _MARKS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `hermes doctor`."""
+    add_home(parser)
     parser.add_argument("--json", action="store_true", help="one JSON list")
     parser.set_defaults(prefill=False, keep_on_exit=False)
 

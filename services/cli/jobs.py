@@ -10,6 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hermes.common.v1.origin_pb2 import TRUST_OWNER, Origin
 from hermes.scheduler.v1 import job_pb2
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
+from services.cli.arguments import Actions
 from services.cli.connection import connected, has_services
 from services.cli.console import complain, print_json, printable, say
 from services.cli.startup import load, logged
@@ -35,20 +36,20 @@ ANY_CHAT = "terminal"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `hermes jobs`."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="add|list|remove")
-    add = actions.add_parser("add", help="add a job")
+    actions = Actions(parser, "add|list|remove")
+    add = actions.add("add", "add a job")
     add.add_argument("schedule", help='such as "every 2h", "every monday 8am", "0 9 * * mon-fri"')
     add.add_argument("prompt", help="what Hermes is asked each time")
-    add.add_argument("--name", default="", help="name for people")
+    add.add_argument("--name", default="", help="a name to know it by")
     add.add_argument("--time-zone", default="", metavar="ZONE", help="such as Europe/Berlin")
     add.add_argument(
         "--to", default="", metavar="PLATFORM:CHAT", help="where the output goes (this terminal)"
     )
     add.add_argument("--json", action="store_true", help="one JSON object")
-    listing = actions.add_parser("list", help="the jobs, the one due next first")
+    listing = actions.add("list", "the jobs, the one due next first")
     listing.add_argument("--json", action="store_true", help="one JSON list")
-    remove = actions.add_parser("remove", help="remove a job")
-    remove.add_argument("job_id", metavar="ID")
+    remove = actions.add("remove", "remove a job")
+    remove.add_argument("job_id", metavar="ID", help="the job, as list shows it")
 
 
 def destination(to: str) -> Origin:

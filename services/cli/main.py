@@ -86,8 +86,6 @@ def parser_of(name: str) -> argparse.ArgumentParser:
         epilog=command.EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--home", metavar="FOLDER", help="the home (default: ~/.hermes)")
-    parser.add_argument("--profile", metavar="NAME", help="a profile of the home")
     command.add_arguments(parser)
     return parser
 

@@ -5,6 +5,7 @@ import asyncio
 
 from services.addresses import Address
 from services.cli import process
+from services.cli.arguments import LEVELS, add_home
 from services.cli.console import complain
 from services.cli.startup import load, logged
 from services.config import Settings
@@ -20,11 +21,12 @@ Services that talk over TCP need certificates: see hermes certs --help."""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `hermes serve`."""
-    parser.add_argument("service", choices=process.ALL)
+    add_home(parser)
+    parser.add_argument("service", choices=process.ALL, help="the service")
     parser.add_argument("--listen", metavar="ADDRESS", help="host:port, or unix:/path")
     parser.add_argument("--metrics-port", type=int, metavar="PORT", help="port of /metrics")
-    parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"))
-    parser.add_argument("--log-format", choices=("json", "text"))
+    parser.add_argument("--log-level", choices=LEVELS, help="what is written to the log")
+    parser.add_argument("--log-format", choices=("json", "text"), help="how it is written")
     parser.add_argument("--instance", metavar="NAME", help="this replica's name in leases")
 
 

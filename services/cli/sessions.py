@@ -9,6 +9,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from hermes.agent.v1 import session_pb2
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
+from services.cli.arguments import Actions
 from services.cli.connection import connected
 from services.cli.console import print_json, printable, say
 from services.cli.startup import load, logged
@@ -31,12 +32,12 @@ _ROLES = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `hermes sessions`."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="list|show")
-    listing = actions.add_parser("list", help="the conversations, the one used last first")
+    actions = Actions(parser, "list|show")
+    listing = actions.add("list", "the conversations, the one used last first")
     listing.add_argument("--limit", type=int, default=20, metavar="N", help="how many (20)")
     listing.add_argument("--json", action="store_true", help="one JSON list")
-    show = actions.add_parser("show", help="what was said in one of them")
-    show.add_argument("session_id", metavar="ID")
+    show = actions.add("show", "what was said in one of them")
+    show.add_argument("session_id", metavar="ID", help="the session, as list shows it")
     show.add_argument("--json", action="store_true", help="one JSON object")
 
 

@@ -1,0 +1,54 @@
+"""Every command and every action of one explains itself: what it does, its arguments, examples."""
+
+import argparse
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+import pytest
+
+from services.cli.main import COMMANDS, parser_of
+from tests.unit.docs_reference import actions_of
+
+
+def with_actions(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """Yield a parser and those of its actions."""
+    yield parser
+    for argument in actions_of(parser):
+        if isinstance(argument.choices, Mapping):
+            for action in cast("Mapping[str, Any]", argument.choices).values():
+                yield from with_actions(action)
+
+
+PARSERS = {parser.prog: parser for name in COMMANDS for parser in with_actions(parser_of(name))}
+
+
+def test_the_actions_of_commands_are_found() -> None:
+    assert {"hermes chat", "hermes jobs add", "hermes config set", "hermes certs issue"} < {
+        *PARSERS
+    }
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_it_says_what_it_does_and_shows_examples(name: str) -> None:
+    parser = PARSERS[name]
+    assert (parser.description or "").rstrip().endswith(".")
+    heading, *examples = (parser.epilog or "").splitlines()
+    assert heading == "examples:"
+    assert examples[0].startswith(f"  {name}")
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_it_explains_every_argument(name: str) -> None:
+    unexplained = [
+        argument.dest
+        for argument in actions_of(PARSERS[name])
+        if not argument.help and not isinstance(argument.choices, Mapping)
+    ]
+    assert unexplained == []
+
+
+def test_the_home_is_named_before_an_action_or_behind_it() -> None:
+    parser = parser_of("jobs")
+    assert parser.parse_args(["--home", "HERE", "list"]).home == "HERE"
+    assert parser.parse_args(["list", "--home", "HERE"]).home == "HERE"
+    assert parser.parse_args(["list"]).home is None
