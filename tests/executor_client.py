@@ -95,52 +95,52 @@ class Client:
 
     async def start(self, lease: sandbox_pb2.Lease, *argv: str, **fields: Any) -> exec_pb2.Exec:
         """Starts a command."""
+        return (await self.execs.StartExec(self.started(lease, *argv, **fields))).exec
+
+    def started(
+        self, lease: sandbox_pb2.Lease, *argv: str, **fields: Any
+    ) -> exec_pb2.StartExecRequest:
+        """What starts a command."""
         fields.setdefault("exec_id", f"exc_{uuid.uuid4().hex}")
         if argv:
             fields["argv"] = exec_pb2.Argv(arguments=argv)
-        request = exec_pb2.StartExecRequest(lease=lease, profile=self.profile, **fields)
-        return (await self.execs.StartExec(request)).exec
+        return exec_pb2.StartExecRequest(lease=lease, profile=self.profile, **fields)
 
     @asynccontextmanager
     async def attach(
         self, lease: sandbox_pb2.Lease, exec_id: str, stdout: int = 0, stderr: int = 0
     ) -> AsyncGenerator["Call"]:
         """A stream of a command that has been opened."""
+        opening = Open(
+            lease=lease,
+            profile=self.profile,
+            exec_id=exec_id,
+            stdout_offset=stdout,
+            stderr_offset=stderr,
+        )
+        async with self._stream(exec_pb2.AttachExecRequest(open=opening)) as call:
+            yield call
+
+    @asynccontextmanager
+    async def _stream(self, first: exec_pb2.AttachExecRequest) -> AsyncGenerator["Call"]:
         # Without an iterator of requests, which the stubs ask for, the call is written to.
         make = cast("Callable[[], Call]", self.execs.AttachExec)
         async with open_stream(make()) as call:
-            opening = Open(
-                lease=lease,
-                profile=self.profile,
-                exec_id=exec_id,
-                stdout_offset=stdout,
-                stderr_offset=stderr,
-            )
-            await call.write(exec_pb2.AttachExecRequest(open=opening))
+            await call.write(first)
             yield call
 
     async def follow(
         self, lease: sandbox_pb2.Lease, exec_id: str, stdout: int = 0, stderr: int = 0
     ) -> Seen:
         """Everything of a command from some offsets on."""
-        seen, acknowledged = Seen(), stdout + stderr
         async with self.attach(lease, exec_id, stdout, stderr) as call:
-            async for message in call:
-                seen.add(message)
-                if message.HasField("exited"):
-                    await call.done_writing()
-                if not message.HasField("output"):
-                    continue
-                end = message.output.offset + len(message.output.data)
-                if message.output.stream == exec_pb2.OUTPUT_STREAM_STDOUT:
-                    stdout = end
-                else:
-                    stderr = end
-                if stdout + stderr - acknowledged >= _ACK_BYTES:
-                    acknowledged = stdout + stderr
-                    ack = exec_pb2.AttachExecRequest.Ack(stdout_offset=stdout, stderr_offset=stderr)
-                    await call.write(exec_pb2.AttachExecRequest(ack=ack))
-        return seen
+            return await _read(call, stdout, stderr)
+
+    async def run_at_once(self, lease: sandbox_pb2.Lease, *argv: str, **fields: Any) -> Seen:
+        """Starts a command by the stream that it is followed over."""
+        request = self.started(lease, *argv, **fields)
+        async with self._stream(exec_pb2.AttachExecRequest(start=request)) as call:
+            return await _read(call, 0, 0)
 
     async def run(self, lease: sandbox_pb2.Lease, *argv: str, **fields: Any) -> Seen:
         """Starts a command and follows it to its end."""
@@ -194,3 +194,23 @@ class Client:
             length_bytes=length,
         )
         return await self.execs.ReadExecOutput(request)
+
+
+async def _read(call: "Call", stdout: int, stderr: int) -> Seen:
+    seen, acknowledged = Seen(), stdout + stderr
+    async for message in call:
+        seen.add(message)
+        if message.HasField("exited"):
+            await call.done_writing()
+        if not message.HasField("output"):
+            continue
+        end = message.output.offset + len(message.output.data)
+        if message.output.stream == exec_pb2.OUTPUT_STREAM_STDOUT:
+            stdout = end
+        else:
+            stderr = end
+        if stdout + stderr - acknowledged >= _ACK_BYTES:
+            acknowledged = stdout + stderr
+            ack = exec_pb2.AttachExecRequest.Ack(stdout_offset=stdout, stderr_offset=stderr)
+            await call.write(exec_pb2.AttachExecRequest(ack=ack))
+    return seen

@@ -54,11 +54,13 @@ _T = TypeVar("_T")
 
 @dataclass(slots=True)
 class _Position:
-    """What was read of a command's output."""
+    """How far a command is known, and what was read of its output."""
 
     stdout: int = 0
     stderr: int = 0
     acknowledged: int = 0
+    may_run: bool = False
+    has_started: bool = False
     attached: bool = False
     """The executor has answered since the stream was opened last."""
 
@@ -87,28 +89,40 @@ class SessionCommands:
 
     async def run(self, command: Command, on_output: OnOutput) -> CommandStatus:
         """Start the command, or find it by its key, and follow it to its end."""
-        held, _ = await self._start(command)
-        position = _Position()
-        waited_s = 0.0
+        held = await self._leases.hold(self._turn, resumed=self._resumed)
+        position, is_second, waited_s = _Position(), False, 0.0
         while True:
             try:
-                return await self._follow(held, command.key, position, on_output)
+                return await self._follow(held, command, position, on_output)
             except grpc.aio.AioRpcError as error:
-                if is_gone(error):
-                    await self._leases.drop(self._turn, held)
-                    raise CommandUncertain(message_of(error)) from error
+                if is_gone(error) and not position.may_run and not is_second:
+                    held, is_second = await self._another(held, error), True
+                    continue
                 if position.attached:
                     position.attached, waited_s = False, 0.0
                 if not _is_unreachable(error) or waited_s > REATTACH_LIMIT_S:
-                    # It was started, and may be running still.
-                    raise CommandUncertain(message_of(error)) from error
+                    if is_gone(error):
+                        await self._leases.drop(self._turn, held)
+                    lost = CommandUncertain if position.may_run else SandboxUnavailable
+                    raise lost(message_of(error)) from error
+            # The answer may have been lost, and not the request.
+            position.may_run = True
             pause = random.uniform(0.1, 0.5)  # noqa: S311 - spreads reconnects, nothing secret
             waited_s += pause
             await asyncio.sleep(pause)
 
     async def start(self, command: Command) -> CommandStatus:
         """Start the command, or find it by its key, and return at once."""
-        _, started = await self._start(command)
+        held = await self._leases.hold(self._turn, resumed=self._resumed)
+        try:
+            try:
+                started = await self._start(held, command)
+            except grpc.aio.AioRpcError as error:
+                if not is_gone(error):
+                    raise
+                started = await self._start(await self._another(held, error), command)
+        except grpc.aio.AioRpcError as error:
+            raise SandboxUnavailable(message_of(error)) from error
         return status(started)
 
     async def kill(self, key: str) -> CommandStatus:
@@ -162,23 +176,18 @@ class SessionCommands:
 
         await self._ask(key, feed)
 
-    async def _start(self, command: Command) -> tuple[Held, exec_pb2.Exec]:
-        held = await self._leases.hold(self._turn, resumed=self._resumed)
-        try:
-            return held, await self._start_in(held, command)
-        except grpc.aio.AioRpcError as error:
-            if not is_gone(error):
-                raise SandboxUnavailable(message_of(error)) from error
-            if not await self._leases.drop(self._turn, held):
-                raise SandboxUnavailable(_ELSEWHERE) from error
+    async def _another(self, held: Held, error: grpc.aio.AioRpcError) -> Held:
+        """The sandbox that follows one that is gone."""
+        if not await self._leases.drop(self._turn, held):
+            raise SandboxUnavailable(_ELSEWHERE) from error
         # What a resumed call may have started went with the sandbox; `hold` says so by raising.
-        held = await self._leases.hold(self._turn, resumed=self._resumed)
-        try:
-            return held, await self._start_in(held, command)
-        except grpc.aio.AioRpcError as error:
-            raise SandboxUnavailable(message_of(error)) from error
+        return await self._leases.hold(self._turn, resumed=self._resumed)
 
-    async def _start_in(self, held: Held, command: Command) -> exec_pb2.Exec:
+    async def _start(self, held: Held, command: Command) -> exec_pb2.Exec:
+        request = self._start_request(held, command)
+        return (await ExecServiceStub(held.channel).StartExec(request)).exec
+
+    def _start_request(self, held: Held, command: Command) -> exec_pb2.StartExecRequest:
         request = exec_pb2.StartExecRequest(
             lease=held.lease,
             profile=self._turn.profile,
@@ -192,13 +201,18 @@ class SessionCommands:
         )
         if command.terminal is not None:
             request.terminal.row_count, request.terminal.column_count = command.terminal
-        return (await ExecServiceStub(held.channel).StartExec(request)).exec
+        return request
 
     async def _follow(
-        self, held: Held, key: str, position: _Position, on_output: OnOutput
+        self, held: Held, command: Command, position: _Position, on_output: OnOutput
     ) -> CommandStatus:
+        """Start the command, unless it is known to have started, and read it to its end."""
+        if position.has_started:
+            first = self._open(held, command.key, position)
+        else:
+            first = exec_pb2.AttachExecRequest(start=self._start_request(held, command))
         async with open_stream(_attach(held)) as call:
-            await call.write(self._open(held, key, position))
+            await call.write(first)
             opened: exec_pb2.Exec | None = None
             async for message in call:
                 match message.WhichOneof("kind"):
@@ -208,7 +222,8 @@ class SessionCommands:
                         if (ack := position.ack()) is not None:
                             await call.write(ack)
                     case "opened":
-                        opened, position.attached = message.opened, True
+                        opened = message.opened
+                        position.attached = position.has_started = position.may_run = True
                     case "exited" if opened is not None:
                         opened.exit.CopyFrom(message.exited)
                         return status(opened)

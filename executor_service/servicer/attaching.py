@@ -20,12 +20,12 @@ class Attachment:
     """One client's view of a command, and what it makes the command do."""
 
     def __init__(
-        self, sandbox: Sandbox, command: Command, opening: exec_pb2.AttachExecRequest.Open
+        self, sandbox: Sandbox, command: Command, epoch: int, offsets: tuple[int, int] = (0, 0)
     ) -> None:
-        self.view = CommandView(command, opening.stdout_offset, opening.stderr_offset)
+        self.view = CommandView(command, *offsets)
         self._sandbox = sandbox
         self._command = command
-        self._epoch = opening.lease.epoch
+        self._epoch = epoch
         self._input: CommandInput | None = None
 
     async def take(self, messages: AsyncIterator[exec_pb2.AttachExecRequest]) -> None:

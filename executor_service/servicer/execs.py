@@ -42,14 +42,7 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
         self, request: exec_pb2.StartExecRequest, context: Context
     ) -> exec_pb2.StartExecResponse:
         """Starts a command."""
-        sandbox = self._leases.prove(proof(request.lease, request.profile))
-        variants = convert.start_commands(request)
-        live = sandbox.box()
-        await live.settled()
-        try:
-            command = await live.start(request.exec_id, variants)
-        except StartRefused as why:
-            raise start_refused(why) from why
+        sandbox, command = await self._start(request)
         return exec_pb2.StartExecResponse(exec=convert.command(command.record, sandbox.claim))
 
     async def AttachExec(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -57,18 +50,10 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
     ) -> None:
         """Watches and drives a command."""
         first = await anext(request_iterator, exec_pb2.AttachExecRequest())
-        if first.WhichOneof("kind") != "open":
-            raise InvalidArgument("the first message opens", fields={"open": "is wanted first"})
-        opening = first.open
-        sandbox, command = await self._find(opening)
-        for offset in (opening.stdout_offset, opening.stderr_offset):
-            in_range("offset", offset, 0, 1 << 62)
-        attachment = Attachment(sandbox, command, opening)
-        opened = convert.command(command.record, sandbox.claim)
-        opened.ClearField("exit")
+        attachment, opened = await self._attach(first)
         await context.write(exec_pb2.AttachExecResponse(opened=opened))
         async with Workers() as workers, aclosing(attachment.view.events()) as events:
-            taking = workers.start(f"input of {opening.exec_id}", attachment.take(request_iterator))
+            taking = workers.start(f"input of {opened.exec_id}", attachment.take(request_iterator))
             async for event in events:
                 try:
                     async with asyncio.timeout(STALLED_READER_S):
@@ -139,6 +124,36 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
             total_bytes=command.spool.end(stream),
             exec=convert.command(command.record, sandbox.claim),
         )
+
+    async def _start(self, request: exec_pb2.StartExecRequest) -> tuple[Sandbox, Command]:
+        """Starts what is not yet started, and returns it with its sandbox."""
+        sandbox = self._leases.prove(proof(request.lease, request.profile))
+        variants = convert.start_commands(request)
+        live = sandbox.box()
+        await live.settled()
+        try:
+            return sandbox, await live.start(request.exec_id, variants)
+        except StartRefused as why:
+            raise start_refused(why) from why
+
+    async def _attach(self, first: exec_pb2.AttachExecRequest) -> tuple[Attachment, exec_pb2.Exec]:
+        """What the first message asks for, and the command as it is now."""
+        match first.WhichOneof("kind"):
+            case "start":
+                sandbox, command = await self._start(first.start)
+                attachment = Attachment(sandbox, command, first.start.lease.epoch)
+            case "open":
+                sandbox, command = await self._find(first.open)
+                offsets = (first.open.stdout_offset, first.open.stderr_offset)
+                for offset in offsets:
+                    in_range("offset", offset, 0, 1 << 62)
+                attachment = Attachment(sandbox, command, first.open.lease.epoch, offsets)
+            case _:
+                wanted = "open or start is wanted first"
+                raise InvalidArgument("the first message opens", fields={"open": wanted})
+        opened = convert.command(command.record, sandbox.claim)
+        opened.ClearField("exit")
+        return attachment, opened
 
     async def _find(
         self,

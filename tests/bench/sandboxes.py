@@ -72,13 +72,11 @@ class Commands:
         start = exec_pb2.StartExecRequest(
             lease=self._lease, exec_id=exec_id, argv=exec_pb2.Argv(arguments=[PROGRAM])
         )
-        opening = exec_pb2.AttachExecRequest.Open(lease=self._lease, exec_id=exec_id)
         # Without an iterator of requests, which the stubs ask for, the call is written to.
         attach = cast("Callable[[], Call]", self._stub.AttachExec)
         begun = perf_counter()
-        await self._stub.StartExec(start)
         async with open_stream(attach()) as call:
-            await call.write(exec_pb2.AttachExecRequest(open=opening))
+            await call.write(exec_pb2.AttachExecRequest(start=start))
             async for response in call:
                 if response.HasField("exited"):
                     took_ms = (perf_counter() - begun) * 1_000

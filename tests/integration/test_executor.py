@@ -97,6 +97,21 @@ async def test_an_id_stands_for_one_command(client: Client, lease: Lease) -> Non
     assert (await client.run(lease, "true", exec_id=exec_id + "x")).code == 0
 
 
+async def test_a_stream_may_start_what_it_follows(client: Client, lease: Lease) -> None:
+    exec_id = uuid.uuid4().hex
+    script = f"echo started | tee -a $HOME/{exec_id}; exit 3"
+    seen = await client.run_at_once(lease, script=script, exec_id=exec_id)
+    assert (seen.opened.exec_id, seen.stdout, seen.code) == (exec_id, b"started\n", 3)
+    again = await client.run_at_once(lease, script=script, exec_id=exec_id)
+    assert (again.stdout, again.code) == (b"started\n", 3)
+    assert await client.output(lease, f"cat {exec_id}") == "started"
+    other = client.run_at_once(lease, "true", exec_id=exec_id)
+    assert await refused(other) is Reason.ALREADY_EXISTS
+    assert await refused(client.run_at_once(lease, "nope")) is Reason.PATH_INVALID
+    stolen = Lease(sandbox_id=lease.sandbox_id, epoch=lease.epoch, token="guessed")
+    assert await refused(client.run_at_once(stolen, "true")) is Reason.LEASE_INVALID
+
+
 async def test_a_stream_is_only_a_view(client: Client, lease: Lease) -> None:
     started = await client.start(
         lease, script="for i in $(seq 5); do echo $i; sleep 0.1; done; sleep 0.1"

@@ -461,9 +461,10 @@ class AttachExecRequest(_message.Message):
     SIGNAL_FIELD_NUMBER: _builtins.int
     ACK_FIELD_NUMBER: _builtins.int
     DETACH_FIELD_NUMBER: _builtins.int
+    START_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def open(self) -> Global___AttachExecRequest.Open:
-        """Opens the stream."""
+        """Opens the stream of a command that was started."""
 
     @_builtins.property
     def stdin(self) -> Global___AttachExecRequest.Stdin:
@@ -489,6 +490,10 @@ class AttachExecRequest(_message.Message):
     def detach(self) -> Global___AttachExecRequest.Detach:
         """The client leaves; the command goes on."""
 
+    @_builtins.property
+    def start(self) -> Global___StartExecRequest:
+        """Starts a command and opens its stream from the first byte; after a cut it may be sent again."""
+
     def __init__(
         self,
         *,
@@ -499,12 +504,13 @@ class AttachExecRequest(_message.Message):
         signal: Global___AttachExecRequest.Signal | None = ...,
         ack: Global___AttachExecRequest.Ack | None = ...,
         detach: Global___AttachExecRequest.Detach | None = ...,
+        start: Global___StartExecRequest | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "detach", b"detach", "kind", b"kind", "open", b"open", "resize", b"resize", "signal", b"signal", "stdin", b"stdin", "stdin_eof", b"stdin_eof"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "detach", b"detach", "kind", b"kind", "open", b"open", "resize", b"resize", "signal", b"signal", "start", b"start", "stdin", b"stdin", "stdin_eof", b"stdin_eof"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "detach", b"detach", "kind", b"kind", "open", b"open", "resize", b"resize", "signal", b"signal", "stdin", b"stdin", "stdin_eof", b"stdin_eof"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "detach", b"detach", "kind", b"kind", "open", b"open", "resize", b"resize", "signal", b"signal", "start", b"start", "stdin", b"stdin", "stdin_eof", b"stdin_eof"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["open", "stdin", "stdin_eof", "resize", "signal", "ack", "detach"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["open", "stdin", "stdin_eof", "resize", "signal", "ack", "detach", "start"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 

@@ -89,9 +89,10 @@ class ExecServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def AttachExec(self, request_iterator, context):
-        """Watches and drives a command. The first message opens; output comes from the offsets named there;
-        exactly one `exited` ends the stream, and a stream that ends without it was cut. Detaching or
-        losing the stream never touches the command. Fails with NOT_FOUND, LEASE_INVALID or STALE_EPOCH.
+        """Watches and drives a command. The first message opens, or starts the command as StartExec does and
+        opens; output comes from the offsets named there; exactly one `exited` ends the stream, and a
+        stream that ends without it was cut. Detaching or losing the stream never touches the command.
+        Fails with NOT_FOUND, LEASE_INVALID or STALE_EPOCH, or as StartExec does.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -25,9 +25,10 @@ class ExecServiceStub:
     many commands or processes) or INVALID_ARGUMENT; then nothing was started.
     """
     AttachExec: _aio.StreamStreamMultiCallable[_exec_pb2.AttachExecRequest, _exec_pb2.AttachExecResponse]
-    """Watches and drives a command. The first message opens; output comes from the offsets named there;
-    exactly one `exited` ends the stream, and a stream that ends without it was cut. Detaching or
-    losing the stream never touches the command. Fails with NOT_FOUND, LEASE_INVALID or STALE_EPOCH.
+    """Watches and drives a command. The first message opens, or starts the command as StartExec does and
+    opens; output comes from the offsets named there; exactly one `exited` ends the stream, and a
+    stream that ends without it was cut. Detaching or losing the stream never touches the command.
+    Fails with NOT_FOUND, LEASE_INVALID or STALE_EPOCH, or as StartExec does.
     """
     GetExec: _aio.UnaryUnaryMultiCallable[_exec_pb2.GetExecRequest, _exec_pb2.GetExecResponse]
     """Returns a command as it is. Known for at least 24 hours after it ended. Fails with NOT_FOUND,
@@ -65,9 +66,10 @@ class ExecServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _abc.AsyncIterator[_exec_pb2.AttachExecRequest],
         context: _aio.ServicerContext[_abc.AsyncIterator[_exec_pb2.AttachExecRequest], _abc.AsyncIterator[_exec_pb2.AttachExecResponse]],
     ) -> _abc.AsyncIterator[_exec_pb2.AttachExecResponse]:
-        """Watches and drives a command. The first message opens; output comes from the offsets named there;
-        exactly one `exited` ends the stream, and a stream that ends without it was cut. Detaching or
-        losing the stream never touches the command. Fails with NOT_FOUND, LEASE_INVALID or STALE_EPOCH.
+        """Watches and drives a command. The first message opens, or starts the command as StartExec does and
+        opens; output comes from the offsets named there; exactly one `exited` ends the stream, and a
+        stream that ends without it was cut. Detaching or losing the stream never touches the command.
+        Fails with NOT_FOUND, LEASE_INVALID or STALE_EPOCH, or as StartExec does.
         """
 
     @_abc_1.abstractmethod
