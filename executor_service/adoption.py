@@ -14,6 +14,7 @@ from executor_service.pool import Pool
 from executor_service.records import Claim, CommandRecord, EndReason, SandboxState
 from executor_service.sandbox import Sandbox
 from executor_service.spool import Spool
+from executor_service.strays import Strays
 from executor_service.workspaces import Workspaces
 from services.clock import Clock
 from services.lifecycle import Workers
@@ -30,6 +31,7 @@ class Inheritance:
     spool: Spool
     workspaces: Workspaces
     pool: Pool
+    strays: Strays
     leases: Leases
     make_table: Callable[[str], CommandTable]
     clock: Clock
@@ -52,7 +54,7 @@ async def adopt(inheritance: Inheritance, workers: Workers) -> None:
         box = boxes.pop(claim.sandbox_id, None) if wanted else None
         await _adopt_claim(inheritance, claim, box, running[claim.sandbox_id])
     for box in boxes.values():
-        workers.start(f"reap {box.key}", inheritance.pool.reap(box))
+        workers.start(f"reap {box.key}", inheritance.strays.end(box))
     # Before anything new is made, which would not be among what is kept.
     await spool.remove_all_but(claim.sandbox_id for claim in claims)
     folders = await journal.workspaces()

@@ -32,8 +32,10 @@ from executor_service.servicer.files import FileServicer
 from executor_service.servicer.sandboxes import SandboxServicer
 from executor_service.servicer.services import POLICY, register
 from executor_service.spool import Spool, SpoolLimits
+from executor_service.strays import Strays
 from executor_service.supervisor_zipapp import build_zipapp
 from executor_service.workspaces import WorkdirPolicy, Workspaces
+from services import deadlines
 from services.channels import Channels
 from services.clock import SystemClock
 from services.config import HomePolicy, Settings
@@ -61,6 +63,7 @@ class _Parts:
     choice: Choice
     leases: Leases
     pool: Pool
+    strays: Strays
     jobs: Sequence[Callable[[], Coroutine[Any, Any, None]]]
     """What runs beside the server."""
 
@@ -114,9 +117,15 @@ class ExecutorService:
 
     async def drain(self) -> None:
         """Claims no more; sandboxes in which something runs go on without this process."""
-        if not self._config.keep_on_exit:
-            await self._parts.leases.release_idle()
-        await self._parts.pool.drain()
+        parts = self._parts
+        await parts.pool.close()
+        # One that fails takes nothing from the others.
+        async with Workers() as workers:
+            workers.start("end of ready boxes", parts.pool.drain())
+            workers.start("end of strays", parts.strays.sweep())
+            if not self._config.keep_on_exit:
+                workers.start("end of idle sandboxes", parts.leases.release_idle())
+            await workers.drain(deadlines.DRAIN_S)
 
     @property
     def _parts(self) -> _Parts:
@@ -140,18 +149,19 @@ class ExecutorService:
         workspaces = Workspaces(self._home.workspaces, workdirs)
         options = _pool_options(config, journal.owner, choice.capabilities)
         pool = Pool(choice.backend, options, workspaces, make_table, workers, metrics)
+        strays = Strays(choice.backend, workspaces, pool.knows, metrics)
         lifetimes = Lifetimes(config.idle_timeout_s, config.max_age_s)
         terms = Terms(choice.capabilities.name, choice.capabilities.isolation, lifetimes)
         leases = Leases(pool, journal, workspaces, terms, clock, workers, metrics)
         inheritance = Inheritance(
-            choice.backend, journal, spool, workspaces, pool, leases, make_table, clock
+            choice.backend, journal, spool, workspaces, pool, strays, leases, make_table, clock
         )
         await adopt(inheritance, workers)
         retention = Retention(journal, spool, leases, clock, metrics)
-        jobs = [spool.run, recorder.run, pool.run, leases.run, retention.run]
+        jobs = [spool.run, recorder.run, pool.run, strays.run, leases.run, retention.run]
         if choice.capabilities.limits.workspace is Enforcement.WATCHED:
             jobs.append(WorkspaceWatch(leases, workspaces, config.box.workspace_bytes).run)
-        return _Parts(choice, leases, pool, jobs)
+        return _Parts(choice, leases, pool, strays, jobs)
 
     async def _choose(self, owner: str, folder: Path) -> Choice:
         docker = self._config.docker

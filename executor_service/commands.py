@@ -135,6 +135,10 @@ class CommandTable:
         for command in self.running:
             command.give_up(reason, self._now())
 
+    async def flush(self) -> None:
+        """Returns when all that the box has told is in the journal."""
+        await self._stores.recorder.flush()
+
     # ---- for the commands
 
     def ended(self, command: Command) -> None:

@@ -194,7 +194,11 @@ class Leases:
                     self._workers.start(name, self._end_if_over(sandbox))
 
     async def release_idle(self) -> None:
-        """Ends the sandboxes in which nothing runs; returns when nothing of them is left."""
+        """Ends the sandboxes in which nothing runs, those included that are being acquired; returns
+        when nothing of them is left."""
+        for lock in list(self._locks.values()):
+            async with lock:
+                pass
         idle = [s for s in self if s.state is SandboxState.READY and not s.running]
         boxes = [sandbox.live for sandbox in idle if sandbox.live is not None]
         await asyncio.gather(*map(self.release, idle))

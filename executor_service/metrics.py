@@ -50,7 +50,7 @@ class ExecutorMetrics:
                 "hermes_exec_output_truncated_total", "Commands of which output was dropped."
             ),
             reaped=meter.counter(
-                "hermes_orphans_reaped_total", "Boxes that nobody claimed, ended at a start."
+                "hermes_orphans_reaped_total", "Boxes that nobody knew, and that were ended."
             ),
             stale_epochs=meter.counter(
                 "hermes_stale_epoch_rejections_total", "Calls of an owner that was followed."

@@ -24,6 +24,7 @@ from executor_service.errors import (
 )
 from executor_service.metrics import ExecutorMetrics
 from executor_service.records import EndReason
+from executor_service.strays import destroy
 from executor_service.workspaces import Workspaces
 from services.errors import Draining
 from services.ids import new_id
@@ -32,6 +33,7 @@ from services.lifecycle import Workers
 _CHECK_TIMEOUT_S = 1.0
 _REFILL_PAUSE_S = 0.25
 """After a box was taken, so that making the next one does not slow the first command down."""
+_NOTED_WITHIN_S = 2.0
 _FIRST_RETRY_S = 1.0
 _LONGEST_RETRY_S = 60.0
 
@@ -84,7 +86,7 @@ class Pool:
         self._metrics = metrics
         self._held: dict[str, _Held] = {}
         self._ready: list[LiveBox] = []
-        self._making = 0
+        self._making: set[str] = set()
         self._changed = asyncio.Condition()
         self._refills = options.prefill
         self._was_used = False
@@ -103,20 +105,20 @@ class Pool:
                 ready = await self._pop_ready()
                 if ready is not None:
                     return ready, True
-                if self._reserve():
+                if key := self._reserve():
                     break
                 await self._change()
         self._metrics.pool_misses.inc()
-        return await self._make(None), False
+        return await self._make(key, None), False
 
     async def make(self, workspace: Path, wait_s: float) -> LiveBox:
         """Makes a box over a folder that exists; fails as `take` does."""
         async with self._waiting(wait_s):
             if not self._has_place and self._ready:
                 self.end(self._ready.pop(0), EndReason.LEASE_EXPIRED)
-            while not self._reserve():
+            while not (key := self._reserve()):
                 await self._change()
-        return await self._make(workspace)
+        return await self._make(key, workspace)
 
     def claimed(self, live: LiveBox) -> None:
         """A session has the box, and its workspace from now on."""
@@ -126,6 +128,10 @@ class Pool:
     def adopt(self, box: Box, table: CommandTable) -> LiveBox:
         """Takes over a claimed box that an executor before this one made."""
         return self._hold(box, table, None)
+
+    def knows(self, key: str) -> bool:
+        """Whether a box is one of these, or is about to be."""
+        return key in self._held or key in self._making
 
     def end(self, live: LiveBox, reason: EndReason) -> None:
         """Ends a box; `live.gone` is set when nothing of it is left."""
@@ -141,10 +147,10 @@ class Pool:
                 await self._changed.wait_for(lambda: self._wants_more)
             if self._was_used:
                 await asyncio.sleep(_REFILL_PAUSE_S)
-            if not self._wants_more or not self._reserve():
+            if not self._wants_more or not (key := self._reserve()):
                 continue
             try:
-                await self._refill()
+                await self._refill(key)
             except (BackendError, OSError) as error:
                 _log.warning("no box can be made ready, next try in %g s: %s", retry_s, error)
                 await asyncio.sleep(retry_s)
@@ -152,9 +158,14 @@ class Pool:
             else:
                 retry_s = _FIRST_RETRY_S
 
-    async def drain(self) -> None:
-        """Makes and hands out no more boxes, and ends those that nobody has."""
+    async def close(self) -> None:
+        """Makes and hands out no more boxes."""
         self._draining = True
+        await self._announce()
+
+    async def drain(self) -> None:
+        """Ends the boxes that nobody has, after `close`."""
+        await self.close()
         async with self._changed:
             await self._changed.wait_for(lambda: not self._refilling)
         ready, self._ready = self._ready, []
@@ -163,26 +174,19 @@ class Pool:
         for live in ready:
             await live.gone.wait()
 
-    async def reap(self, box: Box) -> None:
-        """Ends a box of an earlier executor that no session has."""
-        self._metrics.reaped.inc()
-        _log.info("ending box %s, which nobody claimed", box.key)
-        await self._destroy(box)
-        await self._workspaces.discard(box.workspace)
-
-    async def _refill(self) -> None:
+    async def _refill(self, key: str) -> None:
         self._refilling = True
         try:
-            self._ready.append(await self._make(None))
+            self._ready.append(await self._make(key, None))
         finally:
             self._refilling = False
             await self._announce()
 
     # ---- what each box goes through
 
-    async def _make(self, workspace: Path | None) -> LiveBox:
-        """A box in the place that was reserved, with a fresh workspace if none is given."""
-        key, fresh = new_id("sbx"), None
+    async def _make(self, key: str, workspace: Path | None) -> LiveBox:
+        """The box that was reserved, with a fresh workspace if none is given."""
+        fresh = None
         try:
             if workspace is None:
                 workspace = fresh = await self._workspaces.fresh()
@@ -193,7 +197,7 @@ class Pool:
                 await self._workspaces.discard(fresh)
             raise
         finally:
-            self._making -= 1
+            self._making.discard(key)
             await self._announce()
         try:
             await live.link()
@@ -220,29 +224,25 @@ class Pool:
         await live.run()
         with suppress(ValueError):
             self._ready.remove(live)
-        await self._destroy(live.box)
+        await self._told(live)
+        await destroy(self._backend, live.box)
         held = self._held.pop(live.box.key)
         if held.fresh_workspace is not None:
             await self._workspaces.discard(held.fresh_workspace)
         live.gone.set()
         await self._announce()
 
-    async def _destroy(self, box: Box) -> None:
-        retry_s = _FIRST_RETRY_S
-        while True:
-            try:
-                return await self._backend.destroy(box)
-            except BackendError as error:
-                _log.warning("box %s stays, next try in %g s: %s", box.key, retry_s, error)
-            await asyncio.sleep(retry_s)
-            retry_s = min(2 * retry_s, _LONGEST_RETRY_S)
+    async def _told(self, live: LiveBox) -> None:
+        """What a box has told is in the journal before it goes, unless the disk takes nothing."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_NOTED_WITHIN_S):
+                await live.commands.flush()
 
     # ---- places
 
     @asynccontextmanager
     async def _waiting(self, wait_s: float) -> AsyncGenerator[None]:
-        if self._draining:
-            raise Draining("this executor is shutting down; ask another one, or again")
+        self._check_open()
         self._refills = self._was_used = True
         try:
             async with asyncio.timeout(wait_s):
@@ -252,9 +252,13 @@ class Pool:
             message = f"all {most} sandboxes are in use (executor.max_sandboxes); try again later"
             raise PoolExhausted(message) from None
 
+    def _check_open(self) -> None:
+        if self._draining:
+            raise Draining("this executor is shutting down; ask another one, or again")
+
     @property
     def _has_place(self) -> bool:
-        return len(self._held) + self._making < self._options.most
+        return len(self._held) + len(self._making) < self._options.most
 
     @property
     def _wants_more(self) -> bool:
@@ -262,13 +266,14 @@ class Pool:
             return False
         return len(self._ready) < self._options.warm
 
-    def _reserve(self) -> bool:
-        """Takes a place for a box that is about to be made; False when all are taken."""
+    def _reserve(self) -> str:
+        """Takes a place for a box that is about to be made: its key; empty when all are taken."""
         if not self._has_place:
-            return False
-        self._making += 1
+            return ""
+        key = new_id("sbx")
+        self._making.add(key)
         self._count()
-        return True
+        return key
 
     async def _pop_ready(self) -> LiveBox | None:
         """A box that was ready and answers."""
@@ -290,7 +295,8 @@ class Pool:
     async def _change(self) -> None:
         """Returns when there is something to try for."""
         async with self._changed:
-            await self._changed.wait_for(lambda: self._ready or self._has_place)
+            await self._changed.wait_for(lambda: self._ready or self._has_place or self._draining)
+        self._check_open()
 
     async def _announce(self) -> None:
         self._count()
@@ -299,6 +305,6 @@ class Pool:
 
     def _count(self) -> None:
         ready = len(self._ready)
-        numbers = {"ready": ready, "claimed": len(self._held) - ready, "making": self._making}
+        numbers = {"ready": ready, "claimed": len(self._held) - ready, "making": len(self._making)}
         for state, number in numbers.items():
             self._metrics.pool.labels(self._options.backend, state).set(number)

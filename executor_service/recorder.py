@@ -1,4 +1,8 @@
-"""Notes commands in the journal, those that come together in one transaction."""
+"""Notes commands in the journal, those that come together in one transaction.
+
+That a command has ended is told before it is noted, because its box keeps it until then: it tells
+it again to the next executor, before anybody can ask that one. So no box is ended before.
+"""
 
 import asyncio
 import logging
@@ -22,11 +26,20 @@ class Recorder:
         self._journal = journal
         self._waiting: dict[Command, None] = {}
         self._wake = asyncio.Event()
+        self._latest = asyncio.Event()
+        """Set when the commands that wait, or that waited last, are in the journal."""
+        self._latest.set()
 
     def note(self, command: Command) -> None:
         """Has a command noted soon."""
+        if not self._waiting:
+            self._latest = asyncio.Event()
         self._waiting[command] = None
         self._wake.set()
+
+    async def flush(self) -> None:
+        """Returns when all that was to be noted until now is in the journal."""
+        await self._latest.wait()
 
     async def run(self) -> None:
         """Notes what comes, until cancelled; while the disk takes nothing, boxes keep it."""
@@ -35,12 +48,13 @@ class Recorder:
             # Most commands are short: their start and their end make one record.
             await asyncio.sleep(_GATHER_S)
             self._wake.clear()
-            commands, self._waiting = list(self._waiting), {}
+            commands, self._waiting, noted = list(self._waiting), {}, self._latest
             records = [await _final(command) for command in commands]
             await self._put(records)
             for command, record in zip(commands, records, strict=True):
                 if record.exit is not None:
                     command.noted()
+            noted.set()
 
     async def _put(self, records: list[CommandRecord]) -> None:
         told = False

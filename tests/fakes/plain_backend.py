@@ -43,6 +43,9 @@ class PlainBackend:
         self.gate = asyncio.Event()
         """Boxes are made while it is set."""
         self.gate.set()
+        self.told = asyncio.Event()
+        """Whoever asked for a box hears of it while it is set."""
+        self.told.set()
         self.reachable = asyncio.Event()
         """Boxes are connected to while it is set."""
         self.reachable.set()
@@ -68,6 +71,7 @@ class PlainBackend:
         running = await asyncio.to_thread(self._start, spec)
         self._boxes[spec.box_key] = running
         self.made += 1
+        await self.told.wait()
         return running.box
 
     async def connect(self, box: Box) -> SocketStream:

@@ -22,6 +22,7 @@ from executor_service.recorder import Recorder
 from executor_service.records import Lifetimes
 from executor_service.segments import CommandLimits
 from executor_service.spool import Spool, SpoolLimits
+from executor_service.strays import Strays
 from executor_service.workspaces import WorkdirPolicy, Workspaces
 from services.lifecycle import Workers
 from services.metrics import Meter
@@ -41,6 +42,7 @@ class Core:
     journal: Journal
     spool: Spool
     pool: Pool
+    strays: Strays
     leases: Leases
     workers: Workers
     clock: ManualClock
@@ -102,12 +104,16 @@ async def open_core(
         make_table = partial(CommandTable, backend=NAME, stores=stores)
         workspaces = Workspaces(folder / "workspaces", WorkdirPolicy(False, folder, folder))
         pool = Pool(backend, options, workspaces, make_table, workers, metrics)
+        strays = Strays(backend, workspaces, pool.knows, metrics)
         terms = Terms(NAME, Isolation.NONE, LIFETIMES)
         leases = Leases(pool, journal, workspaces, terms, clock, workers, metrics)
         for name, job in (("spool", spool), ("recorder", recorder), ("pool", pool)):
             workers.start(name, job.run())
         workers.start("leases", leases.run())
-        yield Core(backend, journal, spool, pool, leases, workers, clock, registry, metrics, folder)
+        stores = (journal, spool)
+        yield Core(
+            backend, *stores, pool, strays, leases, workers, clock, registry, metrics, folder
+        )
         await pool.drain()
         for box in await backend.list_boxes():
             await backend.destroy(box)

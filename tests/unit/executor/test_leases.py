@@ -13,7 +13,7 @@ from executor_service.sandbox import Sandbox
 from executor_service.tokens import TokenMint, digest, is_token_of, with_epoch
 from services.errors import LeaseInvalid, NotFound, StaleEpoch
 from tests.executors import until
-from tests.unit.executor.core import LIFETIMES, Core, open_core, start, wish
+from tests.unit.executor.core import LIFETIMES, Core, full_disk, open_core, start, wish
 
 
 def proof(grant: Grant, **changes: object) -> Proof:
@@ -162,6 +162,50 @@ async def test_what_is_idle_can_be_let_go(tmp_path: Path) -> None:
         assert idle.sandbox.state is SandboxState.RELEASED
         assert busy.sandbox.state is SandboxState.READY
         assert core.backend.keys == [busy.sandbox.claim.sandbox_id]
+
+
+async def test_what_is_being_acquired_is_let_go_too(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        core.backend.gate.clear()
+        acquiring = asyncio.ensure_future(core.acquire())
+        await asyncio.sleep(0.05)
+        await core.pool.close()
+        letting_go = asyncio.ensure_future(core.leases.release_idle())
+        await asyncio.sleep(0.05)
+        core.backend.gate.set()
+        await letting_go
+        assert (await acquiring).sandbox.state is SandboxState.RELEASED
+        assert core.backend.keys == []
+
+
+async def test_what_ended_last_is_noted_before_its_box_goes(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        grant = await core.acquire()
+        sandbox_id = grant.sandbox.claim.sandbox_id
+        with full_disk():
+            command = await start(grant, "sh", "-c", "exit 3")
+            await command.ended.wait()
+            core.pool.end(grant.sandbox.box(), EndReason.LEASE_EXPIRED)
+            await asyncio.sleep(0.3)
+            assert core.backend.keys == [sandbox_id]
+        await until_gone(core, grant.sandbox)
+        noted = await core.journal.command(sandbox_id, command.exec_id)
+        assert noted is not None
+        assert noted.exit is not None
+        assert (noted.exit, noted.exit.code) == (command.record.exit, 3)
+
+
+async def test_a_full_disk_keeps_no_box_for_ever(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        grant = await core.acquire()
+        with full_disk():
+            command = await start(grant, "true")
+            await command.ended.wait()
+            core.pool.end(grant.sandbox.box(), EndReason.LEASE_EXPIRED)
+            await until_gone(core, grant.sandbox)
+            assert (
+                await core.journal.command(grant.sandbox.claim.sandbox_id, command.exec_id) is None
+            )
 
 
 def test_a_mint_makes_the_same_token_again_and_another_mint_does_not() -> None:

@@ -119,6 +119,17 @@ async def test_a_drained_pool_gives_nothing(tmp_path: Path) -> None:
             await core.acquire()
 
 
+async def test_who_waits_for_a_place_hears_of_the_end(tmp_path: Path) -> None:
+    async with open_core(tmp_path, replace(OPTIONS, most=1)) as core:
+        held = await core.acquire()
+        waiting = asyncio.ensure_future(core.acquire())
+        await asyncio.sleep(0.05)
+        await core.pool.close()
+        with pytest.raises(Draining):
+            await waiting
+        assert core.backend.keys == [held.sandbox.claim.sandbox_id]
+
+
 async def test_a_drained_pool_ends_what_is_being_made(tmp_path: Path) -> None:
     async with open_core(tmp_path, WARM) as core:
         await until_ready(core, 2)

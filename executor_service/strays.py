@@ -1,0 +1,83 @@
+"""Boxes that nobody knows: left by an executor that died, or by a call that it did not live to see.
+
+An engine goes on with what it was asked for when the executor is gone, so that a box may appear
+after its successor has looked. That is why it looks again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from executor_service.backends.base import Backend, Box
+from executor_service.errors import BackendError
+from executor_service.metrics import ExecutorMetrics
+from executor_service.workspaces import Workspaces
+
+_LOOK_EVERY_S = 60.0
+_FIRST_RETRY_S = 1.0
+_LONGEST_RETRY_S = 60.0
+
+_log = logging.getLogger(__name__)
+
+
+class Strays:
+    """Finds the boxes of this installation that nobody knows, and ends them."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        workspaces: Workspaces,
+        is_known: Callable[[str], bool],
+        metrics: ExecutorMetrics,
+    ) -> None:
+        self._backend = backend
+        self._workspaces = workspaces
+        self._is_known = is_known
+        self._metrics = metrics
+        self._ending: set[str] = set()
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+
+    async def run(self) -> None:
+        """Looks now and then, until cancelled."""
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            await self.sweep()
+
+    async def sweep(self) -> None:
+        """Ends all that there are now; returns when nothing is left of them."""
+        try:
+            boxes = await self._backend.list_boxes()
+        except BackendError as error:
+            _log.warning("boxes that nobody knows cannot be looked for: %s", error)
+            return
+        await asyncio.gather(*(self.end(box) for box in boxes if not self._is_known(box.key)))
+        await self._quiet.wait()
+
+    async def end(self, box: Box) -> None:
+        """Ends one, unless that happens already."""
+        if box.key in self._ending:
+            return
+        self._ending.add(box.key)
+        self._quiet.clear()
+        try:
+            self._metrics.reaped.inc()
+            _log.info("ending box %s, which nobody claimed", box.key)
+            await destroy(self._backend, box)
+            await self._workspaces.discard(box.workspace)
+        finally:
+            self._ending.discard(box.key)
+            if not self._ending:
+                self._quiet.set()
+
+
+async def destroy(backend: Backend, box: Box) -> None:
+    """Has a backend end a box, as often as it takes."""
+    retry_s = _FIRST_RETRY_S
+    while True:
+        try:
+            return await backend.destroy(box)
+        except BackendError as error:
+            _log.warning("box %s stays, next try in %g s: %s", box.key, retry_s, error)
+        await asyncio.sleep(retry_s)
+        retry_s = min(2 * retry_s, _LONGEST_RETRY_S)
