@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _FAILURES_KEPT = 100
 _STUCK_AFTER_S = 5.0
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _SWITCH_INTERVAL_S = 0.0002
 
 
@@ -143,16 +143,21 @@ class DrainStep:
 
 
 class Shutdown:
-    """Turns the first SIGTERM or SIGINT into a request to stop, the second into an end."""
+    """Turns the first SIGTERM, SIGINT or SIGHUP into a request to stop, the second into an end.
+
+    One that was ignored when the process started, as under nohup, stays so.
+    """
 
     def __init__(self, grace_s: float = 30.0) -> None:
         self._grace_s = grace_s
         self._requested = asyncio.Event()
         self._reason = ""
+        self._heeded: list[signal.Signals] = []
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
-        for number in _SIGNALS:
+        self._heeded = [n for n in _SIGNALS if signal.getsignal(n) is not signal.SIG_IGN]
+        for number in self._heeded:
             loop.add_signal_handler(number, self._signalled, number)
         return self
 
@@ -163,7 +168,7 @@ class Shutdown:
         traceback: TracebackType | None,
     ) -> None:
         loop = asyncio.get_running_loop()
-        for number in _SIGNALS:
+        for number in self._heeded:
             loop.remove_signal_handler(number)
 
     def request(self, reason: str) -> None:

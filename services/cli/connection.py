@@ -1,6 +1,7 @@
 """A command's way to the services: those that run, or its own while it needs them."""
 
 import asyncio
+import signal
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
@@ -19,7 +20,7 @@ from services.cli.clients_lock import ClientsLock
 from services.cli.console import complain
 from services.config import Settings
 from services.config_models import ServiceConfig
-from services.errors import FailedPrecondition
+from services.errors import Draining, FailedPrecondition
 from services.lifecycle import Shutdown, Workers
 from services.listeners import ListenFailed
 
@@ -137,8 +138,32 @@ async def _embedded(settings: Settings, services: Sequence[str]) -> AsyncGenerat
         if serving.done():
             serving.result()
         try:
-            async with process.client_of(plan) as channels:
+            async with process.client_of(plan) as channels, _until_told(shutdown, workers):
                 yield channels
         finally:
             shutdown.request("the command is done")
             await serving
+
+
+@asynccontextmanager
+async def _until_told(shutdown: Shutdown, workers: Workers) -> AsyncGenerator[None]:
+    """End what is inside as soon as the process is told to stop: before what it talks to."""
+    inside = asyncio.current_task()
+    assert inside is not None, "a command is a task"
+
+    async def end() -> None:
+        await shutdown.wait()
+        inside.cancel()
+
+    ending = workers.start("end", end())
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not ending.done() or inside.uncancel():
+            raise
+        reason = await shutdown.wait()
+        if reason == signal.SIGINT.name:
+            raise KeyboardInterrupt from None
+        raise Draining(f"stopped by {reason}") from None
+    finally:
+        ending.cancel()

@@ -146,6 +146,25 @@ async def test_a_signal_asks_for_an_end_and_steps_run_in_order() -> None:
     assert done == ["claims", "leases"]
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+async def test_ctrl_c_and_a_lost_terminal_ask_to_stop_as_well(number: signal.Signals) -> None:
+    async with Shutdown() as shutdown:
+        os.kill(os.getpid(), number)
+        assert await shutdown.wait() == number.name
+
+
+async def test_a_signal_that_was_ignored_stays_so() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        async with Shutdown() as shutdown:
+            os.kill(os.getpid(), signal.SIGHUP)
+            shutdown.request("asked")
+            assert await shutdown.wait() == "asked"
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 async def test_a_step_that_fails_does_not_keep_the_others_from_running() -> None:
     done: list[str] = []
 
