@@ -7,6 +7,7 @@ import argparse
 import asyncio
 import sys
 import tempfile
+from contextlib import aclosing
 from pathlib import Path
 
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
@@ -15,7 +16,7 @@ from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
 from services.channels import Channels
 from services.cli import process
 from services.cli.connection import connected
-from services.cli.console import complain, say
+from services.cli.console import complain, printable, say
 from services.cli.dialogue import Dialogue
 from services.cli.jobs import destination
 from services.cli.one_shot import OneShot
@@ -26,6 +27,7 @@ from services.config import Settings, load_settings
 from services.demo.__main__ import DEMO_SCRIPT
 from services.demo.model_script import Script
 from services.demo.model_server import ModelServer
+from services.errors import ServiceUnavailable
 from services.ids import new_id
 
 EXAMPLES = """\
@@ -34,12 +36,15 @@ examples:
   hermes demo </dev/null      a short tour without typing"""
 
 TOUR = ("what system are you on?", "write a file", "run four in parallel")
-JOB_DELAY = "in 15 seconds"
+JOB_DELAY = "in 10 seconds"
+REPORT_WAIT_S = 60.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `hermes demo`."""
-    parser.add_argument("--job", default=JOB_DELAY, metavar="WHEN", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--job", default=JOB_DELAY, metavar="WHEN", help=f"when the job is due ({JOB_DELAY})"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -71,15 +76,38 @@ async def _show(settings: Settings, channels: Channels, job: str) -> int:
     await _add_job(channels, job)
     if sys.stdin.isatty() and sys.stdout.isatty():
         return await Talk(channels, ConverseRequest.Open(), settings.home).run()
-    for question in TOUR:
-        say(f"\n> {question}")
-        tour = OneShot(plain())
-        async with Dialogue(channels.to("gateway"), ConverseRequest.Open()) as dialogue:
-            await tour.ask(dialogue, question)
-        if tour.transcript.failure:
-            complain(tour.transcript.failure)
-            return 1
+    return await _tour(channels)
+
+
+async def _tour(channels: Channels) -> int:
+    async with Dialogue(channels.to("gateway"), ConverseRequest.Open()) as dialogue:
+        for question in TOUR:
+            say(f"\n> {question}")
+            once = OneShot(plain())
+            await once.ask(dialogue, question)
+            if failure := once.transcript.failure:
+                complain(failure)
+                return 1
+    say("\n(the job reports)")
+    say(await _report(channels))
     return 0
+
+
+async def _report(channels: Channels) -> str:
+    """What the job says, as soon as it does."""
+    opening = ConverseRequest.Open(takes_news=True)
+    try:
+        async with (
+            asyncio.timeout(REPORT_WAIT_S),
+            Dialogue(channels.to("gateway"), opening) as dialogue,
+            aclosing(dialogue.responses()) as responses,
+        ):
+            async for response in responses:
+                if response.HasField("reply"):
+                    return printable(response.reply.text)
+    except TimeoutError:
+        pass
+    raise ServiceUnavailable(f"the job has not reported within {REPORT_WAIT_S:g} s")
 
 
 async def _add_job(channels: Channels, when: str) -> None:

@@ -1,0 +1,74 @@
+"""The demo, which needs no model, ends with its job's report, and leaves nothing behind."""
+
+import platform
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.home import Home, check_complaint
+from tests.e2e.processes import check_nothing_left, end_users_of, wait_until
+from tests.e2e.terminal import CTRL_D, terminal
+
+PROMPT = r"^>$"
+
+pytestmark = pytest.mark.timeout(90)
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator[Home]:
+    """A home in which nothing is set, and a folder of its own for what is temporary."""
+    yield Home.make(tmp_path).set(TMPDIR=str(tmp_path))
+    end_users_of(tmp_path)
+
+
+def check_gone(folder: Path) -> None:
+    """Neither processes nor containers are left, nor the demo's own home."""
+    check_nothing_left(folder)
+    assert not list(folder.glob("hermes-demo-*"))
+
+
+def test_the_tour_shows_everything_and_waits_for_the_job(demo: Home, tmp_path: Path) -> None:
+    shown = demo.run("demo", "--job", "in 1 second")
+    assert (shown.status, shown.err) == (0, "")
+    assert shown.out.startswith("DEMO: the model is a script")
+    tour, job, report = shown.out.partition("(the job reports)\n")
+    assert "This file is in the sandbox." in tour
+    assert tour.count("✓ exit 0") >= 5
+    assert "All four are back" in tour
+    assert job
+    assert "Linux sandbox" in report or platform.release() in report
+    assert list(demo.path.iterdir()) == []
+    check_gone(tmp_path)
+
+
+def test_in_a_terminal_one_types_and_the_job_reports_meanwhile(demo: Home, tmp_path: Path) -> None:
+    with terminal(demo, "demo", "--job", "in 1 second") as shown:
+        shown.wait_for("^DEMO: ")
+        shown.wait_for("The command really ran")
+        shown.wait_for(PROMPT)
+        shown.type("hello")
+        shown.wait_for("start\n`hermes chat`")
+        shown.wait_for(PROMPT)
+        shown.press(CTRL_D)
+        assert shown.process.wait(30) == 0
+    check_gone(tmp_path)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_it_can_be_ended_at_any_time(demo: Home, tmp_path: Path, number: signal.Signals) -> None:
+    log = tmp_path / "out"
+    with log.open("w") as out, demo.spawn("demo", stdout=out) as process:
+        wait_until(lambda: "write a file" in log.read_text(encoding="utf-8"), "the second question")
+        process.send_signal(number)
+        _, err = process.communicate(timeout=15)
+    assert process.returncode == 1
+    assert err == f"hermes: stopped by {number.name}\n"
+    check_gone(tmp_path)
+
+
+def test_it_takes_no_other_home(demo: Home) -> None:
+    refused = demo.run("demo", "--home", str(demo.path))
+    assert refused.status == 2
+    check_complaint(refused, "--home", "hermes demo --help")
