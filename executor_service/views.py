@@ -140,8 +140,10 @@ class CommandView:
     def _input_events(self) -> list[Event]:
         offset = self._command.input_taken
         if self._input_offset < 0:
+            if self._command.record.exit is not None:
+                return []
             offset = self._command.input_offset
-        if offset <= self._input_offset or self._command.record.exit is not None:
+        if offset <= self._input_offset:
             return []
         self._input_offset = offset
         return [InputOffset(offset)]

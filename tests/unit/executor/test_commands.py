@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
@@ -175,6 +176,19 @@ async def test_a_view_says_first_where_input_goes_on(tmp_path: Path) -> None:
         await events.aclose()
         command.cancel()
         await command.ended.wait()
+
+
+async def test_a_view_says_what_a_command_read_before_it_ended(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        grant = await core.acquire()
+        request = StartCommand("x", ("sh", "-c", "read line"), stdin=True)
+        command = await grant.sandbox.box().start("x", [request])
+        async with aclosing(CommandView(command, 0, 0).events()) as events:
+            assert await anext(events) == InputOffset(0)
+            await command.write_input(0, b"line\n")
+            await command.ended.wait()
+            assert await anext(events) == InputOffset(5)
+            assert isinstance(await anext(events), Ended)
 
 
 async def test_old_commands_leave_memory_and_are_still_known(tmp_path: Path) -> None:
