@@ -10,7 +10,7 @@ from hermes.gateway.v1.conversation_pb2 import ConverseRequest
 from services.channels import Channels
 from services.cli.arguments import add_home
 from services.cli.banner import warn_of_local
-from services.cli.connection import connected, has_services
+from services.cli.connection import at_home, connected, has_services
 from services.cli.console import complain, print_json
 from services.cli.dialogue import Dialogue
 from services.cli.first_run import with_model
@@ -30,7 +30,7 @@ examples:
 
 The first message of a --here session binds the current folder at /workspace."""
 
-NEEDED = ("agent", "executor", "gateway")
+BEHIND_A_CHAT = ("agent", "executor", "gateway")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,10 +74,14 @@ def opening(arguments: argparse.Namespace) -> ConverseRequest.Open:
 
 
 async def _run(settings: Settings, arguments: argparse.Namespace, question: str | None) -> int:
-    if not await has_services(settings, NEEDED):
+    needed = at_home(settings, BEHIND_A_CHAT)
+    if "gateway" not in needed:
+        needed = ("gateway",)  # it knows where the others are
+    if "agent" in needed and not await has_services(settings, needed):
         settings = await with_model(settings)
-    async with connected(settings, NEEDED) as channels:
-        await warn_of_local(settings, channels)
+    async with connected(settings, needed) as channels:
+        if "executor" in needed:
+            await warn_of_local(settings, channels)
         if question is None:
             # The prompt and its libraries take a while to import, and one question needs none.
             talk = importlib.import_module("services.cli.talk")

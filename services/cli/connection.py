@@ -85,9 +85,13 @@ async def _serves(settings: Settings, config: ServiceConfig, addresses: dict[str
 
 async def has_services(settings: Settings, services: Sequence[str]) -> bool:
     """Whether the services run already or are elsewhere, so that none is started here."""
-    config, local = settings.load(ServiceConfig), UnixAddress(settings.home.socket)
-    is_local = any(config.addresses.of(name, settings.home) == local for name in services)
-    return not is_local or await is_running(settings)
+    return not at_home(settings, services) or await is_running(settings)
+
+
+def at_home(settings: Settings, services: Sequence[str]) -> tuple[str, ...]:
+    """Those of the services that are found on the home's socket, and not elsewhere."""
+    addresses, here = settings.load(ServiceConfig).addresses, UnixAddress(settings.home.socket)
+    return tuple(name for name in services if addresses.of(name, settings.home) == here)
 
 
 async def is_running(settings: Settings) -> bool:

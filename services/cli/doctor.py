@@ -17,7 +17,7 @@ from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
 from services.checks import Check, Verdict
 from services.cli import process
 from services.cli.arguments import add_home
-from services.cli.connection import connected, has_services
+from services.cli.connection import at_home, connected, is_running
 from services.cli.console import print_json
 from services.cli.failures import EXPECTED, explain
 from services.cli.startup import catalog
@@ -30,8 +30,11 @@ examples:
   hermes doctor
   hermes doctor --json          exit status 1 when something has failed"""
 
-CHECKS = ("agent_service.checks:checks", "gateway_service.checks:checks")
-"""Where services check what they need."""
+CHECKS = {
+    "agent": "agent_service.checks:checks",
+    "gateway": "gateway_service.checks:checks",
+}
+"""Where services check what they need, which matters where they run."""
 
 _MARKS = {
     Verdict.OK: ("✓", "green"),
@@ -111,17 +114,22 @@ def _database(path: Path) -> Check:
 
 async def _running_parts(settings: Settings) -> list[Check]:
     found: list[Check] = []
-    for name in CHECKS:
-        module, _, function = name.partition(":")
+    for service in at_home(settings, tuple(CHECKS)):
+        module, _, function = CHECKS[service].partition(":")
         ask: Callable[[Settings], Awaitable[list[Check]]] = getattr(
             importlib.import_module(module), function
         )
         found += await ask(settings)
-    running = await has_services(settings, process.ALL)
-    found += await _sandboxes(settings)
-    text = "running" if running else "not running; start it with: hermes up"
-    found.append(Check("services", Verdict.OK if running else Verdict.NOTE, text))
-    return found
+    services = await _services(settings)
+    return [*found, *await _sandboxes(settings), services]
+
+
+async def _services(settings: Settings) -> Check:
+    if not at_home(settings, process.ALL):
+        return Check("services", Verdict.OK, "elsewhere")
+    if await is_running(settings):
+        return Check("services", Verdict.OK, "running")
+    return Check("services", Verdict.NOTE, "not running; start it with: hermes up")
 
 
 async def _sandboxes(settings: Settings) -> list[Check]:

@@ -8,7 +8,7 @@ import pytest
 
 from services.cli.main import COMMANDS
 from tests.e2e.backends import sandboxed
-from tests.e2e.deployment import one_process
+from tests.e2e.deployment import four_processes, one_process, running
 from tests.e2e.home import HERMES, Home
 from tests.e2e.model import MARKER, ModelProcess
 from tests.e2e.processes import check_nothing_left, wait_until, with_marker
@@ -151,3 +151,11 @@ def test_certificates_are_not_replaced_by_accident(empty: Home, tmp_path: Path) 
     assert (folder / "agent.crt").read_bytes() == before
     assert empty.run("certs", "issue", "agent", "--folder", folder, "--force").status == 0
     assert (folder / "agent.crt").read_bytes() != before
+
+
+def test_who_only_knows_the_gateway_needs_no_model(model: ModelProcess, tmp_path: Path) -> None:
+    with running(four_processes(tmp_path, model.url, sandboxed("bubblewrap"))) as deployment:
+        elsewhere = {f"HERMES_{name}_ADDRESS": "" for name in ("AGENT", "EXECUTOR", "SCHEDULER")}
+        remote = deployment.client.set(**elsewhere)
+        assert remote.ask("hello again")["answer"] == deployment.client.ask("hello again")["answer"]
+        assert not list((remote.path / "state").iterdir()), "nothing was started here"
