@@ -24,9 +24,9 @@ _UNSET = SecretStr("")
 _HOST = re.compile(r"[\w.:%-]+")
 _LISTING_TIMEOUT_S = 3.0
 _NOTHING_SET = """\
-No model is configured. In the environment or {env_file} set OPENROUTER_API_KEY or OPENAI_API_KEY,
-or HERMES_BASE_URL, HERMES_API_KEY and HERMES_MODEL for any other OpenAI-compatible endpoint,
-or start a local server (Ollama, LM Studio, llama.cpp or vLLM on its usual port)."""
+No model is configured. Set OPENROUTER_API_KEY or OPENAI_API_KEY in the environment or {env_file};
+or HERMES_BASE_URL, HERMES_API_KEY and HERMES_MODEL, for any other OpenAI-compatible endpoint;
+or start a local server: Ollama, LM Studio, llama.cpp or vLLM, on its usual port."""
 
 
 @dataclass(frozen=True, slots=True)

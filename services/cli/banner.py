@@ -14,7 +14,10 @@ async def introduce(
     settings: Settings, channels: Channels, tell: Callable[[str], None] = say
 ) -> None:
     """Say what runs."""
-    tell(f"model    {await model_of(settings)}")
+    model, *more = (await model_of(settings)).splitlines()
+    tell(f"model    {model}")
+    for line in more:
+        tell(f"         {line}")
     chosen = await _chosen(channels)
     tell(f"sandbox  {chosen.name}: {chosen.choice_reason}")
     if message := _instead_of_local(settings, chosen):

@@ -13,7 +13,7 @@ from services.cli.banner import warn_of_local
 from services.cli.connection import at_home, connected, has_services
 from services.cli.console import complain, print_json
 from services.cli.dialogue import Dialogue
-from services.cli.first_run import with_model
+from services.cli.first_run import or_demo, with_model
 from services.cli.one_shot import OneShot
 from services.cli.startup import load, logged
 from services.config import Settings
@@ -59,8 +59,12 @@ def run(arguments: argparse.Namespace) -> int:
     question = _question(arguments.question)
     settings = load(arguments)
     settings.home.create()
-    with logged(settings, "hermes", settings.home.logs / "hermes.log"):
-        return asyncio.run(_run(settings, arguments, question))
+
+    def chat() -> int:
+        with logged(settings, "hermes", settings.home.logs / "hermes.log"):
+            return asyncio.run(_run(settings, arguments, question))
+
+    return or_demo(chat) if question is None else chat()
 
 
 def opening(arguments: argparse.Namespace) -> ConverseRequest.Open:

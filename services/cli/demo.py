@@ -48,9 +48,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs the demo until the user leaves, or the tour where there is no terminal."""
+    """Runs the demo."""
+    return demonstrate(arguments.job)
+
+
+def demonstrate(job: str = JOB_DELAY) -> int:
+    """Show the demo until the user leaves, or the tour where there is no terminal."""
     with tempfile.TemporaryDirectory(prefix="hermes-demo-") as folder:
-        return asyncio.run(_run(Path(folder), arguments.job))
+        return asyncio.run(_run(Path(folder), job))
 
 
 async def _run(folder: Path, job: str) -> int:
@@ -75,6 +80,7 @@ async def _show(settings: Settings, channels: Channels, job: str) -> int:
     say("      happens in it are real. A job that was just added reports soon.")
     await _add_job(channels, job)
     if sys.stdin.isatty() and sys.stdout.isatty():
+        say(f"Try: {' · '.join(TOUR)} · something slow")
         return await Talk(channels, ConverseRequest.Open(), settings.home).run()
     return await _tour(channels)
 

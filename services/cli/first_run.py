@@ -14,7 +14,11 @@ from services.errors import FailedPrecondition
 MODEL_CHOICE = "agent_service.checks:model_choice"
 """Who knows which models there are."""
 
-DEMO = "Or see it work without a model: hermes demo"
+DEMO = "To see it work without a model: hermes demo"
+
+
+class NoModel(FailedPrecondition):
+    """There is no model to talk to; the message says what to set."""
 
 
 async def model_of(settings: Settings) -> str:
@@ -31,7 +35,18 @@ async def with_model(settings: Settings) -> Settings:
     for offer in choice.offers:
         if _accepted(offer):
             return _chosen(settings, offer)
-    raise FailedPrecondition(f"{choice.advice}\n{DEMO}")
+    raise NoModel(f"{choice.advice}\n{DEMO}")
+
+
+def or_demo(talk: Callable[[], int]) -> int:
+    """Open a chat; without a model, see the demo in its place if the person likes to."""
+    try:
+        return talk()
+    except NoModel as missing:
+        complain(missing.message)
+    if not _agrees("Start it now?"):
+        return 1
+    return importlib.import_module("services.cli.demo").demonstrate()
 
 
 def _accepted(offer: ModelOffer) -> bool:
@@ -39,7 +54,14 @@ def _accepted(offer: ModelOffer) -> bool:
     if not sys.stdin.isatty():
         complain(f"{text}; use it with: HERMES_BASE_URL={offer.base_url}")
         return False
-    return input(f"{text}. Use it? [Y/n] ").strip().lower() in ("", "y", "yes")
+    return _agrees(f"{text}. Use it?")
+
+
+def _agrees(question: str) -> bool:
+    try:
+        return input(f"{question} [Y/n] ").strip().lower() in ("", "y", "yes")
+    except EOFError:
+        return False
 
 
 def _chosen(settings: Settings, offer: ModelOffer) -> Settings:

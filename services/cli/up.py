@@ -13,7 +13,7 @@ from services.cli.arguments import LEVELS, add_home
 from services.cli.banner import introduce
 from services.cli.connection import connected, is_running
 from services.cli.console import complain
-from services.cli.first_run import with_model
+from services.cli.first_run import or_demo, with_model
 from services.cli.startup import load, logged
 from services.cli.talk import Talk
 from services.config import Settings
@@ -42,8 +42,12 @@ def run(arguments: argparse.Namespace) -> int:
     settings = load(arguments)
     settings.home.create()
     talks = not arguments.no_chat and sys.stdin.isatty() and sys.stdout.isatty()
-    with logged(settings, "hermes", settings.home.logs / "hermes.log"):
-        return asyncio.run(_up(settings, talks=talks))
+
+    def up() -> int:
+        with logged(settings, "hermes", settings.home.logs / "hermes.log"):
+            return asyncio.run(_up(settings, talks=talks))
+
+    return or_demo(up) if talks else up()
 
 
 async def _up(settings: Settings, *, talks: bool) -> int:

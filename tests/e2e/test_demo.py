@@ -56,6 +56,30 @@ def test_in_a_terminal_one_types_and_the_job_reports_meanwhile(demo: Home, tmp_p
     check_gone(tmp_path)
 
 
+@pytest.mark.parametrize("command", ["up", "chat"])
+def test_who_has_no_model_is_told_what_to_set_and_offered_the_demo(
+    demo: Home, tmp_path: Path, command: str
+) -> None:
+    with terminal(demo, command) as shown:
+        screen = shown.wait_for("Start it now")
+        assert all(name in screen for name in ("OPENROUTER_API_KEY", "HERMES_BASE_URL", "Ollama"))
+        shown.type("")
+        shown.wait_for("^DEMO: ")
+        shown.wait_for(PROMPT)
+        shown.press(CTRL_D)
+        assert shown.process.wait(30) == 0
+    check_gone(tmp_path)
+
+
+@pytest.mark.parametrize("keys", ["n\n", CTRL_D])
+def test_the_demo_is_not_shown_to_who_does_not_want_it(demo: Home, keys: str) -> None:
+    with terminal(demo, "up") as shown:
+        shown.wait_for("Start it now")
+        shown.press(keys)
+        assert shown.process.wait(30) == 1
+        assert "Traceback" not in shown.screen
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_it_can_be_ended_at_any_time(demo: Home, tmp_path: Path, number: signal.Signals) -> None:
     log = tmp_path / "out"
