@@ -158,7 +158,8 @@ class HomePolicy(ConfigModel):
     """What the owner of a home allows beyond the defaults."""
 
     allow_local_backend: Annotated[bool, Yaml("security.allow_local_backend")] = False
-    """Let `terminal.backend: local` run commands on this machine itself, without a sandbox."""
+    """Take `terminal.backend: local` at its word, which this version refuses for want of such a
+    backend, instead of as unset."""
 
 
 def load_settings(
@@ -212,7 +213,7 @@ def _host_settings(settings: Settings) -> tuple[list[str], list[Notice]]:
         ignored.append("terminal.backend")
         message = (
             f"terminal.backend: local ({backend.where}) is not used: commands run in a "
-            "sandbox, not on this machine itself (security.allow_local_backend: true allows it)"
+            "sandbox, not on this machine itself"
         )
         notices.append(Notice("local_backend", message))
     cwd = yaml.find("terminal.cwd")

@@ -3,13 +3,16 @@
 `python -m tests.unit.services.test_config_docs` writes it anew.
 """
 
+from functools import cache
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 
 from services import config_models
+from services.cli.main import COMMANDS, parser_of
 from services.config import ConfigModel
 from services.config_catalog import ConfigCatalog, Entry
+from tests.unit.docs_reference import actions_of
 
 ROOT = Path(__file__).parents[3]
 DOCUMENT = ROOT / "docs" / "configuration.md"
@@ -39,9 +42,17 @@ def group(entry: Entry) -> str:
 
 
 def row(entry: Entry) -> str:
-    ways = [*entry.env, entry.option] if entry.option else entry.env
+    ways = [*entry.env, entry.option] if entry.option in options() else entry.env
     cells = (code(*entry.yaml), code(*ways), entry.type.replace("|", "\\|"), code(entry.default))
     return f"| {' | '.join(cells)} | {entry.meaning} |"
+
+
+@cache
+def options() -> frozenset[str]:
+    """The options that commands have; some settings are passed on by commands without one."""
+    parsers = map(parser_of, COMMANDS)
+    actions = (action for parser in parsers for action in actions_of(parser))
+    return frozenset(option for action in actions for option in action.option_strings)
 
 
 def code(*names: str) -> str:
