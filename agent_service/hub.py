@@ -48,13 +48,15 @@ class Subscription:
         self._closed = True
         self._ready.set()
 
-    async def events(self) -> AsyncGenerator[Recorded]:
-        """The events until the stream is closed."""
+    async def events(self) -> AsyncGenerator[list[Recorded]]:
+        """The events until the stream is closed, those that wait together."""
         while True:
             await self._ready.wait()
             self._ready.clear()
             while self._queue:
-                yield self._queue.popleft()
+                waiting = list(self._queue)
+                self._queue.clear()
+                yield waiting
             if self._closed:
                 return
 

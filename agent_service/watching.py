@@ -24,8 +24,8 @@ class Watching:
         self._stream_of = stream_of
         self._clock = clock
 
-    async def watch(self, turn_id: str, profile: str, after: int) -> AsyncGenerator[Recorded]:
-        """The events after a sequence, durable ones once each, up to TurnFinished."""
+    async def watch(self, turn_id: str, profile: str, after: int) -> AsyncGenerator[list[Recorded]]:
+        """The events after a sequence, durable ones once each, up to TurnFinished, in batches."""
         last = after
         while True:
             stream = self._stream_of(turn_id)
@@ -34,25 +34,25 @@ class Watching:
             is_over = False
             if stream is None:
                 found, is_over = await self._journaled(turn_id, profile, last)
-                for item in found:
-                    yield item
-                    last = item.sequence
+                if found:
+                    yield found
+                    last = found[-1].sequence
             else:
-                async with aclosing(self._live(stream, last)) as items:
-                    async for item in items:
-                        yield item
-                        last = item.sequence or last
-                        is_over = isinstance(item.event, TurnFinished)
+                async with aclosing(self._live(stream, last)) as batches:
+                    async for batch in batches:
+                        yield batch
+                        last = max(last, *(item.sequence for item in batch))
+                        is_over = isinstance(batch[-1].event, TurnFinished)
             if is_over:
                 return
             if stream is None:
                 await self._clock.sleep(POLL_S)
 
-    async def _live(self, stream: TurnStream, after: int) -> AsyncGenerator[Recorded]:
+    async def _live(self, stream: TurnStream, after: int) -> AsyncGenerator[list[Recorded]]:
         subscription = stream.subscribe(after, self._clock.now())
         try:
-            async for item in subscription.events():
-                yield item
+            async for batch in subscription.events():
+                yield batch
         finally:
             stream.unsubscribe(subscription)
 

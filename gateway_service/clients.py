@@ -95,8 +95,10 @@ class AgentClient:
 
     async def watch(
         self, turn_id: str, profile: str, after: int = 0, max_deltas_per_second: int = 0
-    ) -> AsyncGenerator[turn_event_pb2.TurnEvent]:
-        """A turn's events after a sequence up to its end, over as many streams as it takes."""
+    ) -> AsyncGenerator[Sequence[turn_event_pb2.TurnEvent]]:
+        """A turn's events after a sequence up to its end, in batches, over as many streams as it
+        takes.
+        """
         last = after
 
         def open_call() -> grpc.aio.UnaryStreamCall[
@@ -113,19 +115,19 @@ class AgentClient:
         try:
             async with aclosing(resume(open_call, _ends_turn)) as responses:
                 async for response in responses:
-                    event = response.event
-                    last = event.sequence or last
-                    yield event
+                    last = max(last, *(event.sequence for event in response.events))
+                    yield response.events
         except grpc.aio.AioRpcError as error:
             raise _explained(error) from error
 
     async def follow(self, turn_id: str, profile: str) -> AsyncGenerator[TurnEvent]:
         """What happens in a turn, as far as a chat shows it, from the beginning to its end."""
         watching = self.watch(turn_id, profile, max_deltas_per_second=_CHAT_DELTAS_PER_SECOND)
-        async with aclosing(watching) as events:
-            async for event in events:
-                if (shown := turn_event(event)) is not None:
-                    yield shown
+        async with aclosing(watching) as batches:
+            async for events in batches:
+                for event in events:
+                    if (shown := turn_event(event)) is not None:
+                        yield shown
 
     async def ended(self, turn_id: str, profile: str) -> None:
         """Return when a turn has ended."""
@@ -198,7 +200,7 @@ class AgentClient:
 
 
 def _ends_turn(response: turn_pb2.WatchTurnResponse) -> bool:
-    return response.event.HasField("turn_finished")
+    return response.events[-1].HasField("turn_finished")
 
 
 def _explained(error: grpc.aio.AioRpcError) -> HermesError:

@@ -1,5 +1,7 @@
 """Messages of the wire as the gateway's own types, and back."""
 
+from collections.abc import Sequence
+
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from gateway_service.deliveries import DeliveryInfo, DeliveryOrder
@@ -98,9 +100,9 @@ def accepted(message_id: str, turn_id: str) -> ConverseResponse:
     )
 
 
-def event(turn_id: str, happened: turn_event_pb2.TurnEvent) -> ConverseResponse:
+def events(turn_id: str, happened: Sequence[turn_event_pb2.TurnEvent]) -> ConverseResponse:
     """Something happened in a turn."""
-    return ConverseResponse(event=ConverseResponse.Event(turn_id=turn_id, event=happened))
+    return ConverseResponse(event=ConverseResponse.Event(turn_id=turn_id, events=happened))
 
 
 def reply(

@@ -89,10 +89,10 @@ class AgentTurnWatch:
         call = self._turns.WatchTurn(request)
         try:
             async for response in call:
-                event = response.event
-                if event.HasField("turn_finished"):
-                    return _result(event.turn_finished)
-                self._sequence = event.sequence or self._sequence
+                for event in response.events:
+                    if event.HasField("turn_finished"):
+                        return _result(event.turn_finished)
+                    self._sequence = event.sequence or self._sequence
         except grpc.aio.AioRpcError as error:
             raise _explained(error) from error
         finally:

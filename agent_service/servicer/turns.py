@@ -43,10 +43,10 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
         pause_s = 1 / request.max_deltas_per_second if request.max_deltas_per_second > 0 else 0.0
         profile = profile_of(request.profile)
         source = self._turns.watching.watch(request.turn_id, profile, request.after_sequence)
-        async with aclosing(source) as items:
-            async for item in items:
-                yield turn_pb2.WatchTurnResponse(event=turn_event(item))
-                if pause_s and isinstance(item.event, TextDelta):
+        async with aclosing(source) as batches:
+            async for batch in batches:
+                yield turn_pb2.WatchTurnResponse(events=map(turn_event, batch))
+                if pause_s and any(isinstance(item.event, TextDelta) for item in batch):
                     # What comes meanwhile is merged into one delta by the subscription.
                     await asyncio.sleep(pause_s)
 

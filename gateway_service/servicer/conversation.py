@@ -175,12 +175,12 @@ class _Conversation:
     async def _forward(self, turn_id: str, after: int) -> None:
         """Forward a turn's events to the last, and only then count its message as answered."""
         watching = self._desk.agent.watch(turn_id, self._profile, after)
-        async with aclosing(watching) as events:
-            async for event in events:
-                if event.HasField("turn_finished"):
-                    await self._outgoing.tell(convert.event(turn_id, event))
+        async with aclosing(watching) as batches:
+            async for events in batches:
+                if events[-1].HasField("turn_finished"):
+                    await self._outgoing.tell(convert.events(turn_id, events))
                 else:
-                    await self._outgoing.say(convert.event(turn_id, event))
+                    await self._outgoing.say(convert.events(turn_id, events))
         await self._desk.turns.close(turn_id)
 
     async def _tell_news(self) -> None:

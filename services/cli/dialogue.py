@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self, cast
 
 import grpc.aio
 
-from hermes.agent.v1.turn_event_pb2 import ApprovalDecision
+from hermes.agent.v1.turn_event_pb2 import ApprovalDecision, TurnEvent
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
 from hermes.gateway.v1.conversation_pb2_grpc import ConversationServiceStub
 from services.errors import Reason, ServiceUnavailable, reason_of
@@ -118,12 +118,15 @@ class Dialogue:
                 self._unaccepted.pop(response.reply.message_id, None)
                 opening.session_id = response.reply.session_id or opening.session_id
             case "event":
-                event = response.event.event
-                if response.event.turn_id == opening.turn_id and event.sequence:
-                    opening.after_sequence = event.sequence
-                if event.HasField("approval_resolved"):
-                    self._unheard.pop(event.approval_resolved.approval_id, None)
-                if event.HasField("turn_finished"):
-                    self._unheard.clear()
+                for event in response.event.events:
+                    self._hear(response.event.turn_id, event)
             case _:
                 pass
+
+    def _hear(self, turn_id: str, event: TurnEvent) -> None:
+        if turn_id == self._opening.turn_id and event.sequence:
+            self._opening.after_sequence = event.sequence
+        if event.HasField("approval_resolved"):
+            self._unheard.pop(event.approval_resolved.approval_id, None)
+        if event.HasField("turn_finished"):
+            self._unheard.clear()

@@ -52,7 +52,8 @@ class OneShot:
             case "reply" if response.reply.message_id == self._message_id:
                 raise FailedPrecondition(response.reply.text)
             case "event" if response.event.turn_id == self.transcript.turn_id:
-                await self._follow(dialogue, response.event.event)
+                for event in response.event.events:
+                    await self._follow(dialogue, event)
             case _:
                 pass
 

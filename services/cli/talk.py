@@ -126,12 +126,12 @@ class Talk:
                 self._console.print(text, style=style, markup=False, highlight=False)
                 self._waiting.discard(response.reply.message_id)
             case "event":
-                event = response.event.event
-                self._view.show(event)
-                if event.HasField("approval_requested"):
-                    self._approvals.put_nowait(event.approval_requested)
-                if event.HasField("turn_finished") and response.event.turn_id == self._turn:
-                    self._turn = ""
+                for event in response.event.events:
+                    self._view.show(event)
+                    if event.HasField("approval_requested"):
+                        self._approvals.put_nowait(event.approval_requested)
+                    if event.HasField("turn_finished") and response.event.turn_id == self._turn:
+                        self._turn = ""
             case _:
                 pass
         if not self._waiting and not self._turn:

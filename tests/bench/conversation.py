@@ -49,12 +49,12 @@ class Conversation:
             if not response.HasField("event"):
                 continue
             now_ms = (perf_counter() - begun) * 1_000
-            event = response.event.event
-            if not first_ms and event.WhichOneof("kind") in _TEXT:
-                first_ms = now_ms
-            _check(event)
-            if event.HasField("turn_finished"):
-                return Timing(first_ms, now_ms)
+            for event in response.event.events:
+                if not first_ms and event.WhichOneof("kind") in _TEXT:
+                    first_ms = now_ms
+                _check(event)
+                if event.HasField("turn_finished"):
+                    return Timing(first_ms, now_ms)
 
     async def chat(self, turns: int) -> None:
         """Have some turns that nobody measures."""

@@ -101,15 +101,13 @@ class Watcher:
     def _take(self, response: ConverseResponse) -> None:
         kind = str(response.WhichOneof("kind"))
         assert kind != "reply", response.reply.text
-        if kind == "event":
-            event = response.event.event
-            kind = str(event.WhichOneof("kind"))
-            self.events.append(event)
-        elif kind == "opened":
+        if kind == "opened":
             self.session_id = response.opened.session_id
         elif kind == "accepted":
             self.turn_id = response.accepted.turn_id
-        self.seen[kind] += 1
+        self.events += response.event.events
+        kinds = [str(event.WhichOneof("kind")) for event in response.event.events]
+        self.seen.update(kinds or [kind])
 
 
 @asynccontextmanager

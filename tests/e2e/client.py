@@ -34,8 +34,7 @@ async def _ask(home: Home, question: str) -> list[TurnEvent]:
             while not events or not events[-1].HasField("turn_finished"):
                 response = await anext(responses)
                 assert response.WhichOneof("kind") != "reply", response.reply.text
-                if response.HasField("event"):
-                    events.append(response.event.event)
+                events += response.event.events
     return events
 
 

@@ -245,6 +245,6 @@ def turns(channels: Channels) -> turn_pb2_grpc.TurnServiceStub:
 def watched(sequence: int, text: str) -> turn_pb2.WatchTurnResponse:
     """Returns a message of WatchTurn."""
     message = turn_pb2.WatchTurnResponse()
-    message.event.sequence = sequence
-    message.event.text_delta.text = text
+    event = message.events.add(sequence=sequence)
+    event.text_delta.text = text
     return message

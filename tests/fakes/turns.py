@@ -118,4 +118,4 @@ class FakeTurns(turn_pb2_grpc.TurnServiceServicer):
 
 
 def _response(event: events.TurnEvent) -> turn_pb2.WatchTurnResponse:
-    return turn_pb2.WatchTurnResponse(event=event)
+    return turn_pb2.WatchTurnResponse(events=[event])

@@ -50,15 +50,16 @@ class AgentClient:
         """All events of a turn after a sequence, to its end."""
         request = turn_pb2.WatchTurnRequest(turn_id=turn_id, after_sequence=after, profile=profile)
         async with open_stream(self.turns.WatchTurn(request)) as call:
-            return [message.event async for message in call]
+            return [event async for message in call for event in message.events]
 
     async def until(self, turn_id: str, kind: str) -> TurnEvent:
         """The turn's first event of a kind."""
         request = turn_pb2.WatchTurnRequest(turn_id=turn_id)
         async with open_stream(self.turns.WatchTurn(request)) as call:
             async for message in call:
-                if message.event.WhichOneof("kind") == kind:
-                    return message.event
+                for event in message.events:
+                    if event.WhichOneof("kind") == kind:
+                        return event
         raise AssertionError(f"turn {turn_id} ended without {kind}")
 
     async def ask(self, text: str, *, session_id: str = "session") -> list[TurnEvent]:

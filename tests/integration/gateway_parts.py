@@ -157,7 +157,7 @@ class Client:
 
     def asked(self) -> list[str]:
         """The approvals that were asked for."""
-        events = (response.event.event for response in self.of("event"))
+        events = (event for response in self.of("event") for event in response.event.events)
         return [
             e.approval_requested.approval_id for e in events if e.HasField("approval_requested")
         ]
@@ -169,7 +169,8 @@ class Client:
 
     def events(self, turn_id: str) -> list[TurnEvent]:
         """The events of a turn."""
-        return [r.event.event for r in self.of("event") if r.event.turn_id == turn_id]
+        heard = (r.event for r in self.of("event") if r.event.turn_id == turn_id)
+        return [event for batch in heard for event in batch.events]
 
     def outcome(self, message_id: str) -> TurnFinished | None:
         """How the turn of a message ended; None while it has not."""

@@ -49,7 +49,7 @@ async def test_all_four_kinds_of_call_are_served_and_counted(served: Running) ->
     async with served.channels() as channels:
         await get_turn(channels, "any")
         watch = turns(channels).WatchTurn(turn_pb2.WatchTurnRequest(after_sequence=1))
-        assert [message.event.sequence async for message in watch] == [2, 3]
+        assert [message.events[0].sequence async for message in watch] == [2, 3]
         execs = exec_pb2_grpc.ExecServiceStub(channels.to("agent"))
         attach = execs.AttachExec(requests(exec_pb2.AttachExecRequest(), 2))
         assert [message.stdin_ack_offset async for message in attach] == [1, 2]
@@ -269,7 +269,7 @@ async def test_a_unary_call_without_a_deadline_gets_one(tmp_path: Path, transpor
             assert await anext(aiter(watch)) is not None
             await asyncio.sleep(0.1)
             sample.seen.release.set()
-            assert [message.event.sequence async for message in watch] == [2, 3]
+            assert [message.events[0].sequence async for message in watch] == [2, 3]
 
 
 @TRANSPORTS

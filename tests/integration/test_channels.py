@@ -142,7 +142,7 @@ async def test_an_endpoint_that_is_no_longer_asked_for_is_let_go_and_can_come_ba
             assert not cast("ManagedChannel", channel).connected
             # Its stream goes on, and the next call connects again.
             served.seen.release.set()
-            assert (await anext(messages)).event.sequence == 2
+            assert (await anext(messages)).events[0].sequence == 2
             assert await stub.GetTurn(turn_pb2.GetTurnRequest()) is not None
 
 
@@ -231,8 +231,10 @@ async def watch_from_start(
         request = turn_pb2.WatchTurnRequest(turn_id=turn_id, after_sequence=seen)
         return turns(channels).WatchTurn(request)
 
-    stream = resume(open_call, lambda message: message.event.sequence == 5, patience_s=patience_s)
+    stream = resume(
+        open_call, lambda message: message.events[0].sequence == 5, patience_s=patience_s
+    )
     async with aclosing(stream) as messages:
         async for message in messages:
-            seen = message.event.sequence
+            seen = message.events[0].sequence
             yield seen

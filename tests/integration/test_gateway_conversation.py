@@ -7,7 +7,11 @@ from typing import Any
 import grpc.aio
 import pytest
 
-from hermes.agent.v1.turn_event_pb2 import APPROVAL_DECISION_DENY, APPROVAL_DECISION_ONCE
+from hermes.agent.v1.turn_event_pb2 import (
+    APPROVAL_DECISION_DENY,
+    APPROVAL_DECISION_ONCE,
+    TurnEvent,
+)
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
 from hermes.gateway.v1.conversation_pb2_grpc import ConversationServiceStub
 from services.errors import Reason, reason_of
@@ -40,7 +44,7 @@ class Wire:
     async def turn(self) -> list[ConverseResponse]:
         """What is heard up to the end of a turn."""
         heard: list[ConverseResponse] = []
-        while not (heard and heard[-1].event.event.HasField("turn_finished")):
+        while not (heard and _ends_turn(heard[-1])):
             heard.append(await self._call.read())
         return heard
 
@@ -54,6 +58,15 @@ class Wire:
 
     def hang_up(self) -> None:
         self._call.cancel()
+
+
+def durable(heard: list[ConverseResponse]) -> list[TurnEvent]:
+    """The durable events among what was heard."""
+    return [event for response in heard for event in response.event.events if event.sequence]
+
+
+def _ends_turn(response: ConverseResponse) -> bool:
+    return any(event.HasField("turn_finished") for event in response.event.events)
 
 
 async def refusal(wire: Wire) -> Reason:
@@ -90,8 +103,8 @@ async def test_a_repeated_message_has_one_turn(tmp_path: Path) -> None:
         corrected, accepted_again, *again = await second.turn()
         assert corrected.opened.session_id == session_id
         assert accepted_again == accepted
-        durable = [each for each in events if each.event.event.sequence]
-        assert [each for each in again if each.event.event.sequence] == durable
+        assert durable(again) == durable(events)
+        assert durable(events)[-1].HasField("turn_finished")
         assert len(model.requests) == 1
         assert await running.counted("hermes_duplicates_suppressed_total") == 1
 
@@ -289,7 +302,7 @@ async def test_a_client_that_says_no_more_hears_the_end(tmp_path: Path) -> None:
         await wire.open()
         await wire.say("msg_1", "hi")
         heard = await wire.rest()
-        assert heard[-1].event.event.turn_finished.completed.answer == "Hello!"
+        assert heard[-1].event.events[-1].turn_finished.completed.answer == "Hello!"
 
 
 async def test_a_turn_that_cannot_be_started_is_said_so(tmp_path: Path) -> None:

@@ -172,13 +172,13 @@ async def test_a_server_takes_new_certificates_without_a_restart(folder: Path) -
             request = turn_pb2.WatchTurnRequest(turn_id="slow")
             async with open_stream(turns(before).WatchTurn(request)) as watch:
                 messages = aiter(watch)
-                assert (await anext(messages)).event.sequence == 1
+                assert (await anext(messages)).events[0].sequence == 1
                 await asyncio.to_thread(renew_everything, folder)
                 async with channels_of(Identity.GATEWAY, address, folder) as after:
                     await get_turn(after)
                 # The stream that was open goes on over the connection that it has.
                 sample.seen.release.set()
-                assert (await anext(messages)).event.sequence == 2
+                assert (await anext(messages)).events[0].sequence == 2
         # A new connection with what was valid before: its CA is not trusted any more.
         async with channels_of(Identity.GATEWAY, address, old) as late:
             assert (await refused(get_turn(late))).code() is grpc.StatusCode.UNAVAILABLE

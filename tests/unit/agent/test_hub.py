@@ -26,7 +26,7 @@ def live(event: Live) -> Recorded:
 async def drain(subscription: Subscription) -> list[Recorded]:
     """Everything that a subscription gives until it is closed."""
     subscription.close()
-    return [item async for item in subscription.events()]
+    return [item async for batch in subscription.events() for item in batch]
 
 
 async def test_a_late_watcher_gets_the_text_so_far_and_then_the_rest() -> None:

@@ -270,19 +270,19 @@ class WatchTurnResponse(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    EVENT_FIELD_NUMBER: _builtins.int
+    EVENTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def event(self) -> _turn_event_pb2.TurnEvent:
-        """The next event."""
+    def events(self) -> _containers.RepeatedCompositeFieldContainer[_turn_event_pb2.TurnEvent]:
+        """The next events in order, at least one: those that are there together come together."""
 
     def __init__(
         self,
         *,
-        event: _turn_event_pb2.TurnEvent | None = ...,
+        events: _abc.Iterable[_turn_event_pb2.TurnEvent] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -3,8 +3,10 @@
 isort:skip_file
 """
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
 from hermes.agent.v1 import turn_event_pb2 as _turn_event_pb2
 import builtins as _builtins
 import sys
@@ -241,22 +243,22 @@ class ConverseResponse(_message.Message):
         DESCRIPTOR: _descriptor.Descriptor
 
         TURN_ID_FIELD_NUMBER: _builtins.int
-        EVENT_FIELD_NUMBER: _builtins.int
+        EVENTS_FIELD_NUMBER: _builtins.int
         turn_id: _builtins.str
         """The turn."""
         @_builtins.property
-        def event(self) -> _turn_event_pb2.TurnEvent:
-            """What happened in it."""
+        def events(self) -> _containers.RepeatedCompositeFieldContainer[_turn_event_pb2.TurnEvent]:
+            """What happened in it, in order; at least one."""
 
         def __init__(
             self,
             *,
             turn_id: _builtins.str = ...,
-            event: _turn_event_pb2.TurnEvent | None = ...,
+            events: _abc.Iterable[_turn_event_pb2.TurnEvent] | None = ...,
         ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "turn_id", b"turn_id"]  # noqa: Y015
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "turn_id", b"turn_id"]  # noqa: Y015
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
