@@ -158,14 +158,6 @@ class ServiceConfig(ConfigModel):
         AddressSetting | None, Yaml("services.listen"), Env("HERMES_LISTEN"), Flag("listen")
     ] = None
     """Where gRPC calls are answered; unset means the socket in the home."""
-    drain_grace_s: Annotated[
-        float,
-        Field(ge=0, le=600),
-        Yaml("services.drain_grace_s"),
-        Env("HERMES_DRAIN_GRACE_S"),
-        Flag("drain_grace_s"),
-    ] = 5.0
-    """Seconds that running work is given to come to a safe point when the process is stopped."""
     instance: Annotated[
         str,
         Field(min_length=1, max_length=100),

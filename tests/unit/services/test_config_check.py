@@ -92,16 +92,18 @@ def test_an_unknown_variable_in_a_home_is_remarked_on(tmp_path: Path) -> None:
 
 
 def test_all_models_problems_are_told_at_once_and_each_once(tmp_path: Path) -> None:
-    yaml = "agent: {max_turns: x}\nservices: {log: {level: loud}, drain_grace_s: -1, nothing: 1}\n"
+    yaml = "agent: {max_turns: x}\nservices: {log: {level: loud}, metrics: {port: -1}, odd: 1}\n"
+        "agent: {max_turns: x}\nservices: {log: {level: loud}, metrics: {port: -1}, nothing: 1}\n"
+    )
     twice = ConfigCatalog((*CATALOG.models, *CATALOG.models))
     with pytest.raises(ConfigError) as caught:
         check_settings(settings(tmp_path, yaml, environ={"HERMES_X": "1"}), twice)
     assert [p.key for p in caught.value.problems] == [
         "agent.max_turns",
         "services.log.level",
-        "services.drain_grace_s",
+        "services.metrics.port",
         "HERMES_X",
-        "services.nothing",
+        "services.odd",
     ]
 
 
@@ -125,7 +127,7 @@ def test_what_is_in_effect_is_shown_with_its_source_and_no_secret(tmp_path: Path
         f"MODEL_API_KEY, {tmp_path}/.env, line 1",
     )
     assert shown["services.log.level"] == ("debug", "--log-level, command line")
-    assert shown["services.drain_grace_s"] == ("5.0", "default")
+    assert shown["services.metrics.port"] == ("9464", "default")
     assert shown["streaming.enabled"] == ("true", "default")
 
 

@@ -3,6 +3,7 @@
 `python -m tests.unit.services.test_config_docs` writes it anew.
 """
 
+import ast
 from functools import cache
 from importlib import import_module
 from itertools import groupby
@@ -12,6 +13,7 @@ from services import config_models
 from services.cli.main import COMMANDS, parser_of
 from services.config import ConfigModel
 from services.config_catalog import ConfigCatalog, Entry
+from services.config_fields import declared_fields
 from tests.unit.docs_reference import actions_of
 
 ROOT = Path(__file__).parents[3]
@@ -73,6 +75,15 @@ def test_the_reference_is_what_the_models_say() -> None:
 def test_every_setting_is_explained() -> None:
     silent = [entry.key for entry in ConfigCatalog(all_models()).entries if not entry.meaning]
     assert not silent
+
+
+def test_every_setting_is_read() -> None:
+    read = set[str]()
+    for path in [*ROOT.glob("services/**/*.py"), *ROOT.glob("*_service/**/*.py")]:
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        read |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    fields = (field for model in all_models() for field in declared_fields(model))
+    assert [field.key for field in fields if field.location[-1] not in read] == []
 
 
 if __name__ == "__main__":

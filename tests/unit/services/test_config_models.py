@@ -20,7 +20,6 @@ def test_a_home_without_settings_is_one_process_on_this_machine(tmp_path: Path) 
     assert config.database.url_of("agent", found.home) == f"sqlite:///{tmp_path}/state/agent.db"
     assert (config.metrics.host, config.metrics.port) == ("127.0.0.1", 9464)
     assert (config.log.level, config.log.format) == ("info", "json")
-    assert config.drain_grace_s == 5
     assert config.instance
 
 
