@@ -93,8 +93,6 @@ def test_an_unknown_variable_in_a_home_is_remarked_on(tmp_path: Path) -> None:
 
 def test_all_models_problems_are_told_at_once_and_each_once(tmp_path: Path) -> None:
     yaml = "agent: {max_turns: x}\nservices: {log: {level: loud}, metrics: {port: -1}, odd: 1}\n"
-        "agent: {max_turns: x}\nservices: {log: {level: loud}, metrics: {port: -1}, nothing: 1}\n"
-    )
     twice = ConfigCatalog((*CATALOG.models, *CATALOG.models))
     with pytest.raises(ConfigError) as caught:
         check_settings(settings(tmp_path, yaml, environ={"HERMES_X": "1"}), twice)
