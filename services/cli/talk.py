@@ -121,6 +121,8 @@ class Talk:
                 self._waiting.discard(response.accepted.message_id)
                 self._turn = response.accepted.turn_id
             case "reply":
+                if not response.reply.message_id:
+                    self._console.print("── news", style="dim")
                 style = "red" if response.reply.is_error else ""
                 text = printable(response.reply.text)
                 self._console.print(text, style=style, markup=False, highlight=False)
