@@ -48,7 +48,7 @@ class Strays:
         """Ends all that there are now; returns when nothing is left of them."""
         try:
             boxes = await self._backend.list_boxes()
-        except BackendError as error:
+        except (BackendError, OSError) as error:
             _log.warning("boxes that nobody knows cannot be looked for: %s", error)
             return
         await asyncio.gather(*(self.end(box) for box in boxes if not self._is_known(box.key)))

@@ -120,7 +120,7 @@ class Records:
             record = self.load(folder.name)
             if record is not None:
                 yield record
-            elif time.time() - folder.stat().st_mtime > _UNFINISHED_AFTER_S:
+            elif time.time() - _changed_at(folder) > _UNFINISHED_AFTER_S:
                 self.forget(folder.name)
 
     def forget(self, key: str) -> None:
@@ -167,6 +167,14 @@ class Records:
                 yield sock, f"/proc/self/fd/{folder}/{_SOCKET}"
         finally:
             os.close(folder)
+
+
+def _changed_at(folder: Path) -> float:
+    """When something was last put there; now, if the box has just gone."""
+    try:
+        return folder.stat().st_mtime
+    except FileNotFoundError:
+        return time.time()
 
 
 def end_processes(record: Record) -> bool:

@@ -20,7 +20,12 @@ import pytest
 from executor_service.backends.base import Enforcement, Isolation
 from executor_service.backends.bubblewrap import BubblewrapBackend
 from executor_service.backends.bubblewrap_host import Host, Program, find_host, why_refused
-from executor_service.backends.bubblewrap_records import ProcessMark, Records, end_processes
+from executor_service.backends.bubblewrap_records import (
+    ProcessMark,
+    Record,
+    Records,
+    end_processes,
+)
 from executor_service.backends.cgroups import Cgroups
 from executor_service.errors import BackendUnavailable, BoxCreateFailed
 from executor_service.link import RemoteCommand
@@ -355,6 +360,18 @@ def test_control_groups_of_version_two(tmp_path: Path) -> None:
     assert Cgroups.find(proc).controllers == {"cpu", "memory", "pids"}
     (root / "cgroup.subtree_control").write_text("")
     assert Cgroups.find(proc).controllers == set()
+
+
+def test_a_box_may_go_while_boxes_are_listed(tmp_path: Path) -> None:
+    records, process = Records(tmp_path), ProcessMark.of(os.getpid())
+    assert process is not None
+    for key in ("a", "b"):
+        records.prepare(key)
+        records.store(Record(key, "owner", "pool", "/", "secret", process, process, ()))
+    listed = records.all()
+    assert next(listed).key == "a"
+    records.forget("b")
+    assert list(listed) == []
 
 
 def test_record_files_hold_what_adoption_needs(tmp_path: Path) -> None:
