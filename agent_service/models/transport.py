@@ -1,6 +1,7 @@
 """The one place that knows the provider SDK: a pooled client that posts and streams."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -142,6 +143,9 @@ class Transport:
         with types_deferred():
             import openai
 
+        local = is_loopback(self._endpoint.base_url)
+        # Reading the system's certificates takes longer than all the rest of making the client.
+        needs_none = local and self._endpoint.base_url.startswith("http://")
         timeout = httpx2.Timeout(self._timeouts.idle_s, connect=self._timeouts.connect_s)
         client = openai.AsyncOpenAI(
             base_url=self._endpoint.base_url,
@@ -155,7 +159,8 @@ class Transport:
                     max_connections=_MAX_CONNECTIONS, keepalive_expiry=_KEEP_ALIVE_S
                 ),
                 follow_redirects=False,
-                trust_env=not is_loopback(self._endpoint.base_url),
+                trust_env=not local,
+                verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if needs_none else True,
             ),
         )
         if self._endpoint.provider != "openai":
