@@ -155,7 +155,8 @@ def _spellings(value: str) -> Iterator[str]:
     for quoted in (quote(data), quote(data, safe=""), quote_plus(data)):
         yield quoted
         yield re.sub(r"%[0-9A-F]{2}", lambda match: match[0].lower(), quoted)
-    for plain in (json.dumps(value), json.dumps(value, ensure_ascii=False), repr(value)):
+    in_python = repr(value), repr(f'"{value}')[1:]  # which escapes ' in a text that has both
+    for plain in (json.dumps(value), json.dumps(value, ensure_ascii=False), *in_python):
         yield plain[1:-1]
         # JSON in JSON.
         yield json.dumps(plain[1:-1])[1:-1]

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from services.redact import MASK, MIN_SECRET_CHARS, Redactor
@@ -148,6 +148,7 @@ def test_thirty_canaries_in_every_spelling_are_not_found() -> None:
 
 
 @given(ANY_SECRET, st.text(max_size=40), st.text(max_size=40))
+@example("it's-correct", "", '"')
 @settings(max_examples=200, deadline=None)
 def test_any_value_is_taken_out(secret: str, before: str, after: str) -> None:
     redactor = Redactor([secret])
