@@ -6,7 +6,7 @@ import pytest
 
 from services.cli import doctor, first_run, main, process, startup
 
-NAMES = (*process.BUILDERS.values(), *doctor.CHECKS, first_run.MODEL_CHOICE)
+NAMES = (*process.BUILDERS.values(), *doctor.CHECKS.values(), first_run.MODEL_CHOICE)
 
 
 @pytest.mark.parametrize("name", NAMES)
