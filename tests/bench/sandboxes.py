@@ -1,5 +1,6 @@
 """Sandboxes as the executor's callers have them: acquired, used for a command, released."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     Call = grpc.aio.StreamStreamCall[exec_pb2.AttachExecRequest, exec_pb2.AttachExecResponse]
 
 PROGRAM = "true"
+
+_CLEARING_UP_S = 0.5
+"""An engine goes on for so long after a command or a container has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,11 @@ async def release(channels: Channels, acquired: Acquired) -> None:
     """End a sandbox."""
     stub = SandboxServiceStub(channels.to("executor"))
     await stub.ReleaseSandbox(sandbox_pb2.ReleaseSandboxRequest(lease=acquired.lease))
+
+
+async def engine_at_rest() -> None:
+    """Return when what the engine was asked for before does not disturb what is measured next."""
+    await asyncio.sleep(_CLEARING_UP_S)
 
 
 async def release_all(channels: Channels) -> set[str]:

@@ -8,7 +8,7 @@ from tests.bench.figures import Plan, Reading, Spread
 from tests.bench.hermes import hermes
 from tests.bench.model_direct import DirectModel, direct_model, request_of_hermes
 from tests.bench.model_process import COMMAND, PLAIN, SLEEPS, model_process
-from tests.bench.sandboxes import release_all
+from tests.bench.sandboxes import engine_at_rest, release_all
 
 PLAIN_TURNS = 10
 """Make a session of 20 messages."""
@@ -60,6 +60,9 @@ async def with_commands(plan: Plan) -> list[Reading]:
         while len(times_ms) < plan.samples:
             async with conversation(running.channels, PLAIN_TURNS - 2) as talk:
                 await talk.ask(COMMAND)
+                # The session took the sandbox that was ready, and the pool makes another.
+                await running.started.until_warm()
+                await engine_at_rest()
                 asked = [await talk.ask(COMMAND) for _ in range(_TURNS_PER_SESSION)]
                 times_ms += [timing.last_ms for timing in asked]
                 if len(sleeps_s) < plan.repeats:
