@@ -134,9 +134,11 @@ async def until(condition: Callable[[], Awaitable[bool]], timeout_s: float = 20)
 class Process:
     """An executor in a process of its own."""
 
-    def __init__(self, settings: Settings, socket: str = "hermes.sock") -> None:
+    def __init__(
+        self, settings: Settings, socket: str = "hermes.sock", tokens: Tokens | None = None
+    ) -> None:
         self.settings = settings
-        self.tokens = new_tokens()
+        self.tokens = new_tokens() if tokens is None else tokens
         self.address = UnixAddress(settings.home.run / socket)
         self._process: asyncio.subprocess.Process | None = None
 

@@ -1,7 +1,5 @@
 """Commands of a session's sandbox, over the executor's ExecService."""
 
-import asyncio
-import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -10,6 +8,7 @@ import grpc.aio
 from google.protobuf.duration_pb2 import Duration
 
 from agent_service.clients.leases import Held, SandboxLeases, is_gone
+from agent_service.clients.patience import Patience, patiently
 from agent_service.live_turn import LiveTurn
 from agent_service.sandbox import (
     Command,
@@ -31,10 +30,9 @@ from services.streams import open_stream
 ACK_BYTES = 256 * 1024
 """Output is acknowledged whenever so much of it was read."""
 
-REATTACH_LIMIT_S = 60.0
-"""How long an executor that cannot be reached is waited for."""
-
 KILL_DEADLINE_S = 45.0
+KILL_PATIENCE_S = 10.0
+"""How long an executor that cannot be reached is waited for by somebody who has interrupted."""
 
 _STREAMS = {
     exec_pb2.OUTPUT_STREAM_STDOUT: Stream.STDOUT,
@@ -90,7 +88,7 @@ class SessionCommands:
     async def run(self, command: Command, on_output: OnOutput) -> CommandStatus:
         """Start the command, or find it by its key, and follow it to its end."""
         held = await self._leases.hold(self._turn, resumed=self._resumed)
-        position, is_second, waited_s = _Position(), False, 0.0
+        position, is_second, patience = _Position(), False, Patience()
         while True:
             try:
                 return await self._follow(held, command, position, on_output)
@@ -99,17 +97,15 @@ class SessionCommands:
                     held, is_second = await self._another(held, error), True
                     continue
                 if position.attached:
-                    position.attached, waited_s = False, 0.0
-                if not _is_unreachable(error) or waited_s > REATTACH_LIMIT_S:
+                    position.attached = False
+                    patience.renew()
+                if not await patience.wait(error):
                     if is_gone(error):
                         await self._leases.drop(self._turn, held)
                     lost = CommandUncertain if position.may_run else SandboxUnavailable
                     raise lost(message_of(error)) from error
             # The answer may have been lost, and not the request.
             position.may_run = True
-            pause = random.uniform(0.1, 0.5)  # noqa: S311 - spreads reconnects, nothing secret
-            waited_s += pause
-            await asyncio.sleep(pause)
 
     async def start(self, command: Command) -> CommandStatus:
         """Start the command, or find it by its key, and return at once."""
@@ -133,7 +129,9 @@ class SessionCommands:
                 lease=held.lease, profile=self._turn.profile, exec_id=key
             )
             stub = ExecServiceStub(held.channel)
-            return await stub.SignalExec(request, timeout=KILL_DEADLINE_S)
+            return await patiently(
+                lambda: stub.SignalExec(request, timeout=KILL_DEADLINE_S), KILL_PATIENCE_S
+            )
 
         return status((await self._ask(key, signal)).exec)
 
@@ -142,7 +140,8 @@ class SessionCommands:
 
         async def listed(held: Held) -> exec_pb2.ListExecsResponse:
             request = exec_pb2.ListExecsRequest(lease=held.lease, profile=self._turn.profile)
-            return await ExecServiceStub(held.channel).ListExecs(request)
+            stub = ExecServiceStub(held.channel)
+            return await patiently(lambda: stub.ListExecs(request))
 
         try:
             return [status(found) for found in (await self._ask("", listed)).execs]
@@ -161,7 +160,8 @@ class SessionCommands:
                 offset=offset,
                 length_bytes=length,
             )
-            return await ExecServiceStub(held.channel).ReadExecOutput(request)
+            stub = ExecServiceStub(held.channel)
+            return await patiently(lambda: stub.ReadExecOutput(request))
 
         found = await self._ask(key, page)
         return OutputPage(found.data, found.offset, found.total_bytes, status(found.exec))
@@ -184,8 +184,8 @@ class SessionCommands:
         return await self._leases.hold(self._turn, resumed=self._resumed)
 
     async def _start(self, held: Held, command: Command) -> exec_pb2.Exec:
-        request = self._start_request(held, command)
-        return (await ExecServiceStub(held.channel).StartExec(request)).exec
+        stub, request = ExecServiceStub(held.channel), self._start_request(held, command)
+        return (await patiently(lambda: stub.StartExec(request))).exec
 
     def _start_request(self, held: Held, command: Command) -> exec_pb2.StartExecRequest:
         request = exec_pb2.StartExecRequest(
@@ -316,10 +316,6 @@ async def _feed(call: "AttachCall", data: bytes, *, eof: bool) -> None:
                 raise CommandUnknown("the command has ended")
             case _:
                 pass
-
-
-def _is_unreachable(error: grpc.aio.AioRpcError) -> bool:
-    return reason_of(error) in (Reason.SERVICE_UNAVAILABLE, Reason.DRAINING)
 
 
 def _duration(seconds: float) -> Duration:

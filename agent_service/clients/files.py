@@ -7,6 +7,7 @@ from typing import TypeVar
 import grpc.aio
 
 from agent_service.clients.leases import Held, SandboxLeases, is_gone
+from agent_service.clients.patience import patiently
 from agent_service.live_turn import LiveTurn
 from agent_service.sandbox import FileStat, PathRefused, SandboxUnavailable
 from hermes.executor.v1 import file_pb2
@@ -92,7 +93,7 @@ class SessionFiles:
         """Do what may be done twice; once more when the sandbox had to be claimed anew."""
         held = await self._leases.hold(self._turn, resumed=self._resumed, keyed=False)
         try:
-            return await call(held)
+            return await patiently(lambda: call(held))
         except grpc.aio.AioRpcError as error:
             if not is_gone(error) or reason_of(error) is Reason.NOT_FOUND:
                 raise _failure(path, error) from error
@@ -100,7 +101,7 @@ class SessionFiles:
                 raise SandboxUnavailable("The turn goes on in another replica.") from error
         held = await self._leases.hold(self._turn, resumed=self._resumed, keyed=False)
         try:
-            return await call(held)
+            return await patiently(lambda: call(held))
         except grpc.aio.AioRpcError as error:
             raise _failure(path, error) from error
 

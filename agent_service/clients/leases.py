@@ -8,6 +8,7 @@ from weakref import WeakValueDictionary
 import grpc.aio
 from google.protobuf.duration_pb2 import Duration
 
+from agent_service.clients.patience import patiently
 from agent_service.live_turn import LiveTurn
 from agent_service.sandbox import CommandUncertain, SandboxUnavailable
 from agent_service.storage import bindings
@@ -108,9 +109,10 @@ class SandboxLeases:
         )
         near = self._channels.to("executor")
         known = self._channels.at(binding.endpoint) if binding.endpoint else near
+        stub = SandboxServiceStub(known)
         try:
-            answer = await SandboxServiceStub(known).AcquireSandbox(
-                request, timeout=ACQUIRE_DEADLINE_S
+            answer = await patiently(
+                lambda: stub.AcquireSandbox(request, timeout=ACQUIRE_DEADLINE_S)
             )
         except grpc.aio.AioRpcError as error:
             raise SandboxUnavailable(f"No sandbox can be had: {message_of(error)}") from error

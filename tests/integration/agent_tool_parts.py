@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection
@@ -22,13 +23,13 @@ from agent_service.storage.schema import metadata
 from agent_service.storage.turns import SessionDraft
 from agent_service.tools.builtin import builtin_tools
 from agent_service.tools.toolbox import Toolbox
-from services.auth import Identity
+from services.addresses import Address
+from services.auth import Identity, Tokens
 from services.channels import Channels
 from services.clock import SystemClock
 from services.database import Database
 from services.ids import new_id
 from services.leases import new_owner
-from tests.executors import Executor
 
 LEASE_S = 300
 DEFAULTS = journal.Defaults(9, 1000, timedelta(minutes=1))
@@ -81,8 +82,8 @@ class Tools:
 
 
 @asynccontextmanager
-async def open_tools(executor: Executor) -> AsyncGenerator[Tools]:
-    """The tools of a turn of a new session."""
+async def open_tools(folder: Path, address: Address, tokens: Tokens) -> AsyncGenerator[Tools]:
+    """The tools of a turn of a new session, with an executor at an address."""
     leases, clock = turn_leases(LEASE_S), SystemClock()
     claimant = Claimant(new_owner("test"), "", leases)
     turn_id, session_id = new_id("trn"), new_id("session")
@@ -94,11 +95,10 @@ async def open_tools(executor: Executor) -> AsyncGenerator[Tools]:
         assert claimed is not None
         return journal.load(conn, claimed, DEFAULTS, None).turn
 
-    token = executor.tokens[Identity.AGENT]
-    places = {"executor": executor.address}
+    token = tokens[Identity.AGENT]
     async with (
-        Database(f"sqlite:///{executor.home}/{turn_id}.db", "agent") as database,
-        Channels(Identity.AGENT, places, token=token) as channels,
+        Database(f"sqlite:///{folder}/{turn_id}.db", "agent") as database,
+        Channels(Identity.AGENT, {"executor": address}, token=token) as channels,
     ):
         await database.migrate(metadata.create_all)
         turn = await database.write(begin)

@@ -21,7 +21,10 @@ async def tools(
 ) -> AsyncIterator[Tools]:
     """The tools of one session for all tests of a backend."""
     settings = executor_settings(tmp_path_factory.mktemp("home"), request.param)
-    async with serving(settings) as executor, open_tools(executor) as opened:
+    async with (
+        serving(settings) as executor,
+        open_tools(executor.home, executor.address, executor.tokens) as opened,
+    ):
         yield opened
     await end_boxes(settings)
 

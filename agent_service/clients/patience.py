@@ -1,0 +1,50 @@
+"""Waiting for an executor that cannot be reached, as while it restarts."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import grpc.aio
+
+from services.errors import Reason, reason_of
+
+LIMIT_S = 60.0
+"""How long it is waited for, unless somebody waits for the answer."""
+
+_T = TypeVar("_T")
+
+
+class Patience:
+    """How much longer to wait."""
+
+    def __init__(self, limit_s: float = LIMIT_S) -> None:
+        self._limit_s = limit_s
+        self._ends_at: float | None = None
+
+    def renew(self) -> None:
+        """The executor has answered."""
+        self._ends_at = None
+
+    async def wait(self, error: grpc.aio.AioRpcError) -> bool:
+        """Wait a moment before the next try; False when there should be none."""
+        if reason_of(error) not in (Reason.SERVICE_UNAVAILABLE, Reason.DRAINING):
+            return False
+        now = asyncio.get_running_loop().time()
+        if self._ends_at is None:
+            self._ends_at = now + self._limit_s
+        if now > self._ends_at:
+            return False
+        await asyncio.sleep(random.uniform(0.1, 0.5))  # noqa: S311 - spreads tries, nothing secret
+        return True
+
+
+async def patiently(call: Callable[[], Awaitable[_T]], limit_s: float = LIMIT_S) -> _T:
+    """Do what may be done twice, again and again until the executor can be reached."""
+    patience = Patience(limit_s)
+    while True:
+        try:
+            return await call()
+        except grpc.aio.AioRpcError as error:
+            if not await patience.wait(error):
+                raise
