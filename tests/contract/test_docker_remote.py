@@ -59,6 +59,19 @@ def certificate(folder: Path, name: str, issuer: Path | None) -> Path:
         signer_name = x509.load_pem_x509_certificate(issuer.read_bytes()).subject
     assert isinstance(signer, ec.EllipticCurvePrivateKey)
     now = datetime.now(UTC)
+    # Python 3.13 wants to be told which key has signed, and what a key is for.
+    signed_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+    usage = x509.KeyUsage(
+        digital_signature=issuer is not None,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=issuer is None,
+        crl_sign=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
     built = (
         x509.CertificateBuilder(signer_name, subject, key.public_key())
         .serial_number(x509.random_serial_number())
@@ -68,6 +81,9 @@ def certificate(folder: Path, name: str, issuer: Path | None) -> Path:
         .add_extension(
             x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
         )
+        .add_extension(signed_by, critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(usage, critical=True)
         .sign(signer, hashes.SHA256())
     )
     path = folder / f"{name}.crt"
