@@ -40,10 +40,15 @@ class OutputWindow:
             while self._tail_bytes - len(self._tail[0]) >= TAIL_BYTES:
                 self._tail_bytes -= len(self._tail.popleft())
 
-    def text(self) -> str:
-        """The output, with a note where something is left out."""
+    def text(self, written_bytes: int = 0) -> str:
+        """The output, with a note where something is left out.
+
+        More may have been written than came: a store drops the middle of what nobody reads in time.
+        """
         tail = b"".join(self._tail)
-        left_out = self.total_bytes - len(self._head) - min(len(tail), TAIL_BYTES)
+        left_out = (
+            max(self.total_bytes, written_bytes) - len(self._head) - min(len(tail), TAIL_BYTES)
+        )
         if left_out <= 0:
             return (bytes(self._head) + tail).decode(errors="replace")
         head = self._head.decode(errors="replace")
@@ -85,7 +90,7 @@ class CommandOutput:
         self._window.add(data)
         self._meter.add(data)
 
-    def text(self) -> str:
-        """What the model is told."""
+    def text(self, written_bytes: int) -> str:
+        """What the model is told of a command that wrote so much."""
         self._meter.flush()
-        return self._window.text()
+        return self._window.text(written_bytes)

@@ -95,7 +95,7 @@ class Terminal:
             )
         output = CommandOutput(context.progress, time.monotonic)
         command = _command(arguments, context, arguments.timeout)
-        return _result(await context.commands.run(command, output), output.text())
+        return _result(await context.commands.run(command, output), output)
 
 
 def _command(arguments: TerminalArguments, context: ToolContext, timeout_s: float) -> Command:
@@ -110,10 +110,11 @@ def _command(arguments: TerminalArguments, context: ToolContext, timeout_s: floa
     )
 
 
-def _result(status: CommandStatus, output: str) -> ToolResult:
+def _result(status: CommandStatus, output: CommandOutput) -> ToolResult:
     ended = status.exit
     assert ended is not None, "a command that was followed to its end has ended"
-    lines = [output.rstrip("\n")] if output else []
+    text = output.text(ended.stdout_bytes + ended.stderr_bytes)
+    lines = [text.rstrip("\n")] if text else []
     note = describe_exit(ended)
     if note:
         lines.append(f"[{note}]")

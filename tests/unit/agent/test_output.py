@@ -35,6 +35,18 @@ def test_of_a_flood_head_and_tail_are_kept_and_memory_stays_small(piece: int) ->
     assert window.kept_bytes <= HEAD_BYTES + TAIL_BYTES + piece
 
 
+def test_what_never_came_is_left_out_too() -> None:
+    window = OutputWindow()
+    for piece in (b"first\n", bytes(LIMIT_BYTES), b"\nlast"):
+        window.add(piece)
+    written = 200_000_011
+    assert f"{written - LIMIT_BYTES:,} bytes left out" in window.text(written)
+    short = OutputWindow()
+    short.add(b"the end")
+    assert short.text(written) == f"the end\n[… {written - 7:,} bytes left out …]\n"
+    assert short.text(7) == "the end"
+
+
 def test_progress_is_shown_at_a_pace_that_one_can_follow() -> None:
     shown: list[str] = []
     now = 100.0
