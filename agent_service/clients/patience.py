@@ -20,20 +20,18 @@ class Patience:
 
     def __init__(self, limit_s: float = LIMIT_S) -> None:
         self._limit_s = limit_s
-        self._ends_at: float | None = None
+        self._ends_at = 0.0
+        self.renew()
 
     def renew(self) -> None:
         """The executor has answered."""
-        self._ends_at = None
+        self._ends_at = asyncio.get_running_loop().time() + self._limit_s
 
     async def wait(self, error: grpc.aio.AioRpcError) -> bool:
         """Wait a moment before the next try; False when there should be none."""
         if reason_of(error) not in (Reason.SERVICE_UNAVAILABLE, Reason.DRAINING):
             return False
-        now = asyncio.get_running_loop().time()
-        if self._ends_at is None:
-            self._ends_at = now + self._limit_s
-        if now > self._ends_at:
+        if asyncio.get_running_loop().time() > self._ends_at:
             return False
         await asyncio.sleep(random.uniform(0.1, 0.5))  # noqa: S311 - spreads tries, nothing secret
         return True
