@@ -121,7 +121,8 @@ async def _answering() -> AsyncGenerator[None]:
 def _answer(error: FileRefused) -> HermesError:
     message = str(error)
     if error.code == "NOT_FOUND":
-        return NotFound(message)
+        # So that nobody takes a sandbox that is not known for a path that is not there.
+        return NotFound(message, metadata={"missing": "path"})
     if error.code in _LIMITS:
         return LimitExceeded(message)
     if error.code == "DIGEST_MISMATCH":

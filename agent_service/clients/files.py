@@ -12,7 +12,7 @@ from agent_service.live_turn import LiveTurn
 from agent_service.sandbox import FileStat, PathRefused, SandboxUnavailable
 from hermes.executor.v1 import file_pb2
 from hermes.executor.v1.file_pb2_grpc import FileServiceStub
-from services.errors import Reason, message_of, reason_of
+from services.errors import Reason, details_of, message_of, reason_of
 from services.streams import open_stream
 
 CHUNK_BYTES = 32 * 1024
@@ -44,7 +44,7 @@ class SessionFiles:
             try:
                 answer = await FileServiceStub(held.channel).StatPath(request)
             except grpc.aio.AioRpcError as error:
-                if reason_of(error) is Reason.NOT_FOUND:
+                if _is_missing(error):
                     return None
                 raise
             return _stat(answer.file)
@@ -95,7 +95,7 @@ class SessionFiles:
         try:
             return await patiently(lambda: call(held))
         except grpc.aio.AioRpcError as error:
-            if not is_gone(error) or reason_of(error) is Reason.NOT_FOUND:
+            if not is_gone(error) or _is_missing(error):
                 raise _failure(path, error) from error
             if not await self._leases.drop(self._turn, held):
                 raise SandboxUnavailable("The turn goes on in another replica.") from error
@@ -123,11 +123,17 @@ class SessionFiles:
 
 def _failure(path: str, error: grpc.aio.AioRpcError) -> Exception:
     reason = reason_of(error)
-    if reason is Reason.NOT_FOUND:
+    if _is_missing(error):
         return PathRefused(f"There is no {path}.")
     if reason in (Reason.PATH_INVALID, Reason.LIMIT_EXCEEDED):
         return PathRefused(message_of(error))
     return SandboxUnavailable(message_of(error))
+
+
+def _is_missing(error: grpc.aio.AioRpcError) -> bool:
+    """Whether it is the path that is not there, and not the sandbox."""
+    details = details_of(error)
+    return details.reason is Reason.NOT_FOUND and details.metadata.get("missing") == "path"
 
 
 def _stat(file: file_pb2.FileInfo) -> FileStat:

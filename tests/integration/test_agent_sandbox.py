@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import pytest
 
+from executor_service.journal import Journal
 from services.addresses import UnixAddress
 from services.auth import new_tokens
 from services.config import Settings
@@ -51,6 +52,23 @@ class Stage:
         await asyncio.sleep(RESTART_S)
         await self.executor.__aenter__()
         return await calling
+
+
+async def test_a_sandbox_that_is_not_known_is_no_missing_file(settings: Settings) -> None:
+    stage = Stage(settings)
+    try:
+        await stage.executor.__aenter__()
+        async with stage.tools() as tools:
+            await tools.text("write_file", path="file", content="kept")
+            await stage.executor.kill()
+            async with Journal(settings.home.state / "executor" / "journal.db") as journal:
+                (claim,) = await journal.claims()
+                await journal.forget_sandbox(claim.sandbox_id)
+            await stage.executor.__aenter__()
+            assert "kept" in await tools.text("read_file", path="file")
+            assert "no other" in await tools.refusal("read_file", path="other")
+    finally:
+        await stage.executor.kill()
 
 
 async def test_an_executor_that_restarts_is_waited_for(settings: Settings) -> None:

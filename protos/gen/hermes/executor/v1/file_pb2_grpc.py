@@ -74,7 +74,8 @@ class FileServiceServicer:
 
     def DownloadFile(self, request, context):
         """Reads a file in chunks of at most 32 KiB. Fails with NOT_FOUND, PATH_INVALID, LEASE_INVALID,
-        STALE_EPOCH or SANDBOX_LOST.
+        STALE_EPOCH or SANDBOX_LOST; where it is the path that is NOT_FOUND, and not the sandbox, the
+        metadata `missing` is `path`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

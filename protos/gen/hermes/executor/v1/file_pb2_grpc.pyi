@@ -25,7 +25,8 @@ class FileServiceStub:
     """
     DownloadFile: _aio.UnaryStreamMultiCallable[_file_pb2.DownloadFileRequest, _file_pb2.DownloadFileResponse]
     """Reads a file in chunks of at most 32 KiB. Fails with NOT_FOUND, PATH_INVALID, LEASE_INVALID,
-    STALE_EPOCH or SANDBOX_LOST.
+    STALE_EPOCH or SANDBOX_LOST; where it is the path that is NOT_FOUND, and not the sandbox, the
+    metadata `missing` is `path`.
     """
     StatPath: _aio.UnaryUnaryMultiCallable[_file_pb2.StatPathRequest, _file_pb2.StatPathResponse]
     """Describes a path, without following a symbolic link in its last part. Fails as DownloadFile does."""
@@ -55,7 +56,8 @@ class FileServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_file_pb2.DownloadFileRequest, _abc.AsyncIterator[_file_pb2.DownloadFileResponse]],
     ) -> _abc.AsyncIterator[_file_pb2.DownloadFileResponse]:
         """Reads a file in chunks of at most 32 KiB. Fails with NOT_FOUND, PATH_INVALID, LEASE_INVALID,
-        STALE_EPOCH or SANDBOX_LOST.
+        STALE_EPOCH or SANDBOX_LOST; where it is the path that is NOT_FOUND, and not the sandbox, the
+        metadata `missing` is `path`.
         """
 
     @_abc_1.abstractmethod
