@@ -118,7 +118,8 @@ class Commands(Protocol):
         """Start the command, or find it by its key, and follow it to its end.
 
         Output comes from the first stored byte on, once each, also across reconnects. Cancelling
-        leaves the command running. Raises SandboxUnavailable or CommandUncertain.
+        leaves the command running. Raises PathRefused where the program or the folder is missing,
+        else SandboxUnavailable or CommandUncertain.
         """
         ...
 

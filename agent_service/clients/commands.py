@@ -19,6 +19,7 @@ from agent_service.sandbox import (
     ExitReason,
     OnOutput,
     OutputPage,
+    PathRefused,
     SandboxUnavailable,
     Stream,
 )
@@ -102,8 +103,7 @@ class SessionCommands:
                 if not await patience.wait(error):
                     if is_gone(error):
                         await self._leases.drop(self._turn, held)
-                    lost = CommandUncertain if position.may_run else SandboxUnavailable
-                    raise lost(message_of(error)) from error
+                    raise _why_not(error, position.may_run) from error
             # The answer may have been lost, and not the request.
             position.may_run = True
 
@@ -118,7 +118,7 @@ class SessionCommands:
                     raise
                 started = await self._start(await self._another(held, error), command)
         except grpc.aio.AioRpcError as error:
-            raise SandboxUnavailable(message_of(error)) from error
+            raise _why_not(error, may_run=False) from error
         return status(started)
 
     async def kill(self, key: str) -> CommandStatus:
@@ -316,6 +316,14 @@ async def _feed(call: "AttachCall", data: bytes, *, eof: bool) -> None:
                 raise CommandUnknown("the command has ended")
             case _:
                 pass
+
+
+def _why_not(error: grpc.aio.AioRpcError, may_run: bool) -> Exception:
+    """What a command ended with that was not followed to its end."""
+    if reason_of(error) is Reason.PATH_INVALID:
+        # Said of its program or folder, so that it runs nowhere, whatever was tried before.
+        return PathRefused(message_of(error))
+    return (CommandUncertain if may_run else SandboxUnavailable)(message_of(error))
 
 
 def _duration(seconds: float) -> Duration:

@@ -71,6 +71,25 @@ async def test_a_sandbox_that_is_not_known_is_no_missing_file(settings: Settings
         await stage.executor.kill()
 
 
+async def test_a_folder_that_is_missing_is_named_and_nothing_is_uncertain(
+    settings: Settings,
+) -> None:
+    stage = Stage(settings)
+    try:
+        await stage.executor.__aenter__()
+        async with stage.tools() as tools:
+            for background in (False, True):
+                missing = {"workdir": "/no/such", "background": background}
+                refused = await tools("terminal", command="pwd", **missing)
+                assert refused.is_error
+                assert "No such file or directory: /no/such" in refused.text
+            refused = await stage.away_for(tools("terminal", command="pwd", workdir="none"))
+            assert (refused.is_error, refused.uncertain) == (True, False)
+            assert "/workspace/none" in refused.text
+    finally:
+        await stage.executor.kill()
+
+
 async def test_an_executor_that_restarts_is_waited_for(settings: Settings) -> None:
     stage = Stage(settings)
     try:
