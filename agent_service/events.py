@@ -155,7 +155,8 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TurnFinished:
-    """The turn has ended; `text` is the answer or what there was of it, `message` why it ended."""
+    """The turn has ended; `text` is the answer or what there was of it, `message` why it ended or
+    what it may have left running."""
 
     outcome: Outcome
     text: str = ""

@@ -40,6 +40,7 @@ _log = logging.getLogger(__name__)
 _Work = Callable[["Driving"], Awaitable[None]]
 
 _INTERRUPTED = "The user interrupted this call."
+_UNREACHED = "The sandbox could not be reached, so what ran in it may still be running."
 
 
 class Stop(StrEnum):
@@ -160,34 +161,60 @@ class Runner:
 
     async def _cancel(self, driving: Driving) -> None:
         turn, partial = driving.turn, driving.stream.partial_text
-        survivors = await self._kill(turn) if turn.pending else 0
+        left = await self._kill(turn) if turn.pending else _Left()
         facts: list[Fact] = [
-            ToolReturned(call, _INTERRUPTED, is_error=True) for call in turn.pending.values()
+            ToolReturned(call, left.told(call.key), is_error=True) for call in turn.pending.values()
         ]
         if partial and not turn.pending:
             said = ModelMessage(partial, "", (), None, "interrupted", turn.model, "")
             facts.append(ModelAnswered(turn.step, said))
-        ended = TurnFinished(Outcome.CANCELLED, text=partial, survivor_count=survivors)
+        ended = TurnFinished(
+            Outcome.CANCELLED, partial, left.message, survivor_count=left.survivor_count
+        )
         await self._commit(driving, (*facts, ended))
 
-    async def _kill(self, turn: LiveTurn) -> int:
+    async def _kill(self, turn: LiveTurn) -> "_Left":
         await self._database.write(lambda conn: journal.mark_cancelling(conn, self._leases, turn))
         commands = self._commands(turn)
-        return sum(await asyncio.gather(*(_survivors(commands, key) for key in turn.pending)))
+        left = _Left()
+        await asyncio.gather(*(left.end(commands, key) for key in turn.pending))
+        return left
 
     async def _release(self, driving: Driving) -> None:
         await self._database.write(lambda conn: self._leases.release(conn, driving.turn.lease))
 
 
-async def _survivors(commands: Commands, key: str) -> int:
-    try:
-        status = await commands.kill(key)
-    except CommandUnknown:
-        return 0
-    except SandboxUnavailable as error:
-        _log.warning("a command of the interrupted turn could not be reached: %s", error)
-        return 0
-    return status.exit.survivor_count if status.exit is not None else 0
+class _Left:
+    """What an interrupted turn may have left running."""
+
+    def __init__(self) -> None:
+        self.survivor_count = 0
+        self._unreached: set[str] = set()
+
+    async def end(self, commands: Commands, key: str) -> None:
+        """End the command of a call, if there is one."""
+        try:
+            status = await commands.kill(key)
+        except CommandUnknown:
+            return
+        except SandboxUnavailable as error:
+            _log.warning("a command of the interrupted turn could not be reached: %s", error)
+            self._unreached.add(key)
+        else:
+            self.survivor_count += status.exit.survivor_count if status.exit is not None else 0
+
+    def told(self, key: str) -> str:
+        """What the model is told of a call."""
+        return f"{_INTERRUPTED} {_UNREACHED}" if key in self._unreached else _INTERRUPTED
+
+    @property
+    def message(self) -> str:
+        """What a person is told, if anything."""
+        if self._unreached:
+            return _UNREACHED
+        if self.survivor_count:
+            return f"{self.survivor_count} of its processes could not be killed."
+        return ""
 
 
 def _needs_review(stuck_count: int) -> TurnFinished:

@@ -148,7 +148,8 @@ def _ended(finished: turn_event_pb2.TurnFinished) -> Ended:
         case "failed":
             return Ended("", finished.failed.failure.message or "The turn failed.")
         case "cancelled":
-            return Ended(finished.cancelled.partial_answer, "Stopped.")
+            stopped = f"Stopped. {finished.cancelled.message}".rstrip()
+            return Ended(finished.cancelled.partial_answer, stopped)
         case "limit_reached":
             limit = finished.limit_reached
             return Ended(limit.partial_answer, limit.message or "A limit was reached.")

@@ -32,7 +32,7 @@ ACK_BYTES = 256 * 1024
 """Output is acknowledged whenever so much of it was read."""
 
 KILL_DEADLINE_S = 45.0
-KILL_PATIENCE_S = 10.0
+KILL_PATIENCE_S = 5.0
 """How long an executor that cannot be reached is waited for by somebody who has interrupted."""
 
 _STREAMS = {

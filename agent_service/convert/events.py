@@ -110,9 +110,10 @@ def _turn_finished(event: events.TurnFinished) -> pb.TurnFinished:
             wire.failed.failure.retryable = event.retryable
             wire.failed.failure.cause = event.cause
         case Outcome.CANCELLED:
-            wire.cancelled.CopyFrom(
-                pb.Cancelled(partial_answer=event.text, survivor_count=event.survivor_count)
-            )
+            wire.cancelled.partial_answer = event.text
+            wire.cancelled.survivor_count = event.survivor_count
+            wire.cancelled.message = event.message
+            wire.cancelled.SetInParent()
         case Outcome.LIMIT_REACHED:
             wire.limit_reached.CopyFrom(
                 pb.LimitReached(message=event.message, partial_answer=event.text)

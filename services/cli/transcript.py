@@ -4,7 +4,13 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from hermes.agent.v1.turn_event_pb2 import ToolFinished, ToolStarted, TurnEvent, TurnFinished
+from hermes.agent.v1.turn_event_pb2 import (
+    Cancelled,
+    ToolFinished,
+    ToolStarted,
+    TurnEvent,
+    TurnFinished,
+)
 
 
 @dataclass(slots=True)
@@ -41,7 +47,7 @@ class Transcript:
             case "failed":
                 return finished.failed.failure.message
             case "cancelled":
-                return "interrupted"
+                return interrupted(finished.cancelled)
             case "limit_reached":
                 return finished.limit_reached.message
             case _:
@@ -92,3 +98,8 @@ def _parsed(arguments_json: str) -> Any:
         return json.loads(arguments_json)
     except (ValueError, RecursionError):
         return arguments_json
+
+
+def interrupted(cancelled: Cancelled) -> str:
+    """What is said of a turn that was stopped, with what may have been left."""
+    return ": ".join(filter(None, ("interrupted", cancelled.message)))

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from hermes.agent.v1.turn_event_pb2 import ToolFinished, ToolStarted, TurnEvent, TurnFinished
 from services.cli.console import printable
+from services.cli.transcript import interrupted
 
 SHOWN_CHARS = 200
 SHOWN_PROGRESS_LINES = 20
@@ -105,7 +106,7 @@ def _failure(finished: TurnFinished) -> Text | None:
         case "failed":
             return Text(finished.failed.failure.message, style="red")
         case "cancelled":
-            return Text("interrupted", style="yellow")
+            return Text(interrupted(finished.cancelled), style="yellow")
         case "limit_reached":
             return Text(finished.limit_reached.message, style="yellow")
         case "needs_review":

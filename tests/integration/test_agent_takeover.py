@@ -255,7 +255,23 @@ async def test_an_interrupted_turn_ends_once(
             events = await _watched(client, turn_id)
         cancelled = events[-1].turn_finished.cancelled
         assert events[-1].turn_finished.HasField("cancelled")
-        assert cancelled.survivor_count == 0
+        assert (cancelled.survivor_count, cancelled.message) == (0, "")
+
+
+async def test_an_interrupt_that_reaches_no_sandbox_says_so(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    script = _steps({"tool_calls": [_shell("echo ran >>log; sleep 50")]})
+    async with staged(tmp_path, postgres_url, script) as stage:
+        async with stage.agent("only") as agent, agent.client() as client:
+            turn_id = (await client.start("go")).turn_id
+            await _command_runs(stage, client, turn_id)
+            await stage.executor.kill()
+            await client.turns.InterruptTurn(turn_pb2.InterruptTurnRequest(turn_id=turn_id))
+            events = await _watched(client, turn_id)
+        assert "may still be running" in events[-1].turn_finished.cancelled.message
+        (told,) = [e.tool_finished.preview for e in events if e.HasField("tool_finished")]
+        assert "may still be running" in told
 
 
 async def test_an_interrupt_at_the_very_end_changes_nothing_or_ends_the_turn(
