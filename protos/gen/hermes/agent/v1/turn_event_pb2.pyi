@@ -25,9 +25,7 @@ class _ApprovalDecision:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
 
-class _ApprovalDecisionEnumTypeWrapper(
-    _enum_type_wrapper._EnumTypeWrapper[_ApprovalDecision.ValueType], _builtins.type
-):
+class _ApprovalDecisionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ApprovalDecision.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     APPROVAL_DECISION_UNSPECIFIED: _ApprovalDecision.ValueType  # 0
     """Never sent."""
@@ -165,97 +163,13 @@ class TurnEvent(_message.Message):
         notice: Global___Notice | None = ...,
         turn_finished: Global___TurnFinished | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal[
-        "approval_requested",
-        b"approval_requested",
-        "approval_resolved",
-        b"approval_resolved",
-        "kind",
-        b"kind",
-        "notice",
-        b"notice",
-        "reasoning_delta",
-        b"reasoning_delta",
-        "text_delta",
-        b"text_delta",
-        "text_finished",
-        b"text_finished",
-        "text_snapshot",
-        b"text_snapshot",
-        "time",
-        b"time",
-        "tool_finished",
-        b"tool_finished",
-        "tool_progress",
-        b"tool_progress",
-        "tool_started",
-        b"tool_started",
-        "turn_finished",
-        b"turn_finished",
-        "turn_started",
-        b"turn_started",
-        "usage_reported",
-        b"usage_reported",
-    ]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["approval_requested", b"approval_requested", "approval_resolved", b"approval_resolved", "kind", b"kind", "notice", b"notice", "reasoning_delta", b"reasoning_delta", "text_delta", b"text_delta", "text_finished", b"text_finished", "text_snapshot", b"text_snapshot", "time", b"time", "tool_finished", b"tool_finished", "tool_progress", b"tool_progress", "tool_started", b"tool_started", "turn_finished", b"turn_finished", "turn_started", b"turn_started", "usage_reported", b"usage_reported"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "approval_requested",
-        b"approval_requested",
-        "approval_resolved",
-        b"approval_resolved",
-        "attempt",
-        b"attempt",
-        "ignorable",
-        b"ignorable",
-        "kind",
-        b"kind",
-        "notice",
-        b"notice",
-        "reasoning_delta",
-        b"reasoning_delta",
-        "sequence",
-        b"sequence",
-        "text_delta",
-        b"text_delta",
-        "text_finished",
-        b"text_finished",
-        "text_snapshot",
-        b"text_snapshot",
-        "time",
-        b"time",
-        "tool_finished",
-        b"tool_finished",
-        "tool_progress",
-        b"tool_progress",
-        "tool_started",
-        b"tool_started",
-        "turn_finished",
-        b"turn_finished",
-        "turn_started",
-        b"turn_started",
-        "usage_reported",
-        b"usage_reported",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_requested", b"approval_requested", "approval_resolved", b"approval_resolved", "attempt", b"attempt", "ignorable", b"ignorable", "kind", b"kind", "notice", b"notice", "reasoning_delta", b"reasoning_delta", "sequence", b"sequence", "text_delta", b"text_delta", "text_finished", b"text_finished", "text_snapshot", b"text_snapshot", "time", b"time", "tool_finished", b"tool_finished", "tool_progress", b"tool_progress", "tool_started", b"tool_started", "turn_finished", b"turn_finished", "turn_started", b"turn_started", "usage_reported", b"usage_reported"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal[
-        "turn_started",
-        "text_delta",
-        "reasoning_delta",
-        "text_snapshot",
-        "text_finished",
-        "tool_started",
-        "tool_progress",
-        "tool_finished",
-        "approval_requested",
-        "approval_resolved",
-        "usage_reported",
-        "notice",
-        "turn_finished",
-    ]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["turn_started", "text_delta", "reasoning_delta", "text_snapshot", "text_finished", "tool_started", "tool_progress", "tool_finished", "approval_requested", "approval_resolved", "usage_reported", "notice", "turn_finished"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
-    def WhichOneof(
-        self, oneof_group: _WhichOneofArgType_kind
-    ) -> _WhichOneofReturnType_kind | None: ...
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 
 Global___TurnEvent: _TypeAlias = TurnEvent  # noqa: Y015
 
@@ -309,9 +223,7 @@ class TextDelta(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "offset", b"offset", "step", b"step", "text", b"text"
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["offset", b"offset", "step", b"step", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -341,9 +253,7 @@ class ReasoningDelta(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "offset", b"offset", "step", b"step", "text", b"text"
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["offset", b"offset", "step", b"step", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -373,9 +283,7 @@ class TextSnapshot(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "reasoning", b"reasoning", "step", b"step", "text", b"text"
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reasoning", b"reasoning", "step", b"step", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -405,9 +313,7 @@ class TextFinished(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "step", b"step", "text", b"text", "tool_call_count", b"tool_call_count"
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["step", b"step", "text", b"text", "tool_call_count", b"tool_call_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -441,9 +347,7 @@ class ToolStarted(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "arguments_json", b"arguments_json", "call_id", b"call_id", "name", b"name", "step", b"step"
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "call_id", b"call_id", "name", b"name", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -515,34 +419,13 @@ class ToolFinished(_message.Message):
         duration: _duration_pb2.Duration | None = ...,
         preview: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal[
-        "_exit_code", b"_exit_code", "duration", b"duration", "exit_code", b"exit_code"
-    ]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_exit_code", b"_exit_code", "duration", b"duration", "exit_code", b"exit_code"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "_exit_code",
-        b"_exit_code",
-        "backend",
-        b"backend",
-        "call_id",
-        b"call_id",
-        "duration",
-        b"duration",
-        "exit_code",
-        b"exit_code",
-        "is_error",
-        b"is_error",
-        "name",
-        b"name",
-        "preview",
-        b"preview",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_exit_code", b"_exit_code", "backend", b"backend", "call_id", b"call_id", "duration", b"duration", "exit_code", b"exit_code", "is_error", b"is_error", "name", b"name", "preview", b"preview"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__exit_code: _TypeAlias = _typing.Literal["exit_code"]  # noqa: Y015
     _WhichOneofArgType__exit_code: _TypeAlias = _typing.Literal["_exit_code", b"_exit_code"]  # noqa: Y015
-    def WhichOneof(
-        self, oneof_group: _WhichOneofArgType__exit_code
-    ) -> _WhichOneofReturnType__exit_code | None: ...
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__exit_code) -> _WhichOneofReturnType__exit_code | None: ...
 
 Global___ToolFinished: _TypeAlias = ToolFinished  # noqa: Y015
 
@@ -580,18 +463,7 @@ class ApprovalRequested(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "approval_id",
-        b"approval_id",
-        "call_id",
-        b"call_id",
-        "expire_time",
-        b"expire_time",
-        "subject",
-        b"subject",
-        "tool",
-        b"tool",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_id", b"approval_id", "call_id", b"call_id", "expire_time", b"expire_time", "subject", b"subject", "tool", b"tool"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -625,16 +497,7 @@ class ApprovalResolved(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "approval_id",
-        b"approval_id",
-        "call_id",
-        b"call_id",
-        "decided_by",
-        b"decided_by",
-        "decision",
-        b"decision",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_id", b"approval_id", "call_id", b"call_id", "decided_by", b"decided_by", "decision", b"decision"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -736,47 +599,13 @@ class TurnFinished(_message.Message):
         needs_review: Global___NeedsReview | None = ...,
         usage: _usage_pb2.Usage | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal[
-        "cancelled",
-        b"cancelled",
-        "completed",
-        b"completed",
-        "failed",
-        b"failed",
-        "limit_reached",
-        b"limit_reached",
-        "needs_review",
-        b"needs_review",
-        "outcome",
-        b"outcome",
-        "usage",
-        b"usage",
-    ]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cancelled", b"cancelled", "completed", b"completed", "failed", b"failed", "limit_reached", b"limit_reached", "needs_review", b"needs_review", "outcome", b"outcome", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "cancelled",
-        b"cancelled",
-        "completed",
-        b"completed",
-        "failed",
-        b"failed",
-        "limit_reached",
-        b"limit_reached",
-        "needs_review",
-        b"needs_review",
-        "outcome",
-        b"outcome",
-        "usage",
-        b"usage",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancelled", b"cancelled", "completed", b"completed", "failed", b"failed", "limit_reached", b"limit_reached", "needs_review", b"needs_review", "outcome", b"outcome", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_outcome: _TypeAlias = _typing.Literal[
-        "completed", "failed", "cancelled", "limit_reached", "needs_review"
-    ]  # noqa: Y015
+    _WhichOneofReturnType_outcome: _TypeAlias = _typing.Literal["completed", "failed", "cancelled", "limit_reached", "needs_review"]  # noqa: Y015
     _WhichOneofArgType_outcome: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015
-    def WhichOneof(
-        self, oneof_group: _WhichOneofArgType_outcome
-    ) -> _WhichOneofReturnType_outcome | None: ...
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_outcome) -> _WhichOneofReturnType_outcome | None: ...
 
 Global___TurnFinished: _TypeAlias = TurnFinished  # noqa: Y015
 
@@ -850,14 +679,7 @@ class Cancelled(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "message",
-        b"message",
-        "partial_answer",
-        b"partial_answer",
-        "survivor_count",
-        b"survivor_count",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "partial_answer", b"partial_answer", "survivor_count", b"survivor_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -883,9 +705,7 @@ class LimitReached(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "message", b"message", "partial_answer", b"partial_answer"
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "partial_answer", b"partial_answer"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
