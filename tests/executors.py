@@ -32,6 +32,7 @@ from services.lifecycle import Workers
 from services.metrics import Meter
 from services.server import Listen, Server, serve
 from tests.executor_client import Client
+from tests.fakes.component import Counter
 from tests.requirements import require
 
 
@@ -56,6 +57,7 @@ class Executor:
     address: Address
     tokens: Tokens
     registry: CollectorRegistry
+    calls: Counter
 
     @asynccontextmanager
     async def client(
@@ -92,12 +94,12 @@ async def serving(settings: Settings) -> AsyncGenerator[Executor]:
         require(settings.environ["HERMES_BACKEND"], False, error.message)
     try:
         async with (
-            Server([service], Listen((address,), tokens=tokens)) as server,
+            Server([service], Listen((address,), tokens=tokens), calls := Counter()) as server,
             Workers() as work,
         ):
             await server.start()
             work.start("executor", service.run())
-            yield Executor(service, settings.home.root, address, tokens, registry)
+            yield Executor(service, settings.home.root, address, tokens, registry, calls)
             await service.drain()
     finally:
         await service.__aexit__(None, None, None)

@@ -60,8 +60,10 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
                         await context.write(convert.event(event))
                 except TimeoutError:
                     raise Unavailable("the client has stopped reading") from None
-            # A client that still writes when its stream ends loses what it has not read yet.
-            await asyncio.wait({taking}, timeout=_FAREWELL_S)
+            # A client that still writes when its stream ends loses what it has not read yet. One
+            # that leaves now has been told everything: its call is no failure.
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({taking}, timeout=_FAREWELL_S)
 
     async def GetExec(
         self, request: exec_pb2.GetExecRequest, context: Context
