@@ -32,20 +32,16 @@ async def test_who_claims_first_holds_the_row_for_the_time_of_a_lease(table: Wor
     assert (taken.owner, taken.epoch) == ("other/boot_b", 2)
 
 
-async def test_an_attempt_is_counted_for_a_lost_lease_and_not_for_a_released_one(
-    table: Work,
-) -> None:
+async def test_a_released_row_has_no_owner_and_a_lost_one_keeps_it(table: Work) -> None:
     await table.add("w1")
     lease = await table.claimed("w1", ONE)
     await table.database.write(lambda c: LEASES.release(c, lease, state="QUEUED"))
     released = await table.row("w1")
-    assert (released.owner, released.lease_until, released.attempt) == (None, None, 1)
+    assert (released.owner, released.lease_until) == (None, None)
     await table.claimed("w1", OTHER)
-    assert (await table.row("w1")).attempt == 1
     await table.clock.advance(31)
-    await table.claimed("w1", ONE)
-    row = await table.row("w1")
-    assert (row.attempt, row.epoch) == (2, 3)
+    assert (await table.row("w1")).owner == str(OTHER)
+    assert (await table.claimed("w1", ONE)).epoch == 3
 
 
 async def test_a_claim_changes_other_columns_too(table: Work) -> None:
@@ -125,9 +121,9 @@ async def test_leases_of_earlier_lives_end_at_once(table: Work) -> None:
     await table.claimed("w2", reborn)
     cleared = await table.database.write(lambda c: LEASES.clear_earlier_boots(c, reborn))
     assert cleared == 1
+    assert (await table.row("w1")).owner == str(ONE), "it was lost, not let go"
     taken = await table.claimed("w1", reborn)
     assert taken.epoch == 2
-    assert (await table.row("w1")).attempt == 2, "it was lost, not let go"
     assert await table.claim("w2", OTHER) is None
 
 
