@@ -29,6 +29,9 @@ def grpc_runs() -> Iterator[None]:
 def blockbuster() -> Iterator[BlockBuster]:
     """Fail a test in which something blocks the event loop."""
     with blockbuster_ctx() as active:
+        for function in active.functions.values():
+            # What a test that takes too long was doing is to be seen.
+            function.can_block_in("pytest_timeout.py", "timeout_sigalrm")
         yield active
 
 
