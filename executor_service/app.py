@@ -38,7 +38,7 @@ from executor_service.workspaces import WorkdirPolicy, Workspaces
 from services import deadlines
 from services.channels import Channels
 from services.clock import SystemClock
-from services.config import HomePolicy, Settings
+from services.config import Settings
 from services.home import HomePaths
 from services.lifecycle import Workers
 from services.metrics import Meter
@@ -51,8 +51,6 @@ def build(
 ) -> "ExecutorService":
     """Puts the executor together; nothing is opened yet."""
     config = settings.load(ExecutorConfig)
-    if config.backend == "local" and not settings.load(HomePolicy).allow_local_backend:
-        config = config.model_copy(update={"backend": ""})
     return ExecutorService(config, settings.home, ExecutorMetrics.create(meter))
 
 

@@ -95,9 +95,10 @@ async def enter(home: Path, **environ: str) -> None:
         pytest.fail(f"it runs with {service.choice.capabilities.name}")
 
 
-async def test_an_unknown_backend_is_one_clear_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["singularity", "local"])
+async def test_an_unknown_backend_is_one_clear_line(tmp_path: Path, name: str) -> None:
     with pytest.raises(BackendUnavailable, match="choose one of docker, bubblewrap") as caught:
-        await enter(tmp_path, HERMES_BACKEND="singularity")
+        await enter(tmp_path, HERMES_BACKEND=name)
     assert "\n" not in caught.value.message
 
 
