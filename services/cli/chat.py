@@ -11,7 +11,7 @@ from services.channels import Channels
 from services.cli.arguments import add_home
 from services.cli.banner import warn_of_local
 from services.cli.connection import at_home, connected, has_services
-from services.cli.console import complain, print_json
+from services.cli.console import EXIT_FAILURE, EXIT_INTERRUPTED, complain, print_json
 from services.cli.dialogue import Dialogue
 from services.cli.first_run import or_demo, with_model
 from services.cli.one_shot import OneShot
@@ -102,7 +102,7 @@ async def _ask(channels: Channels, arguments: argparse.Namespace, question: str)
         print_json(once.transcript.as_json())
     if failure := once.transcript.failure:
         complain(failure)
-        return 1
+        return EXIT_INTERRUPTED if once.transcript.was_interrupted else EXIT_FAILURE
     return 0
 
 

@@ -6,6 +6,11 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+EXIT_FAILURE = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+"""As of a program that SIGINT has ended."""
+
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """What a terminal obeys, and what makes text read differently from what it is."""
 

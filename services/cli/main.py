@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import NoReturn
 
 from services.cli import collector
-from services.cli.console import complain
+from services.cli.console import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, complain
 
 DESCRIPTION = "Hermes, your own AI agent: it talks, runs commands in a sandbox, and keeps at it."
 
@@ -35,10 +35,6 @@ COMMANDS = {
     "certs": "make certificates for services that talk over TCP",
 }
 """Each is a module beside this one, imported when it is called."""
-
-EXIT_FAILURE = 1
-EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130
 
 
 def main() -> NoReturn:

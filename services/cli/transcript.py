@@ -54,6 +54,11 @@ class Transcript:
                 return finished.needs_review.message
 
     @property
+    def was_interrupted(self) -> bool:
+        """Whether a person has stopped the turn."""
+        return self.finished is not None and self.finished.HasField("cancelled")
+
+    @property
     def answer(self) -> str:
         """The answer, or what there was of it."""
         if self.finished is None:
