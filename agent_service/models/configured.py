@@ -44,11 +44,6 @@ class ConfiguredModel:
         endpoint, _ = await self._choose()
         return endpoint.model
 
-    async def prepare(self) -> None:
-        """Load the SDK and build the client, so that the first call need not."""
-        _, model = await self._choose()
-        await model.prepare()
-
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
         """Call the model."""
