@@ -121,7 +121,8 @@ async def test_a_client_that_leaves_after_the_end_was_served(
         async for message in call:
             if message.HasField("exited"):
                 break
-    async with client.attach(lease, (await client.start(lease, "sleep", "9")).exec_id) as call:
+    running = await client.start(lease, "sleep", "9")
+    async with client.attach(lease, running.exec_id) as call:
         await call.read()
 
     async def counted() -> bool:
@@ -130,6 +131,7 @@ async def test_a_client_that_leaves_after_the_end_was_served(
     await until(counted)
     attached = [status for method, status in executor.calls.calls if method == "AttachExec"]
     assert attached == ["OK", "CANCELLED"]
+    await client.signal(lease, running.exec_id)
 
 
 async def test_a_stream_is_only_a_view(client: Client, lease: Lease) -> None:

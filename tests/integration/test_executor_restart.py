@@ -254,6 +254,10 @@ async def boxes_of(settings: Settings) -> list[dict[str, Any]]:
 
     def read() -> list[dict[str, Any]]:
         folder = settings.home.state / "executor" / "bubblewrap" / "boxes"
-        return [json.loads(path.read_text()) for path in folder.glob("*/box.json")]
+        records: list[dict[str, Any]] = []
+        for path in folder.glob("*/box.json"):
+            with suppress(FileNotFoundError):  # it is being ended
+                records.append(json.loads(path.read_text()))
+        return records
 
     return await asyncio.to_thread(read)
