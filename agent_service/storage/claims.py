@@ -27,7 +27,8 @@ _ROW = (
     )
     .join_from(turn, session)
     .where(turn.c.id == bindparam("id"))
-    .with_for_update(of=turn)
+    # The session as well: whoever had the turn changed it in the transaction that is waited for.
+    .with_for_update(of=[turn, session], key_share=True)
 )
 _other = turn.alias("other")
 _FREE = (

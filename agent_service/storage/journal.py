@@ -100,7 +100,7 @@ def load(
         messages=[],
         message_count=row.message_count + (begun is not None),
         sequence=row.last_sequence + (begun is not None),
-        steps=len(steps) or 1,
+        steps=1 if begun else len(steps),
         started_at=row.created_at,
         approval_timeout=defaults.approval_timeout,
         usage=Usage(**row.usage),
