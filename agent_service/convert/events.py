@@ -1,5 +1,6 @@
 """Turn events on the wire."""
 
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
 from google.protobuf.duration_pb2 import Duration
@@ -10,6 +11,9 @@ from agent_service.convert.common import timestamp, usage
 from agent_service.events import Outcome
 from hermes.agent.v1 import turn_event_pb2 as pb
 from hermes.common.v1 import error_pb2
+
+MESSAGE_BYTES = 512 * 1024
+"""Events that come together are sent in messages of about so much."""
 
 
 def turn_event(recorded: events.Recorded) -> pb.TurnEvent:
@@ -23,6 +27,20 @@ def turn_event(recorded: events.Recorded) -> pb.TurnEvent:
         wire.ignorable = True
         _live(wire, recorded.event)
     return wire
+
+
+def in_messages(batch: Iterable[pb.TurnEvent]) -> Iterator[list[pb.TurnEvent]]:
+    """A batch as so many messages that each is far from the longest that gRPC takes."""
+    together: list[pb.TurnEvent] = []
+    size_bytes = 0
+    for event in batch:
+        size_bytes += event.ByteSize()
+        if together and size_bytes > MESSAGE_BYTES:
+            yield together
+            together, size_bytes = [], event.ByteSize()
+        together.append(event)
+    if together:
+        yield together
 
 
 def _live(wire: pb.TurnEvent, event: events.Event) -> None:

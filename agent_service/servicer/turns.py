@@ -8,7 +8,7 @@ from typing import Any
 import grpc.aio
 
 from agent_service.convert.common import profile_of
-from agent_service.convert.events import turn_event
+from agent_service.convert.events import in_messages, turn_event
 from agent_service.convert.turns import turn, turn_request
 from agent_service.drafts import SessionDrafts
 from agent_service.events import TextDelta
@@ -45,7 +45,8 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
         source = self._turns.watching.watch(request.turn_id, profile, request.after_sequence)
         async with aclosing(source) as batches:
             async for batch in batches:
-                yield turn_pb2.WatchTurnResponse(events=map(turn_event, batch))
+                for events in in_messages(map(turn_event, batch)):
+                    yield turn_pb2.WatchTurnResponse(events=events)
                 if pause_s and any(isinstance(item.event, TextDelta) for item in batch):
                     # What comes meanwhile is merged into one delta by the subscription.
                     await asyncio.sleep(pause_s)

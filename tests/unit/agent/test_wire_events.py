@@ -1,0 +1,17 @@
+"""Turn events as messages of the wire."""
+
+from agent_service.convert.events import MESSAGE_BYTES, in_messages
+from hermes.agent.v1.turn_event_pb2 import TextFinished, TurnEvent
+
+
+def event(sequence: int, text_bytes: int) -> TurnEvent:
+    return TurnEvent(sequence=sequence, text_finished=TextFinished(text="x" * text_bytes))
+
+
+def test_a_long_backlog_is_sent_in_messages_of_a_bounded_size() -> None:
+    sizes = [10, MESSAGE_BYTES // 2, MESSAGE_BYTES // 2, 10, 2 * MESSAGE_BYTES, 10, 10]
+    backlog = [event(number, size) for number, size in enumerate(sizes, 1)]
+    messages = list(in_messages(backlog))
+    assert [sent for together in messages for sent in together] == backlog
+    assert [len(together) for together in messages] == [2, 2, 1, 2]
+    assert list(in_messages([])) == []
