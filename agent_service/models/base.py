@@ -100,10 +100,6 @@ ModelEvent = TextDelta | ReasoningDelta | ModelRetry | ModelMessage
 class Model(Protocol):
     """A language model that streams its answer."""
 
-    async def prepare(self) -> None:
-        """Do what the first call would otherwise wait for; safe to call again."""
-        ...
-
     def stream(
         self, request: ModelRequest
     ) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:

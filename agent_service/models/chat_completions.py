@@ -81,10 +81,6 @@ class ChatCompletions:
     async def __aexit__(self, *exc_info: object) -> None:
         await self._transport.__aexit__(*exc_info)
 
-    async def prepare(self) -> None:
-        """Load the SDK and build the client, so that the first call need not."""
-        await self._transport.prepare()
-
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
         """Call the model; the iterator ends with one `ModelMessage` or raises `ModelError`."""

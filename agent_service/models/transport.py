@@ -90,10 +90,6 @@ class Transport:
         if client is not None:
             await client.close()
 
-    async def prepare(self) -> None:
-        """Import the SDK and build the client, unless that is done."""
-        await self._ready()
-
     @asynccontextmanager
     async def post(self, model: str, body: bytes) -> AsyncGenerator[Answer]:
         """Post a request and hand out its answer; raises `ModelError`.

@@ -28,7 +28,6 @@ async def processor_time(plan: Plan) -> list[Reading]:
     async with model_process(_SCRIPT) as url:
         endpoint = Endpoint(url, SecretStr("key"), "scripted", "custom", "bench", "HERMES_API_KEY")
         async with ChatCompletions(endpoint) as model:
-            await model.prepare()
             return [await _of_size(model, size, plan.samples) for size in SIZES]
 
 
