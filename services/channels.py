@@ -100,7 +100,7 @@ class Channels:
         return channel
 
     async def close(self) -> None:
-        """Cancels the calls that are open and closes every channel."""
+        """Cancels the calls to other processes and closes every channel."""
         async with self._workers:
             for channel in (*self._named.values(), *self._leased.values()):
                 await channel.close()

@@ -111,7 +111,8 @@ class InProcessChannel(grpc.aio.Channel):
             called = ClientCall(exchange, encode, decode)
             self._server.serve(exchange)
             if requests is not None and not called.done():
-                self._server.run(f"requests of {method}", called.feed(requests))
+                feeding = self._server.run(f"requests of {method}", called.feed(requests))
+                exchange.on_end.append(feeding.cancel)
             return called
 
         return call

@@ -1,4 +1,4 @@
-"""The client's end of a call, with the methods that the calls of `grpc.aio` have."""
+"""The client's end of a call, with those methods of a call of `grpc.aio` that have a use here."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Iterable
@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import grpc
 
-from services.calls import Metadata
 from services.in_process.exchange import CANCELLED, EMPTY, EOF, Codec, Exchange
 
 
@@ -67,6 +66,8 @@ class ClientCall:
 
     async def write(self, message: Any) -> None:
         """Send one more request."""
+        if self.done():
+            await self._check()
         if self.done() or self._writing_ended:
             raise asyncio.InvalidStateError("the call takes no more requests")
         if not await self._exchange.send(self._exchange.requests, self._encode(message)):
@@ -96,10 +97,6 @@ class ClientCall:
         """End it; False when it has ended before."""
         return self._exchange.cut(CANCELLED)
 
-    def cancelled(self) -> bool:
-        """Whether the client has ended it."""
-        return self._exchange.status is CANCELLED
-
     def done(self) -> bool:
         """Whether it has ended."""
         return self._exchange.status is not None
@@ -114,18 +111,6 @@ class ClientCall:
     async def code(self) -> grpc.StatusCode:
         """Return its status, once it has one."""
         return (await self._exchange.ended()).code
-
-    async def details(self) -> str:
-        """Return what its status says."""
-        return (await self._exchange.ended()).details
-
-    async def initial_metadata(self) -> Metadata:
-        """Return what came before its first answer: nothing."""
-        return ()
-
-    async def trailing_metadata(self) -> Metadata:
-        """Return what came with its status."""
-        return (await self._exchange.ended()).trailing
 
 
 async def _each(requests: AsyncIterable[Any] | Iterable[Any]) -> AsyncGenerator[Any]:

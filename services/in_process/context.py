@@ -11,11 +11,9 @@ from services.calls import Metadata
 from services.in_process.exchange import EOF, Codec, Exchange, Status, codec
 from services.interceptors import Handler
 
-_PEER: Mapping[str, Iterable[bytes]] = {}
-
 
 class ServerContext(grpc.aio.ServicerContext[Any, Any]):
-    """What the handlers of this product use of a context, and nothing that they do not."""
+    """A context as `grpc.aio` defines it, without what only a network has."""
 
     def __init__(self, exchange: Exchange, handler: Handler) -> None:
         self.decode = codec(cast("Codec | None", handler.request_deserializer))
@@ -110,16 +108,4 @@ class ServerContext(grpc.aio.ServicerContext[Any, Any]):
 
     def auth_context(self) -> Mapping[str, Iterable[bytes]]:
         """Return nothing: a caller of this process proves itself by its token."""
-        return _PEER
-
-    def add_done_callback(self, callback: Any) -> None:
-        """Have a function called when the call has ended."""
-        self._exchange.on_end.append(lambda: callback(self))
-
-    def cancelled(self) -> bool:
-        """Whether the call has ended before its handler."""
-        return self.done()
-
-    def done(self) -> bool:
-        """Whether the call has ended."""
-        return self._exchange.status is not None
+        return {}

@@ -82,7 +82,9 @@ class Exchange:
         self.requests.drop()
         self.responses.end()
         self._ended.set()
-        for call in self.on_end:
+        # Let go of at once: what is called refers to the call, which would outlive its use.
+        calls, self.on_end = self.on_end, []
+        for call in calls:
             call()
 
     def cut(self, status: Status) -> bool:

@@ -82,9 +82,9 @@ class InProcessServer:
             serving = self._serve(exchange, handler)
             exchange.serving = self._workers.start(exchange.method, serving, Context())
 
-    def run(self, name: str, feeding: Coroutine[Any, Any, None]) -> None:
+    def run(self, name: str, feeding: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run what hands a client's requests over, beside the call."""
-        self._workers.start(name, feeding)
+        return self._workers.start(name, feeding)
 
     async def _serve(self, exchange: Exchange, handler: Handler) -> None:
         status = BROKEN
