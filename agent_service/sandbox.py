@@ -15,7 +15,7 @@ class SandboxUnavailable(Exception):
 
 
 class CommandUncertain(Exception):
-    """The sandbox was lost while the command may have been running; it is not run again."""
+    """The command may have been started, and nobody can be asked; it is not run again."""
 
 
 class CommandUnknown(Exception):

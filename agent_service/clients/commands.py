@@ -1,5 +1,6 @@
 """Commands of a session's sandbox, over the executor's ExecService."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -52,16 +53,17 @@ _T = TypeVar("_T")
 
 
 @dataclass(slots=True)
-class _Position:
-    """How far a command is known, and what was read of its output."""
+class _Progress:
+    """How far a command is known."""
 
-    stdout: int = 0
-    stderr: int = 0
-    acknowledged: int = 0
-    may_run: bool = False
+    may_run: bool
+    """It may have been started: the answer may have been lost, and not the request."""
     has_started: bool = False
     attached: bool = False
     """The executor has answered since the stream was opened last."""
+    stdout: int = 0
+    stderr: int = 0
+    acknowledged: int = 0
 
     def advance(self, output: exec_pb2.AttachExecResponse.Output) -> None:
         end = output.offset + len(output.data)
@@ -88,38 +90,11 @@ class SessionCommands:
 
     async def run(self, command: Command, on_output: OnOutput) -> CommandStatus:
         """Start the command, or find it by its key, and follow it to its end."""
-        held = await self._leases.hold(self._turn, resumed=self._resumed)
-        position, is_second, patience = _Position(), False, Patience()
-        while True:
-            try:
-                return await self._follow(held, command, position, on_output)
-            except grpc.aio.AioRpcError as error:
-                if is_gone(error) and not position.may_run and not is_second:
-                    held, is_second = await self._another(held, error), True
-                    continue
-                if position.attached:
-                    position.attached = False
-                    patience.renew()
-                if not await patience.wait(error):
-                    if is_gone(error):
-                        await self._leases.drop(self._turn, held)
-                    raise _why_not(error, position.may_run) from error
-            # The answer may have been lost, and not the request.
-            position.may_run = True
+        return await self._begin(command, on_output)
 
     async def start(self, command: Command) -> CommandStatus:
         """Start the command, or find it by its key, and return at once."""
-        held = await self._leases.hold(self._turn, resumed=self._resumed)
-        try:
-            try:
-                started = await self._start(held, command)
-            except grpc.aio.AioRpcError as error:
-                if not is_gone(error):
-                    raise
-                started = await self._start(await self._another(held, error), command)
-        except grpc.aio.AioRpcError as error:
-            raise _why_not(error, may_run=False) from error
-        return status(started)
+        return await self._begin(command, None)
 
     async def kill(self, key: str) -> CommandStatus:
         """End the command's whole tree and verify it; CommandUnknown when there is none."""
@@ -171,10 +146,31 @@ class SessionCommands:
 
         async def feed(held: Held) -> None:
             async with open_stream(_attach(held)) as call:
-                await call.write(self._open(held, key, _Position()))
+                await call.write(self._open(held, key, _Progress(may_run=True)))
                 await _feed(call, data, eof=eof)
 
         await self._ask(key, feed)
+
+    async def _begin(self, command: Command, on_output: OnOutput | None) -> CommandStatus:
+        """Start the command, and follow it where somebody takes its output."""
+        held = await self._leases.hold(self._turn, resumed=self._resumed)
+        progress, is_second, patience = _Progress(self._resumed), False, Patience()
+        while True:
+            try:
+                if (seen := await self._follow(held, command, progress, on_output)) is not None:
+                    return seen
+            except grpc.aio.AioRpcError as error:
+                if is_gone(error) and not progress.may_run and not is_second:
+                    held, is_second = await self._another(held, error), True
+                    continue
+                if progress.attached:
+                    progress.attached = False
+                    patience.renew()
+                if not await patience.wait(error):
+                    if is_gone(error):
+                        await self._leases.drop(self._turn, held)
+                    raise _why_not(error, progress.may_run) from error
+            progress.may_run = True
 
     async def _another(self, held: Held, error: grpc.aio.AioRpcError) -> Held:
         """The sandbox that follows one that is gone."""
@@ -182,10 +178,6 @@ class SessionCommands:
             raise SandboxUnavailable(_ELSEWHERE) from error
         # What a resumed call may have started went with the sandbox; `hold` says so by raising.
         return await self._leases.hold(self._turn, resumed=self._resumed)
-
-    async def _start(self, held: Held, command: Command) -> exec_pb2.Exec:
-        stub, request = ExecServiceStub(held.channel), self._start_request(held, command)
-        return (await patiently(lambda: stub.StartExec(request))).exec
 
     def _start_request(self, held: Held, command: Command) -> exec_pb2.StartExecRequest:
         request = exec_pb2.StartExecRequest(
@@ -204,41 +196,47 @@ class SessionCommands:
         return request
 
     async def _follow(
-        self, held: Held, command: Command, position: _Position, on_output: OnOutput
-    ) -> CommandStatus:
-        """Start the command, unless it is known to have started, and read it to its end."""
-        if position.has_started:
-            first = self._open(held, command.key, position)
+        self, held: Held, command: Command, progress: _Progress, on_output: OnOutput | None
+    ) -> CommandStatus | None:
+        """Start the command, unless it is known to have started, and read what it says.
+
+        Returns how it stands once it has ended, or has started and nobody takes its output; None
+        when the stream was cut.
+        """
+        if progress.has_started:
+            first = self._open(held, command.key, progress)
         else:
             first = exec_pb2.AttachExecRequest(start=self._start_request(held, command))
         async with open_stream(_attach(held)) as call:
             await call.write(first)
-            opened: exec_pb2.Exec | None = None
+            opened = exec_pb2.Exec()
             async for message in call:
                 match message.WhichOneof("kind"):
-                    case "output":
-                        position.advance(message.output)
-                        on_output(_STREAMS[message.output.stream], message.output.data)
-                        if (ack := position.ack()) is not None:
-                            await call.write(ack)
                     case "opened":
                         opened = message.opened
-                        position.attached = position.has_started = position.may_run = True
-                    case "exited" if opened is not None:
+                        progress.attached = progress.has_started = progress.may_run = True
+                        if on_output is None:
+                            return status(opened)
+                    case "output" if on_output is not None:
+                        progress.advance(message.output)
+                        on_output(_STREAMS[message.output.stream], message.output.data)
+                        if (ack := progress.ack()) is not None and not await _sent(call, ack):
+                            return None
+                    case "exited":
                         opened.exit.CopyFrom(message.exited)
                         return status(opened)
                     case _:
                         pass
         raise CommandUncertain("The executor ended the stream without saying how it went.")
 
-    def _open(self, held: Held, key: str, position: _Position) -> exec_pb2.AttachExecRequest:
+    def _open(self, held: Held, key: str, progress: _Progress) -> exec_pb2.AttachExecRequest:
         return exec_pb2.AttachExecRequest(
             open=exec_pb2.AttachExecRequest.Open(
                 lease=held.lease,
                 profile=self._turn.profile,
                 exec_id=key,
-                stdout_offset=position.stdout,
-                stderr_offset=position.stderr,
+                stdout_offset=progress.stdout,
+                stderr_offset=progress.stderr,
             )
         )
 
@@ -291,6 +289,15 @@ def _attach(held: Held) -> "AttachCall":
     # Without an iterator of requests, which the stubs ask for, the call is written to.
     attach = cast("Callable[[], AttachCall]", ExecServiceStub(held.channel).AttachExec)
     return attach()
+
+
+async def _sent(call: "AttachCall", request: exec_pb2.AttachExecRequest) -> bool:
+    """Send a request; False when the stream has ended, which it says in its own words."""
+    try:
+        await call.write(request)
+    except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+        return False
+    return True
 
 
 async def _feed(call: "AttachCall", data: bytes, *, eof: bool) -> None:

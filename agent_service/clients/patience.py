@@ -10,7 +10,7 @@ import grpc.aio
 from services.errors import Reason, reason_of
 
 LIMIT_S = 60.0
-"""How long it is waited for, unless somebody waits for the answer."""
+"""How long it is waited for, unless the caller names less."""
 
 _T = TypeVar("_T")
 

@@ -16,7 +16,7 @@ from executor_service.sandbox import Sandbox
 from executor_service.servicer.attaching import Attachment
 from executor_service.servicer.refusals import start_refused
 from hermes.executor.v1 import exec_pb2, exec_pb2_grpc
-from services.deadlines import STALLED_READER_S
+from services.deadlines import DEFAULT_UNARY_S, STALLED_READER_S
 from services.errors import InvalidArgument, Unavailable
 from services.lifecycle import Workers
 from services.validation import check_id
@@ -142,7 +142,11 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
         """What the first message asks for, and the command as it is now."""
         match first.WhichOneof("kind"):
             case "start":
-                sandbox, command = await self._start(first.start)
+                try:
+                    async with asyncio.timeout(DEFAULT_UNARY_S):
+                        sandbox, command = await self._start(first.start)
+                except TimeoutError:
+                    raise Unavailable("the box does not say whether it has started") from None
                 attachment = Attachment(sandbox, command, first.start.lease.epoch)
             case "open":
                 sandbox, command = await self._find(first.open)

@@ -13,6 +13,7 @@ from services.addresses import UnixAddress
 from services.auth import new_tokens
 from services.config import Settings
 from tests.executors import Process, end_boxes, executor_settings
+from tests.fakes.executor import forgetful_executor
 from tests.integration.agent_tool_parts import Tools, open_tools
 
 _T = TypeVar("_T")
@@ -107,3 +108,15 @@ async def test_an_executor_that_restarts_is_waited_for(settings: Settings) -> No
             assert "killed" in await stage.away_for(ending)
     finally:
         await stage.executor.kill()
+
+
+@pytest.mark.parametrize("background", [False, True])
+async def test_what_may_have_started_is_not_started_again(tmp_path: Path, background: bool) -> None:
+    address = UnixAddress(tmp_path / "executor.sock")
+    async with (
+        forgetful_executor(address) as executor,
+        open_tools(tmp_path, address, new_tokens()) as tools,
+    ):
+        returned = await tools("terminal", command="deploy", background=background)
+    assert (returned.is_error, returned.uncertain) == (True, True)
+    assert executor.started == executor.sandboxes == ["sbx_1"]
