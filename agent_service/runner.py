@@ -106,6 +106,7 @@ class Runner:
         except HermesError as error:
             # Nothing more can be stored; whoever claims the turn next goes on from the journal.
             _log.error("the turn was let go: %s", error)
+        _tell(driving.turn)
 
     async def _stoppable(self, driving: Driving, work: _Work) -> _Work | None:
         """Do the work; returns what is to be done instead when it was stopped."""
@@ -215,6 +216,17 @@ class _Left:
         if self.survivor_count:
             return f"{self.survivor_count} of its processes could not be killed."
         return ""
+
+
+def _tell(turn: LiveTurn) -> None:
+    """Say in the log how a turn ended."""
+    ended = turn.finished
+    if ended is None:
+        _log.info("the turn is let go after %d model calls", turn.model_calls)
+    elif ended.outcome is Outcome.FAILED:
+        _log.warning("the turn failed: %s: %s", ended.reason, ended.message)
+    else:
+        _log.info("the turn ended after %d model calls: %s", turn.model_calls, ended.outcome)
 
 
 def _needs_review(stuck_count: int) -> TurnFinished:

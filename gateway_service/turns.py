@@ -57,18 +57,23 @@ class Turns:
 
     async def start(self, order: TurnOrder) -> None:
         """Start a turn, for as long as it takes; AgentRefused when the agent does not want it."""
+        with bind(turn_id=order.turn_id, session_id=order.session_id):
+            await self._start(order)
+
+    async def _start(self, order: TurnOrder) -> None:
         wait_s = FIRST_WAIT_S
         while True:
             try:
                 await self._agent.start(order)
             except Unavailable as error:
-                _log.warning("turn %s waits for the agent: %s", order.turn_id, error)
+                _log.warning("a message waits for the agent: %s", error)
             except AgentRefused as error:
                 # The id is ours, so the turn is too: an older version asked for it differently.
                 if error.reason is not Reason.ALREADY_EXISTS:
                     raise
                 return
             else:
+                _log.info("a message of %s has its turn", order.source.platform)
                 return
             await self._clock.sleep(wait_s)
             wait_s = min(LONGEST_WAIT_S, wait_s * 2)
@@ -112,5 +117,5 @@ class Turns:
                 await self.start(order)
                 await self._agent.ended(order.turn_id, order.profile)
             except AgentRefused as error:
-                _log.warning("turn %s was not seen through: %s", order.turn_id, error)
+                _log.warning("the turn was not seen through: %s", error)
             await self.close(order.turn_id)

@@ -1,6 +1,7 @@
 """ExecService."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
 from typing import Any
@@ -20,6 +21,8 @@ from services.deadlines import DEFAULT_UNARY_S, STALLED_READER_S
 from services.errors import InvalidArgument, Unavailable
 from services.lifecycle import Workers
 from services.validation import check_id
+
+_log = logging.getLogger(__name__)
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -134,9 +137,11 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
         live = sandbox.box()
         await live.settled()
         try:
-            return sandbox, await live.start(request.exec_id, variants)
+            command = await live.start(request.exec_id, variants)
         except StartRefused as why:
             raise start_refused(why) from why
+        _log.info("command %s runs in sandbox %s", request.exec_id, sandbox.claim.sandbox_id)
+        return sandbox, command
 
     async def _attach(self, first: exec_pb2.AttachExecRequest) -> tuple[Attachment, exec_pb2.Exec]:
         """What the first message asks for, and the command as it is now."""

@@ -96,9 +96,13 @@ class Deployment:
     def stop(self) -> None:
         """Stop all; each must end well, and must have had nothing to be ashamed of."""
         statuses = {name: server.stop() for name, server in self.servers.items()}
-        said = "".join(server.said() + server.home.logs() for server in self.servers.values())
+        said = self.logs()
         assert statuses == dict.fromkeys(self.servers, 0), said[-4000:]
         assert "Traceback" not in said, said[said.index("Traceback") - 1000 :][:4000]
+
+    def logs(self) -> str:
+        """What all have said, to their log files or where they were started."""
+        return "".join(server.said() + server.home.logs() for server in self.servers.values())
 
     def kill(self) -> None:
         """End all at once."""

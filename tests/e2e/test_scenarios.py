@@ -1,5 +1,6 @@
 """The main job, asked once from the command line, on every kind of deployment and sandbox."""
 
+import json
 import socket
 import time
 from datetime import UTC
@@ -146,3 +147,15 @@ def test_jobs_are_added_listed_and_removed(deployment: Deployment) -> None:
 
 def _moment(event: TurnEvent) -> float:
     return event.time.ToDatetime(UTC).timestamp()
+
+
+def test_the_logs_of_all_services_name_the_turn(deployment: Deployment) -> None:
+    answered = deployment.client.ask("who are you")
+
+    def telling() -> set[str]:
+        lines = [json.loads(line) for line in deployment.logs().splitlines() if line[:1] == "{"]
+        ours = [line for line in lines if line.get("turn_id") == answered["turn_id"]]
+        assert {line["session_id"] for line in ours} <= {answered["session_id"]}
+        return {line["service"] for line in ours}
+
+    wait_until(lambda: telling() >= {"gateway", "agent", "executor"}, "all have told of the turn")
