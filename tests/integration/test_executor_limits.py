@@ -111,7 +111,7 @@ async def test_an_engine_that_is_not_there_is_not_replaced(tmp_path: Path) -> No
 
 async def test_without_an_engine_bubblewrap_is_taken_and_says_why(tmp_path: Path) -> None:
     nobody = f"unix://{tmp_path}/nobody.sock"
-    settings = executor_settings(tmp_path, "local", DOCKER_HOST=nobody)
+    settings = executor_settings(tmp_path, "", DOCKER_HOST=nobody)
     async with serving(settings) as executor:
         choice = executor.service.choice
         assert choice.capabilities.name == "bubblewrap"
