@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
-from typing import cast
+from typing import Literal, cast, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
@@ -80,9 +80,24 @@ class ConfigCatalog:
         above = [d for d in self._declared if any(key.startswith(f"{p}.") for p in d.yaml)]
         return next((d for d in above if holds_mapping(d.annotation)), None)
 
+    def instead_of(self, section: str, value: object) -> str:
+        """What is wrong with a plain value where a section belongs; empty where none belongs."""
+        keys = self.paths.inside(tuple(section.split(".")))
+        if not keys:
+            return ""
+        taking = (key for key in keys if _is_choice_of(self.declared_at(key), value))
+        meant = next((f", such as `{key}: {value}`" for key in taking), "")
+        return f"is a section and takes no value itself; set {' or '.join(keys)}{meant}"
+
     def show(self, settings: Settings) -> list[Shown]:
         """Each setting's value and what set it."""
         return [_shown(e, d, settings) for e, d in zip(self.entries, self._declared, strict=True)]
+
+
+def _is_choice_of(declared: Declared | None, value: object) -> bool:
+    if declared is None or get_origin(declared.annotation) is not Literal:
+        return False
+    return value in get_args(declared.annotation)
 
 
 def _entry(declared: Declared) -> Entry:

@@ -58,7 +58,11 @@ def check_settings(settings: Settings, catalog: ConfigCatalog) -> tuple[Notice, 
     for path in catalog.paths.unknown(settings.yaml.data):
         if ".".join(path) in settings.yaml.ignored:
             continue
-        if path[0] in OWN_GROUPS:
+        found = settings.yaml.find(".".join(path))
+        if found and (wrong := catalog.instead_of(found.key, found.value)):
+            # A remark is not enough: what was meant, such as to be asked, is not in effect.
+            problems.append(Problem(found.key, found.where, wrong))
+        elif path[0] in OWN_GROUPS:
             problems.append(_unknown_key(settings, catalog, path, ""))
         elif path[0] not in ACCEPTED_GROUPS:
             ignored = _unknown_key(settings, catalog, path, " and has no effect")
@@ -71,12 +75,9 @@ def check_settings(settings: Settings, catalog: ConfigCatalog) -> tuple[Notice, 
 def _unknown_key(
     settings: Settings, catalog: ConfigCatalog, path: YamlPath, consequence: str
 ) -> Problem:
-    key = ".".join(path)
+    similar = suggestion(catalog.paths.nearest(path, ACCEPTED_GROUPS))
     where = settings.yaml.where(path)
-    similar = catalog.paths.nearest(path, ACCEPTED_GROUPS)
-    if similar == key:
-        return Problem(key, where, "must be a group of `name: value` lines")
-    return Problem(key, where, f"is not a known key{consequence}{suggestion(similar)}")
+    return Problem(".".join(path), where, f"is not a known key{consequence}{similar}")
 
 
 def _unknown_variables(settings: Settings, catalog: ConfigCatalog) -> Iterator[Problem]:

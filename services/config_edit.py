@@ -54,6 +54,8 @@ def set_value(home: HomePaths, key: str, value: str, models: Iterable[type[Confi
         return _set_variable(home, declared, key if key in declared.env else declared.env[0], value)
     path = tuple(key.split("."))
     if declared is None or (key not in declared.yaml and path not in catalog.paths):
+        if wrong := catalog.instead_of(key, value):
+            raise _refused(key, wrong)
         similar = catalog.paths.nearest(path) or nearest(key, catalog.variables)
         raise _refused(key, f"is not a known key{suggestion(similar)}")
     return _set_path(home, declared, key, value)

@@ -32,6 +32,13 @@ class KnownPaths:
         """Each highest path in `data` that nobody reads."""
         return _unknown(data, (), self._patterns)
 
+    def inside(self, path: YamlPath) -> tuple[str, ...]:
+        """The settings in the section at `path`, by their full paths; none where it is none."""
+        depth = len(path)
+        tails = [p[depth:] for p in self._patterns if len(p) > depth and _matches(p[:depth], path)]
+        named = [tail for tail in tails if not {_ANY_NAME, _ANYTHING} & {*tail}]
+        return tuple(sorted(".".join((*path, *tail)) for tail in named))
+
     def nearest(self, path: YamlPath, also: Iterable[str] = ()) -> str | None:
         """The known path, or beginning of one, that looks most like `path`."""
         known = {*also}
@@ -66,7 +73,7 @@ def _unknown(
         deeper = tails - {()}
         if deeper and isinstance(value, Mapping):
             yield from _unknown(cast("Mapping[object, object]", value), path, deeper)
-        elif () not in tails and not (deeper and value is None):
+        elif () not in tails and not (deeper and value in (None, "")):
             yield path
 
 

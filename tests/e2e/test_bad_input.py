@@ -41,6 +41,15 @@ def test_an_unknown_key_is_remarked_on_and_all_works(home: Home) -> None:
     check_complaint(home.run("chat", "-q", "hello"), "executor.backendd", "executor.backend?")
 
 
+def test_a_value_in_the_place_of_a_section_stops_the_start(home: Home) -> None:
+    home.configure({**BUBBLEWRAP, "approvals": "manual"})
+    asked = home.run("chat", "-q", "touch a file")
+    check_complaint(asked, "approvals (", "config.yaml, line 3", "`approvals.mode: manual`")
+    assert list(home.path.parent.rglob("made")) == [], "the command ran, and nobody was asked"
+    wrong = home.run("config", "set", "approvals", "manual")
+    check_complaint(wrong, "approvals.mode or approvals.timeout", "`approvals.mode: manual`")
+
+
 def test_an_unknown_variable_is_an_error(home: Home) -> None:
     asked = home.set(HERMES_MODLE="x").run("chat", "-q", "hello")
     check_complaint(asked, "HERMES_MODLE", "did you mean HERMES_MODEL?")

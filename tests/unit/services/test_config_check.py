@@ -49,10 +49,18 @@ def test_names_that_a_person_chooses_are_known_and_what_they_hold_is_looked_at(
     assert len(found) == 2
 
 
-def test_a_group_must_be_one(tmp_path: Path) -> None:
-    (found,) = messages(tmp_path, "agent: 5\n")
-    assert "agent (" in found
-    assert "must be a group" in found
+def test_a_section_must_be_one(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        messages(tmp_path, "agent: 5\nterminal: [x]\nservices: {log: debug}\napprovals: manual\n")
+    found = {problem.key: str(problem) for problem in caught.value.problems}
+    assert set(found) == {"agent", "approvals", "services.log", "terminal"}
+    assert found["approvals"] == (
+        f"approvals ({tmp_path}/config.yaml, line 4): is a section and takes no value itself; "
+        "set approvals.mode, such as `approvals.mode: manual`"
+    )
+    assert "set agent.allowed or agent.max_turns" in found["agent"]
+    assert "such as `services.log.level: debug`" in found["services.log"]
+    assert messages(tmp_path, "agent:\nterminal: ''\nmodel: name\n") == [], "nothing is set there"
 
 
 def test_an_unknown_key_in_a_group_of_ours_is_an_error(tmp_path: Path) -> None:
