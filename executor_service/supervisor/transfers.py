@@ -143,7 +143,7 @@ class Transfers:
 
     def request(self, ident: int, message: dict[str, Any]) -> None:
         """Begin an operation, or commit an upload."""
-        operation = message.get("op")
+        operation = str(message.get("op"))
         with _Answering(self, ident):
             if operation == "commit":
                 self._commit(ident, message)
@@ -152,7 +152,7 @@ class Transfers:
             elif operation in ("read", "write"):
                 self._begin(ident, operation, message)
             elif operation in _AT_ONCE:
-                self._done(ident, _AT_ONCE[str(operation)](self._paths, message))
+                self._done(ident, _AT_ONCE[operation](self._paths, message))
             else:
                 raise FrameError("unknown file operation")
 

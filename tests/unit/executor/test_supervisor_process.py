@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from executor_service.errors import LinkClosed
@@ -196,6 +196,7 @@ def talk(running: Running, words: bytes) -> bytes:
         max_size=15,
     )
 )
+@example(said=[(frames.FILE, 1, {"op": ["stat"]})])
 def test_nonsense_from_an_executor_ends_only_the_connection(
     tmp_path_factory: pytest.TempPathFactory,
     said: list[tuple[int, int, bytes | dict[str, object]]],
