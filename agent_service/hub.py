@@ -13,11 +13,12 @@ from agent_service.events import (
     TextDelta,
     TextFinished,
     TextSnapshot,
+    ToolFinished,
     ToolProgress,
 )
 
 PROGRESS_KEPT_CHARS = 16_000
-"""Of output that a slow watcher has not taken yet, the last so many characters are kept."""
+"""Of output that a watcher is slow to take or too late for, the last so many characters."""
 
 
 class Subscription:
@@ -69,6 +70,7 @@ class TurnStream:
         self._recorded = recorded
         self._attempt = attempt
         self._partial = TextSnapshot(step=0, text="", reasoning="")
+        self._progress: dict[str, ToolProgress] = {}
         self._subscriptions: set[Subscription] = set()
 
     @property
@@ -89,10 +91,11 @@ class TurnStream:
         self._partial = TextSnapshot(step=step, text="", reasoning="")
 
     def subscribe(self, after_sequence: int, now: datetime) -> Subscription:
-        """Everything after the sequence, the running call's text so far, then what comes."""
+        """Everything after the sequence, what running calls have said so far, then what comes."""
         backlog = [item for item in self._recorded if item.sequence > after_sequence]
         if self._partial.text or self._partial.reasoning:
             backlog.append(Recorded(0, now, self._attempt, self._partial))
+        backlog += [Recorded(0, now, self._attempt, said) for said in self._progress.values()]
         subscription = Subscription(backlog)
         self._subscriptions.add(subscription)
         return subscription
@@ -119,6 +122,11 @@ class TurnStream:
                 self._partial = TextSnapshot(step, said, kept[:offset] + text)
             case TextFinished():
                 self._partial = TextSnapshot(step=0, text="", reasoning="")
+            case ToolProgress(call_id, _):
+                said = self._progress.get(call_id)
+                self._progress[call_id] = item.event if said is None else _joined(said, item.event)
+            case ToolFinished(call_id=call_id):
+                self._progress.pop(call_id, None)
             case _:
                 pass
 
@@ -138,9 +146,13 @@ def _merge_live(first: object, second: object) -> Live | None:
         case ReasoningDelta(step, offset, text), ReasoningDelta(step2, offset2, text2):
             if step == step2 and offset + len(text) == offset2:
                 return ReasoningDelta(step, offset, text + text2)
-        case ToolProgress(call_id, text), ToolProgress(call_id2, text2):
+        case ToolProgress(call_id), ToolProgress(call_id2):
             if call_id == call_id2:
-                return ToolProgress(call_id, (text + text2)[-PROGRESS_KEPT_CHARS:])
+                return _joined(first, second)
         case _:
             pass
     return None
+
+
+def _joined(first: ToolProgress, second: ToolProgress) -> ToolProgress:
+    return ToolProgress(second.call_id, (first.text + second.text)[-PROGRESS_KEPT_CHARS:])

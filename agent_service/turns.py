@@ -211,6 +211,7 @@ class Turns:
             turn, TurnStream(taken.loaded.recorded, turn.epoch, turn.profile), stopped=stopped
         )
         self._driven[turn.id] = driving
+        self.watching.owned(turn.id)
         self._metrics.active.inc()
         self._keeper.hold(turn.lease, since, partial(driving.stop, Stop.DETACH))
         driving.task = self._workers.start(f"turn {turn.id}", self._driven_to_end(driving, claimed))

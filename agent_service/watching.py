@@ -1,7 +1,9 @@
 """Follows a turn for a watcher, wherever it is owned and however often that changes."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
+from weakref import WeakValueDictionary
 
 from agent_service.events import Recorded, TurnFinished
 from agent_service.hub import TurnStream
@@ -23,6 +25,13 @@ class Watching:
         self._database = database
         self._stream_of = stream_of
         self._clock = clock
+        self._awaited: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
+        """What the watchers of a turn wait for while it is not owned here, as long as any does."""
+
+    def owned(self, turn_id: str) -> None:
+        """Lead the watchers of a turn to its live events, which this process has from now on."""
+        if (awaited := self._awaited.pop(turn_id, None)) is not None:
+            awaited.set()
 
     async def watch(self, turn_id: str, profile: str, after: int) -> AsyncGenerator[list[Recorded]]:
         """The events after a sequence, durable ones once each, up to TurnFinished, in batches."""
@@ -46,7 +55,16 @@ class Watching:
             if is_over:
                 return
             if stream is None:
-                await self._clock.sleep(POLL_S)
+                await self._until_owned(turn_id)
+
+    async def _until_owned(self, turn_id: str) -> None:
+        """Return once this process owns the turn, or when it is time for another look."""
+        if self._stream_of(turn_id) is not None:
+            return  # since the journal was read
+        awaited = self._awaited.setdefault(turn_id, asyncio.Event())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(POLL_S):
+                await awaited.wait()
 
     async def _live(self, stream: TurnStream, after: int) -> AsyncGenerator[list[Recorded]]:
         subscription = stream.subscribe(after, self._clock.now())

@@ -123,6 +123,19 @@ def test_a_person_allows_once_denies_and_allows_for_the_session(careful: Home) -
         assert chat.wait_end() == 0
 
 
+def test_the_output_of_what_was_allowed_is_seen(careful: Home) -> None:
+    with terminal(careful, "up") as chat:
+        chat.wait_for(PROMPT)
+        chat.type("two in a row")
+        chat.wait_for("allow")
+        chat.type("y")
+        chat.wait_for("│ one of two")
+        chat.wait_for("wants to run", count=2)
+        chat.type("s")
+        screen = chat.wait_for("│ two of two")
+        assert screen.count("│ one of two") == 1
+
+
 def test_one_shot_denies_what_nobody_can_allow(careful: Home) -> None:
     result = careful.run("chat", "-q", "touch a file", "--json")
     assert result.status == 0

@@ -8,6 +8,7 @@ import pytest
 from hermes.agent.v1 import approval_pb2, turn_event_pb2, turn_pb2
 from hermes.agent.v1.approval_pb2_grpc import ApprovalServiceStub
 from services.errors import Reason, reason_of
+from services.streams import open_stream
 from tests.fakes.model import fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer, kinds, sequences
 
@@ -66,6 +67,21 @@ async def test_a_denied_command_does_not_run_and_the_model_is_told(
     assert "approval_resolved" in kinds(events)
     assert sequences(events) == list(range(1, len(sequences(events)) + 1))
     assert "denied" in answer(events)
+
+
+async def test_who_watched_the_turn_wait_sees_it_live_again(home: Path) -> None:
+    told = {"text": "one word after another", "chunk_chars": 4, "chunk_delay_s": 0.01}
+    script = {"rules": [{"steps": [SCRIPT["rules"][0]["steps"][0], told]}]}
+    async with fake_model(script) as model, agent(home, model.url) as client:
+        started = await client.start("clean up")
+        request = turn_pb2.WatchTurnRequest(turn_id=started.turn_id)
+        said = ""
+        async with open_stream(client.turns.WatchTurn(request)) as call:
+            async for message in call:
+                said += "".join(event.text_delta.text for event in message.events)
+                if approval_id := message.events[-1].approval_requested.approval_id:
+                    await resolve(client, approval_id, turn_event_pb2.APPROVAL_DECISION_DENY)
+    assert said == told["text"]
 
 
 async def test_an_approval_is_decided_once(home: Path) -> None:

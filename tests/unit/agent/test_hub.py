@@ -8,6 +8,7 @@ from agent_service.events import (
     TextDelta,
     TextFinished,
     TextSnapshot,
+    ToolFinished,
     ToolProgress,
     TurnFinished,
     TurnStarted,
@@ -36,6 +37,28 @@ async def test_a_late_watcher_gets_the_text_so_far_and_then_the_rest() -> None:
     stream.publish(live(TextDelta(1, 6, "there")))
     got = [item.event for item in await drain(late)]
     assert got == [TurnStarted("s", "m"), TextSnapshot(1, "Hello ", ""), TextDelta(1, 6, "there")]
+
+
+async def test_a_late_watcher_gets_the_output_of_running_tools_so_far() -> None:
+    stream = TurnStream([], 1, "default")
+    stream.publish(live(ToolProgress("over", "gone")))
+    stream.publish(live(ToolProgress("running", "one, ")))
+    stream.publish(live(ToolProgress("running", "two, ")))
+    stream.publish(Recorded(1, NOW, 1, ToolFinished("over", "terminal", False, 0, "", 1, "gone")))
+    late = stream.subscribe(1, NOW)
+    stream.publish(live(ToolProgress("running", "three")))
+    got = [item.event for item in await drain(late)]
+    assert got == [ToolProgress("running", "one, two, three")]
+
+
+async def test_of_long_output_a_late_watcher_gets_the_end() -> None:
+    stream = TurnStream([], 1, "default")
+    for number in range(100):
+        stream.publish(live(ToolProgress("call", f"{number:04}" * 1000)))
+    (got,) = await drain(stream.subscribe(0, NOW))
+    assert isinstance(got.event, ToolProgress)
+    assert len(got.event.text) == PROGRESS_KEPT_CHARS
+    assert got.event.text.endswith("0099")
 
 
 async def test_a_watcher_that_has_events_does_not_get_them_again() -> None:
