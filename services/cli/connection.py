@@ -2,14 +2,15 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
+from time import monotonic
 from typing import Any
 
 import grpc
 import grpc.aio
-from grpc_health.v1.health_pb2 import HealthCheckRequest
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from services.addresses import Address, UnixAddress
@@ -20,18 +21,27 @@ from services.cli.clients_lock import ClientsLock
 from services.cli.console import complain
 from services.config import Settings
 from services.config_models import ServiceConfig
-from services.errors import Draining, FailedPrecondition
+from services.errors import Draining, FailedPrecondition, ServiceUnavailable
 from services.lifecycle import Shutdown, Workers
 from services.listeners import ListenFailed
 
 START_ATTEMPTS = 25
+HEALTH_S = 3.0
+"""How long a service elsewhere has to say that it serves."""
+PATIENCE_S = 10.0
+"""How long a command waits for services elsewhere to serve."""
+TELL_AFTER_S = 3.0
+"""After how long a person is told what is waited for."""
 WAIT_S = 0.2
 """Pause before looking again whether another command's services have stopped."""
 
 
 @asynccontextmanager
 async def connected(settings: Settings, services: Sequence[str]) -> AsyncGenerator[Channels]:
-    """Channels to the services; those that are not running run here until the context is left."""
+    """Channels to the services; those that are not running run here until the context is left.
+
+    ServiceUnavailable says which of those elsewhere do not answer, also after some waiting.
+    """
     config = settings.load(ServiceConfig)
     addresses = {name: config.addresses.of(name, settings.home) for name in services}
     async with AsyncExitStack() as stack:
@@ -39,7 +49,55 @@ async def connected(settings: Settings, services: Sequence[str]) -> AsyncGenerat
             clients = await stack.enter_async_context(ClientsLock(settings.home))
             yield await _join(settings, services, clients, stack)
         else:
-            yield await stack.enter_async_context(await _client(settings, config, addresses))
+            client = await stack.enter_async_context(await _client(settings, config, addresses))
+            await _reach(client, addresses)
+            yield client
+
+
+async def unanswered(settings: Settings, services: Sequence[str]) -> dict[str, str]:
+    """Those of the services elsewhere that do not answer now, and what to do about each."""
+    addresses = elsewhere(settings, services)
+    if not addresses:
+        return {}
+    async with await _client(settings, settings.load(ServiceConfig), addresses) as client:
+        return await _unanswered(client, addresses)
+
+
+async def _reach(client: Channels, addresses: Mapping[str, Address]) -> None:
+    """Wait until all the services answer, as they may be about to start."""
+    started, told = monotonic(), False
+    while silent := await _unanswered(client, addresses):
+        waited_s = monotonic() - started
+        if waited_s >= PATIENCE_S:
+            raise ServiceUnavailable("\n".join(silent.values()))
+        if waited_s >= TELL_AFTER_S and not told:
+            told = True
+            names = " and ".join(f"the {name} service at {addresses[name]}" for name in silent)
+            complain(f"waiting for {names}")
+        await asyncio.sleep(WAIT_S)
+
+
+async def _unanswered(client: Channels, addresses: Mapping[str, Address]) -> dict[str, str]:
+    found = await asyncio.gather(*(_silence(client, name) for name in addresses))
+    return {
+        name: f"the {name} service at {address} does not answer ({why}); start it with "
+        f"hermes serve {name}, or correct HERMES_{name.upper()}_ADDRESS"
+        for (name, address), why in zip(addresses.items(), found, strict=True)
+        if why
+    }
+
+
+async def _silence(client: Channels, name: str) -> str:
+    """Why a service does not serve; empty when it does."""
+    health: Any = HealthStub(client.to(name))
+    try:
+        answer = await health.Check(HealthCheckRequest(service=name), timeout=HEALTH_S)
+    except grpc.aio.AioRpcError as error:
+        if error.code() is grpc.StatusCode.NOT_FOUND:
+            return "another service is there"
+        # gRPC tells the whole way to the cause, which comes last.
+        return (error.details() or error.code().name).rsplit(": ", 1)[-1]
+    return "" if answer.status == HealthCheckResponse.SERVING else "it starts or stops"
 
 
 async def _join(
@@ -86,6 +144,12 @@ async def _serves(settings: Settings, config: ServiceConfig, addresses: dict[str
 async def has_services(settings: Settings, services: Sequence[str]) -> bool:
     """Whether the services run already or are elsewhere, so that none is started here."""
     return not at_home(settings, services) or await is_running(settings)
+
+
+def elsewhere(settings: Settings, services: Sequence[str]) -> dict[str, Address]:
+    """Where those of the services are that are not found on the home's socket."""
+    addresses, here = settings.load(ServiceConfig).addresses, at_home(settings, services)
+    return {name: addresses.of(name, settings.home) for name in services if name not in here}
 
 
 def at_home(settings: Settings, services: Sequence[str]) -> tuple[str, ...]:

@@ -6,23 +6,26 @@ import importlib
 import platform
 import sqlite3
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
+from sqlalchemy import make_url
 
 from hermes.executor.v1 import sandbox_pb2
 from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
 from services.checks import Check, Verdict
 from services.cli import process
 from services.cli.arguments import add_home
-from services.cli.connection import at_home, connected, is_running
+from services.cli.connection import at_home, connected, elsewhere, is_running, unanswered
 from services.cli.console import print_json
 from services.cli.failures import EXPECTED, explain
-from services.cli.startup import catalog
-from services.config import Settings, load_settings
+from services.cli.startup import catalog, logged
+from services.config import ConfigError, Settings, load_settings
 from services.config_check import check_settings
+from services.config_models import ServiceConfig
+from services.database import Database
 from services.errors import HermesError
 
 EXAMPLES = """\
@@ -35,6 +38,9 @@ CHECKS = {
     "gateway": "gateway_service.checks:checks",
 }
 """Where services check what they need, which matters where they run."""
+
+WITH_DATABASE = ("agent", "gateway", "scheduler")
+"""Services with rows of their own; the executor's journal is a part of its sandboxes."""
 
 _MARKS = {
     Verdict.OK: ("✓", "green"),
@@ -55,12 +61,13 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         settings = load_settings(vars(arguments))
         settings.home.create()
-        config = _config(settings)
+        found = [_python(), *_config(settings)]
+        with logged(settings, "hermes", settings.home.logs / "hermes.log"):
+            found += asyncio.run(_parts(settings))
+    except ConfigError as error:
+        found = [Check("config", Verdict.FAILED, str(error))]
     except HermesError as error:
         found = [Check("home", Verdict.FAILED, str(error))]
-    else:
-        found = [_python(), *config, *_databases(settings)]
-        found += asyncio.run(_running_parts(settings))
     _show(found, as_json=arguments.json)
     return 1 if any(check.verdict is Verdict.FAILED for check in found) else 0
 
@@ -88,12 +95,29 @@ def _config(settings: Settings) -> list[Check]:
     return [Check("config", Verdict.OK, f"home {settings.home.root}")]
 
 
-def _databases(settings: Settings) -> list[Check]:
-    paths = [settings.home.database(name) for name in process.ALL]
-    return [_database(path) for path in paths if path.exists()]
+async def _databases(settings: Settings) -> list[Check]:
+    """The databases of the services that run here, each that several share once."""
+    config = settings.load(ServiceConfig).database
+    users = {config.url_of(name, settings.home): name for name in at_home(settings, WITH_DATABASE)}
+    found = [await _database(url, name) for url, name in users.items()]
+    return [check for check in found if check is not None]
 
 
-def _database(path: Path) -> Check:
+async def _database(url: str, service: str) -> Check | None:
+    try:
+        database = Database(url, service)
+        parsed = make_url(url)
+        if database.dialect == "sqlite":
+            return await asyncio.to_thread(_file, Path(parsed.database or ""))
+        async with database:
+            return Check("database", Verdict.OK, parsed.render_as_string(hide_password=True))
+    except HermesError as error:
+        return Check("database", Verdict.FAILED, str(error))
+
+
+def _file(path: Path) -> Check | None:
+    if not path.exists():
+        return None  # made when it is first used
     try:
         connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
         try:
@@ -112,24 +136,36 @@ def _database(path: Path) -> Check:
     )
 
 
-async def _running_parts(settings: Settings) -> list[Check]:
-    found: list[Check] = []
+async def _parts(settings: Settings) -> list[Check]:
+    found = await _databases(settings)
     for service in at_home(settings, tuple(CHECKS)):
         module, _, function = CHECKS[service].partition(":")
         ask: Callable[[Settings], Awaitable[list[Check]]] = getattr(
             importlib.import_module(module), function
         )
         found += await ask(settings)
-    services = await _services(settings)
-    return [*found, *await _sandboxes(settings), services]
+    try:
+        silent = await unanswered(settings, process.ALL)
+    except EXPECTED as error:
+        return [*found, Check("services", Verdict.FAILED, explain(error))]
+    if "executor" not in silent:
+        found += await _sandboxes(settings)
+    return [*found, *await _services(settings, silent)]
 
 
-async def _services(settings: Settings) -> Check:
+async def _services(settings: Settings, silent: Mapping[str, str]) -> list[Check]:
+    """Each service elsewhere by itself, and those of the home together."""
+    found = [
+        Check("services", Verdict.FAILED, silent[name])
+        if name in silent
+        else Check("services", Verdict.OK, f"{name} answers at {address}")
+        for name, address in elsewhere(settings, process.ALL).items()
+    ]
     if not at_home(settings, process.ALL):
-        return Check("services", Verdict.OK, "elsewhere")
+        return found
     if await is_running(settings):
-        return Check("services", Verdict.OK, "running")
-    return Check("services", Verdict.NOTE, "not running; start it with: hermes up")
+        return [*found, Check("services", Verdict.OK, "running")]
+    return [*found, Check("services", Verdict.NOTE, "not running; start it with: hermes up")]
 
 
 async def _sandboxes(settings: Settings) -> list[Check]:

@@ -157,6 +157,63 @@ def test_a_corrupt_database(home: Home, service: str) -> None:
     assert path.read_bytes() == damaged, "what is in the file may still be saved"
 
 
+def test_doctor_asks_the_database_that_is_used(home: Home) -> None:
+    assert home.run("jobs", "list").status == 0, "there is a file, which is then not used"
+    port = free_port()
+    away = home.set(HERMES_DATABASE_URL=f"postgresql://me:hidden@127.0.0.1:{port}/x")
+    doctor = away.run("doctor", "--json")
+    (database,) = _checks(doctor, "database")
+    assert doctor.status == 1
+    assert database["verdict"] == "failed"
+    assert f"127.0.0.1:{port} does not answer" in database["message"]
+    assert "hidden" not in doctor.out
+    nonsense = home.set(HERMES_DATABASE_URL="nonsense").run("doctor", "--json")
+    (database,) = _checks(nonsense, "database")
+    assert "must be sqlite:///" in database["message"]
+    other = home.path / "other.db"
+    other.write_bytes(b"not a database, but somebody's data\n" * 1000)
+    damaged = home.set(HERMES_DATABASE_URL=f"sqlite:///{other}").run("doctor", "--json")
+    assert str(other) in _checks(damaged, "database")[0]["message"]
+
+
+def test_doctor_has_no_traceback_beside_its_table(home: Home) -> None:
+    home.configure(sandboxed("podman"))
+    doctor = home.run("doctor", "--json")
+    assert (doctor.status, doctor.err) == (1, "")
+    assert "podman" in _checks(doctor, "sandbox")[0]["message"]
+    assert "Traceback" not in doctor.out
+    home.configure(BUBBLEWRAP)
+    journal = home.path / "state" / "executor" / "journal.db"
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    journal.write_bytes(b"not a database, but somebody's data\n" * 1000)
+    doctor = home.run("doctor", "--json")
+    assert (doctor.status, doctor.err) == (1, "")
+    assert str(journal) in _checks(doctor, "sandbox")[0]["message"]
+
+
+def test_services_elsewhere_that_are_dead(home: Home) -> None:
+    ports = {name: free_port() for name in ("agent", "executor", "gateway", "scheduler")}
+    away = home.set(
+        **{f"HERMES_{name.upper()}_ADDRESS": f"127.0.0.1:{port}" for name, port in ports.items()}
+    )
+    doctor = away.run("doctor", "--json")
+    assert (doctor.status, doctor.err) == (1, "")
+    found = _checks(doctor, "services")
+    assert [check["verdict"] for check in found] == ["failed"] * 4
+    for check, (name, port) in zip(found, ports.items(), strict=True):
+        assert f"the {name} service at 127.0.0.1:{port} does not answer" in check["message"]
+        assert f"hermes serve {name}" in check["message"]
+    asked = away.run("chat", "-q", "hello", timeout_s=20)
+    waiting, gone = asked.complaints
+    assert f"waiting for the gateway service at 127.0.0.1:{ports['gateway']}" in waiting
+    assert f"the gateway service at 127.0.0.1:{ports['gateway']} does not answer" in gone
+    assert "hermes serve gateway" in gone
+
+
+def _checks(doctor: Result, name: str) -> list[dict[str, str]]:
+    return [check for check in doctor.json if check["check"] == name]
+
+
 @pytest.fixture
 def small_disk(model: ModelProcess, tmp_path: Path) -> Iterator[Home]:
     """A home on a file system of its own of 8 MiB."""
@@ -180,6 +237,9 @@ def test_a_full_disk(small_disk: Home) -> None:
     assert small_disk.ask("hello")["answer"] == "You said: hello"
     _fill(filler)
     check_complaint(small_disk.run("chat", "-q", "hello"), "space")
+    doctor = small_disk.run("doctor", "--json")
+    assert (doctor.status, doctor.err) == (1, "")
+    assert "space" in doctor.out
     filler.unlink()
     assert len(small_disk.run("sessions", "list", "--json").json) >= 1
     assert small_disk.ask("hello", "--continue")["answer"] == "You said: hello"
