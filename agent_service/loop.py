@@ -74,9 +74,13 @@ async def _ask(
                     thought += len(text)
                 case base.ModelRetry():
                     said = thought = 0
-                    yield Notice(f"{event.message} Trying again in {event.delay_s:.0f} s.")
+                    yield Notice(f"{event.message} Trying again {_after(event.delay_s)}.")
                 case base.ModelMessage():
                     yield event
+
+
+def _after(delay_s: float) -> str:
+    return f"in {delay_s:.0f} s" if delay_s >= 1 else "now"
 
 
 def _limit_reached(turn: LiveTurn) -> TurnFinished:
