@@ -11,10 +11,18 @@ from services.channels import Channels
 from services.cli.arguments import add_home
 from services.cli.banner import warn_of_local
 from services.cli.connection import at_home, connected, has_services
-from services.cli.console import EXIT_FAILURE, EXIT_INTERRUPTED, complain, print_json
+from services.cli.console import (
+    EXIT_FAILURE,
+    EXIT_INTERRUPTED,
+    complain,
+    print_json,
+    printable,
+    readable,
+    say,
+)
 from services.cli.dialogue import Dialogue
 from services.cli.first_run import or_demo, with_model
-from services.cli.one_shot import OneShot
+from services.cli.one_shot import EventView, OneShot
 from services.cli.startup import load, logged
 from services.config import Settings
 from services.errors import InvalidArgument
@@ -31,6 +39,11 @@ examples:
 The first message of a --here session binds the current folder at /workspace."""
 
 BEHIND_A_CHAT = ("agent", "executor", "gateway")
+
+MAX_QUESTION_BYTES = 1024 * 1024
+"""As much as the gateway takes."""
+
+TOO_LONG = "a question, with what is piped in, is at most 1 MiB; more can be in a file, see --here"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,7 +95,7 @@ async def _run(settings: Settings, arguments: argparse.Namespace, question: str 
     if "gateway" not in needed:
         needed = ("gateway",)  # it knows where the others are
     if "agent" in needed and not await has_services(settings, needed):
-        settings = await with_model(settings)
+        settings = await with_model(settings, may_ask=not arguments.json)
     async with connected(settings, needed) as channels:
         if "executor" in needed:
             await warn_of_local(settings, channels)
@@ -94,21 +107,38 @@ async def _run(settings: Settings, arguments: argparse.Namespace, question: str 
 
 
 async def _ask(channels: Channels, arguments: argparse.Namespace, question: str) -> int:
-    view = None if arguments.json else importlib.import_module("services.cli.turn_view").plain()
-    once = OneShot(view)
+    once = OneShot(None if arguments.json else _view())
     async with Dialogue(channels.to("gateway"), opening(arguments)) as dialogue:
         await once.ask(dialogue, question)
     if arguments.json:
         print_json(once.transcript.as_json())
+    elif once.transcript.reply is not None and once.transcript.answer:
+        say(printable(once.transcript.answer))  # a turn's words were written as they came
     if failure := once.transcript.failure:
         complain(failure)
         return EXIT_INTERRUPTED if once.transcript.was_interrupted else EXIT_FAILURE
     return 0
 
 
+def _view() -> EventView:
+    """Shows the turn to a person, or to what reads its words."""
+    if sys.stdout.isatty():
+        return importlib.import_module("services.cli.turn_view").plain()
+    return importlib.import_module("services.cli.split_view").SplitView()
+
+
 def _question(given: str | None) -> str | None:
     """The question, with what was piped in before it."""
-    if given is None or sys.stdin is None or sys.stdin.isatty():
-        return given
-    piped = sys.stdin.read()
-    return f"{piped.rstrip()}\n\n{given}" if piped.strip() else given
+    if given is None:
+        return None
+    asked = readable(given.encode(errors="surrogateescape"), "the question")
+    if sys.stdin is not None and not sys.stdin.isatty():
+        # No more than what tells that it is too much: what is piped in may have no end.
+        data = sys.stdin.buffer.read(MAX_QUESTION_BYTES + 1)
+        if len(data) > MAX_QUESTION_BYTES:
+            raise InvalidArgument(TOO_LONG)
+        piped = readable(data, "what is piped in")
+        asked = f"{piped.rstrip()}\n\n{asked}" if piped.strip() else asked
+    if len(asked.encode()) > MAX_QUESTION_BYTES:
+        raise InvalidArgument(TOO_LONG)
+    return asked

@@ -20,6 +20,15 @@ def printable(text: str) -> str:
     return _CONTROL.sub("", text.replace("\r\n", "\n"))
 
 
+def readable(data: bytes, what: str) -> str:
+    """The text that somebody gave; what is no UTF-8 is replaced, and that is remarked on."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        complain(f"{what} is not UTF-8: what cannot be read is replaced")
+        return data.decode(errors="replace")
+
+
 def say(text: str) -> None:
     """A line on standard output."""
     sys.stdout.write(f"{text}\n")

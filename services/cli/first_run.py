@@ -27,13 +27,21 @@ async def model_of(settings: Settings) -> str:
     return choice.configured or choice.advice
 
 
-async def with_model(settings: Settings) -> Settings:
-    """The settings with a model; fails with what to set where there is none."""
+async def with_model(settings: Settings, *, may_ask: bool = True) -> Settings:
+    """The settings with a model; fails with what to set where there is none.
+
+    A local server is taken only if a person agrees.
+    """
     choice = await _ask_agent(settings)
     if choice.configured:
         return settings
+    if choice.offers and not (may_ask and _sees_questions()):
+        offer = choice.offers[0]
+        raise NoModel(
+            f"no model is set; {_described(offer)}; use it with: HERMES_BASE_URL={offer.base_url}"
+        )
     for offer in choice.offers:
-        if _accepted(offer):
+        if _agrees(f"{_described(offer)}. Use it?"):
             return _chosen(settings, offer)
     raise NoModel(f"{choice.advice}\n{DEMO}")
 
@@ -49,19 +57,22 @@ def or_demo(talk: Callable[[], int]) -> int:
     return importlib.import_module("services.cli.demo").demonstrate()
 
 
-def _accepted(offer: ModelOffer) -> bool:
-    text = f"{offer.name} runs at {offer.base_url} with {offer.model}"
-    if not sys.stdin.isatty():
-        complain(f"{text}; use it with: HERMES_BASE_URL={offer.base_url}")
-        return False
-    return _agrees(f"{text}. Use it?")
+def _described(offer: ModelOffer) -> str:
+    return f"{offer.name} runs at {offer.base_url} with {offer.model}"
+
+
+def _sees_questions() -> bool:
+    """Whether a person can see a question and answer it: standard output may be for a script."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def _agrees(question: str) -> bool:
-    try:
-        return input(f"{question} [Y/n] ").strip().lower() in ("", "y", "yes")
-    except EOFError:
+    if not _sees_questions():
         return False
+    sys.stderr.write(f"{question} [Y/n] ")
+    sys.stderr.flush()
+    line = sys.stdin.readline()
+    return line.endswith("\n") and line.strip().lower() in ("", "y", "yes")
 
 
 def _chosen(settings: Settings, offer: ModelOffer) -> Settings:

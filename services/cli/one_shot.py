@@ -10,7 +10,6 @@ from hermes.gateway.v1.conversation_pb2 import ConverseResponse
 from services.cli.console import complain
 from services.cli.dialogue import Dialogue
 from services.cli.transcript import Transcript
-from services.errors import FailedPrecondition
 from services.lifecycle import Workers
 
 
@@ -31,7 +30,7 @@ class OneShot:
         self._message_id = ""
 
     async def ask(self, dialogue: Dialogue, question: str) -> None:
-        """Ask, and return when the turn has ended; Ctrl-C interrupts it."""
+        """Ask, and return when all is said; Ctrl-C interrupts it."""
         self._message_id = await dialogue.say(question)
         async with Workers() as workers, aclosing(dialogue.responses()) as responses:
             loop = asyncio.get_running_loop()
@@ -40,7 +39,7 @@ class OneShot:
             )
             async for response in responses:
                 await self._take(dialogue, response)
-                if self.transcript.finished is not None:
+                if self.transcript.is_over:
                     return
 
     async def _take(self, dialogue: Dialogue, response: ConverseResponse) -> None:
@@ -50,7 +49,7 @@ class OneShot:
             case "accepted" if response.accepted.message_id == self._message_id:
                 self.transcript.turn_id = response.accepted.turn_id
             case "reply" if response.reply.message_id == self._message_id:
-                raise FailedPrecondition(response.reply.text)
+                self.transcript.close(response.reply)
             case "event" if response.event.turn_id == self.transcript.turn_id:
                 for event in response.event.events:
                     await self._follow(dialogue, event)

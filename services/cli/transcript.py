@@ -11,15 +11,17 @@ from hermes.agent.v1.turn_event_pb2 import (
     TurnEvent,
     TurnFinished,
 )
+from hermes.gateway.v1.conversation_pb2 import ConverseResponse
 
 
 @dataclass(slots=True)
 class Transcript:
-    """One turn as `--json` shows it."""
+    """One turn, or the reply to a slash command, as `--json` shows it."""
 
     session_id: str = ""
     turn_id: str = ""
     finished: TurnFinished | None = None
+    reply: ConverseResponse.Reply | None = None
     _started: dict[str, ToolStarted] = field(default_factory=dict[str, ToolStarted])
     _finished: dict[str, ToolFinished] = field(default_factory=dict[str, ToolFinished])
 
@@ -35,9 +37,21 @@ class Transcript:
             case _:
                 pass
 
+    def close(self, reply: ConverseResponse.Reply) -> None:
+        """Take note of what a slash command has to say."""
+        self.reply = reply
+        self.session_id = reply.session_id or self.session_id
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will come."""
+        return self.finished is not None or self.reply is not None
+
     @property
     def failure(self) -> str:
         """Why there is no answer, in one line; empty when there is one."""
+        if self.reply is not None:
+            return self.reply.text if self.reply.is_error else ""
         finished = self.finished
         if finished is None:
             return "the turn did not end"
@@ -61,6 +75,8 @@ class Transcript:
     @property
     def answer(self) -> str:
         """The answer, or what there was of it."""
+        if self.reply is not None:
+            return "" if self.reply.is_error else self.reply.text
         if self.finished is None:
             return ""
         return (

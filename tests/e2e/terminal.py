@@ -34,9 +34,12 @@ class _Screen(pyte.Screen):
 
 
 class Terminal:
-    """A command in a terminal; `screen` is what is to be seen now."""
+    """A command in a terminal; `screen` is what is to be seen now.
 
-    def __init__(self, home: Home, *argv: str) -> None:
+    With `piped`, its standard output goes elsewhere.
+    """
+
+    def __init__(self, home: Home, *argv: str, piped: bool = False) -> None:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         self._emulated = _Screen(self._master)
@@ -46,7 +49,7 @@ class Terminal:
         self.process = subprocess.Popen(
             ["setsid", "--ctty", HERMES, *argv],
             stdin=slave,
-            stdout=slave,
+            stdout=subprocess.PIPE if piped else slave,
             stderr=slave,
             env=home.environ,
             cwd=home.path.parent,
@@ -85,12 +88,20 @@ class Terminal:
         self._reader.join(timeout_s)
         return status
 
+    def read_piped(self) -> str:
+        """All that it wrote to its standard output; returns when that is closed."""
+        assert self.process.stdout is not None, "the terminal was opened with `piped`"
+        with self.process.stdout as stream:
+            return stream.read().decode()
+
     def close(self) -> None:
         """Hang up, and end the command if that did not."""
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
         self._reader.join(WAIT_S)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
         os.close(self._master)
 
     def _read(self) -> None:
@@ -105,9 +116,9 @@ class Terminal:
 
 
 @contextmanager
-def terminal(home: Home, *argv: str) -> Generator[Terminal]:
+def terminal(home: Home, *argv: str, piped: bool = False) -> Generator[Terminal]:
     """A command in a terminal for the time of the block."""
-    opened = Terminal(home, *argv)
+    opened = Terminal(home, *argv, piped=piped)
     try:
         yield opened
     finally:

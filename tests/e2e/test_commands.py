@@ -6,12 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from gateway_service.convert import MAX_TEXT_BYTES
+from services.cli.chat import MAX_QUESTION_BYTES
 from services.cli.main import COMMANDS
 from tests.e2e.backends import sandboxed
 from tests.e2e.deployment import four_processes, one_process, running
-from tests.e2e.home import HERMES, Home
+from tests.e2e.home import HERMES, Home, Result, check_complaint
 from tests.e2e.model import MARKER, ModelProcess
 from tests.e2e.processes import check_nothing_left, wait_until, with_marker
+from tests.e2e.terminal import terminal
+from tests.postgres import free_port
 
 
 @pytest.fixture
@@ -61,7 +65,7 @@ def test_an_interrupted_question_leaves_nothing(home: Home) -> None:
         out, err = asking.communicate(timeout=20)
     assert with_marker(MARKER) == []
     assert asking.returncode == 130
-    assert "▸ terminal" in out
+    assert out == "I wait.\n"
     assert err.splitlines() == ["hermes: interrupted"]
 
 
@@ -78,14 +82,66 @@ def test_what_is_piped_in_is_part_of_the_question(home: Home) -> None:
     assert piped.json["answer"] == "You said: some data\n\nwhat is this?"
 
 
-def test_plain_text_is_the_answer_and_what_led_to_it(home: Home, backend: str) -> None:
+def test_what_is_no_utf8_is_replaced_and_remarked_on(home: Home) -> None:
+    script = f"printf 'a\\377b' | {HERMES} chat --json -q \"$(printf 'c\\376d')\""
+    done = subprocess.run(
+        ["bash", "-c", script], env=home.environ, capture_output=True, text=True, check=False
+    )
+    asked = Result(done.returncode, done.stdout, done.stderr)
+    assert (asked.status, asked.json["answer"]) == (0, "You said: a\ufffdb\n\nc\ufffdd")
+    assert asked.complaints == [
+        "hermes: the question is not UTF-8: what cannot be read is replaced",
+        "hermes: what is piped in is not UTF-8: what cannot be read is replaced",
+    ]
+
+
+def test_more_than_a_message_can_have_is_not_sent(home: Home) -> None:
+    assert MAX_QUESTION_BYTES == MAX_TEXT_BYTES
+    for text in ("é" * MAX_TEXT_BYTES, "x" * (MAX_TEXT_BYTES - 5)):
+        check_complaint(home.run("chat", "-q", "what is this?", text=text), "1 MiB")
+    assert not list((home.path / "state").glob("*")), "nothing was started for it"
+
+
+def test_a_slash_commands_reply_is_the_answer(home: Home) -> None:
+    asked = home.ask("hello")
+    told = home.run("chat", "-q", "/status", "--continue")
+    assert (told.status, told.err) == (0, "")
+    assert told.out.startswith(f"Session `{asked['session_id']}`")
+    status = home.ask("/status", "--continue")
+    assert (status["answer"], status["session_id"]) == (told.out.strip(), asked["session_id"])
+    assert home.ask("/new", "--continue")["session_id"] != asked["session_id"]
+    for options in ([], ["--json"]):
+        unknown = home.run("chat", "-q", "/nonsense", *options)
+        check_complaint(unknown, "/nonsense")
+        assert unknown.json["answer"] == "" if options else unknown.out == ""
+
+
+def test_only_the_answer_is_on_standard_output(home: Home) -> None:
     told = home.run("chat", "-q", "who are you")
     assert (told.status, told.err) == (0, "")
-    lines = told.out.splitlines()
+    assert told.out.startswith("uid=")
+    assert told.out.endswith("\n/workspace\n")
+
+
+def test_what_led_to_the_answer_is_for_the_terminal(home: Home, backend: str) -> None:
+    with terminal(home, "chat", "-q", "who are you", piped=True) as asking:
+        assert asking.wait_end() == 0
+        assert asking.read_piped().endswith("\n/workspace\n")
+        lines = asking.screen.splitlines()
     assert lines[0] == "▸ terminal  id; hostname; pwd"
-    assert re.fullmatch(rf"  ✓ exit 0 · {backend} · \d\.\d s", lines[-4])
-    assert lines[-1] == "/workspace"
-    assert "\x1b" not in told.out, "no colours into a pipe"
+    assert re.fullmatch(rf"  ✓ exit 0 · {backend} · \d\.\d s", lines[-1])
+    assert all(line.startswith("  │ ") for line in lines[1:-1]), "the answer is there too"
+
+
+def test_notices_are_no_part_of_the_answer(home: Home) -> None:
+    away = home.set(HERMES_BASE_URL=f"http://127.0.0.1:{free_port()}/v1")
+    asked = away.run("chat", "-q", "hello")
+    check_complaint(asked, "Cannot reach")
+    assert asked.out == ""
+    with terminal(away, "chat", "-q", "hello", piped=True) as asking:
+        assert asking.wait_end() == 1
+        assert asking.read_piped() == ""
+        assert len(re.findall(r"Trying again (?:now|in [1-9]\d* s)\.", asking.screen)) == 3
 
 
 def test_a_reader_that_has_enough_is_no_error(home: Home) -> None:
