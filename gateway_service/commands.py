@@ -15,6 +15,12 @@ from services.ids import new_session_id
 # Telegram names the bot as well in a group: /stop@my_bot. A path such as /etc/hosts is no command.
 _COMMAND = re.compile(r"/([A-Za-z][\w-]*)(?:@\w+)?(?:\s+(.*))?", re.DOTALL)
 
+GREETING = (
+    "Hello, I am Hermes. Tell me in your own words what you would like to have done: I run "
+    "commands and write files in a sandbox of my own, and do things at set times. "
+    "I also know these commands:"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Chat:
@@ -23,6 +29,7 @@ class Chat:
     profile: str
     session_id: str
     user: str
+    in_terminal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +133,21 @@ async def _doing(tools: Tools, chat: Chat) -> str:
     return f"Working on your message{queued}; /stop ends it."
 
 
-async def _help(_tools: Tools, _chat: Chat, _arguments: str) -> Answer:
-    lines = (
+async def _start(_tools: Tools, chat: Chat, _arguments: str) -> Answer:
+    return Answer(f"{GREETING}\n\n{_listed(chat)}")
+
+
+async def _help(_tools: Tools, chat: Chat, _arguments: str) -> Answer:
+    return Answer(_listed(chat))
+
+
+def _listed(chat: Chat) -> str:
+    lines = [
         f"- `/{command.name}{' ' + command.arguments if command.arguments else ''}` {command.help}"
         for command in COMMANDS
-    )
-    return Answer("\n".join(lines))
+    ]
+    # The terminal obeys this one itself.
+    return "\n".join([*lines, "- `/quit` leave"] if chat.in_terminal else lines)
 
 
 COMMANDS: tuple[Command, ...] = (
@@ -141,5 +157,6 @@ COMMANDS: tuple[Command, ...] = (
     Command("deny", "refuse what is asked", _deny),
     Command("status", "show the session and what it is doing", _status),
     Command("help", "list the commands", _help),
+    Command("start", "say what Hermes can do", _start),
 )
 """All there are."""

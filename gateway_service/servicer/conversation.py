@@ -158,7 +158,8 @@ class _Conversation:
             turn.add_done_callback(partial(self._hand_over, order))
 
     async def _obey(self, message_id: str, name: str, arguments: str) -> None:
-        chat = commands.Chat(self._profile, self._session_id, self._source().user)
+        user = self._source().user
+        chat = commands.Chat(self._profile, self._session_id, user, in_terminal=True)
         answer = await commands.run(self._desk.tools, chat, name, arguments)
         if answer.session_id:
             await self._desk.sessions.remember(self._profile, answer.session_id)

@@ -212,7 +212,7 @@ async def test_commands_work_while_a_turn_runs(tmp_path: Path) -> None:
         unknown = await talking.command("/nonsense and more")
         assert unknown.is_error
         assert "/help" in unknown.text
-        for name in ("/new", "/stop", "/approve", "/deny", "/status", "/help"):
+        for name in ("/new", "/stop", "/approve", "/deny", "/status", "/help", "/quit"):
             assert name in (await talking.command("/help")).text
 
 

@@ -127,6 +127,16 @@ async def test_commands_are_answered_while_a_turn_runs(tmp_path: Path) -> None:
         assert len(telegram.texts(1)) == 4
 
 
+async def test_who_starts_a_chat_is_greeted(tmp_path: Path) -> None:
+    async with bot(tmp_path, answers({"text": "Hello!"})) as (telegram, _):
+        await telegram.say(1, "/start")
+        await telegram.until(lambda: len(telegram.texts(1)) == 1)
+        (greeting,) = telegram.texts(1)
+        assert greeting.startswith("Hello, I am Hermes.")
+        assert "/stop" in greeting
+        assert "/quit" not in greeting, "only a terminal can be left"
+
+
 async def test_new_begins_another_session(tmp_path: Path) -> None:
     async with bot(tmp_path, answers({"text": "Hello!"})) as (telegram, running):
         for count, text in enumerate(("hi", "/new", "hi again"), 1):

@@ -28,5 +28,5 @@ def test_parse(text: str, command: tuple[str, str] | None) -> None:
 
 def test_each_command_says_what_it_does_in_a_line() -> None:
     names = [command.name for command in COMMANDS]
-    assert names == ["new", "stop", "approve", "deny", "status", "help"]
+    assert names == ["new", "stop", "approve", "deny", "status", "help", "start"]
     assert all(command.help and "\n" not in command.help for command in COMMANDS)
