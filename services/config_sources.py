@@ -2,6 +2,7 @@
 
 import datetime
 import io
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -183,6 +184,13 @@ def read_text(path: Path) -> str:
         return ""
     except UnicodeDecodeError:
         raise unusable(str(path), "is not UTF-8 text; save it as UTF-8") from None
+    except PermissionError:
+        closed = path if os.access(path.parent, os.X_OK) else path.parent
+        raise unusable(
+            str(path),
+            f"cannot be read; give your user access to {closed} (chmod, chown), "
+            "or set HERMES_HOME to another folder",
+        ) from None
     except OSError as error:
         raise unusable(str(path), f"cannot be read: {error.strerror}") from None
 

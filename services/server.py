@@ -200,4 +200,7 @@ def _check(listen: Listen) -> None:
                 "make them with `hermes certs`"
             )
         if not listen.tokens:
-            raise FailedPrecondition(f"{address} needs certificates or tokens")
+            raise FailedPrecondition(
+                f"{address} needs certificates or tokens: make certificates with `hermes certs "
+                "init` and give each service a host:port, or start all together with `hermes up`"
+            )
