@@ -2,10 +2,17 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr
 
-from agent_service.models.endpoints import EndpointSettings
+from agent_service.models.endpoints import EndpointSettings, is_http_url
 from services.config import ConfigModel, Env, Flag, Yaml
+
+
+def _base_url(text: str) -> str:
+    if text.strip() and not is_http_url(text.strip()):
+        # It is not repeated, as it may hold a password.
+        raise ValueError("is not a URL such as https://host/v1 or http://127.0.0.1:8000/v1")
+    return text
 
 
 class ModelConfig(ConfigModel):
@@ -15,7 +22,13 @@ class ModelConfig(ConfigModel):
     """The model's id at the endpoint; empty is the provider's default."""
     provider: Annotated[str, Yaml("model.provider")] = ""
     """`openrouter` or `openai`, where keys of both are set; empty prefers OpenRouter."""
-    base_url: Annotated[str, Yaml("model.base_url"), Env("HERMES_BASE_URL"), Flag("base_url")] = ""
+    base_url: Annotated[
+        str,
+        AfterValidator(_base_url),
+        Yaml("model.base_url"),
+        Env("HERMES_BASE_URL"),
+        Flag("base_url"),
+    ] = ""
     """Base URL of any OpenAI-compatible endpoint, such as http://127.0.0.1:8080/v1."""
     api_key: Annotated[SecretStr, Env("HERMES_API_KEY")] = SecretStr("")
     """Key for `base_url`; empty where the endpoint wants none."""

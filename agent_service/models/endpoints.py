@@ -177,14 +177,15 @@ async def with_listed_model(endpoint: Endpoint) -> Endpoint:
 
 def _checked_url(text: str) -> str:
     url = text.strip().rstrip("/").removesuffix("/chat/completions")
-    if not _is_http_url(url):
+    if not is_http_url(url):
         raise InvalidEndpoint(
             "HERMES_BASE_URL is not a URL: it must look like https://host/v1 or http://127.0.0.1:8000/v1."
         )
     return url
 
 
-def _is_http_url(url: str) -> bool:
+def is_http_url(url: str) -> bool:
+    """Whether the text is the URL of a host that speaks HTTP."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port

@@ -95,7 +95,15 @@ def test_an_endpoint_that_does_not_answer(home: Home) -> None:
     unnamed = home.set(HERMES_BASE_URL=f"http://{address}/v1", HERMES_MODEL="")
     check_complaint(unnamed.run("chat", "-q", "hello"), address, "HERMES_BASE_URL")
     nonsense = home.set(HERMES_BASE_URL="not a url")
-    check_complaint(nonsense.run("chat", "-q", "hello"), "HERMES_BASE_URL", "https://host/v1")
+    for argv in (["chat", "-q", "hello"], ["config", "check"]):
+        check_complaint(nonsense.run(*argv), "HERMES_BASE_URL (", "https://host/v1")
+    home.configure({**BUBBLEWRAP, "model": {"base_url": "nonsense"}})
+    in_file = home.set(HERMES_BASE_URL="").run("config", "check")
+    check_complaint(in_file, "model.base_url (", "config.yaml, line 4", "https://host/v1")
+
+
+def test_a_service_alone_needs_an_address_and_certificates(home: Home) -> None:
+    check_complaint(home.run("serve", "agent"), "hermes certs init", "host:port", "hermes up")
 
 
 def test_a_wrong_key(home: Home) -> None:
@@ -271,7 +279,8 @@ def test_a_home_that_belongs_to_somebody_else(home: Home) -> None:
         for argv in (["chat", "-q", "hello"], ["up", "--no-chat"]):
             check_complaint(_run(home, wrapper, argv), "no permission", folder)
         home.path.chmod(0o000)
-        check_complaint(_run(home, wrapper, ["chat", "-q", "hello"]), folder)
+        closed = _run(home, wrapper, ["chat", "-q", "hello"])
+        check_complaint(closed, f"give your user access to {folder} (", "HERMES_HOME")
     finally:
         home.path.chmod(0o755)
 
