@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from contextlib import aclosing
+from dataclasses import dataclass, field
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import WordCompleter
@@ -25,11 +26,25 @@ WELCOME = "Ctrl-C interrupts, Ctrl-D leaves, /help lists the commands."
 COMMANDS = ("/new", "/stop", "/approve", "/deny", "/status", "/help", "/quit")
 LEAVE = ("/quit", "/exit")
 
+QUESTION = "allow? [y]es, this [s]ession, [n]o > "
+HINT = "Say yes, session or no; Ctrl-C stops everything."
+
 _DECISIONS = {
-    "y": turn_event_pb2.APPROVAL_DECISION_ONCE,
-    "s": turn_event_pb2.APPROVAL_DECISION_SESSION,
-    "n": turn_event_pb2.APPROVAL_DECISION_DENY,
+    **dict.fromkeys(("y", "yes", "once", "/approve"), turn_event_pb2.APPROVAL_DECISION_ONCE),
+    **dict.fromkeys(("s", "session", "/approve session"), turn_event_pb2.APPROVAL_DECISION_SESSION),
+    **dict.fromkeys(("n", "no", "deny", "/deny"), turn_event_pb2.APPROVAL_DECISION_DENY),
 }
+_STOP = "/stop"
+_MEANWHILE = ("/status", "/help")
+"""Commands that leave a question open."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What a person has to decide, until it is decided or its turn has ended."""
+
+    asked: turn_event_pb2.ApprovalRequested
+    over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Talk:
@@ -44,7 +59,8 @@ class Talk:
         self._waiting: set[str] = set()
         self._turn = ""
         self._idle = asyncio.Event()
-        self._approvals: asyncio.Queue[turn_event_pb2.ApprovalRequested] = asyncio.Queue()
+        self._questions: asyncio.Queue[_Question] = asyncio.Queue()
+        self._open: dict[str, _Question] = {}
 
     async def run(self) -> int:
         """Talk until the user leaves."""
@@ -78,11 +94,11 @@ class Talk:
                 return
             if line in LEAVE:
                 return
-            if line:
-                await self._exchange(session, workers, line)
+            if line and not await self._exchange(session, workers, line):
+                return
 
-    async def _exchange(self, session: PromptSession[str], workers: Workers, line: str) -> None:
-        """Send a line and follow what it causes, deciding what has to be decided."""
+    async def _exchange(self, session: PromptSession[str], workers: Workers, line: str) -> bool:
+        """Send a line and follow what it causes; False when the user leaves meanwhile."""
         self._idle.clear()
         message_id = new_id("msg")
         self._waiting.add(message_id)  # before it is sent: its answer may come meanwhile
@@ -93,27 +109,50 @@ class Talk:
         )
         idle = workers.start("turn", self._idle.wait())
         while not idle.done():
-            asked = workers.start("approval", self._approvals.get())
+            asked = workers.start("question", self._questions.get())
             await asyncio.wait({idle, asked}, return_when=asyncio.FIRST_COMPLETED)
-            if asked.done():
-                await self._decide(session, asked.result())
-            else:
+            if not asked.done():
                 asked.cancel()
+            elif not await self._decide(session, workers, asked.result()):
+                return False
+        return True
 
     async def _decide(
-        self, session: PromptSession[str], asked: turn_event_pb2.ApprovalRequested
-    ) -> None:
+        self, session: PromptSession[str], workers: Workers, question: _Question
+    ) -> bool:
+        """Ask until there is a decision, here or elsewhere; False when the user leaves instead."""
+        if question.over.is_set():
+            return True
+        asked = question.asked
         self._console.print(f"{asked.tool} wants to run:", style="yellow")
         self._console.print(printable(asked.subject), style="bold", markup=False, highlight=False)
-        answer = ""
-        while answer not in _DECISIONS:
-            try:
-                with patch_stdout(raw=True):
-                    typed = await session.prompt_async("allow? [y]es, this [s]ession, [n]o > ")
-            except (KeyboardInterrupt, EOFError):
-                typed = "n"
-            answer = typed.strip().lower()[:1]
-        await self._dialogue.decide(asked.approval_id, _DECISIONS[answer])
+        while (answer := await self._answer(session, workers, question)) is not None:
+            if answer in LEAVE:
+                return False
+            if answer == _STOP:
+                await self._dialogue.interrupt()
+                await question.over.wait()
+                return True
+            if answer in _DECISIONS:
+                await self._dialogue.decide(asked.approval_id, _DECISIONS[answer])
+                return True
+            if answer in _MEANWHILE:
+                await self._dialogue.say(answer)
+            else:
+                self._console.print(HINT, style="dim")
+        return True
+
+    async def _answer(
+        self, session: PromptSession[str], workers: Workers, question: _Question
+    ) -> str | None:
+        """What the user types; None when there is nothing to decide any more."""
+        typed = workers.start("answer", _typed(session))
+        over = workers.start("decided", question.over.wait())
+        await asyncio.wait({typed, over}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (typed, over):
+            task.cancel()
+        await asyncio.wait({typed, over})
+        return None if typed.cancelled() else typed.result()
 
     def _show(self, response: ConverseResponse) -> None:
         match response.WhichOneof("kind"):
@@ -130,11 +169,41 @@ class Talk:
             case "event":
                 for event in response.event.events:
                     self._view.show(event)
-                    if event.HasField("approval_requested"):
-                        self._approvals.put_nowait(event.approval_requested)
-                    if event.HasField("turn_finished") and response.event.turn_id == self._turn:
-                        self._turn = ""
+                    self._follow(event, response.event.turn_id)
             case _:
                 pass
         if not self._waiting and not self._turn:
             self._idle.set()
+
+    def _follow(self, event: turn_event_pb2.TurnEvent, turn_id: str) -> None:
+        match event.WhichOneof("kind"):
+            case "approval_requested":
+                question = _Question(event.approval_requested)
+                self._open[question.asked.approval_id] = question
+                self._questions.put_nowait(question)
+            case "approval_resolved":
+                self._end_question(event.approval_resolved.approval_id)
+            case "turn_finished" if turn_id == self._turn:
+                self._turn = ""
+                for approval_id in list(self._open):
+                    self._end_question(approval_id)
+            case _:
+                pass
+
+    def _end_question(self, approval_id: str) -> None:
+        if (question := self._open.pop(approval_id, None)) is not None:
+            question.over.set()
+
+
+async def _typed(session: PromptSession[str]) -> str:
+    """The answer to a question, where Ctrl-C means to stop and Ctrl-D to leave."""
+    try:
+        with patch_stdout(raw=True):
+            # Its own handler of the signal would take ours away, and then nothing interrupts
+            # what was allowed; in the prompt Ctrl-C is a key.
+            typed = await session.prompt_async(QUESTION, handle_sigint=False)
+    except KeyboardInterrupt:
+        return _STOP
+    except EOFError:
+        return LEAVE[0]
+    return " ".join(typed.lower().split())

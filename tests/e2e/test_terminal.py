@@ -136,6 +136,85 @@ def test_the_output_of_what_was_allowed_is_seen(careful: Home) -> None:
         assert screen.count("│ one of two") == 1
 
 
+def test_ctrl_c_ends_what_was_allowed(careful: Home) -> None:
+    with terminal(careful, "up") as chat:
+        chat.wait_for(PROMPT)
+        chat.type("sleep long")
+        chat.wait_for("allow")
+        chat.type("y")
+        chat.wait_for("│ sleeping")
+        chat.press(CTRL_C)
+        chat.wait_for("^interrupted")
+        assert with_marker(MARKER) == [], "what was interrupted runs on"
+        chat.wait_for(PROMPT)
+
+
+@pytest.mark.parametrize("stop", [CTRL_C, "/stop\r"])
+def test_the_turn_can_be_stopped_instead_of_allowing(careful: Home, stop: str) -> None:
+    with terminal(careful, "up") as chat:
+        chat.wait_for(PROMPT)
+        chat.type("sleep long")
+        chat.wait_for("allow")
+        chat.press(stop)
+        chat.wait_for("^interrupted")
+        assert "I slept." not in chat.wait_for(PROMPT)
+        chat.type("hello after that")
+        chat.wait_for("^You said: hello after that")
+
+
+def test_only_a_clear_answer_decides(careful: Home) -> None:
+    with terminal(careful, "up") as chat:
+        chat.wait_for(PROMPT)
+        chat.type("two in a row")
+        chat.wait_for("allow")
+        for count, unclear in enumerate(("yikes no!", "stop", "sure", "/approve all"), 1):
+            chat.type(unclear)
+            chat.wait_for("^Say yes, session or no", count=count)
+            chat.wait_for(r"allow.* >$")
+        chat.type("/status")
+        assert "two of two" not in chat.wait_for("Waiting for your decision on 1")
+        chat.type("/approve")
+        chat.wait_for("wants to run", count=2)
+        chat.wait_for(r"allow.* >$")
+        chat.type("/deny")
+        chat.wait_for(PROMPT)
+
+        chat.type("two in a row")
+        chat.wait_for("wants to run", count=3)
+        chat.type(" Once ")
+        chat.wait_for("wants to run", count=4)
+        chat.type("/Approve session")
+        screen = chat.wait_for("^two of two")
+        assert screen.count("│ two of two") == 1, "what was denied has not run"
+
+
+@pytest.mark.parametrize("leave", [CTRL_D, "/quit\r"])
+def test_a_person_can_leave_instead_of_deciding(careful: Home, leave: str) -> None:
+    with terminal(careful, "up") as chat:
+        chat.wait_for(PROMPT)
+        chat.type("touch a file")
+        chat.wait_for("allow")
+        chat.press(leave)
+        assert chat.wait_end() == 0
+    with terminal(careful, "chat", "--continue") as chat:
+        chat.wait_for(PROMPT)
+        chat.type("/approve")
+        chat.wait_for("Allowed: terminal")
+
+
+def test_a_question_ends_that_is_decided_elsewhere(careful: Home) -> None:
+    with terminal(careful, "up") as chat:
+        chat.wait_for(PROMPT)
+        chat.type("who are you")
+        chat.wait_for("allow")
+        with terminal(careful, "chat", "--continue") as beside:
+            beside.wait_for(PROMPT)
+            beside.type("/approve")
+            beside.wait_for("Allowed")
+        chat.wait_for("^/workspace")
+        assert chat.wait_for(PROMPT).count("allow?") == 1
+
+
 def test_one_shot_denies_what_nobody_can_allow(careful: Home) -> None:
     result = careful.run("chat", "-q", "touch a file", "--json")
     assert result.status == 0
