@@ -5,6 +5,8 @@ import asyncio
 from datetime import UTC
 from typing import Any
 
+import grpc
+import grpc.aio
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from hermes.common.v1.origin_pb2 import TRUST_OWNER, Origin
@@ -28,6 +30,10 @@ examples:
   hermes jobs remove job_06h00k5sv3a2ovn28hk0a80nvk
 
 Jobs run while hermes up, or the services, are running."""
+
+MAX_JOBS = 1000
+LATEST_RUNS = 5
+"""Enough for one that has ended to be among them."""
 
 CLI = "cli"
 ANY_CHAT = "terminal"
@@ -93,12 +99,15 @@ async def _add(settings: Settings, arguments: argparse.Namespace) -> None:
 
 async def _list(settings: Settings, arguments: argparse.Namespace) -> None:
     async with connected(settings, ("scheduler",)) as channels:
-        answer = await JobServiceStub(channels.to("scheduler")).ListJobs(
-            job_pb2.ListJobsRequest(profile=arguments.profile or "", page_size=1000)
+        scheduler, profile = JobServiceStub(channels.to("scheduler")), arguments.profile or ""
+        answer = await scheduler.ListJobs(
+            job_pb2.ListJobsRequest(profile=profile, page_size=MAX_JOBS)
         )
+        errors = [await _last_error(scheduler, profile, job.job_id) for job in answer.jobs]
+    listed = list(zip(answer.jobs, errors, strict=True))
     if arguments.json:
-        print_json([_described(job) for job in answer.jobs])
-    elif answer.jobs:
+        print_json([_described(job, error) for job, error in listed])
+    elif listed:
         print_table(
             ("job", "next run", "schedule", "name"),
             [
@@ -106,6 +115,9 @@ async def _list(settings: Settings, arguments: argparse.Namespace) -> None:
                 for job in answer.jobs
             ],
         )
+        for job, error in listed:
+            if error:
+                say(f"{job.job_id} failed last time: {printable(error)}")
     else:
         say('There are no jobs yet; add one with: hermes jobs add "every 2h" "…"')
 
@@ -118,7 +130,20 @@ async def _remove(settings: Settings, arguments: argparse.Namespace) -> None:
     say(f"{arguments.job_id} is removed")
 
 
-def _described(job: job_pb2.Job) -> dict[str, Any]:
+async def _last_error(scheduler: JobServiceStub, profile: str, job_id: str) -> str:
+    """Why the last run that has ended failed; empty when it did not, or none has."""
+    try:
+        answer = await scheduler.ListRuns(
+            job_pb2.ListRunsRequest(profile=profile, job_id=job_id, page_size=LATEST_RUNS)
+        )
+    except grpc.aio.AioRpcError as error:
+        if error.code() is grpc.StatusCode.NOT_FOUND:
+            return ""  # it was removed meanwhile
+        raise
+    return next((run.error for run in answer.runs if run.HasField("finish_time")), "")
+
+
+def _described(job: job_pb2.Job, last_error: str = "") -> dict[str, Any]:
     next_run = job.next_run_time.ToJsonString() if job.HasField("next_run_time") else None
     return {
         "job_id": job.job_id,
@@ -127,6 +152,7 @@ def _described(job: job_pb2.Job) -> dict[str, Any]:
         "time_zone": job.time_zone,
         "next_run_at": next_run,
         "prompt": job.prompt,
+        "last_error": last_error or None,
     }
 
 

@@ -215,3 +215,23 @@ def test_who_only_knows_the_gateway_needs_no_model(model: ModelProcess, tmp_path
         remote = deployment.client.set(**elsewhere)
         assert remote.ask("hello again")["answer"] == deployment.client.ask("hello again")["answer"]
         assert not list((remote.path / "state").iterdir()), "nothing was started here"
+
+
+def test_a_job_that_failed_is_listed_with_the_reason(model: ModelProcess, tmp_path: Path) -> None:
+    with running(one_process(tmp_path, model.url, sandboxed("bubblewrap"))) as deployment:
+        client = deployment.client
+        add = ("jobs", "add", "in 1 second", "hello", "--json")
+        well, lost = (client.run(*add, *to).json["job_id"] for to in ([], ["--to", "slack:99"]))
+
+        def errors() -> dict[str, str | None]:
+            return {
+                job["job_id"]: job["last_error"]
+                for job in client.run("jobs", "list", "--json").json
+            }
+
+        wait_until(lambda: errors()[lost] is not None, "the job has failed")
+        assert "slack is not connected here" in str(errors()[lost])
+        assert errors()[well] is None
+        listed = client.run("jobs", "list").out
+        assert f"{lost} failed last time: " in listed
+        assert f"{well} failed" not in listed
