@@ -10,7 +10,7 @@ from hermes.gateway.v1.conversation_pb2 import ConverseRequest
 from services.channels import Channels
 from services.cli.arguments import add_home
 from services.cli.banner import warn_of_local
-from services.cli.connection import at_home, connected, has_services
+from services.cli.connection import at_home, connected, has_services, reach
 from services.cli.console import (
     EXIT_FAILURE,
     EXIT_INTERRUPTED,
@@ -94,6 +94,8 @@ async def _run(settings: Settings, arguments: argparse.Namespace, question: str 
     needed = at_home(settings, BEHIND_A_CHAT)
     if "gateway" not in needed:
         needed = ("gateway",)  # it knows where the others are
+    else:
+        await reach(settings, ("agent",))  # the gateway here would wait for it without a word
     if "agent" in needed and not await has_services(settings, needed):
         settings = await with_model(settings, may_ask=not arguments.json)
     async with connected(settings, needed) as channels:

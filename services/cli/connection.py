@@ -54,6 +54,14 @@ async def connected(settings: Settings, services: Sequence[str]) -> AsyncGenerat
             yield client
 
 
+async def reach(settings: Settings, services: Sequence[str]) -> None:
+    """Wait until those of the services that are elsewhere answer, as `connected` does."""
+    addresses = elsewhere(settings, services)
+    if addresses:
+        async with await _client(settings, settings.load(ServiceConfig), addresses) as client:
+            await _reach(client, addresses)
+
+
 async def unanswered(settings: Settings, services: Sequence[str]) -> dict[str, str]:
     """Those of the services elsewhere that do not answer now, and what to do about each."""
     addresses = elsewhere(settings, services)

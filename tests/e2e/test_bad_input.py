@@ -211,11 +211,16 @@ def test_services_elsewhere_that_are_dead(home: Home) -> None:
     for check, (name, port) in zip(found, ports.items(), strict=True):
         assert f"the {name} service at 127.0.0.1:{port} does not answer" in check["message"]
         assert f"hermes serve {name}" in check["message"]
-    asked = away.run("chat", "-q", "hello", timeout_s=20)
-    waiting, gone = asked.complaints
-    assert f"waiting for the gateway service at 127.0.0.1:{ports['gateway']}" in waiting
-    assert f"the gateway service at 127.0.0.1:{ports['gateway']} does not answer" in gone
-    assert "hermes serve gateway" in gone
+    only_agent = home.set(HERMES_AGENT_ADDRESS=f"127.0.0.1:{ports['agent']}")
+    asking = {"gateway": away, "agent": only_agent}
+    started = {name: here.spawn("chat", "-q", "hello") for name, here in asking.items()}
+    for name, process in started.items():
+        _, err = process.communicate(timeout=30)
+        waiting, gone = err.splitlines()
+        service = f"the {name} service at 127.0.0.1:{ports[name]}"
+        assert f"waiting for {service}" in waiting
+        assert f"{service} does not answer" in gone
+        assert f"hermes serve {name}" in gone
 
 
 def _checks(doctor: Result, name: str) -> list[dict[str, str]]:
