@@ -118,4 +118,7 @@ class Turns:
                 await self._agent.ended(order.turn_id, order.profile)
             except AgentRefused as error:
                 _log.warning("the turn was not seen through: %s", error)
+            except Unavailable as error:
+                _log.warning("the turn is left to the next start: %s", error)
+                return
             await self.close(order.turn_id)
