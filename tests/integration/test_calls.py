@@ -279,6 +279,7 @@ async def test_streams_end_and_no_more_begin_while_draining(tmp_path: Path, tran
         async with open_stream(stub.WatchTurn(request, metadata=TOKEN)) as watch:
             messages = aiter(watch)
             await anext(messages)
+            await sample.seen.started.wait()  # the first message is out, also for the server
             pipeline.end_streams()
             cut = await failure(anext(messages))
         late = await failure(anext(aiter(stub.WatchTurn(request, metadata=TOKEN))))
