@@ -30,11 +30,11 @@ IDEMPOTENT: Mapping[str, tuple[str, ...]] = {
 """The unary methods that may be repeated; their protos promise that once and twice are the same."""
 
 RETRY_WAITS_S = (0.1, 0.2, 0.4)
-"""What the policy below comes to, up to 20 % more or less."""
+"""Each doubles the one before, and is up to 20 % more or less by chance."""
 
 _RETRY_POLICY = {
-    "maxAttempts": 4,
-    "initialBackoff": "0.1s",
+    "maxAttempts": len(RETRY_WAITS_S) + 1,
+    "initialBackoff": f"{RETRY_WAITS_S[0]:g}s",
     "maxBackoff": "1s",
     "backoffMultiplier": 2,
     "retryableStatusCodes": ["UNAVAILABLE"],

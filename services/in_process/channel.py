@@ -30,24 +30,6 @@ class InProcessChannel(grpc.aio.Channel):
     ) -> Any:
         return self._one_request(method, request_serializer, response_deserializer)
 
-    def unary_stream(
-        self,
-        method: str,
-        request_serializer: Codec | None = None,
-        response_deserializer: Codec | None = None,
-        _registered_method: bool | None = False,
-    ) -> Any:
-        return self._one_request(method, request_serializer, response_deserializer)
-
-    def stream_unary(
-        self,
-        method: str,
-        request_serializer: Codec | None = None,
-        response_deserializer: Codec | None = None,
-        _registered_method: bool | None = False,
-    ) -> Any:
-        return self._many_requests(method, request_serializer, response_deserializer)
-
     def stream_stream(
         self,
         method: str,
@@ -56,6 +38,10 @@ class InProcessChannel(grpc.aio.Channel):
         _registered_method: bool | None = False,
     ) -> Any:
         return self._many_requests(method, request_serializer, response_deserializer)
+
+    # How many answers come is between the handler and whoever reads the call.
+    unary_stream = unary_unary
+    stream_unary = stream_stream
 
     def get_state(self, try_to_connect: bool = False) -> grpc.ChannelConnectivity:
         return grpc.ChannelConnectivity.READY
