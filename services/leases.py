@@ -94,10 +94,8 @@ class LeaseTable:
             .with_for_update(skip_locked=True)
         )
         claim = changed.where(free).values({**held, **next_version, **next_epoch}).returning(*lease)
-        self._claim_one, self._claim_some = (
-            claim.where(row.id == one),
-            claim.where(row.id.in_(some)),
-        )
+        self._claim_one = claim.where(row.id == one)
+        self._claim_some = claim.where(row.id.in_(some))
         self._fence = changed.where(row.id == one, row.owner == owner, row.epoch == epoch).values(
             next_version
         )
