@@ -1,6 +1,7 @@
 """Fixtures that the whole suite shares."""
 
 import importlib
+import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,17 @@ from tests.postgres import PostgresServer, postgres_server
 
 # The code under test imports it late, which would block the loop of whichever test is first.
 importlib.import_module("httpx")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def signals_are_heard() -> None:
+    """Let SIGINT and SIGHUP end what they end at a terminal, however this suite was started.
+
+    A job in a shell's background ignores the one, one under nohup the other, and so would every
+    program that a test starts.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session", autouse=True)
