@@ -13,9 +13,7 @@ import grpc.aio
 
 from executor_service.adoption import Inheritance, adopt
 from executor_service.backends import BACKENDS, Site
-from executor_service.backends.base import Capabilities, Enforcement, Limits
-from executor_service.backends.docker import DockerOptions
-from executor_service.backends.engine import EngineAddress
+from executor_service.backends.base import Capabilities, Enforcement, Limits, WorkspacePlace
 from executor_service.choice import Choice, choose
 from executor_service.commands import CommandTable, Stores
 from executor_service.config import ExecutorConfig
@@ -143,7 +141,9 @@ class ExecutorService:
         recorder = Recorder(journal)
         stores = Stores(journal, spool, recorder, clock, metrics)
         make_table = partial(CommandTable, backend=choice.capabilities.name, stores=stores)
-        workdirs = WorkdirPolicy(config.allow_workdir, self._home.root, Path.home())
+        workdirs = WorkdirPolicy(
+            config.allow_workdir, choice.capabilities.workspaces, self._home.root, Path.home()
+        )
         workspaces = Workspaces(self._home.workspaces, workdirs)
         options = _pool_options(config, journal.owner, choice.capabilities)
         pool = Pool(choice.backend, options, workspaces, make_table, workers, metrics)
@@ -162,19 +162,17 @@ class ExecutorService:
         return _Parts(choice, leases, pool, strays, jobs)
 
     async def _choose(self, owner: str, folder: Path) -> Choice:
-        docker = self._config.docker
-        address = EngineAddress(docker.host, docker.ca, docker.certificate, docker.key)
-        options = DockerOptions(address, docker.image, docker.runtime)
         supervisor = await asyncio.to_thread(build_zipapp)
-        site = Site(owner, folder, supervisor, options)
+        site = Site(owner, folder, supervisor, self._config)
         backends = {name: partial(make, site) for name, make in BACKENDS.items()}
         choice = await choose(self._config.backend, backends)
         return replace(choice, capabilities=self._with_watch(choice.capabilities))
 
-    def _with_watch(self, found: Capabilities) -> Capabilities:
+    @staticmethod
+    def _with_watch(found: Capabilities) -> Capabilities:
         """What the sandboxes are held to, where this process looks at their workspaces."""
-        elsewhere = found.name == "docker" and not self._config.docker.host.startswith("unix://")
-        if elsewhere or found.limits.workspace is not Enforcement.NONE:
+        held = found.limits.workspace is not Enforcement.NONE
+        if held or found.workspaces is not WorkspacePlace.HERE:
             return found
         return replace(found, limits=replace(found.limits, workspace=Enforcement.WATCHED))
 

@@ -7,6 +7,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
+from executor_service.backends.base import WorkspacePlace
 from executor_service.errors import PathInvalid
 from services.ids import new_id
 
@@ -20,6 +21,8 @@ class WorkdirPolicy:
     """Which folders of the host may be bound instead."""
 
     allowed: bool
+    place: WorkspacePlace
+    """Where the boxes' workspaces lie."""
     home: Path
     """Where Hermes keeps its keys; neither it nor anything around or inside it."""
     user_home: Path
@@ -66,6 +69,8 @@ class Workspaces:
         """Vets a folder of the host that a caller wants bound; fails with PathInvalid."""
         if not self._policy.allowed:
             raise _refused("this executor binds no folders of its host (executor.allow_workdir)")
+        if self._policy.place is not WorkspacePlace.HERE:
+            raise _refused("cannot be a folder of this machine: the sandboxes are elsewhere")
         return await asyncio.to_thread(_vet, asked, self._policy)
 
 

@@ -4,12 +4,20 @@ import asyncio
 import os
 import uuid
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from executor_service.backends.base import MIB, Backend, Box, BoxSpec, Limits
+from executor_service.backends.base import (
+    MIB,
+    Backend,
+    Box,
+    BoxSpec,
+    Capabilities,
+    Limits,
+    WorkspacePlace,
+)
 from executor_service.backends.bubblewrap import BubblewrapBackend
 from executor_service.backends.docker import DockerBackend, DockerOptions
 from executor_service.errors import ExecutorError
@@ -26,53 +34,99 @@ from executor_service.supervisor_zipapp import build_zipapp
 from tests.requirements import require
 
 SMALL = Limits(memory_bytes=256 * MIB, cpu_count=1, pids=64, tmp_bytes=32 * MIB)
-MAKERS: dict[str, Callable[[str, Path], Backend]] = {
-    "bubblewrap": lambda owner, folder: BubblewrapBackend(owner, folder, build_zipapp()),
-    "docker": lambda owner, _folder: DockerBackend(owner, build_zipapp(), DockerOptions()),
+
+Make = Callable[[str, Path], Backend]
+"""An owner, and a folder for the backend's own notes."""
+
+
+@asynccontextmanager
+async def _bubblewrap(_folder: Path) -> AsyncGenerator[Make]:
+    yield lambda owner, folder: BubblewrapBackend(owner, folder, build_zipapp())
+
+
+@asynccontextmanager
+async def _docker(_folder: Path) -> AsyncGenerator[Make]:
+    yield lambda owner, _: DockerBackend(owner, build_zipapp(), DockerOptions())
+
+
+BACKENDS: dict[str, Callable[[Path], AbstractAsyncContextManager[Make]]] = {
+    "bubblewrap": _bubblewrap,
+    "docker": _docker,
 }
+"""What each backend is made with, once what it stands on has been started in a folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Yard:
     """A backend of the test's own and what its boxes are made from."""
 
-    backend: Backend
+    make: Make
     owner: str
     folder: Path
+    backend: Backend
+    capabilities: Capabilities
 
-    def spec(self, limits: Limits = SMALL) -> BoxSpec:
-        """A box with a new, empty workspace."""
-        key = f"box_{uuid.uuid4().hex}"
-        workspace = self.folder / key
-        workspace.mkdir()
-        if os.geteuid() == 0:
-            os.chown(workspace, 1000, 1000)
-        return BoxSpec(key, self.owner, "test", workspace, limits)
+    @classmethod
+    async def open(cls, make: Make, owner: str, folder: Path) -> Self:
+        """A backend's own object."""
+        backend = await asyncio.to_thread(make, owner, folder / "backend")
+        return cls(make, owner, folder, backend, await backend.probe())
+
+    async def again(self) -> Self:
+        """A second object of the same backend and owner, as after the executor's restart."""
+        return await self.open(self.make, self.owner, self.folder)
+
+    @property
+    def has_folders(self) -> bool:
+        """Whether workspaces are folders of this machine."""
+        return self.capabilities.workspaces is WorkspacePlace.HERE
+
+    def spec(self, limits: Limits = SMALL, workspace: Path | None = None) -> BoxSpec:
+        """A box, with a new, empty workspace if none is given."""
+        return new_spec(self.owner, self.folder, limits, workspace)
 
     @asynccontextmanager
-    async def box(self, limits: Limits = SMALL) -> AsyncGenerator[Box]:
+    async def box(
+        self, limits: Limits = SMALL, workspace: Path | None = None
+    ) -> AsyncGenerator[Box]:
         """A box for the time of the block."""
-        spec = await asyncio.to_thread(self.spec, limits)
+        spec = await asyncio.to_thread(self.spec, limits, workspace)
         box = await self.backend.create(spec)
         try:
             yield box
         finally:
             await self.backend.destroy(box)
 
+    async def close(self) -> None:
+        """End all boxes of the owner."""
+        for box in await self.backend.list_boxes():
+            await self.backend.destroy(box)
+        await self.backend.close()
+
+
+def new_spec(
+    owner: str, folder: Path, limits: Limits = SMALL, workspace: Path | None = None
+) -> BoxSpec:
+    """What a box shall be, with a new workspace in the folder if none is given."""
+    key = f"box_{uuid.uuid4().hex}"
+    if workspace is None:
+        workspace = folder / key
+        workspace.mkdir()
+        if os.geteuid() == 0:
+            os.chown(workspace, 1000, 1000)
+    return BoxSpec(key, owner, "test", workspace, limits)
+
 
 @asynccontextmanager
 async def open_yard(name: str, folder: Path) -> AsyncGenerator[Yard]:
     """The backend of that name if it runs here, and at the end no box of it is left."""
-    owner = f"test-{uuid.uuid4().hex}"
-    backend = await asyncio.to_thread(MAKERS[name], owner, folder / "backend")
-    capabilities = await backend.probe()
-    require(name, capabilities.available, capabilities.reason)
-    try:
-        yield Yard(backend, owner, folder)
-    finally:
-        for box in await backend.list_boxes():
-            await backend.destroy(box)
-        await backend.close()
+    async with BACKENDS[name](folder) as make:
+        yard = await Yard.open(make, f"test-{uuid.uuid4().hex}", folder)
+        require(name, yard.capabilities.available, yard.capabilities.reason)
+        try:
+            yield yard
+        finally:
+            await yard.close()
 
 
 class Recorder:

@@ -20,7 +20,7 @@ from prometheus_client import CollectorRegistry
 
 from executor_service.app import ExecutorService, build
 from executor_service.backends import BACKENDS, Site
-from executor_service.backends.docker import DockerOptions
+from executor_service.config import ExecutorConfig
 from executor_service.errors import BackendUnavailable, JournalUnusable
 from executor_service.journal import Journal
 from services.addresses import Address, UnixAddress
@@ -110,7 +110,7 @@ async def end_boxes(settings: Settings) -> None:
     folder = settings.home.state / "executor"
     async with Journal(folder / "journal.db") as journal:
         owner = journal.owner
-    site = Site(owner, folder, b"", DockerOptions())
+    site = Site(owner, folder, b"", settings.load(ExecutorConfig))
     backend = BACKENDS[settings.environ["HERMES_BACKEND"]](site)
     try:
         for box in await backend.list_boxes():

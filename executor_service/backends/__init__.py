@@ -7,6 +7,8 @@ from pathlib import Path
 from executor_service.backends.base import Backend
 from executor_service.backends.bubblewrap import BubblewrapBackend
 from executor_service.backends.docker import DockerBackend, DockerOptions
+from executor_service.backends.engine import EngineAddress
+from executor_service.config import ExecutorConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +21,14 @@ class Site:
     """Where a backend may keep notes of its own."""
     supervisor: bytes
     """The program that runs in every box."""
-    docker: DockerOptions
+    config: ExecutorConfig
 
 
 def _docker(site: Site) -> Backend:
-    return DockerBackend(site.owner, site.supervisor, site.docker)
+    docker = site.config.docker
+    address = EngineAddress(docker.host, docker.ca, docker.certificate, docker.key)
+    options = DockerOptions(address, docker.image, docker.runtime)
+    return DockerBackend(site.owner, site.supervisor, options)
 
 
 def _bubblewrap(site: Site) -> Backend:

@@ -40,6 +40,17 @@ class NetworkPolicy(StrEnum):
     """No network but the box's own loopback."""
 
 
+class WorkspacePlace(StrEnum):
+    """Where a box's workspace lies."""
+
+    HERE = "here"
+    """It is the folder of this machine."""
+    THERE = "there"
+    """It lies elsewhere, under the folder's name, and outlives the box."""
+    IN_BOX = "in_box"
+    """It ends with the box."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What one box may use."""
@@ -67,7 +78,8 @@ class BoxSpec:
     pool: str
     """Template that it was made from."""
     workspace: Path
-    """Folder of the caller that the box sees as /workspace; must exist, is never removed."""
+    """Folder that the box sees as /workspace; must exist, is never removed. Where boxes are on
+    other machines its name stands for a folder there."""
     limits: Limits = field(default_factory=Limits)
     image: str = ""
     """Image of the box; empty is the backend's default, ignored by backends without images."""
@@ -112,6 +124,7 @@ class Capabilities:
     limits: LimitSupport
     pty: bool = True
     network_policies: tuple[NetworkPolicy, ...] = (NetworkPolicy.NONE,)
+    workspaces: WorkspacePlace = WorkspacePlace.HERE
 
 
 class ByteStream(Protocol):

@@ -1,11 +1,18 @@
 """Whether a Docker engine can make boxes here, and what it really enforces."""
 
 import asyncio
+import dataclasses
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from executor_service.backends.base import Capabilities, Enforcement, Isolation, LimitSupport
+from executor_service.backends.base import (
+    Capabilities,
+    Enforcement,
+    Isolation,
+    LimitSupport,
+    WorkspacePlace,
+)
 from executor_service.backends.engine import Engine
 from executor_service.errors import BackendError, BackendUnavailable, EngineRefused
 
@@ -26,6 +33,12 @@ Facts = Mapping[str, Any]
 
 async def probe(engine: Engine, image: str, runtime: str) -> Capabilities:
     """Ask the engine; a "no" says what to do about it."""
+    found = await _ask(engine, image, runtime)
+    place = WorkspacePlace.HERE if engine.address.is_local else WorkspacePlace.THERE
+    return dataclasses.replace(found, workspaces=place)
+
+
+async def _ask(engine: Engine, image: str, runtime: str) -> Capabilities:
     try:
         await engine.ask("GET", "/_ping", deadline_s=_ANSWER_DEADLINE_S)
         info, version, about_image = await asyncio.gather(

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from executor_service.backends.base import WorkspacePlace
 from executor_service.errors import BoxCreateFailed, BoxLost, LinkClosed, LinkRefused
 from executor_service.link import Hello, RemoteCommand, open_link
 from executor_service.supervisor.frames import MAX_DATA_BYTES, WINDOW_BYTES
@@ -26,24 +27,30 @@ class BoxSuite:
             assert box.backend == (await yard.backend.probe()).name
             assert await console.output("pwd") == "/workspace"
             assert await console.output("echo hello > made-inside; cat made-inside") == "hello"
-            made = box.workspace / "made-inside"
-            assert await asyncio.to_thread(made.read_text) == "hello\n"
 
-    async def test_what_is_in_the_workspace_already_is_seen(self, yard: Yard) -> None:
-        spec = await asyncio.to_thread(yard.spec)
-        await asyncio.to_thread((spec.workspace / "made-outside").write_text, "hello")
-        box = await yard.backend.create(spec)
-        async with open_console(yard.backend, box) as console:
-            assert await console.output("cat made-outside") == "hello"
-        await yard.backend.destroy(box)
-
-    async def test_a_workspace_outlives_its_box(self, yard: Yard) -> None:
+    async def test_a_workspace_here_is_the_folder(self, yard: Yard) -> None:
+        if not yard.has_folders:
+            pytest.skip("its workspaces are not folders of this machine")
         async with yard.box() as box, open_console(yard.backend, box) as console:
-            await console.output("echo kept > file")
-        kept = box.workspace / "file"
-        assert await asyncio.to_thread(kept.read_text) == "kept\n"
+            await asyncio.to_thread((box.workspace / "made-outside").write_text, "hello")
+            assert await console.output("cat made-outside; echo back > made-inside") == "hello"
+            made = box.workspace / "made-inside"
+            assert await asyncio.to_thread(made.read_text) == "back\n"
+
+    async def test_a_workspace_outlives_its_box_where_it_is_said_to(self, yard: Yard) -> None:
+        async with yard.box() as box, open_console(yard.backend, box) as console:
+            await console.output("echo kept > file; mkdir -p some/folder")
+        is_kept = yard.capabilities.workspaces is not WorkspacePlace.IN_BOX
+        async with (
+            yard.box(workspace=box.workspace) as later,
+            open_console(yard.backend, later) as console,
+        ):
+            left = await console.output("find . -mindepth 1 | sort; cat file 2>&1 || true")
+            assert (left.split() == ["./file", "./some", "./some/folder", "kept"]) == is_kept
 
     async def test_a_missing_workspace_is_an_error(self, yard: Yard) -> None:
+        if not yard.has_folders:
+            pytest.skip("its workspaces are not folders of this machine")
         spec = await asyncio.to_thread(yard.spec)
         await asyncio.to_thread(spec.workspace.rmdir)
         with pytest.raises(BoxCreateFailed):

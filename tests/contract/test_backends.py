@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.boxes import MAKERS, Console, Yard, open_console, open_yard
+from tests.boxes import BACKENDS, Console, Yard, open_console, open_yard
 from tests.contract.backend_suite_boxes import BoxSuite
 from tests.contract.backend_suite_commands import CommandSuite
 from tests.contract.backend_suite_endings import EndingSuite
@@ -15,7 +15,7 @@ from tests.contract.backend_suite_files import FileSuite
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest.fixture(scope="module", params=list(MAKERS))
+@pytest.fixture(scope="module", params=list(BACKENDS))
 def name(request: pytest.FixtureRequest) -> str:
     """Each backend in turn."""
     return request.param
@@ -34,10 +34,12 @@ async def yard(name: str, folder: Path) -> AsyncIterator[Yard]:
         yield opened
 
 
-@pytest.fixture
-def other(name: str, yard: Yard) -> Yard:
+@pytest_asyncio.fixture(loop_scope="module")
+async def other(yard: Yard) -> AsyncIterator[Yard]:
     """A second object of the same backend and owner, as after the executor's restart."""
-    return Yard(MAKERS[name](yard.owner, yard.folder / "backend"), yard.owner, yard.folder)
+    again = await yard.again()
+    yield again
+    await again.backend.close()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

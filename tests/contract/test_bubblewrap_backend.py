@@ -30,7 +30,7 @@ from executor_service.backends.cgroups import Cgroups
 from executor_service.errors import BackendUnavailable, BoxCreateFailed
 from executor_service.link import RemoteCommand
 from executor_service.supervisor_zipapp import build_zipapp
-from tests.boxes import SMALL, Recorder, Yard, open_console, open_yard
+from tests.boxes import SMALL, Recorder, Yard, new_spec, open_console, open_yard
 from tests.e2e.processes import check_nothing_left, end_users_of
 from tests.requirements import require
 
@@ -223,7 +223,9 @@ async def test_a_machine_without_a_system_python(tmp_path: Path) -> None:
         )
 
     zipapp = await asyncio.to_thread(build_zipapp)
-    yard = Yard(BubblewrapBackend("me", tmp_path / "backend", zipapp, find), "me", tmp_path)
+    yard = await Yard.open(
+        lambda owner, folder: BubblewrapBackend(owner, folder, zipapp, find), "me", tmp_path
+    )
     async with yard.box() as box, open_console(yard.backend, box) as console:
         assert await console.output("tr '\\0' ' ' < /proc/1/cmdline | cut -d' ' -f1") == (
             f"/opt/hermes/python/{own}"
@@ -250,7 +252,7 @@ async def test_a_bubblewrap_that_does_not_work(
     assert not capabilities.available
     assert reason in capabilities.reason
     assert capabilities.limits.memory is Enforcement.NONE
-    spec = await asyncio.to_thread(Yard(backend, "me", tmp_path).spec)
+    spec = await asyncio.to_thread(new_spec, "me", tmp_path)
     with pytest.raises(BoxCreateFailed):
         await backend.create(spec)
     assert await backend.list_boxes() == []
@@ -265,7 +267,7 @@ async def test_a_machine_without_bubblewrap(tmp_path: Path) -> None:
     capabilities = await backend.probe()
     assert (capabilities.available, capabilities.reason) == (False, "no bubblewrap: install it")
     with pytest.raises(BackendUnavailable):
-        await backend.create(await asyncio.to_thread(Yard(backend, "me", tmp_path).spec))
+        await backend.create(await asyncio.to_thread(new_spec, "me", tmp_path))
 
 
 async def test_capabilities(yard: Yard) -> None:

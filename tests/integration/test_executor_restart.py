@@ -21,7 +21,7 @@ from executor_service.supervisor_zipapp import build_zipapp
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from services.config import Settings
 from services.errors import Reason
-from tests.boxes import Yard
+from tests.boxes import new_spec
 from tests.executor_client import Client
 from tests.executors import Process, end_boxes, executor_settings, refused, until
 
@@ -172,11 +172,16 @@ async def test_boxes_that_nobody_has_are_ended_and_those_of_others_are_not(here:
     folder = here.home.state / "executor" / "bubblewrap"
     zipapp = await asyncio.to_thread(build_zipapp)
     others = BubblewrapBackend("somebody else", folder, zipapp)
-    async with Yard(others, "somebody else", here.home.workspaces).box() as foreign:
+    foreign = await others.create(
+        await asyncio.to_thread(new_spec, "somebody else", here.home.workspaces)
+    )
+    try:
         async with lifetime(here) as (_, client):
             await until(lambda: there_are(lease.sandbox_id, foreign.key))
             assert await client.output(lease, "echo alive") == "alive"
         assert [box.key for box in await others.list_boxes()] == [foreign.key]
+    finally:
+        await others.destroy(foreign)
 
 
 async def test_a_session_keeps_its_files_when_a_box_over_them_is_ended(here: Settings) -> None:

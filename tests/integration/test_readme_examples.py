@@ -156,20 +156,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def yard(folder: Path) -> AsyncIterator[Yard]:
     """The backend that the suites are run against."""
-    owner = f"test-{uuid.uuid4().hex}"
-    backend = await asyncio.to_thread(frugal, owner, folder / "backend")
-    capabilities = await backend.probe()
-    require("bubblewrap", capabilities.available, capabilities.reason)
-    yield Yard(backend, owner, folder)
-    for box in await backend.list_boxes():
-        await backend.destroy(box)
-    await backend.close()
+    opened = await Yard.open(frugal, f"test-{uuid.uuid4().hex}", folder)
+    require("bubblewrap", opened.capabilities.available, opened.capabilities.reason)
+    yield opened
+    await opened.close()
 
 
-@pytest.fixture
-def other(yard: Yard) -> Yard:
+@pytest_asyncio.fixture(loop_scope="module")
+async def other(yard: Yard) -> AsyncIterator[Yard]:
     """A second object of the same backend and owner, as after the executor's restart."""
-    return Yard(frugal(yard.owner, yard.folder / "backend"), yard.owner, yard.folder)
+    again = await yard.again()
+    yield again
+    await again.backend.close()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

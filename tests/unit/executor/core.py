@@ -10,7 +10,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from executor_service.backends.base import Isolation
+from executor_service.backends.base import Isolation, WorkspacePlace
 from executor_service.command import Command
 from executor_service.commands import CommandTable, Stores
 from executor_service.journal import Journal
@@ -102,7 +102,9 @@ async def open_core(
         recorder, metrics = Recorder(journal), ExecutorMetrics.create(Meter(registry))
         stores = Stores(journal, spool, recorder, clock, metrics)
         make_table = partial(CommandTable, backend=NAME, stores=stores)
-        workspaces = Workspaces(folder / "workspaces", WorkdirPolicy(False, folder, folder))
+        workspaces = Workspaces(
+            folder / "workspaces", WorkdirPolicy(False, WorkspacePlace.HERE, folder, folder)
+        )
         pool = Pool(backend, options, workspaces, make_table, workers, metrics)
         strays = Strays(backend, workspaces, pool.knows, metrics)
         terms = Terms(NAME, Isolation.NONE, LIFETIMES)

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from executor_service.backends.base import WorkspacePlace
 from executor_service.errors import PathInvalid, SandboxLost
 from executor_service.leases import Grant, Launch, Proof
 from executor_service.records import EndReason, Lifetimes, SandboxState
 from executor_service.sandbox import Sandbox
 from executor_service.tokens import TokenMint, digest, is_token_of, with_epoch
+from executor_service.workspaces import WorkdirPolicy, Workspaces
 from services.errors import LeaseInvalid, NotFound, StaleEpoch
 from tests.executors import until
 from tests.unit.executor.core import LIFETIMES, Core, full_disk, open_core, start, wish
@@ -152,6 +154,13 @@ async def test_a_folder_of_the_host_is_not_bound_unless_allowed(tmp_path: Path) 
         with pytest.raises(PathInvalid, match=r"executor\.allow_workdir"):
             await core.leases.acquire(wish(workdir=str(tmp_path)))
         assert core.backend.made == 0
+
+
+async def test_a_folder_of_the_host_is_not_bound_in_sandboxes_elsewhere(tmp_path: Path) -> None:
+    for place in (WorkspacePlace.THERE, WorkspacePlace.IN_BOX):
+        policy = WorkdirPolicy(True, place, tmp_path / "home", tmp_path / "user")
+        with pytest.raises(PathInvalid, match="the sandboxes are elsewhere"):
+            await Workspaces(tmp_path, policy).workdir(str(tmp_path))
 
 
 async def test_what_is_idle_can_be_let_go(tmp_path: Path) -> None:
