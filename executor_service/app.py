@@ -147,7 +147,7 @@ class ExecutorService:
         workspaces = Workspaces(self._home.workspaces, workdirs)
         options = _pool_options(config, journal.owner, choice.capabilities)
         pool = Pool(choice.backend, options, workspaces, make_table, workers, metrics)
-        strays = Strays(choice.backend, workspaces, pool.knows, metrics)
+        strays = Strays(choice.backend, workspaces, pool.keys, metrics)
         lifetimes = Lifetimes(config.idle_timeout_s, config.max_age_s)
         terms = Terms(choice.capabilities.name, choice.capabilities.isolation, lifetimes)
         leases = Leases(pool, journal, workspaces, terms, clock, workers, metrics)

@@ -6,7 +6,7 @@ together take at most so many places.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Set
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -129,9 +129,9 @@ class Pool:
         """Takes over a claimed box that an executor before this one made."""
         return self._hold(box, table, None)
 
-    def knows(self, key: str) -> bool:
-        """Whether a box is one of these, or is about to be."""
-        return key in self._held or key in self._making
+    def keys(self) -> Set[str]:
+        """The keys of the boxes that are held now, or are about to be."""
+        return self._held.keys() | self._making
 
     def end(self, live: LiveBox, reason: EndReason) -> None:
         """Ends a box; `live.gone` is set when nothing of it is left."""

@@ -6,7 +6,7 @@ after its successor has looked. That is why it looks again.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
 from executor_service.backends.base import Backend, Box
 from executor_service.errors import BackendError
@@ -27,12 +27,12 @@ class Strays:
         self,
         backend: Backend,
         workspaces: Workspaces,
-        is_known: Callable[[str], bool],
+        known: Callable[[], Set[str]],
         metrics: ExecutorMetrics,
     ) -> None:
         self._backend = backend
         self._workspaces = workspaces
-        self._is_known = is_known
+        self._known = known
         self._metrics = metrics
         self._ending: set[str] = set()
         self._quiet = asyncio.Event()
@@ -46,12 +46,15 @@ class Strays:
 
     async def sweep(self) -> None:
         """Ends all that there are now; returns when nothing is left of them."""
+        # One that ends while they are listed is still in the list, and known no more.
+        known = self._known()
         try:
             boxes = await self._backend.list_boxes()
         except (BackendError, OSError) as error:
             _log.warning("boxes that nobody knows cannot be looked for: %s", error)
             return
-        await asyncio.gather(*(self.end(box) for box in boxes if not self._is_known(box.key)))
+        known |= self._known()
+        await asyncio.gather(*(self.end(box) for box in boxes if box.key not in known))
         await self._quiet.wait()
 
     async def end(self, box: Box) -> None:

@@ -46,6 +46,9 @@ class PlainBackend:
         self.told = asyncio.Event()
         """Whoever asked for a box hears of it while it is set."""
         self.told.set()
+        self.listed = asyncio.Event()
+        """Cleared, a list is made and not yet given."""
+        self.listed.set()
         self.reachable = asyncio.Event()
         """Boxes are connected to while it is set."""
         self.reachable.set()
@@ -93,7 +96,9 @@ class PlainBackend:
             self._boxes.pop(box.key, None)
 
     async def list_boxes(self) -> list[Box]:
-        return [running.box for running in self._boxes.values()]
+        boxes = [running.box for running in self._boxes.values()]
+        await self.listed.wait()
+        return boxes
 
     async def close(self) -> None:
         pass

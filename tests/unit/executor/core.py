@@ -106,7 +106,7 @@ async def open_core(
             folder / "workspaces", WorkdirPolicy(False, WorkspacePlace.HERE, folder, folder)
         )
         pool = Pool(backend, options, workspaces, make_table, workers, metrics)
-        strays = Strays(backend, workspaces, pool.knows, metrics)
+        strays = Strays(backend, workspaces, pool.keys, metrics)
         terms = Terms(NAME, Isolation.NONE, LIFETIMES)
         leases = Leases(pool, journal, workspaces, terms, clock, workers, metrics)
         for name, job in (("spool", spool), ("recorder", recorder), ("pool", pool)):

@@ -45,6 +45,19 @@ async def test_a_box_that_is_being_made_is_none(tmp_path: Path) -> None:
         assert core.metric("hermes_orphans_reaped_total") == 0
 
 
+async def test_a_box_that_ends_while_boxes_are_listed_is_none(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        grant = await core.acquire()
+        core.backend.listed.clear()
+        sweeping = asyncio.ensure_future(core.strays.sweep())
+        await asyncio.sleep(0)
+        await core.leases.release(grant.sandbox)
+        core.backend.listed.set()
+        await sweeping
+        assert core.backend.keys == []
+        assert core.metric("hermes_orphans_reaped_total") == 0
+
+
 async def test_what_somebody_has_written_stays(tmp_path: Path) -> None:
     async with open_core(tmp_path) as core:
         spec = await stray(core)
