@@ -52,15 +52,19 @@ class AgentClient:
         async with open_stream(self.turns.WatchTurn(request)) as call:
             return [event async for message in call for event in message.events]
 
-    async def until(self, turn_id: str, kind: str) -> TurnEvent:
-        """The turn's first event of a kind."""
+    async def until(self, turn_id: str, *kinds: str) -> TurnEvent:
+        """The turn's first event of one of some kinds."""
         request = turn_pb2.WatchTurnRequest(turn_id=turn_id)
         async with open_stream(self.turns.WatchTurn(request)) as call:
             async for message in call:
                 for event in message.events:
-                    if event.WhichOneof("kind") == kind:
+                    if event.WhichOneof("kind") in kinds:
                         return event
-        raise AssertionError(f"turn {turn_id} ended without {kind}")
+        raise AssertionError(f"turn {turn_id} ended without {' or '.join(kinds)}")
+
+    async def until_it_says_something(self, turn_id: str) -> None:
+        """Wait for text, which who comes late sees as a snapshot."""
+        await self.until(turn_id, "text_delta", "text_snapshot")
 
     async def ask(self, text: str, *, session_id: str = "session") -> list[TurnEvent]:
         """Start a turn and watch it to its end."""

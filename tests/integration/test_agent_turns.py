@@ -115,7 +115,7 @@ async def test_a_second_message_waits_or_interrupts(tmp_path: Path, database_url
         agent(tmp_path, model.url, HERMES_DATABASE_URL=database_url) as client,
     ):
         slow = await client.start("slow")
-        await client.until(slow.turn_id, "text_delta")
+        await client.until_it_says_something(slow.turn_id)
         waiting = await client.start("later", busy_mode=turn_pb2.BUSY_MODE_QUEUE)
         assert waiting.state == turn_pb2.TURN_STATE_QUEUED
         urgent = await client.start("now", busy_mode=turn_pb2.BUSY_MODE_INTERRUPT)
@@ -131,7 +131,7 @@ async def test_a_queued_turn_that_is_interrupted_never_runs(tmp_path: Path) -> N
     script = {"rules": [{"user": "slow", "steps": [{"text": "abc", "hang_after": 1}]}]}
     async with fake_model(script) as model, agent(tmp_path, model.url) as client:
         slow = await client.start("slow")
-        await client.until(slow.turn_id, "text_delta")
+        await client.until_it_says_something(slow.turn_id)
         waiting = await client.start("slow too")
         request = turn_pb2.InterruptTurnRequest(turn_id=waiting.turn_id)
         answered = await client.turns.InterruptTurn(request)
