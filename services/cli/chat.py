@@ -104,7 +104,9 @@ async def _run(settings: Settings, arguments: argparse.Namespace, question: str 
         if question is None:
             # The prompt and its libraries take a while to import, and one question needs none.
             talk = importlib.import_module("services.cli.talk")
-            return await talk.Talk(channels, opening(arguments), settings.home).run()
+            near = "agent" in needed
+            opened = opening(arguments)
+            return await talk.Talk(channels, opened, settings.home, agent_is_near=near).run()
         return await _ask(channels, arguments, question)
 
 

@@ -2,9 +2,10 @@
 
 import asyncio
 import signal
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 
+import grpc.aio
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import WordCompleter
 from prompt_toolkit.history import FileHistory
@@ -16,6 +17,7 @@ from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
 from services.channels import Channels
 from services.cli.console import printable
 from services.cli.dialogue import Dialogue
+from services.cli.recall import recall
 from services.cli.turn_view import TurnView
 from services.home import HomePaths
 from services.ids import new_id
@@ -34,6 +36,9 @@ _DECISIONS = {
     **dict.fromkeys(("s", "session", "/approve session"), turn_event_pb2.APPROVAL_DECISION_SESSION),
     **dict.fromkeys(("n", "no", "deny", "/deny"), turn_event_pb2.APPROVAL_DECISION_DENY),
 }
+RECALL_S = 3.0
+"""What was said before is not waited for any longer."""
+
 _STOP = "/stop"
 _MEANWHILE = ("/status", "/help")
 """Commands that leave a question open."""
@@ -50,13 +55,26 @@ class _Question:
 class Talk:
     """One sitting at the terminal."""
 
-    def __init__(self, channels: Channels, opening: ConverseRequest.Open, home: HomePaths) -> None:
+    def __init__(
+        self,
+        channels: Channels,
+        opening: ConverseRequest.Open,
+        home: HomePaths,
+        *,
+        agent_is_near: bool = True,
+    ) -> None:
+        """Take the conversation to open; only an agent that is near can tell what was said."""
+        goes_on = opening.latest or bool(opening.session_id)
+        self._profile = opening.profile
+        self._told_by = channels.to("agent") if goes_on and agent_is_near else None
+        self._opened = asyncio.Event()
         opening.takes_news = True
         self._dialogue = Dialogue(channels.to("gateway"), opening)
         self._console = Console()
         self._view = TurnView(self._console)
         self._home = home
         self._waiting: set[str] = set()
+        self._session_id = ""
         self._turn = ""
         self._idle = asyncio.Event()
         self._questions: asyncio.Queue[_Question] = asyncio.Queue()
@@ -83,6 +101,7 @@ class Talk:
             completer=WordCompleter(list(COMMANDS), sentence=True),
             complete_while_typing=False,
         )
+        await self._recall()
         self._console.print(WELCOME, style="dim")
         while True:
             try:
@@ -96,6 +115,15 @@ class Talk:
                 return
             if line and not await self._exchange(session, workers, line):
                 return
+
+    async def _recall(self) -> None:
+        """Show where the session was, unless that cannot be learned soon."""
+        if self._told_by is None:
+            return
+        with suppress(TimeoutError, grpc.aio.AioRpcError):
+            async with asyncio.timeout(RECALL_S):
+                await self._opened.wait()
+                await recall(self._told_by, self._session_id, self._profile, self._console)
 
     async def _exchange(self, session: PromptSession[str], workers: Workers, line: str) -> bool:
         """Send a line and follow what it causes; False when the user leaves meanwhile."""
@@ -156,6 +184,9 @@ class Talk:
 
     def _show(self, response: ConverseResponse) -> None:
         match response.WhichOneof("kind"):
+            case "opened":
+                self._session_id = response.opened.session_id
+                self._opened.set()
             case "accepted":
                 self._waiting.discard(response.accepted.message_id)
                 self._turn = response.accepted.turn_id

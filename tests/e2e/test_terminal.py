@@ -57,9 +57,12 @@ def test_the_answer_appears_word_by_word(up: Deployment) -> None:
 
 
 def test_the_last_session_goes_on(up: Deployment) -> None:
-    asked = up.client.ask("write the note")
+    up.client.ask("hello first")
+    asked = up.client.ask("write the note", "--continue")
     with terminal(up.client, "chat", "--continue") as chat:
-        chat.wait_for(PROMPT)
+        seen = chat.wait_for(PROMPT)
+        assert seen.index("> hello first") < seen.index("> write the note") < seen.index("Ctrl-C")
+        assert "You said: hello first" in seen
         chat.type("show the note")
         chat.wait_for("^with a second line")
         chat.type("/status")
