@@ -12,7 +12,7 @@ from typing import Any, Self
 import grpc.aio
 
 from executor_service.adoption import Inheritance, adopt
-from executor_service.backends import BACKENDS, Site
+from executor_service.backends import AUTOMATIC, BACKENDS, Site
 from executor_service.backends.base import Capabilities, Enforcement, Limits, WorkspacePlace
 from executor_service.choice import Choice, choose
 from executor_service.commands import CommandTable, Stores
@@ -165,7 +165,7 @@ class ExecutorService:
         supervisor = await asyncio.to_thread(build_zipapp)
         site = Site(owner, folder, supervisor, self._config)
         backends = {name: partial(make, site) for name, make in BACKENDS.items()}
-        choice = await choose(self._config.backend, backends)
+        choice = await choose(self._config.backend, backends, AUTOMATIC)
         return replace(choice, capabilities=self._with_watch(choice.capabilities))
 
     @staticmethod

@@ -1,7 +1,7 @@
 """Which backend makes the boxes: decided once, at the start, and never changed for a weaker one."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from executor_service.backends.base import Backend, Capabilities
@@ -20,16 +20,18 @@ class Choice:
     others: tuple[Capabilities, ...] = ()
 
 
-async def choose(configured: str, backends: Mapping[str, Callable[[], Backend]]) -> Choice:
-    """The configured backend; without one, the first that can be used.
+async def choose(
+    configured: str, backends: Mapping[str, Callable[[], Backend]], automatic: Sequence[str]
+) -> Choice:
+    """The configured backend; without one, the first of the automatic ones that can be used.
 
     Fails with BackendUnavailable, in one line that says what to do.
     """
     if configured:
         return await _configured(configured, backends)
     tried: list[Capabilities] = []
-    for make in backends.values():
-        backend = make()
+    for name in automatic:
+        backend = backends[name]()
         found = await backend.probe()
         if found.available:
             reason = "; ".join([f"{other.name} cannot be used ({other.reason})" for other in tried])

@@ -39,4 +39,8 @@ BACKENDS: Mapping[str, Callable[[Site], Backend]] = {
     "docker": _docker,
     "bubblewrap": _bubblewrap,
 }
-"""Every backend by its name; where none is configured, the first one that can be used is."""
+"""Every backend by its name."""
+
+AUTOMATIC = ("docker", "bubblewrap")
+"""Where none is configured, the first of these that can be used is; the others are taken only by
+their name."""

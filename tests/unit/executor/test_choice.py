@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from executor_service.backends import BACKENDS
+from executor_service.backends import AUTOMATIC, BACKENDS
 from executor_service.backends.base import Backend, Capabilities
 from executor_service.choice import choose
 from executor_service.errors import BackendUnavailable
@@ -45,8 +45,9 @@ class _Offered(PlainBackend):
 
 
 async def chosen(offer: Offer, configured: str) -> tuple[str, str]:
-    makers = {name: (lambda name=name: offer.make(name)) for name in ("docker", "bubblewrap")}
-    choice = await choose(configured, makers)
+    names = (*AUTOMATIC, "elsewhere")
+    makers = {name: (lambda name=name: offer.make(name)) for name in names}
+    choice = await choose(configured, makers, AUTOMATIC)
     assert isinstance(choice.backend, _Offered)
     assert choice.backend.name == choice.capabilities.name
     assert [other.name for other in choice.others] == offer.made[:-1]
@@ -55,7 +56,8 @@ async def chosen(offer: Offer, configured: str) -> tuple[str, str]:
 
 
 def test_docker_is_preferred() -> None:
-    assert list(BACKENDS) == ["docker", "bubblewrap"]
+    assert AUTOMATIC == ("docker", "bubblewrap")
+    assert set(AUTOMATIC) <= set(BACKENDS)
 
 
 async def test_the_first_that_works_is_taken(tmp_path: Path) -> None:
@@ -76,7 +78,7 @@ async def test_nothing_that_works_is_one_clear_line(tmp_path: Path) -> None:
     assert offer.closed == ["docker", "bubblewrap"]
 
 
-@pytest.mark.parametrize("name", ["docker", "bubblewrap"])
+@pytest.mark.parametrize("name", ["docker", "bubblewrap", "elsewhere"])
 async def test_what_is_configured_is_never_replaced(tmp_path: Path, name: str) -> None:
     offer = Offer(tmp_path, {})
     assert await chosen(offer, name) == (name, "it is configured")
