@@ -20,14 +20,13 @@ from executor_service.backends.base import Box, BoxSpec, ByteStream, Capabilitie
 from executor_service.backends.docker_container import Walls, tmpfs_sizes
 from executor_service.backends.docker_supervisor import FOLDER, supervisor_volume
 from executor_service.backends.engine import CALL_DEADLINE_S, Engine, EngineAddress
+from executor_service.backends.greeting import expect_greeting
 from executor_service.errors import (
     BackendUnavailable,
     BoxCreateFailed,
     BoxLost,
     EngineRefused,
-    LinkClosed,
 )
-from executor_service.supervisor.bridge import GREETING
 
 if TYPE_CHECKING:
     import docker
@@ -43,7 +42,6 @@ _SOCKET = "@hermes-supervisor"
 """Not a file: it lies in the box's own network namespace, where no command can replace it."""
 _UNPRIVILEGED_UID = 1000
 _REMOVAL_POLL_S = 0.02
-_MAX_COMPLAINT_BYTES = 1024
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -146,7 +144,7 @@ class DockerBackend:
         except EngineRefused as error:
             raise BoxLost(f"box {box.key} cannot be reached: {error}") from error
         try:
-            await _expect_greeting(stream)
+            await expect_greeting(stream, CALL_DEADLINE_S)
         except BaseException:
             await stream.close()
             raise
@@ -190,25 +188,6 @@ def _hand_over(workspace: Path, uid: int) -> None:
     """Let commands, which never run as root, write to a folder that root has made for them."""
     if os.geteuid() == 0 and workspace.is_dir() and workspace.stat().st_uid == 0:
         os.chown(workspace, uid, uid)
-
-
-async def _expect_greeting(stream: ByteStream) -> None:
-    """Wait for the bridge; what the engine says instead, if it cannot run it, is the reason."""
-    heard = b""
-    try:
-        async with asyncio.timeout(CALL_DEADLINE_S):
-            while missing := len(GREETING) - len(heard):
-                data = await stream.read(missing)
-                if not data:
-                    break
-                heard += data
-            if heard != GREETING:
-                heard += await stream.read(_MAX_COMPLAINT_BYTES)
-    except TimeoutError as error:
-        raise LinkClosed("the bridge into the box does not answer") from error
-    if heard != GREETING:
-        complaint = heard.decode(errors="replace").strip() or "it ended"
-        raise LinkClosed(f"no bridge into the box: {complaint}")
 
 
 def _box(native_id: str, labels: dict[str, str]) -> Box:
