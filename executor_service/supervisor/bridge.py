@@ -17,6 +17,8 @@ from executor_service.supervisor.syscalls import hide_from_same_user
 
 GREETING = b"supervisor-bridge\n"
 """What a bridge says when it has reached the supervisor, and never the error of what ran it."""
+NO_SUPERVISOR = b"no-supervisor\n"
+"""What it says when nobody listens there."""
 _F_SETPIPE_SZ = 1031
 _PIPE_BYTES = 1024 * 1024
 _READ_BYTES = 256 * 1024
@@ -38,16 +40,17 @@ def socket_address(path: str) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Run `--bridge PATH`; returns the exit status."""
+    """Run `--bridge PATH [--once]`; returns the exit status."""
     hide_from_same_user()
-    return bridge(argv[1])
+    return bridge(argv[1], 0.0 if argv[2:] == ["--once"] else _WAIT_FOR_SOCKET_S)
 
 
-def bridge(path: str) -> int:
+def bridge(path: str, wait_s: float) -> int:
     """Copy both ways until either side ends; the exit status of the program."""
     try:
-        sock = _connect(socket_address(path))
+        sock = _connect(path, wait_s)
     except OSError:
+        os.write(1, NO_SUPERVISOR)
         return 1
     try:
         os.write(1, GREETING)
@@ -78,9 +81,14 @@ def _copy_until_end(sock: int) -> None:
                     route.pending = route.pending[sent:]
 
 
-def _connect(address: str) -> socket.socket:
+def _connect(path: str, wait_s: float) -> socket.socket:
     """The supervisor may still be starting when the bridge comes."""
-    give_up_at = time.monotonic() + _WAIT_FOR_SOCKET_S
+    give_up_at = time.monotonic() + wait_s
+    folder, name = os.path.split(path)
+    if folder:
+        # The kernel takes about a hundred characters, and a folder's name may be longer.
+        os.chdir(folder)
+    address = socket_address(name)
     while True:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
