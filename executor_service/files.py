@@ -92,6 +92,18 @@ async def upload(live: LiveBox, wanted: Upload, chunks: AsyncIterator[bytes]) ->
             return await target.commit(received, digest.hexdigest())
 
 
+async def move(live: LiveBox, source: str, target: str, overwrite: bool) -> None:
+    """Renames a path within one file system."""
+    async with _answering():
+        await (await live.link()).files.move(source, target, overwrite)
+
+
+async def remove(live: LiveBox, path: str, recursive: bool) -> None:
+    """Removes a path; never what a link in it leads to."""
+    async with _answering():
+        await (await live.link()).files.remove(path, recursive)
+
+
 async def _list(live: LiveBox, path: str, after: str, limit: int) -> Page:
     page = await _ask(live, lambda link: link.files.list_directory(path, after, limit))
     return Page(list(page.entries), page.more)
@@ -131,4 +143,4 @@ def _answer(error: FileRefused) -> HermesError:
 
 
 def _cut(error: ExecutorError) -> HermesError:
-    return Unavailable(f"the channel to the sandbox was cut, try again: {error}")
+    return Unavailable(f"the channel to the sandbox was cut, look and try again: {error}")

@@ -72,6 +72,22 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
             next_page_token=last if page.has_more else "",
         )
 
+    async def MovePath(
+        self, request: file_pb2.MovePathRequest, context: Context
+    ) -> file_pb2.MovePathResponse:
+        """Renames a path."""
+        live = self._box(request.lease, request.profile)
+        await files.move(live, request.source_path, request.target_path, request.overwrite)
+        return file_pb2.MovePathResponse()
+
+    async def RemovePath(
+        self, request: file_pb2.RemovePathRequest, context: Context
+    ) -> file_pb2.RemovePathResponse:
+        """Removes a path."""
+        live = self._box(request.lease, request.profile)
+        await files.remove(live, request.path, request.recursive)
+        return file_pb2.RemovePathResponse()
+
     def _box(self, lease: sandbox_pb2.Lease, profile: str) -> LiveBox:
         return self._leases.prove(proof(lease, profile)).box()
 

@@ -18,7 +18,10 @@ _METHODS = {
         *("StartExec", "AttachExec", "GetExec", "WaitExec", "SignalExec"),
         *("ListExecs", "ReadExecOutput"),
     ),
-    "FileService": ("UploadFile", "DownloadFile", "StatPath", "ListDirectory"),
+    "FileService": (
+        *("UploadFile", "DownloadFile", "StatPath", "ListDirectory"),
+        *("MovePath", "RemovePath"),
+    ),
 }
 POLICY: Policy = {
     name: callers

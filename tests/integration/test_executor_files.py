@@ -70,6 +70,16 @@ class Files:
         answer = await self.client.files.ListDirectory(request)
         return list(answer.entries), answer.next_page_token
 
+    async def move(self, source: str, target: str, overwrite: bool = False) -> None:
+        request = file_pb2.MovePathRequest(
+            lease=self.lease, source_path=source, target_path=target, overwrite=overwrite
+        )
+        await self.client.files.MovePath(request)
+
+    async def remove(self, path: str, recursive: bool = False) -> None:
+        request = file_pb2.RemovePathRequest(lease=self.lease, path=path, recursive=recursive)
+        await self.client.files.RemovePath(request)
+
     async def run(self, script: str) -> str:
         return await self.client.output(self.lease, script)
 
@@ -188,6 +198,37 @@ async def test_a_large_folder_comes_in_pages(files: Files) -> None:
     assert ([info.path[-1] for info in page], bool(token)) == (["1", "2", "3"], True)
     assert await refused(files.list("many", size=1001)) is Reason.INVALID_ARGUMENT
     assert await files.list("many/../kinds/folder") == ([], "")
+
+
+async def test_a_path_is_renamed(files: Files) -> None:
+    await files.run("mkdir -p names/folder; cd names; echo 1 > one; echo 2 > two; ln -s one link")
+    await files.move("names/one", "/workspace/names/folder/first")
+    assert await refused(files.move("names/one", "names/again")) is Reason.NOT_FOUND
+    assert await refused(files.move("names/two", "names/folder/first")) is Reason.PATH_INVALID
+    await files.move("names/two", "names/folder/first", overwrite=True)
+    await files.move("names/link", "names/folder/link")
+    await files.move("names/folder", "names/moved")
+    assert await files.run("cd names; find . | sort; cat moved/first; readlink moved/link") == (
+        ".\n./moved\n./moved/first\n./moved/link\n2\none"
+    )
+    assert await refused(files.move("names/moved", "/tmp/away")) is Reason.PATH_INVALID
+    assert await refused(files.move("names/moved", "missing/folder")) is Reason.NOT_FOUND
+    assert await refused(files.move("/etc/hostname", "stolen")) is Reason.PATH_INVALID
+
+
+async def test_a_path_is_removed_and_what_links_lead_to_stays(files: Files) -> None:
+    await files.run(
+        "mkdir -p gone/a/b stays; touch gone/a/file stays/file; ln -s ../stays gone/link"
+    )
+    assert await refused(files.remove("gone")) is Reason.PATH_INVALID
+    await files.remove("gone/a/file")
+    assert await refused(files.remove("gone/a/file")) is Reason.NOT_FOUND
+    await files.remove("gone", recursive=True)
+    assert await files.run("find gone stays -type f 2>/dev/null || true") == "stays/file"
+    await files.run("mkdir -p $(printf 'deep/%.0s' $(seq 250))")
+    assert await refused(files.remove("deep", recursive=True)) is Reason.LIMIT_EXCEEDED
+    assert await refused(files.remove("/usr", recursive=True)) is Reason.PATH_INVALID
+    assert await refused(files.remove("/", recursive=True)) is Reason.PATH_INVALID
 
 
 @pytest.mark.parametrize(

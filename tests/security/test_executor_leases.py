@@ -50,6 +50,18 @@ async def _list_directory(client: Client, lease: Lease, _exec_id: str) -> None:
     await client.files.ListDirectory(request)
 
 
+async def _move(client: Client, lease: Lease, _exec_id: str) -> None:
+    request = file_pb2.MovePathRequest(
+        lease=lease, profile=client.profile, source_path="secret", target_path="moved"
+    )
+    await client.files.MovePath(request)
+
+
+async def _remove(client: Client, lease: Lease, _exec_id: str) -> None:
+    request = file_pb2.RemovePathRequest(lease=lease, profile=client.profile, path="secret")
+    await client.files.RemovePath(request)
+
+
 async def _renew(client: Client, lease: Lease, _exec_id: str) -> None:
     request = sandbox_pb2.RenewLeaseRequest(lease=lease, profile=client.profile)
     await client.sandboxes.RenewLease(request)
@@ -74,6 +86,8 @@ LEASED: dict[str, Call] = {
     "DownloadFile": _download,
     "StatPath": _stat,
     "ListDirectory": _list_directory,
+    "MovePath": _move,
+    "RemovePath": _remove,
 }
 """Every method that takes a lease."""
 NAMED: dict[str, Call] = {**LEASED, "GetSandbox": _get_sandbox}

@@ -344,6 +344,116 @@ class ListDirectoryResponse(_message.Message):
 Global___ListDirectoryResponse: _TypeAlias = ListDirectoryResponse  # noqa: Y015
 
 @_typing.final
+class MovePathRequest(_message.Message):
+    """Request of MovePath."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEASE_FIELD_NUMBER: _builtins.int
+    PROFILE_FIELD_NUMBER: _builtins.int
+    SOURCE_PATH_FIELD_NUMBER: _builtins.int
+    TARGET_PATH_FIELD_NUMBER: _builtins.int
+    OVERWRITE_FIELD_NUMBER: _builtins.int
+    profile: _builtins.str
+    """Whose sandbox it is; empty means "default"."""
+    source_path: _builtins.str
+    """What is renamed; a symbolic link itself."""
+    target_path: _builtins.str
+    """Its new name, in a folder that exists."""
+    overwrite: _builtins.bool
+    """Whether a file that has this name is replaced."""
+    @_builtins.property
+    def lease(self) -> _sandbox_pb2.Lease:
+        """The lease of the sandbox."""
+
+    def __init__(
+        self,
+        *,
+        lease: _sandbox_pb2.Lease | None = ...,
+        profile: _builtins.str = ...,
+        source_path: _builtins.str = ...,
+        target_path: _builtins.str = ...,
+        overwrite: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "overwrite", b"overwrite", "profile", b"profile", "source_path", b"source_path", "target_path", b"target_path"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MovePathRequest: _TypeAlias = MovePathRequest  # noqa: Y015
+
+@_typing.final
+class MovePathResponse(_message.Message):
+    """Response of MovePath."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MovePathResponse: _TypeAlias = MovePathResponse  # noqa: Y015
+
+@_typing.final
+class RemovePathRequest(_message.Message):
+    """Request of RemovePath."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEASE_FIELD_NUMBER: _builtins.int
+    PROFILE_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    RECURSIVE_FIELD_NUMBER: _builtins.int
+    profile: _builtins.str
+    """Whose sandbox it is; empty means "default"."""
+    path: _builtins.str
+    """What is removed; a symbolic link itself."""
+    recursive: _builtins.bool
+    """Whether a folder is removed with all that is in it."""
+    @_builtins.property
+    def lease(self) -> _sandbox_pb2.Lease:
+        """The lease of the sandbox."""
+
+    def __init__(
+        self,
+        *,
+        lease: _sandbox_pb2.Lease | None = ...,
+        profile: _builtins.str = ...,
+        path: _builtins.str = ...,
+        recursive: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "path", b"path", "profile", b"profile", "recursive", b"recursive"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RemovePathRequest: _TypeAlias = RemovePathRequest  # noqa: Y015
+
+@_typing.final
+class RemovePathResponse(_message.Message):
+    """Response of RemovePath."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RemovePathResponse: _TypeAlias = RemovePathResponse  # noqa: Y015
+
+@_typing.final
 class FileInfo(_message.Message):
     """What is at a path."""
 

@@ -56,6 +56,16 @@ class FileServiceStub:
                 request_serializer=hermes_dot_executor_dot_v1_dot_file__pb2.ListDirectoryRequest.SerializeToString,
                 response_deserializer=hermes_dot_executor_dot_v1_dot_file__pb2.ListDirectoryResponse.FromString,
                 _registered_method=True)
+        self.MovePath = channel.unary_unary(
+                '/hermes.executor.v1.FileService/MovePath',
+                request_serializer=hermes_dot_executor_dot_v1_dot_file__pb2.MovePathRequest.SerializeToString,
+                response_deserializer=hermes_dot_executor_dot_v1_dot_file__pb2.MovePathResponse.FromString,
+                _registered_method=True)
+        self.RemovePath = channel.unary_unary(
+                '/hermes.executor.v1.FileService/RemovePath',
+                request_serializer=hermes_dot_executor_dot_v1_dot_file__pb2.RemovePathRequest.SerializeToString,
+                response_deserializer=hermes_dot_executor_dot_v1_dot_file__pb2.RemovePathResponse.FromString,
+                _registered_method=True)
 
 
 class FileServiceServicer:
@@ -95,6 +105,24 @@ class FileServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def MovePath(self, request, context):
+        """Renames a path within one file system. Not idempotent: what was moved is NOT_FOUND the second
+        time, and after UNAVAILABLE only looking tells whether it was done. Fails as DownloadFile does,
+        with PATH_INVALID also for a target that exists and is not to be replaced.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RemovePath(self, request, context):
+        """Removes a file, a link or a folder, and never what a link leads to. Not idempotent, as MovePath.
+        Fails as DownloadFile does, with PATH_INVALID also for a folder that is not empty, and with
+        LIMIT_EXCEEDED for one that is too deep.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_FileServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -117,6 +145,16 @@ def add_FileServiceServicer_to_server(servicer, server):
                     servicer.ListDirectory,
                     request_deserializer=hermes_dot_executor_dot_v1_dot_file__pb2.ListDirectoryRequest.FromString,
                     response_serializer=hermes_dot_executor_dot_v1_dot_file__pb2.ListDirectoryResponse.SerializeToString,
+            ),
+            'MovePath': grpc.unary_unary_rpc_method_handler(
+                    servicer.MovePath,
+                    request_deserializer=hermes_dot_executor_dot_v1_dot_file__pb2.MovePathRequest.FromString,
+                    response_serializer=hermes_dot_executor_dot_v1_dot_file__pb2.MovePathResponse.SerializeToString,
+            ),
+            'RemovePath': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemovePath,
+                    request_deserializer=hermes_dot_executor_dot_v1_dot_file__pb2.RemovePathRequest.FromString,
+                    response_serializer=hermes_dot_executor_dot_v1_dot_file__pb2.RemovePathResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -229,6 +267,60 @@ class FileService:
             '/hermes.executor.v1.FileService/ListDirectory',
             hermes_dot_executor_dot_v1_dot_file__pb2.ListDirectoryRequest.SerializeToString,
             hermes_dot_executor_dot_v1_dot_file__pb2.ListDirectoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MovePath(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermes.executor.v1.FileService/MovePath',
+            hermes_dot_executor_dot_v1_dot_file__pb2.MovePathRequest.SerializeToString,
+            hermes_dot_executor_dot_v1_dot_file__pb2.MovePathResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemovePath(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermes.executor.v1.FileService/RemovePath',
+            hermes_dot_executor_dot_v1_dot_file__pb2.RemovePathRequest.SerializeToString,
+            hermes_dot_executor_dot_v1_dot_file__pb2.RemovePathResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -32,6 +32,16 @@ class FileServiceStub:
     """Describes a path, without following a symbolic link in its last part. Fails as DownloadFile does."""
     ListDirectory: _aio.UnaryUnaryMultiCallable[_file_pb2.ListDirectoryRequest, _file_pb2.ListDirectoryResponse]
     """Lists a folder by name. Fails as DownloadFile does."""
+    MovePath: _aio.UnaryUnaryMultiCallable[_file_pb2.MovePathRequest, _file_pb2.MovePathResponse]
+    """Renames a path within one file system. Not idempotent: what was moved is NOT_FOUND the second
+    time, and after UNAVAILABLE only looking tells whether it was done. Fails as DownloadFile does,
+    with PATH_INVALID also for a target that exists and is not to be replaced.
+    """
+    RemovePath: _aio.UnaryUnaryMultiCallable[_file_pb2.RemovePathRequest, _file_pb2.RemovePathResponse]
+    """Removes a file, a link or a folder, and never what a link leads to. Not idempotent, as MovePath.
+    Fails as DownloadFile does, with PATH_INVALID also for a folder that is not empty, and with
+    LIMIT_EXCEEDED for one that is too deep.
+    """
 
 class FileServiceServicer(metaclass=_abc_1.ABCMeta):
     """Files of a sandbox, read and written by its supervisor inside the box. Paths are absolute or
@@ -75,5 +85,27 @@ class FileServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_file_pb2.ListDirectoryRequest, _abc.Awaitable[_file_pb2.ListDirectoryResponse]],
     ) -> _abc.Awaitable[_file_pb2.ListDirectoryResponse]:
         """Lists a folder by name. Fails as DownloadFile does."""
+
+    @_abc_1.abstractmethod
+    def MovePath(
+        self,
+        request: _file_pb2.MovePathRequest,
+        context: _aio.ServicerContext[_file_pb2.MovePathRequest, _abc.Awaitable[_file_pb2.MovePathResponse]],
+    ) -> _abc.Awaitable[_file_pb2.MovePathResponse]:
+        """Renames a path within one file system. Not idempotent: what was moved is NOT_FOUND the second
+        time, and after UNAVAILABLE only looking tells whether it was done. Fails as DownloadFile does,
+        with PATH_INVALID also for a target that exists and is not to be replaced.
+        """
+
+    @_abc_1.abstractmethod
+    def RemovePath(
+        self,
+        request: _file_pb2.RemovePathRequest,
+        context: _aio.ServicerContext[_file_pb2.RemovePathRequest, _abc.Awaitable[_file_pb2.RemovePathResponse]],
+    ) -> _abc.Awaitable[_file_pb2.RemovePathResponse]:
+        """Removes a file, a link or a folder, and never what a link leads to. Not idempotent, as MovePath.
+        Fails as DownloadFile does, with PATH_INVALID also for a folder that is not empty, and with
+        LIMIT_EXCEEDED for one that is too deep.
+        """
 
 def add_FileServiceServicer_to_server(servicer: FileServiceServicer, server: _aio.Server) -> None: ...
