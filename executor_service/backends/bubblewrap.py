@@ -7,10 +7,7 @@ executor dies.
 """
 
 import asyncio
-import os
-import re
 import secrets
-import subprocess
 import tempfile
 import threading
 from collections.abc import Callable
@@ -27,34 +24,22 @@ from executor_service.backends.base import (
     LimitSupport,
 )
 from executor_service.backends.bubblewrap_host import (
-    BOX_USER,
     Host,
     counts_processes_per_namespace,
     find_host,
     why_refused,
     write_own_etc,
 )
-from executor_service.backends.bubblewrap_records import (
-    ProcessMark,
-    Record,
-    Records,
-    end_processes,
-)
-from executor_service.backends.bubblewrap_start import (
-    SUPERVISOR_IN_BOX,
-    ControlGroups,
-    Parts,
-    Started,
-    start_box,
-)
+from executor_service.backends.bubblewrap_start import Parts, start_box
 from executor_service.backends.cgroups import Cgroups
+from executor_service.backends.process_boxes import SUPERVISOR_IN_BOX, ProcessBoxes
+from executor_service.backends.process_records import Records
 from executor_service.errors import BackendError, BackendUnavailable, BoxCreateFailed, BoxLost
 from executor_service.link.socket_stream import SocketStream
 from executor_service.seccomp import ProfileError, sandbox_filter
 from executor_service.supervisor_zipapp import install_supervisor
 
 _NAME = "bubblewrap"
-_KEY = re.compile("[a-z0-9_]{1,64}")
 
 
 class BubblewrapBackend:
@@ -72,7 +57,7 @@ class BubblewrapBackend:
         self._folder = folder
         self._supervisor = supervisor
         self._records = Records(folder / "boxes")
-        self._monitors: dict[str, subprocess.Popen[bytes]] = {}
+        self._boxes = ProcessBoxes(_NAME, owner, self._records, extra_pids=1)
         self._settling = threading.Lock()
         self._parts: Parts | None = None
         self._cgroups = Cgroups(())
@@ -108,11 +93,11 @@ class BubblewrapBackend:
 
     async def destroy(self, box: Box) -> None:
         """End every process of the box and remove it, not its workspace; no error if gone."""
-        await asyncio.to_thread(self._destroy, box.key)
+        await asyncio.to_thread(self._boxes.destroy, box.key)
 
     async def list_boxes(self) -> list[Box]:
         """All living boxes of this owner, those made before this process started included."""
-        return await asyncio.to_thread(self._list)
+        return await asyncio.to_thread(self._boxes.list)
 
     async def close(self) -> None:
         """Nothing is held between calls that could be released; the boxes live on."""
@@ -144,7 +129,7 @@ class BubblewrapBackend:
             self._create(
                 BoxSpec(key, self._owner, "probe", Path(workspace), limits), parts, cgroups
             )
-            self._destroy(key)
+            self._boxes.destroy(key)
         return parts
 
     def _make_parts(self, cgroups: Cgroups) -> Parts:
@@ -167,67 +152,7 @@ class BubblewrapBackend:
         return self._create(spec, self._settle(), self._cgroups)
 
     def _create(self, spec: BoxSpec, parts: Parts, cgroups: Cgroups) -> Box:
-        if not _KEY.fullmatch(spec.box_key):
-            raise BoxCreateFailed(f"{spec.box_key!r} cannot be the key of a box")
-        if not spec.workspace.is_dir():
-            raise BoxCreateFailed(f"the workspace {spec.workspace} is not a folder")
-        if os.geteuid() == 0 and spec.workspace.stat().st_uid == 0:
-            os.chown(spec.workspace, BOX_USER, BOX_USER)
-        try:
-            self._records.prepare(spec.box_key)
-        except FileExistsError as error:
-            raise BoxCreateFailed(f"there is a box {spec.box_key} already") from error
-        try:
-            return self._start(spec, parts, cgroups)
-        except (OSError, BoxCreateFailed) as error:
-            said = self._records.last_error(spec.box_key)
-            self._records.forget(spec.box_key)
-            raise BoxCreateFailed(why_refused(said or str(error))) from error
-
-    def _start(self, spec: BoxSpec, parts: Parts, cgroups: Cgroups) -> Box:
-        key, secret = spec.box_key, secrets.token_hex(32)
-        groups = cgroups.make(key, spec.limits, extra_pids=1)
-        try:
-            with self._records.listener(key) as listener, self._records.errors(key) as errors:
-                shown = ControlGroups(groups, cgroups.shown(groups))
-                with start_box(spec, parts, secret, shown, listener, errors) as started:
-                    record = self._remember(spec, secret, groups, started)
-        except BaseException:
-            cgroups.remove(groups)
-            raise
-        self._monitors[key] = started.monitor
-        return record.to_box(_NAME)
-
-    def _remember(self, spec: BoxSpec, secret: str, groups: list[Path], started: Started) -> Record:
-        monitor, first = ProcessMark.of(started.monitor.pid), ProcessMark.of(started.first_pid)
-        if monitor is None or first is None:
-            raise BoxCreateFailed("the box ended as soon as it had started")
-        place = (self._owner, spec.pool, str(spec.workspace))
-        record = Record(spec.box_key, *place, secret, monitor, first, tuple(map(str, groups)))
-        self._records.store(record)
-        return record
-
-    def _destroy(self, key: str) -> None:
-        record = self._records.load(key)
-        if record is not None:
-            if not end_processes(record):
-                raise BackendError(f"processes of box {key} cannot be killed")
-            Cgroups.remove([Path(group) for group in record.control_groups])
-            self._records.forget(key)
-        monitor = self._monitors.pop(key, None)
-        if monitor is not None:
-            monitor.wait()
-
-    def _list(self) -> list[Box]:
-        living: list[Box] = []
-        for record in self._records.all():
-            if record.owner != self._owner:
-                continue
-            if record.first.lives():
-                living.append(record.to_box(_NAME))
-            else:
-                self._destroy(record.key)
-        return living
+        return self._boxes.create(spec, lambda order: start_box(order, parts), cgroups, why_refused)
 
     def _capabilities(self, available: bool, reason: str) -> Capabilities:
         def held(controller: str) -> Enforcement:

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from executor_service.backends.process_boxes import BOX_USER
 from executor_service.errors import BackendUnavailable
 
-BOX_USER = 1000
-"""User and group inside; outside the executor's own, or this one if the executor is root."""
 _SYSTEM_BUBBLEWRAP = Path("/usr/bin/bwrap")
 _OLDEST_BUBBLEWRAP = (0, 8)
 _OLDEST_PYTHON = (3, 8)

@@ -37,7 +37,7 @@ class Cgroups:
 
     def __init__(self, trees: tuple[_Tree, ...]) -> None:
         self._trees = trees
-        self.controllers = frozenset().union(*(tree.controllers for tree in trees))
+        self.controllers = frozenset[str]().union(*(tree.controllers for tree in trees))
         """Which of memory, pids and cpu can be held."""
 
     @classmethod

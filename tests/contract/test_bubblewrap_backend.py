@@ -20,13 +20,13 @@ import pytest
 from executor_service.backends.base import Enforcement, Isolation
 from executor_service.backends.bubblewrap import BubblewrapBackend
 from executor_service.backends.bubblewrap_host import Host, Program, find_host, why_refused
-from executor_service.backends.bubblewrap_records import (
+from executor_service.backends.cgroups import Cgroups
+from executor_service.backends.process_records import (
     ProcessMark,
     Record,
     Records,
     end_processes,
 )
-from executor_service.backends.cgroups import Cgroups
 from executor_service.errors import BackendUnavailable, BoxCreateFailed
 from executor_service.link import RemoteCommand
 from executor_service.supervisor_zipapp import build_zipapp

@@ -1,4 +1,4 @@
-"""What is remembered of bubblewrap boxes on disk, so that a new executor finds them again.
+"""What is remembered on disk of boxes that are processes, so that a new executor finds them again.
 
 One folder a box: `box.json`, the socket of its supervisor and what it said on standard error.
 Everything here blocks for a moment.
@@ -70,7 +70,7 @@ class Record:
     workspace: str
     secret: str = field(repr=False)
     monitor: ProcessMark
-    """bubblewrap itself, outside the box."""
+    """The program that has made it, outside the box."""
     first: ProcessMark
     """The box's process 1 as the host sees it: when it ends, all of the box has ended."""
     control_groups: tuple[str, ...]
