@@ -23,7 +23,11 @@ from executor_service.supervisor.loop import Loop
 from executor_service.supervisor.paths import Paths
 from executor_service.supervisor.server import Supervisor
 from executor_service.supervisor.spawn import Spawner
-from executor_service.supervisor.syscalls import adopt_orphans, hide_from_same_user
+from executor_service.supervisor.syscalls import (
+    adopt_orphans,
+    filter_system_calls,
+    hide_from_same_user,
+)
 
 _ORPHAN_TIMEOUT_S = 1800.0
 _BACKLOG = 8
@@ -44,6 +48,11 @@ def main(argv: list[str]) -> int:
         type=int,
         help="a socket: gets a byte when the box can be used, gives one when it is remembered",
     )
+    parser.add_argument(
+        "--filter-fd",
+        type=int,
+        help="a system call filter to load, where what makes the box cannot load it",
+    )
     parser.add_argument("--max-processes", type=int, help="per user namespace: Linux >= 5.14")
     options = parser.parse_args(argv)
     if not options.box or not options.secret_sha256:
@@ -54,6 +63,9 @@ def main(argv: list[str]) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
+    if options.filter_fd is not None:
+        with open(options.filter_fd, "rb") as program:
+            filter_system_calls(program.read())
     os.chdir("/")
     os.umask(0o022)
     loop = Loop()

@@ -7,7 +7,11 @@ import errno
 import os
 
 _PR_SET_DUMPABLE = 4
+_PR_SET_SECCOMP = 22
 _PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
+_SECCOMP_MODE_FILTER = 2
+_FILTER_STEP_BYTES = 8
 _SYS_OPENAT2 = 437
 _RESOLVE_NO_MAGICLINKS = 0x02
 _MACHINES_WITH_COMMON_NUMBERS = ("x86_64", "aarch64", "riscv64", "ppc64le", "s390x", "armv7l")
@@ -23,9 +27,13 @@ class _OpenHow(ctypes.Structure):
     )
 
 
-def _prctl(option: int, value: int) -> None:
+class _Filter(ctypes.Structure):
+    _fields_ = (("step_count", ctypes.c_ushort), ("steps", ctypes.c_char_p))
+
+
+def _prctl(option: int, value: int, address: int = 0) -> None:
     unsigned = ctypes.c_ulong
-    if _libc.prctl(option, unsigned(value), unsigned(0), unsigned(0), unsigned(0)) != 0:
+    if _libc.prctl(option, unsigned(value), unsigned(address), unsigned(0), unsigned(0)) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
 
@@ -38,6 +46,13 @@ def hide_from_same_user() -> None:
 def adopt_orphans() -> None:
     """Become the parent of descendants whose own parent has ended, as a first process is anyway."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def filter_system_calls(program: bytes) -> None:
+    """Let this process and all that it starts make no other calls than program, a BPF, allows."""
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    filter_ = _Filter(len(program) // _FILTER_STEP_BYTES, program)
+    _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(filter_))
 
 
 def openat2_without_magic_links(path: str, flags: int, start: int) -> int:

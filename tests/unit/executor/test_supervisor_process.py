@@ -10,7 +10,7 @@ import struct
 import subprocess
 import sys
 import zipfile
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from executor_service.errors import LinkClosed
 from executor_service.link import Hello, SocketStream, open_link
+from executor_service.seccomp import sandbox_filter
 from executor_service.supervisor import frames
 from executor_service.supervisor.bridge import GREETING
 from executor_service.supervisor.frames import REMEMBERED
@@ -68,17 +69,19 @@ class Running:
 
 @asynccontextmanager
 async def supervisor(
-    folder: Path, *options: str, python: str = sys.executable
+    folder: Path, *options: str, python: str = sys.executable, inherits: tuple[int, ...] = ()
 ) -> AsyncGenerator[Running]:
     """Start one and end it."""
-    running = await asyncio.to_thread(start, folder, options, python)
+    running = await asyncio.to_thread(start, folder, options, python, inherits)
     try:
         yield running
     finally:
         await asyncio.to_thread(stop, running.process)
 
 
-def start(folder: Path, options: tuple[str, ...], python: str) -> Running:
+def start(
+    folder: Path, options: tuple[str, ...], python: str, inherits: tuple[int, ...] = ()
+) -> Running:
     (folder / "workspace").mkdir(exist_ok=True)
     program = (python, "-I", "-S", str(install_supervisor(build_zipapp(), folder, str(folder))))
     ready, told = socket.socketpair()
@@ -89,7 +92,7 @@ def start(folder: Path, options: tuple[str, ...], python: str) -> Running:
             *("--box", "box", "--secret-sha256", digest, "--ready-fd", str(told.fileno())),
             *("--workspace", str(folder / "workspace"), *options),
         ],
-        pass_fds=[told.fileno()],
+        pass_fds=[told.fileno(), *inherits],
         env={"PATH": os.defpath},
     )
     told.close()
@@ -140,6 +143,34 @@ async def test_every_python_runs_it(tmp_path: Path, python: str) -> None:
         assert (exit_.reason, exit_.survivors) == ("TIMEOUT", 0)
         assert (await console.link.files.stat("/etc/passwd")).type == "file"
         assert not (await console.link.files.list_directory(".")).entries
+
+
+@pytest.fixture
+def filter_fd() -> Iterator[int]:
+    """A descriptor of the sandboxes' system call filter."""
+    fd = os.memfd_create("filter")
+    os.write(fd, sandbox_filter())
+    os.lseek(fd, 0, os.SEEK_SET)
+    yield fd
+    os.close(fd)
+
+
+async def test_it_loads_a_filter_where_nobody_else_can(tmp_path: Path, filter_fd: int) -> None:
+    options = ("--filter-fd", str(filter_fd))
+    async with (
+        supervisor(tmp_path, *options, inherits=(filter_fd,)) as running,
+        running.console() as console,
+    ):
+        assert await console.output("grep -E '^(NoNewPrivs|Seccomp):' /proc/self/status") == (
+            "NoNewPrivs:\t1\nSeccomp:\t2"
+        )
+        refused = await console.python(
+            "import ctypes, os, threading; threading.Thread(target=print).start()\n"
+            "libc = ctypes.CDLL(None, use_errno=True)\n"
+            "print(libc.unshare(0x10000000), os.strerror(ctypes.get_errno()))"
+        )
+        assert refused.split("\n")[-1] == "-1 Operation not permitted"
+        assert str(filter_fd) not in (await console.output("ls /proc/self/fd")).split()
 
 
 def test_the_oldest_python_is_tried() -> None:
