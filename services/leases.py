@@ -17,7 +17,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import bindparam
 
-from services.database import db_now
+from services.database import Prepared, db_now
 from services.errors import StaleEpoch
 from services.ids import new_id
 
@@ -94,12 +94,13 @@ class LeaseTable:
             .with_for_update(skip_locked=True)
         )
         claim = changed.where(free).values({**held, **next_version, **next_epoch}).returning(*lease)
-        self._claim_one = claim.where(row.id == one)
+        self._claim_one = Prepared(claim.where(row.id == one))
         self._claim_some = claim.where(row.id.in_(some))
-        self._fence = changed.where(row.id == one, row.owner == owner, row.epoch == epoch).values(
+        fence = changed.where(row.id == one, row.owner == owner, row.epoch == epoch).values(
             next_version
         )
-        self._release = self._fence.values(owner=None, lease_until=None)
+        self._fence = Prepared(fence)
+        self._release = Prepared(fence.values(owner=None, lease_until=None))
         self._renew = (
             changed.where(row.id.in_(some), row.owner == owner).values(held).returning(*lease)
         )
@@ -111,7 +112,7 @@ class LeaseTable:
     ) -> Lease | None:
         """Take a row that nobody holds, or whose lease has ended; None when that is not so."""
         claim = {"_id": row_id, "_owner": str(owner), **values}
-        row = connection.execute(self._claim_one, claim).one_or_none()
+        row = self._claim_one.rows(connection, claim).one_or_none()
         return None if row is None else Lease(*row)
 
     def claim_free(
@@ -159,10 +160,10 @@ class LeaseTable:
     def _change(
         self,
         connection: sa.Connection,
-        statement: sa.Update,
+        statement: Prepared,
         lease: Lease,
         values: Mapping[str, object],
     ) -> None:
         whose = {"_id": lease.id, "_owner": lease.owner, "_epoch": lease.epoch}
-        if connection.execute(statement, whose | dict(values)).rowcount != 1:
+        if statement.run(connection, whose | dict(values)) != 1:
             raise Fenced(f"{self._name} {lease.id} has another owner")

@@ -11,10 +11,11 @@ from agent_service import events
 from agent_service.models.base import encoded
 from agent_service.storage.event_log import insert_events
 from agent_service.storage.schema import message, session, step
+from services.database import Prepared
 
-_INSERT_MESSAGE = sa.insert(message)
-_INSERT_STEP = sa.insert(step)
-_TOUCH_SESSION = (
+_INSERT_MESSAGE = Prepared(sa.insert(message))
+_INSERT_STEP = Prepared(sa.insert(step))
+_TOUCH_SESSION = Prepared(
     sa.update(session)
     .where(session.c.id == bindparam("session_key"))
     .values(message_count=bindparam("count"), updated_at=bindparam("now"))
@@ -34,8 +35,8 @@ def begin(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> Beg
     """Put the user's message into the session and intend the first model call."""
     position = turn.message_count + 1
     content = encoded({"role": "user", "content": turn.request["text"]})
-    conn.execute(
-        _INSERT_MESSAGE,
+    _INSERT_MESSAGE.run(
+        conn,
         {
             "session_id": turn.session_id,
             "sequence": position,
@@ -46,9 +47,9 @@ def begin(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> Beg
             "created_at": now,
         },
     )
-    conn.execute(_TOUCH_SESSION, {"session_key": turn.session_id, "count": position, "now": now})
-    conn.execute(
-        _INSERT_STEP,
+    _TOUCH_SESSION.run(conn, {"session_key": turn.session_id, "count": position, "now": now})
+    _INSERT_STEP.run(
+        conn,
         {
             "turn_id": turn.id,
             "sequence": 1,

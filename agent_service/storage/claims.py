@@ -10,13 +10,13 @@ from sqlalchemy import Connection, bindparam
 
 from agent_service.storage.begin import Begun, begin
 from agent_service.storage.schema import CLAIMABLE_STATES, LIVE_STATES, session, turn
-from services.database import db_now, is_one_of
+from services.database import Prepared, db_now, is_one_of
 from services.leases import Lease, LeaseTable, Owner
 
 STUCK_LIMIT = 3
 """A turn whose owner was lost so often without any progress is given to a person."""
 
-_ROW = (
+_ROW = Prepared(
     sa.select(
         turn,
         session.c.system_prompt,
@@ -121,7 +121,7 @@ def cancelled(conn: Connection, claimant: Claimant) -> Sequence[str]:
 
 def claim(conn: Connection, turn_id: str, claimant: Claimant, now: datetime) -> Claimed | None:
     """Take a turn over, or begin a queued one; None when somebody else was faster."""
-    row = conn.execute(_ROW, {"id": turn_id}).one()
+    row = _ROW.rows(conn, {"id": turn_id}).one()
     was_lost, begins = row.owner is not None, row.state == "QUEUED"
     stuck_again = was_lost and row.stuck_at == row.last_sequence
     stuck_count = row.stuck_count + 1 if stuck_again else int(was_lost)

@@ -8,8 +8,9 @@ from sqlalchemy import Connection, bindparam
 
 from agent_service import events
 from agent_service.storage.schema import event
+from services.database import Prepared
 
-_INSERT_EVENT = sa.insert(event)
+_INSERT_EVENT = Prepared(sa.insert(event))
 _EVENTS = (
     sa.select(event)
     .where(event.c.turn_id == bindparam("id"), event.c.sequence > bindparam("after"))
@@ -33,8 +34,7 @@ def insert_events(conn: Connection, turn_id: str, recorded: Sequence[events.Reco
                 "created_at": item.time,
             }
         )
-    if rows:
-        conn.execute(_INSERT_EVENT, rows)
+    _INSERT_EVENT.run_all(conn, rows)
 
 
 def events_after(conn: Connection, turn_id: str, after: int) -> list[events.Recorded]:

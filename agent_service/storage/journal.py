@@ -19,6 +19,7 @@ from agent_service.storage.schema import approval, message, session, step, turn
 from agent_service.storage.sessions import put_state as put_session_state
 from agent_service.transition import NewStep, Transition
 from agent_service.usage import Usage
+from services.database import Prepared
 from services.leases import LeaseTable
 
 Conversation = list[bytes]
@@ -43,12 +44,12 @@ _CLOSE_APPROVALS = (
     .where(approval.c.turn_id == bindparam("turn"), approval.c.decision.is_(None))
     .values(decision=Decision.EXPIRED)
 )
-_STEP_STATE = (
+_STEP_STATE = Prepared(
     sa.update(step)
     .where(step.c.turn_id == bindparam("turn_key"), step.c.sequence == bindparam("step_sequence"))
     .values(state=bindparam("new_state"))
 )
-_TOUCH_SESSION = (
+_TOUCH_SESSION = Prepared(
     sa.update(session)
     .where(session.c.id == bindparam("session_key"))
     .values(
@@ -57,8 +58,8 @@ _TOUCH_SESSION = (
         updated_at=bindparam("now", type_=session.c.updated_at.type),
     )
 )
-_INSERT_MESSAGE = sa.insert(message)
-_INSERT_STEP = sa.insert(step)
+_INSERT_MESSAGE = Prepared(sa.insert(message))
+_INSERT_STEP = Prepared(sa.insert(step))
 _INSERT_APPROVAL = sa.insert(approval)
 
 
@@ -134,16 +135,14 @@ def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None
         conn.execute(_CANCEL_WAITING, {"turn_key": live.id})
     else:
         leases.fence(conn, live.lease, **values)
-    if transition.step_states:
-        conn.execute(
-            _STEP_STATE,
-            [
-                {"turn_key": live.id, "step_sequence": sequence, "new_state": state}
-                for sequence, state in transition.step_states
-            ],
-        )
-    if transition.steps:
-        conn.execute(_INSERT_STEP, [_step_row(live.id, new) for new in transition.steps])
+    _STEP_STATE.run_all(
+        conn,
+        [
+            {"turn_key": live.id, "step_sequence": sequence, "new_state": state}
+            for sequence, state in transition.step_states
+        ],
+    )
+    _INSERT_STEP.run_all(conn, [_step_row(live.id, new) for new in transition.steps])
     if transition.messages:
         _insert_messages(conn, transition)
     insert_events(conn, live.id, transition.events)
@@ -193,8 +192,8 @@ def _conversation(conn: Connection, live: LiveTurn, system_prompt: str) -> Conve
 
 def _insert_messages(conn: Connection, transition: Transition) -> None:
     live = transition.turn
-    conn.execute(
-        _INSERT_MESSAGE,
+    _INSERT_MESSAGE.run_all(
+        conn,
         [
             {
                 "session_id": live.session_id,
@@ -208,8 +207,8 @@ def _insert_messages(conn: Connection, transition: Transition) -> None:
             for new in transition.messages
         ],
     )
-    conn.execute(
-        _TOUCH_SESSION,
+    _TOUCH_SESSION.run(
+        conn,
         {
             "session_key": live.session_id,
             "count": transition.message_count,

@@ -16,7 +16,7 @@ from agent_service.storage.schema import (
     turn,
 )
 from agent_service.usage import Usage
-from services.database import insert_ignore, is_one_of
+from services.database import Prepared, insert_ignore, is_one_of
 from services.errors import AlreadyExists, NotFound
 
 TITLE_CHARS = 80
@@ -42,17 +42,20 @@ class Stored:
 
 
 _BY_ID = sa.select(turn).where(turn.c.id == bindparam("id"))
-_PROFILE = sa.select(session.c.profile).where(session.c.id == bindparam("id"))
+_PROFILE = Prepared(sa.select(session.c.profile).where(session.c.id == bindparam("id")))
 _LIVE = sa.select(turn.c.id, turn.c.state).where(
     turn.c.session_id == bindparam("session_id"), is_one_of(turn.c.state, LIVE_STATES)
 )
-_BEFORE = _LIVE.union_all(
-    sa.select(turn.c.id, turn.c.state).where(
-        turn.c.session_id == bindparam("session_id"), turn.c.state == sa.literal_column("'QUEUED'")
+_BEFORE = Prepared(
+    _LIVE.union_all(
+        sa.select(turn.c.id, turn.c.state).where(
+            turn.c.session_id == bindparam("session_id"),
+            turn.c.state == sa.literal_column("'QUEUED'"),
+        )
     )
 )
 """The session's live turn, and those that wait for it."""
-_INSERT = insert_ignore(turn)
+_INSERT = Prepared(insert_ignore(turn))
 _INSERT_SESSION = sa.insert(session)
 _REQUEST_CANCEL = (
     sa.update(turn)
@@ -76,9 +79,9 @@ def store(
     """Store a turn as queued; once, however often it is asked for."""
     digest = request.digest()
     _open_session(conn, request, draft, now)
-    before = conn.execute(_BEFORE, {"session_id": request.session_id}).all()
+    before = _BEFORE.rows(conn, {"session_id": request.session_id}).all()
     row = _row(request, model, digest, now)
-    if not conn.execute(_INSERT, row).rowcount:
+    if not _INSERT.run(conn, row):
         return Stored(_same(conn, request, digest), is_new=False)
     live = next((found.id for found in before if found.state != "QUEUED"), "")
     if live and request.busy_mode is BusyMode.INTERRUPT:
@@ -139,7 +142,7 @@ def _same(conn: Connection, request: TurnRequest, digest: str) -> TurnInfo:
 def _open_session(
     conn: Connection, request: TurnRequest, draft: SessionDraft, now: datetime
 ) -> None:
-    profile = conn.execute(_PROFILE, {"id": request.session_id}).scalar_one_or_none()
+    profile = _PROFILE.rows(conn, {"id": request.session_id}).scalar_one_or_none()
     if profile == request.profile:
         return
     if profile is not None:

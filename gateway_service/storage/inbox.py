@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam
 
 from gateway_service.messages import ButtonPress, Event, MessageEvent, Source, TurnOrder
 from gateway_service.storage.schema import inbox
-from services.database import UtcTime, insert_ignore
+from services.database import Prepared, UtcTime, insert_ignore
 from services.errors import AlreadyExists
 
 
@@ -45,7 +45,7 @@ class Waiting:
     received_at: datetime
 
 
-_INSERT = insert_ignore(inbox)
+_INSERT = Prepared(insert_ignore(inbox))
 _BY_EVENT = sa.select(inbox).where(
     inbox.c.platform == bindparam("platform"), inbox.c.event_id == bindparam("event_id")
 )
@@ -87,7 +87,7 @@ _ACCEPT = (
         turn_id=bindparam("new_turn_id"),
     )
 )
-_CLOSE = (
+_CLOSE = Prepared(
     sa.update(inbox)
     .where(inbox.c.turn_id == bindparam("of_turn"), inbox.c.state == State.ACCEPTED)
     .values(state=State.CLOSED, closed_at=bindparam("now", type_=UtcTime()))
@@ -115,7 +115,7 @@ def add(
             "state": State.RECEIVED,
             "received_at": now,
         }
-        new += conn.execute(_INSERT, row).rowcount
+        new += _INSERT.run(conn, row)
     return new
 
 
@@ -135,7 +135,7 @@ def accept_client(
         "turn_id": order.turn_id,
         "received_at": now,
     }
-    if conn.execute(_INSERT, row).rowcount:
+    if _INSERT.run(conn, row):
         return order, True
     event = {"platform": order.source.platform, "event_id": event_id}
     known = conn.execute(_BY_EVENT, event).one()
@@ -181,7 +181,7 @@ def live_turns(conn: Connection, profile: str, session_id: str) -> Sequence[str]
 
 def close(conn: Connection, turn_id: str, now: datetime) -> None:
     """Note that a turn's message has been answered."""
-    conn.execute(_CLOSE, {"of_turn": turn_id, "now": now})
+    _CLOSE.run(conn, {"of_turn": turn_id, "now": now})
 
 
 def close_event(conn: Connection, sequence: int, now: datetime) -> None:

@@ -9,6 +9,7 @@ from services.database.errors import (
     DatabaseReadOnly,
 )
 from services.database.hints import Hint
+from services.database.prepared import Prepared
 from services.database.sql import UtcTime, db_now, insert_ignore, is_one_of, partial_index, upsert
 from services.errors import DatabaseUnavailable
 
@@ -21,6 +22,7 @@ __all__ = [
     "DatabaseReadOnly",
     "DatabaseUnavailable",
     "Hint",
+    "Prepared",
     "UtcTime",
     "db_now",
     "insert_ignore",
