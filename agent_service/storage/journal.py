@@ -143,8 +143,9 @@ def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None
         ],
     )
     _INSERT_STEP.run_all(conn, [_step_row(live.id, new) for new in transition.steps])
-    if transition.messages:
-        _insert_messages(conn, transition)
+    _INSERT_MESSAGE.run_all(conn, _message_rows(transition))
+    if transition.message_count != live.message_count:
+        _touch_session(conn, transition)
     insert_events(conn, live.id, transition.events)
     if transition.approvals:
         conn.execute(_INSERT_APPROVAL, _approval_rows(transition))
@@ -190,23 +191,8 @@ def _conversation(conn: Connection, live: LiveTurn, system_prompt: str) -> Conve
     return messages
 
 
-def _insert_messages(conn: Connection, transition: Transition) -> None:
+def _touch_session(conn: Connection, transition: Transition) -> None:
     live = transition.turn
-    _INSERT_MESSAGE.run_all(
-        conn,
-        [
-            {
-                "session_id": live.session_id,
-                "sequence": new.sequence,
-                "turn_id": live.id,
-                "role": new.role,
-                "content": new.content.decode(),
-                "reasoning": new.reasoning.replace("\0", ""),
-                "created_at": transition.now,
-            }
-            for new in transition.messages
-        ],
-    )
     _TOUCH_SESSION.run(
         conn,
         {
@@ -216,6 +202,22 @@ def _insert_messages(conn: Connection, transition: Transition) -> None:
             "now": transition.now,
         },
     )
+
+
+def _message_rows(transition: Transition) -> list[dict[str, Any]]:
+    live = transition.turn
+    return [
+        {
+            "session_id": live.session_id,
+            "sequence": new.sequence,
+            "turn_id": live.id,
+            "role": new.role,
+            "content": new.content.decode(),
+            "reasoning": new.reasoning.replace("\0", ""),
+            "created_at": transition.now,
+        }
+        for new in transition.messages
+    ]
 
 
 def _step_row(turn_id: str, new: NewStep) -> dict[str, Any]:
