@@ -21,7 +21,8 @@ _RECORD = "box.json"
 _SOCKET = "socket"
 _ERRORS = "stderr"
 _BACKLOG = 8
-_END_TIMEOUT_S = 5.0
+_END_TIMEOUT_S = 10.0
+_MONITOR_GRACE_S = 5.0
 _UNFINISHED_AFTER_S = 120.0
 
 
@@ -178,12 +179,17 @@ def _changed_at(folder: Path) -> float:
 
 
 def end_processes(record: Record) -> bool:
-    """Kill a box and wait until nothing of it is left; False if something stays."""
-    give_up_at = time.monotonic() + _END_TIMEOUT_S
+    """Kill a box and wait until nothing of it is left; False if something stays.
+
+    The program that has made it ends by itself, when it has removed what it made for the box.
+    """
+    began = time.monotonic()
     while record.first.lives() or record.monitor.lives():
-        for process in (record.first, record.monitor):
-            process.kill()
-        if time.monotonic() > give_up_at:
+        waited_s = time.monotonic() - began
+        if waited_s > _END_TIMEOUT_S:
             return False
+        record.first.kill()
+        if waited_s > _MONITOR_GRACE_S:
+            record.monitor.kill()
         time.sleep(0.005)
     return True
