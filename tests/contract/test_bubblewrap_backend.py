@@ -5,14 +5,10 @@ import dataclasses
 import json
 import os
 import shutil
-import signal
-import subprocess
 import sys
-import sysconfig
 import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -31,46 +27,11 @@ from executor_service.errors import BackendUnavailable, BoxCreateFailed
 from executor_service.link import RemoteCommand
 from executor_service.supervisor_zipapp import build_zipapp
 from tests.boxes import SMALL, Recorder, Yard, new_spec, open_console, open_yard
+from tests.contract.dying_executor import DyingExecutor
 from tests.e2e.processes import check_nothing_left, end_users_of
 from tests.requirements import require
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-IMPORTS = (str(REPOSITORY), str(REPOSITORY / "protos" / "gen"), sysconfig.get_path("purelib"))
-
-# Makes a box, starts a command that counts, prints what was made, and waits to be killed.
-EXECUTOR = """
-import asyncio, sys
-from pathlib import Path
-sys.path[:0] = sys.argv[1].split(":")
-from executor_service.backends.base import MIB, BoxSpec, Limits
-from executor_service.backends.bubblewrap import BubblewrapBackend
-from executor_service.link import Hello, StartCommand, open_link
-from executor_service.supervisor_zipapp import build_zipapp
-
-class Sink:
-    def __init__(self, command): self.command, self.data = command, b""
-    def output(self, fd, offset, data):
-        self.data += data
-        if self.data.count(b"\\n") >= 3: print("counted", flush=True)
-    def heartbeat(self, usage): pass
-
-async def main(folder, owner):
-    workspace = folder / "workspace"
-    workspace.mkdir()
-    backend = BubblewrapBackend(owner, folder / "backend", build_zipapp())
-    capabilities = await backend.probe()
-    print(capabilities, flush=True)
-    limits = Limits(memory_bytes=256 * MIB, pids=40, tmp_bytes=MIB)
-    box = await backend.create(BoxSpec("box_of_the_dead", owner, "p", workspace, limits))
-    hello = Hello(box.key, box.secret, 1)
-    async with open_link(await backend.connect(box), hello, lambda command: None) as link:
-        script = sys.argv[4]
-        await link.start(StartCommand("exc_1", ("/bin/sh", "-c", script)), Sink)
-        await asyncio.sleep(600)
-
-asyncio.run(main(Path(sys.argv[2]), sys.argv[3]))
-"""
-COUNT = "i=0; while [ $i -lt 40 ]; do echo $i; i=$((i+1)); sleep 0.03; done; exit 5"
+BACKEND = "from executor_service.backends.bubblewrap import BubblewrapBackend as Backend"
 
 
 @pytest.fixture
@@ -87,44 +48,8 @@ def adopting(recorders: list[Recorder]) -> object:
     return adopt
 
 
-def executor(
-    python: str,
-    folder: Path,
-    owner: str,
-    script: str = COUNT,
-    user: int | None = None,
-    last: str = "counted",
-    after_s: float = 0.0,
-) -> str:
-    """Run an executor until it says so, usually that its command has counted to three, and then
-    kill -9 after a while; what it printed."""
-    process = subprocess.Popen(
-        [python, "-c", EXECUTOR, ":".join(IMPORTS), str(folder), owner, script],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        user=user,
-        group=user,
-        extra_groups=[] if user is not None else None,
-    )
-    assert process.stdout is not None
-    printed = ""
-    try:
-        for line in process.stdout:
-            printed += line
-            if line.startswith(last):
-                break
-        time.sleep(after_s)
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
-    assert last in printed, printed
-    return printed
-
-
 async def test_a_command_goes_on_when_the_executor_is_killed(yard: Yard) -> None:
-    await asyncio.to_thread(executor, sys.executable, yard.folder, yard.owner)
+    await asyncio.to_thread(DyingExecutor(BACKEND, yard.folder, yard.owner).run)
     (box,) = await yard.backend.list_boxes()
     assert (box.key, box.workspace) == ("box_of_the_dead", yard.folder / "workspace")
     recorders: list[Recorder] = []
@@ -146,8 +71,8 @@ async def test_a_box_that_is_being_made_ends_with_its_executor(
     for moment_ms in moments:
         folder = tmp_path / str(moment_ms)
         await asyncio.to_thread(folder.mkdir)
-        kill = partial(executor, last="Capabilities", after_s=moment_ms / 1000)
-        await asyncio.to_thread(kill, sys.executable, folder, "killed")
+        dying = DyingExecutor(BACKEND, folder, "killed")
+        await asyncio.to_thread(dying.run, last="Capabilities", after_s=moment_ms / 1000)
         successor = BubblewrapBackend("killed", folder / "backend", zipapp)
         for box in await successor.list_boxes():
             await successor.destroy(box)
@@ -185,7 +110,8 @@ async def test_an_ordinary_user_can_run_boxes(users_folder: Path) -> None:
     backend = BubblewrapBackend(owner, users_folder / "backend", zipapp)
     script = "id -u; pwd; touch made; ls; sleep 0.5; "
     script += "(for i in $(seq 60); do sleep 5 & done) 2>&1 | grep -o 'Cannot fork'"
-    printed = await asyncio.to_thread(executor, python, users_folder, owner, script, 1234)
+    dying = DyingExecutor(BACKEND, users_folder, owner, python, user=1234)
+    printed = await asyncio.to_thread(dying.run, script)
     assert "available=True" in printed
     assert "pids=<Enforcement.ENFORCED" in printed
     if "memory=<Enforcement.NONE" in printed:
