@@ -46,10 +46,12 @@ IMPORTED_WHEN_USED = (
     "apscheduler.schedulers",
     "cryptography",
     "docker",
+    "kubernetes",
     "openai",
     "paramiko",
     "psycopg",
     "telegram",
+    "websockets",
 )
 STANDARD_LIBRARY = sysconfig.get_path("stdlib")
 SITE = sysconfig.get_path("purelib")

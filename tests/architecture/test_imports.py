@@ -25,6 +25,7 @@ IMPORTED_LATE = (
     "dotenv",
     "httpx",
     "httpx2",
+    "kubernetes",
     "openai",
     "paramiko",
     "prompt_toolkit",
@@ -33,6 +34,8 @@ IMPORTED_LATE = (
     "ruamel",
     "sqlalchemy",
     "telegram",
+    "urllib3",
+    "websockets",
 )
 """Packages that are slow or large to import, so that whoever needs one may import it then."""
 

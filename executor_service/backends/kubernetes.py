@@ -1,0 +1,261 @@
+"""Boxes that are pods of a Kubernetes cluster, one each, in a namespace of their own.
+
+The supervisor is the container's first process. The executor reaches it through a bridge: a
+command that the cluster runs in the pod and whose streams it hands on over a WebSocket.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Coroutine
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+from executor_service.backends import kubernetes_probe
+from executor_service.backends.base import Box, BoxSpec, ByteStream, Capabilities
+from executor_service.backends.greeting import expect_greeting
+from executor_service.backends.kubernetes_api import CALL_DEADLINE_S, RAW, Cluster
+from executor_service.backends.kubernetes_json import Json
+from executor_service.backends.kubernetes_objects import (
+    ensure_objects,
+    keep_secret,
+    kept_secrets,
+)
+from executor_service.backends.kubernetes_pod import (
+    CONTAINER,
+    GRACE_S,
+    OWNER,
+    SELECTED,
+    SOCKET,
+    SUPERVISOR,
+    KubernetesOptions,
+    box_of,
+    is_box_of,
+    label,
+    manifest,
+    pod_name,
+)
+from executor_service.backends.kubernetes_status import (
+    is_running,
+    why_gone,
+    why_hopeless,
+    why_waiting,
+)
+from executor_service.errors import (
+    BackendError,
+    BackendUnavailable,
+    BoxCreateFailed,
+    BoxLost,
+    EngineRefused,
+    LinkClosed,
+)
+
+T = TypeVar("T")
+
+_FIRST_POLL_S = 0.05
+_LONGEST_POLL_S = 0.5
+_PATIENCE_S = 15.0
+"""How long a node may take to end a pod before its object is removed without it."""
+
+
+class KubernetesBackend:
+    """Makes boxes in a Kubernetes cluster, one pod each."""
+
+    def __init__(self, owner: str, supervisor: bytes, options: KubernetesOptions) -> None:
+        self._owner = owner
+        self._supervisor = supervisor
+        self._options = options
+        self._namespace = options.namespace
+        self._cluster = Cluster(options.address)
+
+    async def probe(self) -> Capabilities:
+        """What the cluster allows here, and what it is said to enforce."""
+        return await kubernetes_probe.probe(self._cluster, self._options, self._owner)
+
+    async def create(self, spec: BoxSpec) -> Box:
+        """Make a pod and wait until its supervisor answers."""
+        box = await _whole(self._make(spec), self.destroy)
+        try:
+            await self._until_ready(box)
+        except BaseException:
+            await _whole(self.destroy(box))
+            raise
+        return box
+
+    async def _make(self, spec: BoxSpec) -> Box:
+        secret = secrets.token_hex(32)
+        try:
+            objects = await ensure_objects(self._cluster, self._options, self._supervisor)
+            wanted = manifest(spec, self._options, objects, secret)
+            pod = await self._post(wanted)
+            try:
+                await keep_secret(self._cluster, pod, secret)
+            except BackendError:
+                await self._remove(pod)
+                raise
+        except EngineRefused as error:
+            raise _create_failed(error) from error
+        return box_of(pod, secret)
+
+    async def _post(self, wanted: Json) -> Json:
+        try:
+            return await self._cluster.call(
+                lambda api: api.core.create_namespaced_pod(self._namespace, wanted, **RAW)
+            )
+        except BackendError as error:
+            if isinstance(error, EngineRefused) and error.status < 500:
+                raise
+            # It may have been made all the same; only the one who asked knows the secret's digest.
+            made = await self._find(wanted["metadata"]["name"])
+            ours = wanted["spec"]["containers"][0]["command"]
+            if made is not None and made["spec"]["containers"][0].get("command") == ours:
+                await self._remove(made)
+            raise
+
+    async def _until_ready(self, box: Box) -> None:
+        """Wait until the bridge into the box can be used."""
+        pause_s = _FIRST_POLL_S
+        pod: Json = {}
+        try:
+            async with asyncio.timeout(self._options.start_timeout_s):
+                while not is_running(pod):
+                    await asyncio.sleep(pause_s)
+                    pause_s = min(1.5 * pause_s, _LONGEST_POLL_S)
+                    pod = await self._find(pod_name(box.key)) or _vanished(box)
+                    if why := why_hopeless(pod):
+                        raise BoxCreateFailed(f"the pod of box {box.key} cannot run: {why}")
+                stream = await self.connect(box)
+                await stream.close()
+        except TimeoutError as error:
+            raise BoxCreateFailed(
+                f"the pod of box {box.key} does not run after {self._options.start_timeout_s:g} s: "
+                f"{why_waiting(pod) if pod else 'the cluster does not answer'}"
+            ) from error
+        except (BoxLost, LinkClosed) as error:
+            raise BoxCreateFailed(f"the supervisor does not answer: {error}") from error
+
+    async def connect(self, box: Box) -> ByteStream:
+        """Run a bridge in the pod and take its streams over."""
+        pod = await self._find(pod_name(box.key))
+        if pod is None or not is_box_of(pod, self._owner):
+            raise BoxLost(f"box {box.key} is gone: it has no pod")
+        if why := why_gone(pod, box.native_id):
+            raise BoxLost(f"box {box.key} is gone: {why}")
+        command = (*SUPERVISOR, "--bridge", SOCKET)
+        try:
+            stream = await self._cluster.exec(
+                self._namespace, pod_name(box.key), CONTAINER, command
+            )
+        except EngineRefused as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                raise BoxLost(f"box {box.key} is gone: {error}") from error
+            raise LinkClosed(f"no bridge into box {box.key}: {error}") from error
+        try:
+            await expect_greeting(stream, CALL_DEADLINE_S)
+        except LinkClosed as error:
+            await stream.close()
+            raise LinkClosed(f"{error} {stream.complaint}".strip()) from error
+        except BaseException:
+            await stream.close()
+            raise
+        return stream
+
+    async def destroy(self, box: Box) -> None:
+        """Have the node end the pod, then make sure that it is gone."""
+        pod = await self._find(pod_name(box.key))
+        if pod is not None and is_box_of(pod, self._owner):
+            await self._remove(pod)
+
+    async def _remove(self, pod: Json) -> None:
+        """End a pod; without its node's word only when that does not come.
+
+        A grace period of nothing would remove the object at once, with its processes running on.
+        """
+        name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+        started = time.monotonic()
+        asked_s = None
+        pause_s = _FIRST_POLL_S
+        while True:
+            waited_s = time.monotonic() - started
+            grace_s = GRACE_S if waited_s < _PATIENCE_S else 0
+            if asked_s != grace_s:
+                asked_s = grace_s
+                await self._delete(name, uid, grace_s)
+            there = await self._find(name)
+            if there is None or there["metadata"]["uid"] != uid:
+                return
+            if waited_s > CALL_DEADLINE_S:
+                raise BackendUnavailable(f"the pod {name} is not removed")
+            await asyncio.sleep(pause_s)
+            pause_s = min(1.5 * pause_s, _LONGEST_POLL_S)
+
+    async def _delete(self, name: str, uid: str, grace_s: int) -> None:
+        options = {"gracePeriodSeconds": grace_s, "preconditions": {"uid": uid}}
+        try:
+            await self._cluster.call(
+                lambda api: api.core.delete_namespaced_pod(
+                    name, self._namespace, body=options, **RAW
+                )
+            )
+        except EngineRefused as error:
+            # It went by itself, or another has its name.
+            if error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
+                raise
+
+    async def _find(self, name: str) -> Json | None:
+        try:
+            return await self._cluster.call(
+                lambda api: api.core.read_namespaced_pod(name, self._namespace, **RAW)
+            )
+        except EngineRefused as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return None
+            raise BackendUnavailable(f"the cluster refuses to show pods: {error}") from error
+
+    async def list_boxes(self) -> list[Box]:
+        """All pods of this owner that nobody is ending, those that have ended included.
+
+        Nobody but the executor removes those.
+        """
+        wanted = {**SELECTED, OWNER: label(self._owner)}
+        selector = ",".join(f"{name}={value}" for name, value in wanted.items())
+        # Pods first: the secret of a pod comes after it.
+        pods = await self._cluster.call(
+            lambda api: api.core.list_namespaced_pod(
+                self._namespace, label_selector=selector, **RAW
+            )
+        )
+        known = await kept_secrets(self._cluster, self._namespace, selector)
+        return [
+            box_of(pod, known.get(pod["metadata"]["uid"], ""))
+            for pod in pods["items"]
+            if is_box_of(pod, self._owner) and not pod["metadata"].get("deletionTimestamp")
+        ]
+
+    async def close(self) -> None:
+        """Let go of the cluster's client; the boxes live on."""
+        await self._cluster.close()
+
+
+async def _whole(job: Coroutine[Any, Any, T], undo: Any = None) -> T:
+    """Do a job to its end even when cancelled meanwhile, and then undo it."""
+    doing = asyncio.ensure_future(job)
+    try:
+        return await asyncio.shield(doing)
+    except asyncio.CancelledError:
+        await asyncio.wait([doing])
+        if undo is not None and not doing.exception():
+            await undo(doing.result())
+        raise
+
+
+def _create_failed(error: EngineRefused) -> BackendError:
+    if error.status == HTTPStatus.UNAUTHORIZED:
+        return BackendUnavailable(f"the cluster does not know this executor: {error}")
+    if error.status >= 500:
+        return BackendUnavailable(f"the cluster cannot make boxes now: {error}")
+    return BoxCreateFailed(f"the cluster refuses the box: {error}")
+
+
+def _vanished(box: Box) -> Json:
+    raise BoxCreateFailed(f"the pod of box {box.key} was removed before it ran")

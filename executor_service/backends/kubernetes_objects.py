@@ -1,0 +1,116 @@
+"""What boxes need in the namespace besides their pods: an owner, the supervisor, their secrets.
+
+Each is made by whoever needs it first, and whoever comes second takes what is there.
+"""
+
+import base64
+from hashlib import sha256
+from http import HTTPStatus
+
+from executor_service.backends.kubernetes_api import RAW, Cluster
+from executor_service.backends.kubernetes_json import Json, part, parts
+from executor_service.backends.kubernetes_pod import (
+    PROGRAM,
+    SELECTED,
+    KubernetesOptions,
+    Objects,
+)
+from executor_service.errors import BackendUnavailable, EngineRefused
+
+_MAX_CONFIG_MAP_BYTES = 1024 * 1024
+_SECRET_KEY = "secret"  # noqa: S105
+
+
+async def ensure_objects(
+    cluster: Cluster, options: KubernetesOptions, supervisor: bytes
+) -> Objects:
+    """The owner of all boxes and the ConfigMap with the supervisor, made if they are missing."""
+    owner = await _ensure(cluster, options.namespace, {"metadata": {"name": options.release}})
+    reference = _owned_by(owner, "ConfigMap")
+    if len(supervisor) > _MAX_CONFIG_MAP_BYTES:
+        raise BackendUnavailable("the supervisor is too large for a ConfigMap")
+    name = f"{options.release}-supervisor-{sha256(supervisor).hexdigest()[:16]}"
+    content = {
+        "metadata": {"name": name, "ownerReferences": [reference]},
+        "immutable": True,
+        "binaryData": {PROGRAM: base64.b64encode(supervisor).decode()},
+    }
+    await _ensure(cluster, options.namespace, content)
+    return Objects(reference, name)
+
+
+async def _ensure(cluster: Cluster, namespace: str, config_map: Json) -> Json:
+    metadata: Json = config_map["metadata"]
+    name = metadata["name"]
+    wanted = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        **config_map,
+        "metadata": {**metadata, "labels": dict(SELECTED)},
+    }
+    try:
+        return await _read(cluster, namespace, name)
+    except EngineRefused as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+    try:
+        return await cluster.call(
+            lambda api: api.core.create_namespaced_config_map(namespace, wanted, **RAW)
+        )
+    except EngineRefused as error:
+        if error.status != HTTPStatus.CONFLICT:
+            raise
+    # Another executor was faster.
+    return await _read(cluster, namespace, name)
+
+
+async def _read(cluster: Cluster, namespace: str, name: str) -> Json:
+    return await cluster.call(
+        lambda api: api.core.read_namespaced_config_map(name, namespace, **RAW)
+    )
+
+
+def _owned_by(thing: Json, kind: str) -> Json:
+    metadata: Json = thing["metadata"]
+    return {
+        "apiVersion": "v1",
+        "kind": kind,
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+    }
+
+
+async def keep_secret(cluster: Cluster, pod: Json, secret: str) -> None:
+    """Note a box's secret where whoever may only look at pods does not see it.
+
+    No pod mounts it, and it goes with the pod that owns it.
+    """
+    metadata: Json = pod["metadata"]
+    content = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "Opaque",
+        "immutable": True,
+        "metadata": {
+            "name": metadata["name"],
+            "labels": metadata["labels"],
+            "ownerReferences": [_owned_by(pod, "Pod")],
+        },
+        "data": {_SECRET_KEY: base64.b64encode(secret.encode()).decode()},
+    }
+    await cluster.call(
+        lambda api: api.core.create_namespaced_secret(metadata["namespace"], content, **RAW)
+    )
+
+
+async def kept_secrets(cluster: Cluster, namespace: str, selector: str) -> dict[str, str]:
+    """The secrets by the uid of their pods."""
+    found = await cluster.call(
+        lambda api: api.core.list_namespaced_secret(namespace, label_selector=selector, **RAW)
+    )
+    return {
+        reference["uid"]: base64.b64decode(each["data"][_SECRET_KEY]).decode()
+        for each in found["items"]
+        for reference in parts(each, "metadata", "ownerReferences")
+        if _SECRET_KEY in part(each, "data")
+    }
