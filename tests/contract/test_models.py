@@ -151,7 +151,9 @@ async def test_the_request_says_what_was_asked(connect: Connect) -> None:
     }
     assert (second["model"], second["max_tokens"]) == ("other", 100)
     assert "tools" not in second
-    assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+    headers = server.requests[0].headers
+    assert headers["authorization"] == f"Bearer {KEY}"
+    assert not [name for name in headers if name.startswith("x-stainless")], "about this machine"
 
 
 async def test_a_longer_conversation_begins_with_the_same_bytes(connect: Connect) -> None:
