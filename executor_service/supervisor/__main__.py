@@ -5,6 +5,8 @@ import sys
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--bridge"]:
         from executor_service.supervisor.bridge import main
+    elif sys.argv[1:2] == ["--keep"]:
+        from executor_service.supervisor.keeper import main
     else:
         from executor_service.supervisor.main import main
     sys.exit(main(sys.argv[1:]))

@@ -1,7 +1,8 @@
 """The supervisor's command line.
 
     supervisor --listen-fd N | --socket PATH  --box KEY --secret-sha256 HEX  serve a box
-    supervisor --bridge PATH                                                 join stdio to it
+    supervisor --bridge PATH [--once]                                        join stdio to it
+    supervisor --keep FOLDER                                                 make and end boxes
 
 PATH may be `@name` for an abstract socket.
 """
@@ -18,6 +19,7 @@ from contextlib import suppress
 from executor_service.supervisor.bridge import socket_address
 from executor_service.supervisor.command import World
 from executor_service.supervisor.connection import Door
+from executor_service.supervisor.ending import BOX_VARIABLE, descendants_of, end_all
 from executor_service.supervisor.frames import REMEMBERED
 from executor_service.supervisor.loop import Loop
 from executor_service.supervisor.paths import Paths
@@ -32,6 +34,11 @@ from executor_service.supervisor.syscalls import (
 _ORPHAN_TIMEOUT_S = 1800.0
 _BACKLOG = 8
 _FIRST_PROCESS = 1
+_END_TIMEOUT_S = 5.0
+_KEPT_VARIABLES = (
+    *("PATH", "USER", "LOGNAME", "SHELL", "TZ", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE"),
+)
+"""What commands see of the environment of a machine that is not the box's own."""
 
 
 def main(argv: list[str]) -> int:
@@ -42,6 +49,9 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--box")
     parser.add_argument("--secret-sha256")
     parser.add_argument("--workspace", default="/workspace")
+    parser.add_argument(
+        "--tmp", help="folder for temporary files of a box that shares its machine with others"
+    )
     parser.add_argument("--orphan-timeout-s", type=float, default=_ORPHAN_TIMEOUT_S)
     parser.add_argument(
         "--ready-fd",
@@ -71,7 +81,7 @@ def _serve(options: argparse.Namespace) -> int:
     loop = Loop()
     paths = Paths(options.workspace)
     # Opens its own /proc files, which belong to root once this process is hidden.
-    spawner = Spawner(paths, dict(os.environ))
+    spawner = Spawner(paths, _environment(options))
     hide_from_same_user()
     adopt_orphans()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -91,7 +101,19 @@ def _serve(options: argparse.Namespace) -> int:
         return 1
     supervisor.serve()
     world.forest.kill_everything()
+    if os.getpid() != _FIRST_PROCESS:
+        # The end of a first process is that of its box; here nobody else would end the others.
+        return min(1, end_all(lambda: descendants_of(os.getpid()), _END_TIMEOUT_S))
     return 0
+
+
+def _environment(options: argparse.Namespace) -> dict[str, str]:
+    """What every command finds in its environment."""
+    if options.tmp is None:
+        return dict(os.environ)
+    kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    places = {"HOME": options.workspace, "TMPDIR": options.tmp, BOX_VARIABLE: options.box}
+    return {"PATH": os.defpath, **kept, **places}
 
 
 def _is_remembered(ready_fd: int) -> bool:

@@ -1,6 +1,7 @@
 """Opening what a path names, without following procfs's magic links and without races.
 
-A path is absolute or relative to the workspace. Everything that the box can see may be named, so
+A path is absolute or relative to the workspace, which is called /workspace also where it lies
+elsewhere. Everything that the box can see may be named, so
 ordinary symbolic links and `..` are fine; a magic link (/proc/self/fd/3, /proc/1/root) would lead
 out through what some process has open, and is refused. Nothing is looked at by name and then
 opened by name: every step works on what the step before has opened.
@@ -17,6 +18,7 @@ from executor_service.supervisor.syscalls import openat2_without_magic_links
 
 MAX_PATH_BYTES = 4095
 MAX_NAME_BYTES = 255
+_WORKSPACE = "/workspace"
 _MAX_LINKS = 40
 _FOLDER_FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -75,6 +77,8 @@ class Paths:
             len(name) > MAX_NAME_BYTES for name in encoded.split(b"/")
         ):
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), path[:64] + "...")
+        if self._workspace != _WORKSPACE and f"{path}/".startswith(f"{_WORKSPACE}/"):
+            path = path[len(_WORKSPACE) :].lstrip("/")
         return os.path.join(self._workspace, path)
 
     def _read_link(self, name: str, folder: int) -> str | None:

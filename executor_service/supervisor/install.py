@@ -1,0 +1,65 @@
+"""Puts the supervisor on a machine that has none yet; it runs there straight from its text.
+
+Arguments are the folder and the SHA-256 of the supervisor's zip archive, standard input is the
+archive, or nothing as long as the machine may have it already. One line of JSON is the answer.
+It is within what Python 3.6 can read, so that one which is too old can say what it is.
+"""
+
+import compileall
+import hashlib
+import io
+import json
+import os
+import shutil
+import sys
+import tempfile
+import zipfile
+from typing import Dict, Optional
+
+ANSWER = "hermes-install:"
+OLDEST = (3, 8)
+
+
+def main(folder: str, digest: str, archive: bytes) -> None:
+    """Answer what there is on this machine, and where the supervisor is."""
+    here = os.uname()
+    answer: Dict[str, object] = {"python": sys.version_info[:3], "host": here[1], "system": here[0]}
+    if sys.version_info >= OLDEST:
+        folder = os.path.join(os.path.expanduser("~"), os.path.expanduser(folder))
+        answer["folder"] = folder
+        try:
+            answer["supervisor"] = install(folder, digest, archive)
+        except (OSError, ValueError) as error:
+            answer["error"] = str(error)
+    print(ANSWER + json.dumps(answer))  # noqa: T201 - this is how it answers
+
+
+def install(folder: str, digest: str, archive: bytes) -> Optional[str]:
+    """The supervisor's folder; None if it is not there and the archive has not been sent."""
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    found = os.stat(folder)
+    if found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise ValueError(f"others may write to {folder}, which must be this account's alone")
+    target = os.path.join(folder, "supervisor-" + digest[:16])
+    if os.path.isdir(target):
+        return target
+    if not archive:
+        return None
+    if hashlib.sha256(archive).hexdigest() != digest:
+        raise ValueError("the supervisor was damaged on its way")
+    part = tempfile.mkdtemp(dir=folder, prefix=".supervisor-")
+    with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+        opened.extractall(part)
+    compileall.compile_dir(part, quiet=2)
+    try:
+        os.rename(part, target)
+    except OSError:
+        # Another executor was faster.
+        shutil.rmtree(part)
+        if not os.path.isdir(target):
+            raise
+    return target
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], sys.stdin.buffer.read())
