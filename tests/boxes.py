@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import random
 import uuid
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -15,6 +16,7 @@ from executor_service.backends.base import (
     Box,
     BoxSpec,
     Capabilities,
+    Isolation,
     Limits,
     WorkspacePlace,
 )
@@ -81,6 +83,11 @@ class Yard:
         """Whether workspaces are folders of this machine."""
         return self.capabilities.workspaces is WorkspacePlace.HERE
 
+    @property
+    def is_apart(self) -> bool:
+        """Whether boxes are kept apart from their machine and from each other."""
+        return self.capabilities.isolation is not Isolation.NONE
+
     def spec(self, limits: Limits = SMALL, workspace: Path | None = None) -> BoxSpec:
         """A box, with a new, empty workspace if none is given."""
         return new_spec(self.owner, self.folder, limits, workspace)
@@ -102,6 +109,11 @@ class Yard:
         for box in await self.backend.list_boxes():
             await self.backend.destroy(box)
         await self.backend.close()
+
+
+def odd_seconds() -> str:
+    """A time to sleep that is like nobody else's, wherever the processes of others are seen."""
+    return str(random.randrange(10**6, 10**7))
 
 
 def new_spec(

@@ -9,7 +9,7 @@ from executor_service.backends.base import WorkspacePlace
 from executor_service.errors import BoxCreateFailed, BoxLost, LinkClosed, LinkRefused
 from executor_service.link import Hello, RemoteCommand, open_link
 from executor_service.supervisor.frames import MAX_DATA_BYTES, WINDOW_BYTES
-from tests.boxes import Recorder, Yard, open_console, refuse
+from tests.boxes import Recorder, Yard, odd_seconds, open_console, refuse
 
 
 class BoxSuite:
@@ -26,7 +26,12 @@ class BoxSuite:
         async with yard.box() as box, open_console(yard.backend, box) as console:
             assert box.pool == "test"
             assert box.backend == (await yard.backend.probe()).name
-            assert await console.output("pwd") == "/workspace"
+            folder = await console.output("pwd")
+            assert folder == (await console.output("pwd", cwd="/workspace"))
+            if yard.is_apart:
+                assert folder == "/workspace"
+            else:
+                assert Path(folder).name == box.workspace.name
             assert await console.output("echo hello > made-inside; cat made-inside") == "hello"
 
     async def test_a_workspace_is_the_folder_where_it_is_said_to_be_here(self, yard: Yard) -> None:
@@ -199,12 +204,13 @@ class BoxSuite:
                 assert not console.link.commands
 
     async def test_a_command_that_nobody_adopts_is_ended(self, yard: Yard) -> None:
+        seconds = odd_seconds()
         async with yard.box() as box:
             async with open_console(yard.backend, box) as console:
-                await console.shell("sleep 12345", exec_id="exc_orphan")
+                await console.shell(f"sleep {seconds}", exec_id="exc_orphan")
             async with open_console(yard.backend, box) as console:
                 for _ in range(200):
-                    if "12345" not in await console.output("cat /proc/*/cmdline | tr '\\0' ' '"):
+                    if seconds not in await console.output("cat /proc/*/cmdline | tr '\\0' ' '"):
                         break
                     await asyncio.sleep(0.05)
                 else:
@@ -218,11 +224,12 @@ class BoxSuite:
             open_console(yard.backend, one) as first,
             open_console(yard.backend, other) as second,
         ):
-            await first.output("echo secret > /tmp/mark; echo secret > mark")
-            await first.shell("exec sleep 54321")
-            seen = await second.output("ls /tmp /workspace; cat /proc/*/cmdline | tr '\\0' ' '")
-            assert "mark" not in seen
-            assert "54321" not in seen
+            seconds = odd_seconds()
+            await first.output("echo secret > ${TMPDIR:-/tmp}/mark; echo secret > mark")
+            await first.shell(f"exec sleep {seconds}")
+            assert "mark" not in await second.output("ls ${TMPDIR:-/tmp} .")
+            seen = await second.output("cat /proc/*/cmdline 2>/dev/null | tr '\\0' ' '")
+            assert (seconds not in seen) == yard.is_apart
 
     async def test_the_executor_s_environment_is_not_in_the_box(
         self, yard: Yard, monkeypatch: pytest.MonkeyPatch
