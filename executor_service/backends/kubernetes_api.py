@@ -8,16 +8,17 @@ asyncio, which use the address, the trust and the token that the client has load
 import asyncio
 import contextlib
 import json
-import ssl
 import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlencode
 
-from executor_service.backends.kubernetes_stream import PROTOCOLS, ExecStream
+from executor_service.backends.kubernetes_json import message_of
+from executor_service.backends.kubernetes_socket import approach_to, open_stream
+from executor_service.backends.kubernetes_stream import ExecStream
 from executor_service.errors import BackendUnavailable, EngineRefused
 
 if TYPE_CHECKING:
@@ -30,10 +31,6 @@ _CONNECT_DEADLINE_S = 5.0
 _ANSWER_DEADLINE_S = 10.0
 _THREADS = 8
 _FIRST_PAUSE_S = 0.2
-_PING_INTERVAL_S = 20.0
-_PING_TIMEOUT_S = 10.0
-_CLOSE_DEADLINE_S = 1.0
-_MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 
 RAW = {
     "_preload_content": False,
@@ -82,17 +79,6 @@ class Apis:
     version: Any
 
 
-@dataclass(frozen=True, slots=True)
-class _Approach:
-    """How a WebSocket gets to the API server."""
-
-    url: str
-    headers: dict[str, str] = field(repr=False)
-    ssl_context: ssl.SSLContext | None
-    server_name: str | None
-    proxy: str | None
-
-
 class Cluster:
     """One API server; owns the threads that its client runs in."""
 
@@ -133,8 +119,9 @@ class Cluster:
         query += [("stderr", "true"), *(("command", part) for part in command)]
         path = f"/api/v1/namespaces/{namespace}/pods/{pod}/exec?{urlencode(query)}"
         async with self._answering(CALL_DEADLINE_S):
-            approach = await self._in_thread(lambda: self._approach(path))
-            return await _open(approach)
+            # A token may have to be fetched anew.
+            approach = await self._in_thread(lambda: approach_to(self._loaded(), path))
+            return await open_stream(approach)
 
     async def _in_thread(self, job: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, job)
@@ -164,23 +151,11 @@ class Cluster:
         except ApiException as error:
             answer = cast("Any", error)
             if answer.status:
-                raise EngineRefused(int(answer.status), _message(answer.body or "")) from error
+                raise EngineRefused(int(answer.status), message_of(answer.body or "")) from error
             # TLS failed.
             raise OSError(" ".join(str(answer.reason).split())) from error
         except (HTTPError, ValueError) as error:
             raise OSError(str(error)) from error
-
-    def _approach(self, path: str) -> _Approach:
-        configuration = cast("Any", self._loaded()).configuration
-        token = configuration.auth_settings().get("BearerToken")
-        url = f"ws{str(configuration.host).removeprefix('http')}{path}"
-        return _Approach(
-            url,
-            {"Authorization": token["value"]} if token else {},
-            _ssl_context(configuration) if url.startswith("wss:") else None,
-            configuration.tls_server_name or None,
-            configuration.proxy or None,
-        )
 
     @contextlib.asynccontextmanager
     async def _answering(self, deadline_s: float) -> AsyncGenerator[None, None]:
@@ -202,60 +177,6 @@ class Cluster:
         if self._client is not None:
             cast("Any", self._client).rest_client.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
-
-
-async def _open(approach: _Approach) -> ExecStream:
-    from websockets.asyncio.client import connect
-    from websockets.exceptions import InvalidHandshake, InvalidStatus
-    from websockets.typing import Subprotocol
-
-    tls = {"ssl": approach.ssl_context} if approach.ssl_context else {}
-    if tls and approach.server_name:
-        tls["server_hostname"] = cast("Any", approach.server_name)
-    try:
-        socket = await connect(
-            approach.url,
-            subprotocols=[Subprotocol(name) for name in PROTOCOLS],
-            additional_headers=approach.headers,
-            compression=None,
-            proxy=approach.proxy,
-            open_timeout=None,
-            ping_interval=_PING_INTERVAL_S,
-            ping_timeout=_PING_TIMEOUT_S,
-            close_timeout=_CLOSE_DEADLINE_S,
-            max_size=_MAX_MESSAGE_BYTES,
-            **cast("Any", tls),
-        )
-    except InvalidStatus as error:
-        response = error.response
-        said = bytes(response.body or b"").decode(errors="replace")
-        raise EngineRefused(response.status_code, _message(said)) from error
-    except InvalidHandshake as error:
-        raise OSError(str(error)) from error
-    return ExecStream(socket)
-
-
-def _ssl_context(configuration: Any) -> ssl.SSLContext:
-    context = ssl.create_default_context(
-        cafile=configuration.ssl_ca_cert or None, cadata=configuration.ca_cert_data or None
-    )
-    if configuration.cert_file:
-        context.load_cert_chain(configuration.cert_file, configuration.key_file or None)
-    if not configuration.verify_ssl:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
-
-
-def _message(text: str) -> str:
-    """What a Status object says, or the text of another answer, in one line."""
-    try:
-        content: Any = json.loads(text)
-    except ValueError:
-        content = text
-    if isinstance(content, dict):
-        text = str(cast("dict[str, Any]", content).get("message") or text)
-    return " ".join(text.split()) or "no reason was given"
 
 
 def _silent(why: str) -> BackendUnavailable:

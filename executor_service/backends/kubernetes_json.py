@@ -1,6 +1,7 @@
 """Reading objects of the Kubernetes API, which leave out what is empty."""
 
-from typing import Any
+import json
+from typing import Any, cast
 
 Json = dict[str, Any]
 
@@ -17,3 +18,14 @@ def parts(thing: Json, *path: str) -> list[Json]:
     *outer, last = path
     found: list[Json] = part(thing, *outer).get(last) or []
     return found
+
+
+def message_of(text: str) -> str:
+    """What a Status object says, or the text of another answer, in one line."""
+    try:
+        content: Any = json.loads(text)
+    except ValueError:
+        content = text
+    if isinstance(content, dict):
+        text = str(cast("dict[str, Any]", content).get("message") or text)
+    return " ".join(text.split()) or "no reason was given"
