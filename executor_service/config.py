@@ -1,6 +1,6 @@
 """The executor's settings."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -34,6 +34,65 @@ class DockerConfig(ConfigModel):
     """File with the private key of that certificate."""
 
 
+class KubernetesConfig(ConfigModel):
+    """Which Kubernetes cluster makes boxes, and where in it."""
+
+    kubeconfig: Annotated[
+        str, Yaml("executor.kubernetes.kubeconfig"), Env("HERMES_KUBERNETES_KUBECONFIG")
+    ] = ""
+    """File that says where the API server is; unset is the cluster that the executor runs in."""
+    context: Annotated[
+        str, Yaml("executor.kubernetes.context"), Env("HERMES_KUBERNETES_CONTEXT")
+    ] = ""
+    """Context in that file; unset is the file's current one."""
+    namespace: Annotated[
+        str, Yaml("executor.kubernetes.namespace"), Env("HERMES_KUBERNETES_NAMESPACE")
+    ] = "hermes-sandboxes"
+    """Namespace of the sandboxes, in which nothing else is."""
+    release: Annotated[
+        str, Yaml("executor.kubernetes.release"), Env("HERMES_KUBERNETES_RELEASE")
+    ] = "hermes-sandboxes"
+    """Name of the ConfigMap that owns the sandboxes, made if there is none; with it they go."""
+    image: Annotated[str, Yaml("executor.kubernetes.image"), Env("HERMES_KUBERNETES_IMAGE")] = (
+        "hermes-sandbox:latest"
+    )
+    """Image of the sandboxes, as the nodes pull it; it needs Python 3.8 or newer."""
+    pull_secrets: Annotated[tuple[str, ...], Yaml("executor.kubernetes.pull_secrets")] = ()
+    """Names of Secrets in the namespace with which the nodes pull the image."""
+    runtime_class: Annotated[
+        str, Yaml("executor.kubernetes.runtime_class"), Env("HERMES_KUBERNETES_RUNTIME_CLASS")
+    ] = ""
+    """RuntimeClass of the sandboxes, such as `gvisor`; unset is the nodes' own."""
+    isolation: Annotated[
+        Literal["namespace", "userspace_kernel", "microvm"], Yaml("executor.kubernetes.isolation")
+    ] = "namespace"
+    """What that runtime is, which only you can know: `userspace_kernel` for gVisor, `microvm` for
+    Kata Containers."""
+    host_users: Annotated[bool, Yaml("executor.kubernetes.host_users")] = True
+    """`false` gives each sandbox a user namespace of its own, which nodes must support."""
+    node_limits_pids: Annotated[bool, Yaml("executor.kubernetes.node_limits_pids")] = False
+    """Whether the nodes limit the processes of a pod (`podPidsLimit`), which only you can know."""
+    seccomp_profile: Annotated[str, Yaml("executor.kubernetes.seccomp_profile")] = ""
+    """File below the nodes' seccomp folder; unset is the runtime's default profile."""
+    node_selector: Annotated[dict[str, str], Yaml("executor.kubernetes.node_selector")] = Field(
+        default_factory=dict[str, str]
+    )
+    """Labels of the nodes that may run sandboxes."""
+    tolerations: Annotated[
+        tuple[dict[str, str | int], ...], Yaml("executor.kubernetes.tolerations")
+    ] = ()
+    """Taints of nodes that sandboxes tolerate, as a pod has them."""
+    workspace_claim: Annotated[
+        str, Yaml("executor.kubernetes.workspace_claim"), Env("HERMES_KUBERNETES_WORKSPACE_CLAIM")
+    ] = ""
+    """PersistentVolumeClaim in which each workspace is a folder; unset lets workspaces end with
+    their sandboxes."""
+    start_timeout_s: Annotated[
+        float, Field(ge=1, le=3600), Yaml("executor.kubernetes.start_timeout_s")
+    ] = 120.0
+    """Seconds that a pod may take to be scheduled, pull its image and start."""
+
+
 class BoxConfig(ConfigModel):
     """What one sandbox may use."""
 
@@ -53,6 +112,7 @@ class ExecutorConfig(ConfigModel):
     """How sandboxes are made, kept and ended."""
 
     docker: DockerConfig
+    kubernetes: KubernetesConfig
     box: BoxConfig
     backend: Annotated[
         str, Yaml("executor.backend", "terminal.backend"), Env("HERMES_BACKEND"), Flag("backend")

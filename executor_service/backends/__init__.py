@@ -4,10 +4,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from executor_service.backends.base import Backend
+from executor_service.backends.base import Backend, Isolation
 from executor_service.backends.bubblewrap import BubblewrapBackend
 from executor_service.backends.docker import DockerBackend, DockerOptions
 from executor_service.backends.engine import EngineAddress
+from executor_service.backends.kubernetes import KubernetesBackend
+from executor_service.backends.kubernetes_api import ClusterAddress
+from executor_service.backends.kubernetes_pod import KubernetesOptions
 from executor_service.config import ExecutorConfig
 
 
@@ -35,9 +38,33 @@ def _bubblewrap(site: Site) -> Backend:
     return BubblewrapBackend(site.owner, site.folder / "bubblewrap", site.supervisor)
 
 
+def _kubernetes(site: Site) -> Backend:
+    chosen = site.config.kubernetes
+    options = KubernetesOptions(
+        address=ClusterAddress(chosen.kubeconfig, chosen.context),
+        namespace=chosen.namespace,
+        release=chosen.release,
+        image=chosen.image,
+        pull_secrets=chosen.pull_secrets,
+        runtime_class=chosen.runtime_class,
+        isolation=Isolation(chosen.isolation),
+        host_users=chosen.host_users,
+        node_limits_pids=chosen.node_limits_pids,
+        seccomp_profile=chosen.seccomp_profile,
+        node_selector=chosen.node_selector,
+        tolerations=chosen.tolerations,
+        workspace_claim=chosen.workspace_claim,
+        # A box may have waited as long as it may live before it is claimed.
+        max_age_s=2 * site.config.max_age_s,
+        start_timeout_s=chosen.start_timeout_s,
+    )
+    return KubernetesBackend(site.owner, site.supervisor, options)
+
+
 BACKENDS: Mapping[str, Callable[[Site], Backend]] = {
     "docker": _docker,
     "bubblewrap": _bubblewrap,
+    "kubernetes": _kubernetes,
 }
 """Every backend by its name."""
 

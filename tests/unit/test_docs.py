@@ -215,8 +215,8 @@ def unknown_settings(document: Page) -> Iterator[str]:
         key = found[1]
         if key.partition(".")[0] not in groups or key in OF_OLDER_HOMES:
             continue
-        is_group = any(known.startswith(f"{key}.") for known in KEYS)
-        if tuple(key.split(".")) not in CATALOG.paths and not is_group:
+        is_known = any(f"{known}.".startswith(f"{key}.") for known in KEYS)
+        if tuple(key.split(".")) not in CATALOG.paths and not is_known:
             yield f"there is no setting {key}"
 
 
