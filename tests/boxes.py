@@ -5,7 +5,7 @@ import os
 import random
 import uuid
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -33,6 +33,7 @@ from executor_service.link import (
     open_link,
 )
 from executor_service.supervisor_zipapp import build_zipapp
+from tests.kubernetes_cluster import backend_of, cluster
 from tests.requirements import require
 
 SMALL = Limits(memory_bytes=256 * MIB, cpu_count=1, pids=64, tmp_bytes=32 * MIB)
@@ -51,9 +52,20 @@ async def _docker(_folder: Path) -> AsyncGenerator[Make]:
     yield lambda owner, _: DockerBackend(owner, build_zipapp(), DockerOptions())
 
 
+@asynccontextmanager
+async def _kubernetes(folder: Path, claim: str = "") -> AsyncGenerator[Make]:
+    with ExitStack() as stack:
+        stand_in = await asyncio.to_thread(stack.enter_context, cluster(folder / "cluster"))
+        try:
+            yield lambda owner, _: backend_of(stand_in, owner, workspace_claim=claim)
+        finally:
+            await asyncio.to_thread(stack.close)
+
+
 BACKENDS: dict[str, Callable[[Path], AbstractAsyncContextManager[Make]]] = {
     "bubblewrap": _bubblewrap,
     "docker": _docker,
+    "kubernetes": _kubernetes,
 }
 """What each backend is made with, once what it stands on has been started in a folder."""
 

@@ -1,0 +1,354 @@
+"""What the kubernetes backend promises beyond the seam: lost pods, cut streams, whose boxes."""
+
+import asyncio
+import base64
+import dataclasses
+import time
+import uuid
+from asyncio import to_thread
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from executor_service.backends.base import Box, BoxSpec, Limits, WorkspacePlace
+from executor_service.backends.kubernetes import KubernetesBackend
+from executor_service.backends.kubernetes_pod import pod_name
+from executor_service.errors import (
+    BackendUnavailable,
+    BoxCreateFailed,
+    BoxLost,
+    LinkClosed,
+)
+from executor_service.link import RemoteCommand
+from tests.boxes import Console, Recorder, Yard, new_spec, open_console
+from tests.contract.backend_suite_boxes import BoxSuite
+from tests.fakes.kubernetes.execs import V4, V5
+from tests.fakes.kubernetes.running import StandIn
+from tests.fakes.kubernetes.server import Fault
+from tests.kubernetes_cluster import backend_of, cluster
+
+EVICTED = "The node was low on resource: memory."
+COUNT = """
+i=0
+while [ $i -lt 40000 ]; do
+  echo $i; i=$((i + 1)); [ $((i % 1000)) != 0 ] || sleep 0.05
+done
+"""
+
+
+@pytest.fixture(scope="module")
+def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:
+    with cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@pytest.fixture
+def owner() -> str:
+    return f"test {uuid.uuid4().hex}"
+
+
+@pytest.fixture
+async def backend(stand_in: StandIn, owner: str) -> AsyncIterator[KubernetesBackend]:
+    backend = backend_of(stand_in, owner)
+    yield backend
+    stand_in.cluster.faults.clear()
+    stand_in.cluster.execs.protocols = (V5, V4)
+    for box in await backend.list_boxes():
+        await backend.destroy(box)
+    await backend.close()
+
+
+@pytest.fixture
+def spec(owner: str, tmp_path: Path) -> BoxSpec:
+    return new_spec(owner, tmp_path)
+
+
+def pods_of(stand_in: StandIn, owner: str) -> list[str]:
+    return [
+        pod["metadata"]["name"]
+        for pod in stand_in.cluster.store.select("pods")
+        if pod["metadata"]["annotations"]["org.hermes.owner"] == owner
+    ]
+
+
+def wait_for_pods(stand_in: StandIn, owner: str, count: int) -> None:
+    while len(pods_of(stand_in, owner)) != count:
+        time.sleep(0.001)
+
+
+async def lose(backend: KubernetesBackend, box: Box, console: Console) -> tuple[str, float]:
+    """How connecting says that the box is lost once its link has ended, and how soon."""
+    started = time.monotonic()
+    async with asyncio.timeout(10):
+        assert isinstance(await console.link.wait_ended(), LinkClosed)
+        while True:
+            try:
+                await (await backend.connect(box)).close()
+            except BoxLost as error:
+                return str(error), time.monotonic() - started
+            except LinkClosed:
+                await asyncio.sleep(0.05)
+
+
+async def test_an_evicted_pod_is_lost_at_once(
+    backend: KubernetesBackend, stand_in: StandIn, spec: BoxSpec
+) -> None:
+    box = await backend.create(spec)
+    async with open_console(backend, box) as console:
+        recorder = await console.shell("sleep 600")
+        await stand_in.do(lambda there: there.evict(pod_name(box.key), EVICTED))
+        why, after_s = await lose(backend, box, console)
+    assert f"Evicted: {EVICTED}" in why
+    assert after_s < 5
+    assert isinstance(recorder.errors[0], LinkClosed)
+    # Nobody but the executor removes what is left of it.
+    assert await backend.list_boxes() == [box]
+    await backend.destroy(box)
+    assert await backend.list_boxes() == []
+
+
+async def test_a_pod_that_somebody_deletes_is_lost_at_once(
+    backend: KubernetesBackend, stand_in: StandIn, spec: BoxSpec
+) -> None:
+    box = await backend.create(spec)
+    async with open_console(backend, box) as console:
+        helper = backend_of(stand_in, spec.owner)
+        await helper.destroy(box)
+        await helper.close()
+        why, after_s = await lose(backend, box, console)
+    assert "no pod" in why
+    assert after_s < 5
+
+
+async def test_another_pod_of_the_same_name_is_not_the_box(
+    backend: KubernetesBackend, spec: BoxSpec
+) -> None:
+    first = await backend.create(spec)
+    await backend.destroy(first)
+    second = await backend.create(spec)
+    assert first.native_id != second.native_id
+    with pytest.raises(BoxLost, match="another pod has its name"):
+        await backend.connect(first)
+    assert await backend.list_boxes() == [second]
+
+
+async def test_a_pod_whose_supervisor_has_ended_is_lost(
+    backend: KubernetesBackend, stand_in: StandIn, spec: BoxSpec
+) -> None:
+    box = await backend.create(spec)
+    pod = stand_in.cluster.store.get("pods", pod_name(box.key))
+    async with open_console(backend, box) as console:
+        container = stand_in.cluster.kubelet.container_of(pod)
+        engine = stand_in.cluster.kubelet.engine
+        await stand_in.do(lambda _: engine.ask("POST", f"/containers/{container}/kill"))
+        why, after_s = await lose(backend, box, console)
+    assert "exit code 137" in why
+    assert after_s < 5
+
+
+async def hear(
+    stand_in: StandIn, backend: KubernetesBackend, box: Box, received: bytearray, cuts: bool
+) -> None:
+    """One more link, which adds what it hears, until the API server drops it or all is heard."""
+    adopted: list[Recorder] = []
+
+    def adopt(command: RemoteCommand) -> Recorder:
+        adopted.append(Recorder(command))
+        return adopted[0]
+
+    acked = {"exc_a": (len(received), 0)} if received else {}
+    async with open_console(backend, box, adopt=adopt, acked=acked) as console:
+        recorder = adopted[0] if adopted else await console.shell(COUNT, exec_id="exc_a")
+        if cuts:
+            await recorder.until(lambda r: len(r.received[1]) > 20_000)
+            assert recorder.command.exit is None
+            assert await stand_in.tell(lambda there: there.execs.cut()) > 0
+            assert isinstance(await console.link.wait_ended(), LinkClosed)
+        else:
+            await recorder.exit()
+    received += recorder.received[1]
+
+
+@pytest.mark.parametrize("protocol", [V5, V4])
+async def test_a_cut_stream_loses_nothing(
+    backend: KubernetesBackend, stand_in: StandIn, spec: BoxSpec, protocol: str
+) -> None:
+    """Each number comes once, although the API server drops the stream again and again."""
+    execs = stand_in.cluster.execs
+    execs.protocols = (V5, V4) if protocol == V5 else (V4,)
+    box = await backend.create(spec)
+    received = bytearray()
+    for cuts in (True, True, True, False):
+        await hear(stand_in, backend, box, received, cuts)
+    assert received.decode() == "".join(f"{n}\n" for n in range(40_000))
+    assert execs.spoken[-4:] == [protocol] * 4
+
+
+async def test_the_secret_is_neither_in_the_box_nor_in_the_pod(
+    backend: KubernetesBackend, stand_in: StandIn, spec: BoxSpec
+) -> None:
+    box = await backend.create(spec)
+    assert box.secret not in str(stand_in.cluster.store.get("pods", pod_name(box.key)))
+    kept = stand_in.cluster.store.get("secrets", pod_name(box.key))["data"]["secret"]
+    assert base64.b64decode(kept).decode() == box.secret
+    async with open_console(backend, box) as console:
+        script = (
+            "cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline | tr '\\0' '\\n'; env; cat /proc/mounts;"
+            "find / -xdev -type f -newermt '-10 minutes' 2>/dev/null | xargs -r cat; true"
+        )
+        seen = (await console.run(script)).stdout
+    assert "--secret-sha256" in seen
+    assert box.secret not in seen
+    assert "serviceaccount" not in seen
+    await backend.destroy(box)
+    assert stand_in.cluster.store.select("secrets", f"org.hermes.box={box.key}") == []
+
+
+async def test_a_later_process_finds_the_box_with_all_that_it_needs(
+    backend: KubernetesBackend, stand_in: StandIn, spec: BoxSpec
+) -> None:
+    box = await backend.create(spec)
+    later = backend_of(stand_in, spec.owner)
+    assert await later.list_boxes() == [box]
+    async with open_console(later, box) as console:
+        assert await console.output("echo found") == "found"
+    await later.close()
+
+
+async def test_another_owner_neither_sees_nor_removes_a_box(
+    backend: KubernetesBackend, stand_in: StandIn, spec: BoxSpec
+) -> None:
+    box = await backend.create(spec)
+    stranger = backend_of(stand_in, "somebody-else")
+    assert await stranger.list_boxes() == []
+    await stranger.destroy(box)
+    with pytest.raises(BoxLost):
+        await stranger.connect(box)
+    await stranger.close()
+    assert await backend.list_boxes() == [box]
+    await backend.destroy(dataclasses.replace(box, key="other"))
+    assert pods_of(stand_in, spec.owner) == [pod_name(box.key)]
+
+
+async def test_with_their_release_boxes_go(
+    backend: KubernetesBackend, stand_in: StandIn, spec: BoxSpec
+) -> None:
+    release = f"release-{uuid.uuid4().hex[:8]}"
+    mine = backend_of(stand_in, spec.owner, release=release)
+    box = await mine.create(spec)
+    await stand_in.tell(lambda there: there.drop("configmaps", release))
+    await asyncio.wait_for(to_thread(wait_for_pods, stand_in, spec.owner, 0), 20)
+    with pytest.raises(BoxLost):
+        await mine.connect(box)
+    left = [thing["metadata"]["name"] for thing in stand_in.cluster.store.select("configmaps")]
+    assert not [name for name in left if name.startswith(release)]
+    await mine.close()
+
+
+async def test_refusals_say_what_is_wrong_and_leave_nothing(
+    backend: KubernetesBackend, stand_in: StandIn, spec: BoxSpec
+) -> None:
+    async def refused(**chosen: object) -> str:
+        picky = backend_of(stand_in, spec.owner, **chosen)
+        with pytest.raises(BoxCreateFailed) as error:
+            await picky.create(spec)
+        await picky.close()
+        assert "\n" not in str(error.value)
+        assert pods_of(stand_in, spec.owner) == []
+        return str(error.value)
+
+    missing = "registry.test/no-such-image:1"
+    assert f'ImagePullBackOff: Back-off pulling image "{missing}"' in await refused(image=missing)
+    nowhere = await refused(node_selector={"no": "node"}, start_timeout_s=1.0)
+    assert "after 1 s: Unschedulable: 0/1 nodes are available" in nowhere
+    stand_in.cluster.quota = 0
+    assert "exceeded quota" in await refused()
+    stand_in.cluster.quota = 1000
+    with pytest.raises(BoxCreateFailed, match="memory limit must exceed"):
+        await backend.create(dataclasses.replace(spec, limits=Limits(memory_bytes=1 << 20)))
+    await backend.create(spec)
+    with pytest.raises(BoxCreateFailed, match="already exists"):
+        await backend.create(spec)
+    assert pods_of(stand_in, spec.owner) == [pod_name(spec.box_key)]
+
+
+async def test_what_a_failing_server_has_made_all_the_same_is_removed(
+    backend: KubernetesBackend, stand_in: StandIn, spec: BoxSpec
+) -> None:
+    stand_in.cluster.faults.append(Fault(500, "POST", "/pods$", is_late=True))
+    with pytest.raises(BackendUnavailable, match="made to fail late"):
+        await backend.create(spec)
+    assert pods_of(stand_in, spec.owner) == []
+    stand_in.cluster.faults.append(Fault(403, "POST", "/secrets$"))
+    with pytest.raises(BoxCreateFailed, match="made to fail"):
+        await backend.create(spec)
+    assert pods_of(stand_in, spec.owner) == []
+
+
+async def test_a_busy_server_is_asked_again(
+    backend: KubernetesBackend, stand_in: StandIn, spec: BoxSpec
+) -> None:
+    stand_in.cluster.faults.append(Fault(429, "POST", "/pods$", times=2))
+    box = await backend.create(spec)
+    stand_in.cluster.faults.append(Fault(429, "DELETE", "/pods/", times=1))
+    await backend.destroy(box)
+    assert stand_in.cluster.faults == []
+    assert pods_of(stand_in, spec.owner) == []
+
+
+async def test_executors_that_start_together_share_owner_and_supervisor(
+    stand_in: StandIn, spec: BoxSpec, tmp_path: Path
+) -> None:
+    release = f"release-{uuid.uuid4().hex[:8]}"
+    backends = [backend_of(stand_in, spec.owner, release=release) for _ in range(3)]
+    specs = [await to_thread(new_spec, spec.owner, tmp_path) for _ in backends]
+    boxes = await asyncio.gather(
+        *(backend.create(each) for backend, each in zip(backends, specs, strict=True))
+    )
+    made = [each["metadata"]["name"] for each in stand_in.cluster.store.select("configmaps")]
+    assert len([name for name in made if name.startswith(release)]) == 2
+    for backend, box in zip(backends, boxes, strict=True):
+        await backend.destroy(box)
+        await backend.close()
+
+
+async def test_a_cancelled_create_leaves_no_box(
+    backend: KubernetesBackend, stand_in: StandIn, spec: BoxSpec
+) -> None:
+    for pause_s in (0.0, 0.1):
+        creating = asyncio.create_task(backend.create(spec))
+        await asyncio.wait_for(to_thread(wait_for_pods, stand_in, spec.owner, 1), 20)
+        await asyncio.sleep(pause_s)
+        creating.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await creating
+        assert pods_of(stand_in, spec.owner) == []
+
+
+@pytest.fixture
+async def claimed(stand_in: StandIn, owner: str, tmp_path: Path) -> AsyncIterator[Yard]:
+    """Boxes whose workspaces lie in a claim."""
+
+    def make(owner: str, _: Path) -> KubernetesBackend:
+        return backend_of(stand_in, owner, workspace_claim="workspaces")
+
+    yard = await Yard.open(make, owner, tmp_path)
+    yield yard
+    await yard.close()
+
+
+async def test_a_workspace_in_a_claim_outlives_its_box(claimed: Yard, stand_in: StandIn) -> None:
+    assert claimed.capabilities.workspaces is WorkspacePlace.THERE
+    await BoxSuite().test_a_workspace_outlives_its_box_where_it_is_said_to(claimed)
+    claim = stand_in.cluster.folder / "claims" / "workspaces"
+    (folder,) = await to_thread(lambda: list(claim.iterdir()))
+    assert await to_thread((folder / "file").read_text) == "kept\n"
+    async with claimed.box() as other, open_console(claimed.backend, other) as console:
+        assert await console.output("ls -A; touch mine") == ""
+    assert await to_thread(lambda: len(list(claim.iterdir()))) == 2
+
+
+async def test_a_box_with_a_claim_is_as_it_was_ordered(claimed: Yard) -> None:
+    await BoxSuite().test_a_box_is_as_it_was_ordered(claimed)
+    assert await claimed.backend.list_boxes() == []

@@ -1,0 +1,143 @@
+"""When the kubernetes backend says no, and what it then tells to do."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from executor_service.backends.base import Enforcement, Isolation, WorkspacePlace
+from executor_service.backends.kubernetes import KubernetesBackend
+from executor_service.backends.kubernetes_api import ClusterAddress
+from executor_service.backends.kubernetes_json import Json
+from executor_service.backends.kubernetes_pod import SELECTED, KubernetesOptions
+from tests.fakes.kubernetes.running import StandIn
+from tests.fakes.kubernetes.server import Fault
+from tests.kubernetes_cluster import backend_of, cluster
+
+
+@pytest.fixture(scope="module")
+def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:
+    with cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@pytest.fixture
+async def changed(stand_in: StandIn) -> AsyncIterator[StandIn]:
+    """A cluster that is as it was again after the test."""
+    there = stand_in.cluster
+    before = (there.rules, there.token, there.quota)
+    policies = there.store.select("networkpolicies")
+    yield stand_in
+    there.rules, there.token, there.quota = before
+    there.faults.clear()
+    for policy in there.store.select("networkpolicies"):
+        there.store.remove("networkpolicies", policy)
+    for policy in policies:
+        there.store.add("networkpolicies", policy)
+
+
+async def refusal(stand_in: StandIn, **chosen: object) -> str:
+    backend = backend_of(stand_in, "probe", **chosen)
+    found = await backend.probe()
+    await backend.close()
+    assert not found.available
+    assert "\n" not in found.reason
+    assert found.limits.memory is Enforcement.NONE
+    return found.reason
+
+
+async def test_it_says_how_boxes_run(stand_in: StandIn) -> None:
+    backend = backend_of(stand_in, "probe")
+    found = await backend.probe()
+    await backend.close()
+    assert found.available
+    assert found.reason.startswith("Kubernetes v1.")
+    assert "namespace hermes-sandboxes; runtime class of the nodes" in found.reason
+    assert found.isolation is Isolation.NAMESPACE
+    assert found.workspaces is WorkspacePlace.IN_BOX
+    assert found.limits.workspace is Enforcement.WATCHED
+    assert stand_in.cluster.store.select("pods") == []
+
+
+async def test_it_repeats_what_only_the_operator_knows(stand_in: StandIn) -> None:
+    backend = backend_of(
+        stand_in,
+        "probe",
+        runtime_class="kata",
+        isolation=Isolation.MICROVM,
+        node_limits_pids=False,
+        workspace_claim="claim",
+    )
+    found = await backend.probe()
+    await backend.close()
+    assert found.isolation is Isolation.MICROVM
+    assert found.limits.pids is found.limits.workspace is Enforcement.NONE
+    assert found.workspaces is WorkspacePlace.THERE
+    assert "runtime class kata" in found.reason
+    assert "processes are not limited" in found.reason
+
+
+async def test_without_a_policy_that_denies_all_there_are_no_boxes(changed: StandIn) -> None:
+    store = changed.cluster.store
+    (policy,) = store.select("networkpolicies")
+    store.remove("networkpolicies", policy)
+    reason = await refusal(changed)
+    assert "would have a network: no policy denies ingress" in reason
+    assert "apply the NetworkPolicy of docs/backends/kubernetes.md" in reason
+    store.add("networkpolicies", policy)
+    rules: list[Json] = [{}]
+    opens = {"podSelector": {"matchLabels": SELECTED}, "egress": rules}
+    store.add("networkpolicies", {"metadata": {"name": "dns", "uid": "1"}, "spec": opens})
+    assert "the policy dns allows them egress" in await refusal(changed)
+
+
+@pytest.mark.parametrize("resource", ["pods", "pods/exec", "configmaps", "secrets"])
+async def test_a_missing_right_is_named(changed: StandIn, resource: str) -> None:
+    there = changed.cluster
+    there.rules = [rule for rule in there.rules if resource not in rule["resources"]]
+    reason = await refusal(changed)
+    assert f" {resource} in the namespace hermes-sandboxes: apply the Role of docs/" in reason
+
+
+async def test_what_the_cluster_would_not_admit_is_told(changed: StandIn) -> None:
+    changed.cluster.quota = 0
+    assert "admits no sandbox" in (reason := await refusal(changed))
+    assert "exceeded quota" in reason
+
+
+async def test_a_wrong_token_is_told(changed: StandIn) -> None:
+    changed.cluster.token = "another"
+    assert "the cluster refuses: Unauthorized" in await refusal(changed)
+
+
+async def test_an_ailing_server_is_told(changed: StandIn) -> None:
+    changed.cluster.faults.append(Fault(500, "GET", "/version"))
+    assert "made to fail" in await refusal(changed)
+
+
+@pytest.fixture
+def broken(stand_in: StandIn, tmp_path: Path) -> dict[str, ClusterAddress]:
+    """Addresses at which nobody can be asked, and what is said of them."""
+    text = stand_in.kubeconfig.read_text()
+    url = text.partition('"server": "')[2].partition('"')[0]
+
+    def changed(name: str, old: str, new: str) -> ClusterAddress:
+        (tmp_path / name).write_text(text.replace(old, new))
+        return ClusterAddress(str(tmp_path / name))
+
+    return {
+        "executor.kubernetes.kubeconfig": ClusterAddress(),
+        "no cluster is known": ClusterAddress(str(tmp_path / "none")),
+        "Expected object with name no-such": ClusterAddress(str(stand_in.kubeconfig), "no-such"),
+        "no Kubernetes API server answers": changed("silent", url, "https://127.0.0.1:9"),
+        "CERTIFICATE_VERIFY_FAILED": changed("untrusted", "certificate-authority", "ignored"),
+    }
+
+
+async def test_nobody_there_is_told(broken: dict[str, ClusterAddress]) -> None:
+    for complaint, address in broken.items():
+        backend = KubernetesBackend("probe", b"", KubernetesOptions(address))
+        found = await backend.probe()
+        await backend.close()
+        assert not found.available
+        assert complaint in found.reason

@@ -1,0 +1,237 @@
+"""The API server: who may do what, what is admitted, and what can be made to go wrong."""
+
+import asyncio
+import re
+import secrets
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from aiohttp import web
+
+from executor_service.backends.kubernetes_json import Json, part
+from tests.fakes.kubernetes.admission import VERSION, admit, validate
+from tests.fakes.kubernetes.errors import Refused
+from tests.fakes.kubernetes.execs import Execs
+from tests.fakes.kubernetes.kubelet import Kubelet
+from tests.fakes.kubernetes.store import KINDS, Store, now
+
+CORE = "/api/v1/namespaces/{namespace}"
+NETWORKING = "/apis/networking.k8s.io/v1/namespaces/{namespace}"
+_RESOURCE = "{resource:pods|configmaps|secrets}"
+_GROUPS = {"networkpolicies": "networking.k8s.io"}
+_EVERYBODY_MAY = ("/version", "/apis/authorization.k8s.io/")
+
+
+@dataclass
+class Fault:
+    """Answers that requests get instead."""
+
+    code: int
+    method: str
+    path: str
+    """Regular expression that is found in the path."""
+    times: int = 1
+    is_late: bool = False
+    """Whether the request is carried out all the same."""
+
+
+@dataclass
+class Cluster:
+    """One namespace of a cluster, its node, and the rights of the one account that there is."""
+
+    namespace: str
+    rules: Sequence[Json]
+    """Of the Role that the account has."""
+    folder: Path
+    token: str = field(default_factory=lambda: secrets.token_hex(16))
+    faults: list[Fault] = field(default_factory=list[Fault])
+    quota: int = 1000
+    """Pods that there may be."""
+    seen: list[str] = field(default_factory=list[str])
+    """Every request's method and path."""
+
+    def __post_init__(self) -> None:
+        self.name = f"hermes-test-{secrets.token_hex(4)}"
+        self.store = Store(self.namespace)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[web.Application]:
+        """The application, with a node for the time of the block."""
+        self.kubelet = Kubelet(self.store, self.folder, self.name)
+        self.execs = Execs(self.kubelet)
+        self._ending: set[asyncio.Task[None]] = set()
+        self._lines: set[asyncio.Transport] = set()
+        app = web.Application(middlewares=[self._guard], client_max_size=4 * 1024 * 1024)
+        app.add_routes(
+            [
+                web.get("/version/", self._version),
+                web.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", self._review),
+                web.get(f"{CORE}/pods/{{name}}/exec", self._exec),
+                *self._collection(f"{CORE}/{_RESOURCE}"),
+                *self._collection(f"{NETWORKING}/{{resource:networkpolicies}}"),
+            ]
+        )
+        try:
+            yield app
+        finally:
+            await asyncio.gather(*self._ending, return_exceptions=True)
+            await self.kubelet.close()
+            for line in self._lines:
+                line.abort()
+            # Which TLS does in two steps.
+            await asyncio.sleep(0.01)
+
+    def _collection(self, path: str) -> list[web.RouteDef]:
+        return [
+            web.get(path, self._list),
+            web.post(path, self._create),
+            web.get(f"{path}/{{name}}", self._read),
+            web.delete(f"{path}/{{name}}", self._delete),
+        ]
+
+    def allows(self, verb: str, group: str, resource: str, subresource: str = "") -> bool:
+        """Whether the account's Role has it."""
+        what = f"{resource}/{subresource}" if subresource else resource
+        return any(
+            verb in rule["verbs"] and group in rule["apiGroups"] and what in rule["resources"]
+            for rule in self.rules
+        )
+
+    def drop(self, resource: str, name: str) -> None:
+        """Remove an object, and with it what it owns."""
+        self._end(self.store.remove(resource, self.store.get(resource, name)))
+
+    async def evict(self, name: str, message: str) -> None:
+        """What a kubelet does to a pod when its node runs short of something."""
+        pod = self.store.get("pods", name)
+        pod["status"].update(phase="Failed", reason="Evicted", message=message)
+        self.store.touch(pod)
+        await self.kubelet.end(pod)
+
+    @web.middleware
+    async def _guard(
+        self,
+        request: web.Request,
+        handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
+    ) -> web.StreamResponse:
+        self.seen.append(f"{request.method} {request.path}")
+        if request.transport is not None:
+            self._lines.add(request.transport)
+        try:
+            self._authorize(request)
+            fault = self._fault(request)
+            if fault is not None and not fault.is_late:
+                return Refused(fault.code, "made to fail").response()
+            response = await handler(request)
+        except Refused as refused:
+            return refused.response()
+        return Refused(fault.code, "made to fail late").response() if fault else response
+
+    def _fault(self, request: web.Request) -> Fault | None:
+        for fault in self.faults:
+            if fault.method == request.method and re.search(fault.path, request.path):
+                fault.times -= 1
+                if not fault.times:
+                    self.faults.remove(fault)
+                return fault
+        return None
+
+    def _authorize(self, request: web.Request) -> None:
+        if request.headers.get("Authorization") != f"Bearer {self.token}":
+            raise Refused(401, "Unauthorized")
+        if request.path.startswith(_EVERYBODY_MAY):
+            return
+        info = request.match_info
+        resource, sub = info.get("resource", "pods"), ""
+        verbs = [{"POST": "create", "DELETE": "delete"}.get(request.method, "list")]
+        if request.method == "GET" and "name" in info:
+            verbs = ["get"]
+        if request.path.endswith("/exec"):
+            # Newer servers want the second one for WebSockets, too.
+            sub, verbs = "exec", ["get", "create"]
+        what = "/".join(filter(None, (resource, sub)))
+        for verb in verbs:
+            known = info["namespace"] == self.namespace
+            if not (known and self.allows(verb, _GROUPS.get(resource, ""), resource, sub)):
+                raise Refused(
+                    403,
+                    f'{what} is forbidden: User "hermes" cannot {verb} resource "{what}" '
+                    f'in the namespace "{info["namespace"]}"',
+                )
+
+    async def _version(self, _request: web.Request) -> web.Response:
+        return web.json_response({"gitVersion": f"v{VERSION}.0-standin", "platform": "linux/amd64"})
+
+    async def _review(self, request: web.Request) -> web.Response:
+        review = await request.json()
+        asked = review["spec"]["resourceAttributes"]
+        allowed = asked["namespace"] == self.namespace and self.allows(
+            asked["verb"], asked["group"], asked["resource"], asked["subresource"]
+        )
+        return web.json_response({**review, "status": {"allowed": allowed}}, status=201)
+
+    async def _exec(self, request: web.Request) -> web.StreamResponse:
+        pod = self.store.get("pods", request.match_info["name"])
+        if pod["status"]["phase"] in {"Failed", "Succeeded"}:
+            phase = pod["status"]["phase"]
+            raise Refused(400, f"cannot exec into a completed pod; current phase is {phase}")
+        return await self.execs.serve(request, pod)
+
+    async def _list(self, request: web.Request) -> web.Response:
+        resource = request.match_info["resource"]
+        items = self.store.select(resource, request.query.get("labelSelector", ""))
+        version = {"resourceVersion": self.store.version}
+        kind = f"{KINDS[resource]}List"
+        return web.json_response(
+            {"kind": kind, "apiVersion": "v1", "metadata": version, "items": items}
+        )
+
+    async def _read(self, request: web.Request) -> web.Response:
+        info = request.match_info
+        return web.json_response(self.store.get(info["resource"], info["name"]))
+
+    async def _create(self, request: web.Request) -> web.Response:
+        resource = request.match_info["resource"]
+        thing = await request.json()
+        await asyncio.to_thread(validate, thing)
+        if resource == "pods":
+            admit(thing)
+            if len(self.store.select("pods")) >= self.quota:
+                name = thing["metadata"]["name"]
+                raise Refused(403, f'pods "{name}" is forbidden: exceeded quota: boxes')
+        thing = self.store.complete(resource, deepcopy(thing))
+        if request.query.get("dryRun") != "All":
+            self.store.add(resource, thing)
+            if resource == "pods":
+                self.kubelet.run(thing)
+        return web.json_response(thing, status=201)
+
+    async def _delete(self, request: web.Request) -> web.Response:
+        info = request.match_info
+        thing = self.store.get(info["resource"], info["name"])
+        options: Json = await request.json() if request.can_read_body else {}
+        wanted = part(options, "preconditions").get("uid", thing["metadata"]["uid"])
+        if wanted != thing["metadata"]["uid"]:
+            raise Refused(409, "the UID in the precondition does not match the object's")
+        if info["resource"] == "pods" and options.get("gracePeriodSeconds", 30):
+            if "deletionTimestamp" not in thing["metadata"]:
+                thing["metadata"]["deletionTimestamp"] = now()
+                self._end([thing])
+        else:
+            # Without grace the object goes at once, and nobody waits for its processes.
+            self._end([thing] if info["resource"] == "pods" else [])
+            self._end(self.store.remove(info["resource"], thing))
+        return web.json_response(thing)
+
+    def _end(self, pods: list[Json]) -> None:
+        async def end(pod: Json) -> None:
+            await self.kubelet.end(pod)
+            self._end(self.store.remove("pods", pod))
+
+        for pod in pods:
+            task = asyncio.get_running_loop().create_task(end(pod))
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)

@@ -1,0 +1,63 @@
+"""The stand-in cluster of tests, set up as the documentation says."""
+
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from ruamel.yaml import YAML
+
+from executor_service.backends.kubernetes import KubernetesBackend
+from executor_service.backends.kubernetes_api import ClusterAddress
+from executor_service.backends.kubernetes_json import Json
+from executor_service.backends.kubernetes_pod import KubernetesOptions
+from executor_service.supervisor_zipapp import build_zipapp
+from tests.docker_engine import docker_client
+from tests.fakes.kubernetes.running import StandIn, running
+from tests.fakes.kubernetes.server import Cluster
+from tests.markdown import ROOT
+
+NAMESPACE = "hermes-sandboxes"
+PAGE = ROOT / "docs" / "backends" / "kubernetes.md"
+
+
+def documented() -> dict[str, Json]:
+    """The objects that the documentation has an administrator apply, by their kind."""
+    text = PAGE.read_text("utf-8")
+    (block,) = re.findall(r"```yaml\n(apiVersion: v1\nkind: Namespace.*?)```", text, re.DOTALL)
+    return {thing["kind"]: thing for thing in YAML(typ="safe", pure=True).load_all(block)}
+
+
+@cache
+def _supervisor() -> bytes:
+    return build_zipapp()
+
+
+@contextmanager
+def cluster(folder: Path) -> Generator[StandIn]:
+    """A cluster with what is documented, for the time of the block."""
+    docker_client().close()
+    # Here and not where a loop must not wait for files.
+    _supervisor()
+    things = documented()
+    made = Cluster(NAMESPACE, things["Role"]["rules"], folder)
+    policy = made.store.complete("networkpolicies", things["NetworkPolicy"])
+    made.store.add("networkpolicies", policy)
+    with running(made) as stand_in:
+        yield stand_in
+
+
+def options_of(stand_in: StandIn, **chosen: object) -> KubernetesOptions:
+    """What an operator would choose for it."""
+    known: dict[str, object] = {
+        "address": ClusterAddress(str(stand_in.kubeconfig)),
+        "node_limits_pids": True,
+        "start_timeout_s": 30.0,
+    }
+    return KubernetesOptions(**{**known, **chosen})  # pyright: ignore[reportArgumentType]
+
+
+def backend_of(stand_in: StandIn, owner: str, **chosen: object) -> KubernetesBackend:
+    """A backend of the cluster."""
+    return KubernetesBackend(owner, _supervisor(), options_of(stand_in, **chosen))
