@@ -93,6 +93,41 @@ class KubernetesConfig(ConfigModel):
     """Seconds that a pod may take to be scheduled, pull its image and start."""
 
 
+class SshConfig(ConfigModel):
+    """Which account of which machine runs commands for the backend `ssh`."""
+
+    host: Annotated[str, Yaml("executor.ssh.host", "terminal.ssh_host"), Env("HERMES_SSH_HOST")] = (
+        ""
+    )
+    """Name or address of the machine."""
+    port: Annotated[
+        int,
+        Field(ge=1, le=65_535),
+        Yaml("executor.ssh.port", "terminal.ssh_port"),
+        Env("HERMES_SSH_PORT"),
+    ] = 22
+    """Port of its SSH server."""
+    user: Annotated[str, Yaml("executor.ssh.user", "terminal.ssh_user"), Env("HERMES_SSH_USER")] = (
+        ""
+    )
+    """Account there; unset is the name of the user who runs the executor."""
+    key: Annotated[str, Yaml("executor.ssh.key", "terminal.ssh_key"), Env("HERMES_SSH_KEY")] = ""
+    """File with the private key; its certificate, if it has one, lies beside it in `…-cert.pub`.
+    Unset takes what the SSH agent has, and the keys in `~/.ssh`."""
+    known_hosts: Annotated[str, Yaml("executor.ssh.known_hosts"), Env("HERMES_SSH_KNOWN_HOSTS")] = (
+        "~/.ssh/known_hosts"
+    )
+    """File in which the machine's host key stands."""
+    fingerprint: Annotated[str, Yaml("executor.ssh.fingerprint"), Env("HERMES_SSH_FINGERPRINT")] = (
+        ""
+    )
+    """The machine's host key as `SHA256:…`, instead of a file."""
+    folder: Annotated[str, Yaml("executor.ssh.folder"), Env("HERMES_SSH_FOLDER")] = (
+        "~/.hermes-executor"
+    )
+    """Folder there for the supervisor, the boxes' records and the workspaces."""
+
+
 class BoxConfig(ConfigModel):
     """What one sandbox may use."""
 
@@ -113,11 +148,12 @@ class ExecutorConfig(ConfigModel):
 
     docker: DockerConfig
     kubernetes: KubernetesConfig
+    ssh: SshConfig
     box: BoxConfig
     backend: Annotated[
         str, Yaml("executor.backend", "terminal.backend"), Env("HERMES_BACKEND"), Flag("backend")
     ] = ""
-    """`docker` or `bubblewrap`; unset takes docker if an engine answers and has the image, else
+    """Name of the backend; unset takes docker if an engine answers and has the image, else
     bubblewrap."""
     warm_pool_size: Annotated[
         int,

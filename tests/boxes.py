@@ -22,6 +22,7 @@ from executor_service.backends.base import (
 )
 from executor_service.backends.bubblewrap import BubblewrapBackend
 from executor_service.backends.docker import DockerBackend, DockerOptions
+from executor_service.backends.ssh import SshBackend
 from executor_service.errors import ExecutorError
 from executor_service.link import (
     Exit,
@@ -35,6 +36,7 @@ from executor_service.link import (
 from executor_service.supervisor_zipapp import build_zipapp
 from tests.kubernetes_cluster import backend_of, cluster
 from tests.requirements import require
+from tests.ssh_server import ssh_server
 
 SMALL = Limits(memory_bytes=256 * MIB, cpu_count=1, pids=64, tmp_bytes=32 * MIB)
 
@@ -62,10 +64,21 @@ async def _kubernetes(folder: Path, claim: str = "") -> AsyncGenerator[Make]:
             await asyncio.to_thread(stack.close)
 
 
+@asynccontextmanager
+async def _ssh(_folder: Path) -> AsyncGenerator[Make]:
+    with ExitStack() as stack:
+        server = await asyncio.to_thread(stack.enter_context, ssh_server())
+        try:
+            yield lambda owner, _: SshBackend(owner, build_zipapp(), server.options)
+        finally:
+            await asyncio.to_thread(stack.close)
+
+
 BACKENDS: dict[str, Callable[[Path], AbstractAsyncContextManager[Make]]] = {
     "bubblewrap": _bubblewrap,
     "docker": _docker,
     "kubernetes": _kubernetes,
+    "ssh": _ssh,
 }
 """What each backend is made with, once what it stands on has been started in a folder."""
 

@@ -11,6 +11,8 @@ from executor_service.backends.engine import EngineAddress
 from executor_service.backends.kubernetes import KubernetesBackend
 from executor_service.backends.kubernetes_api import ClusterAddress
 from executor_service.backends.kubernetes_pod import KubernetesOptions
+from executor_service.backends.ssh import SshBackend
+from executor_service.backends.ssh_connection import SshOptions
 from executor_service.config import ExecutorConfig
 
 
@@ -61,10 +63,19 @@ def _kubernetes(site: Site) -> Backend:
     return KubernetesBackend(site.owner, site.supervisor, options)
 
 
+def _ssh(site: Site) -> Backend:
+    ssh = site.config.ssh
+    options = SshOptions(
+        ssh.host, ssh.port, ssh.user, ssh.key, ssh.known_hosts, ssh.fingerprint, ssh.folder
+    )
+    return SshBackend(site.owner, site.supervisor, options)
+
+
 BACKENDS: Mapping[str, Callable[[Site], Backend]] = {
     "docker": _docker,
     "bubblewrap": _bubblewrap,
     "kubernetes": _kubernetes,
+    "ssh": _ssh,
 }
 """Every backend by its name."""
 

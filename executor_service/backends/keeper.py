@@ -1,0 +1,114 @@
+"""Boxes that are processes of some machine, through the program that keeps them there.
+
+`executor_service.supervisor.keeper` is that program; how a backend has it run is the backend's own.
+"""
+
+import asyncio
+import json
+import secrets
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from executor_service.backends.base import Box, BoxSpec, Enforcement, LimitSupport
+from executor_service.errors import BackendError, BackendUnavailable, BoxCreateFailed
+from executor_service.supervisor.keeper import ANSWER
+
+Run = Callable[[bytes], Awaitable[bytes]]
+"""Runs the keeper with this input; its output, or BackendUnavailable."""
+
+NO_LIMITS = LimitSupport(
+    memory=Enforcement.NONE,
+    cpu=Enforcement.NONE,
+    pids=Enforcement.NONE,
+    tmp=Enforcement.NONE,
+    workspace=Enforcement.NONE,
+)
+"""What holds a process that is in no box."""
+_SOCKET = "socket"
+_MAX_SHOWN_CHARACTERS = 500
+
+
+class KeptBoxes:
+    """The boxes of one owner on one machine."""
+
+    def __init__(self, backend: str, owner: str, run: Run) -> None:
+        self._backend = backend
+        self._owner = owner
+        self._run = run
+
+    async def create(self, spec: BoxSpec) -> Box:
+        """Start a box; BackendUnavailable or BoxCreateFailed."""
+        making = asyncio.ensure_future(self._start(spec, spec.workspace.name))
+        try:
+            return await asyncio.shield(making)
+        except asyncio.CancelledError:
+            # The machine goes on all the same; what it makes must not be left behind.
+            await asyncio.wait([making])
+            if not making.exception():
+                await self.destroy(making.result())
+            raise
+
+    async def try_one(self) -> None:
+        """Start a box without a workspace and end it; BackendUnavailable or BoxCreateFailed."""
+        key = f"probe_{secrets.token_hex(8)}"
+        await self.destroy(await self._start(BoxSpec(key, self._owner, "probe", Path("/")), ""))
+
+    async def _start(self, spec: BoxSpec, workspace_name: str) -> Box:
+        answer = await self._ask(
+            {
+                "do": "start",
+                "key": spec.box_key,
+                "owner": self._owner,
+                "pool": spec.pool,
+                "workspace": str(spec.workspace),
+                "workspace_name": workspace_name,
+                "secret": secrets.token_hex(32),
+            }
+        )
+        if "error" in answer:
+            raise BoxCreateFailed(f"no box could be started: {answer['error']}")
+        return self._box(answer["box"])
+
+    async def destroy(self, box: Box) -> None:
+        """End every process of a box; BackendError if one stays."""
+        answer = await self._ask({"do": "end", "key": box.key, "owner": self._owner})
+        if "error" in answer:
+            raise BackendError(str(answer["error"]))
+
+    async def living(self) -> list[Box]:
+        """All boxes of the owner that live."""
+        answer = await self._ask({"do": "list", "owner": self._owner})
+        if "error" in answer:
+            raise BackendError(str(answer["error"]))
+        return [self._box(record) for record in answer["boxes"]]
+
+    async def _ask(self, request: dict[str, str]) -> dict[str, Any]:
+        said = (await self._run(json.dumps(request).encode())).decode(errors="replace")
+        return read_answer(said, ANSWER)
+
+    def _box(self, record: dict[str, Any]) -> Box:
+        return Box(
+            key=record["key"],
+            backend=self._backend,
+            native_id=str(record["pid"]),
+            workspace=Path(record["workspace"]),
+            pool=record["pool"],
+            secret=record["secret"],
+            labels={_SOCKET: record["socket"], "folder": record["folder"]},
+        )
+
+
+def socket_of(box: Box) -> str:
+    """Where a box's supervisor listens, on its machine."""
+    return box.labels[_SOCKET]
+
+
+def read_answer(said: str, mark: str) -> dict[str, Any]:
+    """The line that is the answer; BackendUnavailable when there is none."""
+    for line in reversed(said.splitlines()):
+        before, found, answer = line.partition(mark)
+        if found and not before:
+            return json.loads(answer)
+    shown = said.strip()[-_MAX_SHOWN_CHARACTERS:] or "it said nothing"
+    raise BackendUnavailable(f"the machine did not answer as it should: {shown}")

@@ -1,0 +1,193 @@
+"""Bytes between the channels of one SSH connection and sockets that asyncio can wait for.
+
+The SDK's channels block, also where they do not say so: what is sent waits for a new exchange of
+keys and for the network, and what is received may send a larger window. So one thread for each
+connection moves the bytes of all its channels, and whoever reads or writes a stream only has a
+socket of this machine before him. Its buffer is small: a slow reader slows the channel down, whose
+window then stays shut, and a slow box the writer.
+"""
+
+import logging
+import os
+import queue
+import selectors
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from paramiko import Channel
+
+_READ_BYTES = 128 * 1024
+_WINDOW_LOOK_S = 0.005
+"""The SDK tells nobody that a channel's window has opened."""
+
+log = logging.getLogger(__name__)
+
+
+class Pump:
+    """The thread of one connection; everything but its life happens in that thread."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._wake_reader, self._wake_writer = os.pipe()
+        os.set_blocking(self._wake_reader, False)
+        os.set_blocking(self._wake_writer, False)
+        self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._joints: set[_Joint] = set()
+        self._ends = False
+        self._thread = threading.Thread(target=self._run, name="ssh-pump", daemon=True)
+        self._thread.start()
+
+    def join(self, channel: "Channel") -> socket.socket:
+        """The near end of a socket whose other end is the channel; closing it closes both."""
+        near, far = socket.socketpair()
+        self._call(lambda: self._joints.add(_Joint(self._selector, channel, far)))
+        return near
+
+    def close(self) -> None:
+        """End all streams and the thread."""
+
+        def end() -> None:
+            self._ends = True
+
+        self._call(end)
+
+    def _call(self, job: Callable[[], None]) -> None:
+        self._jobs.put(job)
+        with suppress(BlockingIOError):  # it is awake
+            os.write(self._wake_writer, b"1")
+
+    def _run(self) -> None:
+        self._selector.register(self._wake_reader, selectors.EVENT_READ, self._woken)
+        while not self._ends:
+            held_up = [joint for joint in self._joints if joint.waits_for_window]
+            for key, _ in self._selector.select(_WINDOW_LOOK_S if held_up else None):
+                key.data()
+            for joint in held_up:
+                joint.to_channel()
+            self._joints = {joint for joint in self._joints if not joint.closed}
+        for joint in self._joints:
+            joint.close()
+        self._selector.close()
+        os.close(self._wake_reader)
+        os.close(self._wake_writer)
+
+    def _woken(self) -> None:
+        with suppress(BlockingIOError):
+            os.read(self._wake_reader, 4096)
+        with suppress(queue.Empty):
+            while True:
+                self._jobs.get_nowait()()
+
+
+class _Joint:
+    """One channel and the far end of its socket, with what was taken and not yet given."""
+
+    def __init__(
+        self, selector: selectors.BaseSelector, channel: "Channel", far: socket.socket
+    ) -> None:
+        self.closed = False
+        self.waits_for_window = False
+        self._selector = selector
+        self._channel = channel
+        self._far = far
+        self._outgoing = b""
+        self._incoming = b""
+        self._channel_fd = channel.fileno()
+        channel.settimeout(0)
+        far.setblocking(False)
+        selector.register(self._channel_fd, selectors.EVENT_READ, self._from_channel)
+        selector.register(far, selectors.EVENT_READ, self._from_socket)
+
+    def _from_channel(self) -> None:
+        if self.closed:
+            return
+        try:
+            self._incoming = self._channel.recv(_READ_BYTES)
+        except TimeoutError:
+            return
+        if self._incoming:
+            self._selector.unregister(self._channel_fd)
+            self._to_socket()
+        else:
+            self.close()
+
+    def _to_socket(self) -> None:
+        try:
+            self._incoming = self._incoming[self._far.send(self._incoming) :]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.close()
+            return
+        if not self._incoming:
+            self._selector.register(self._channel_fd, selectors.EVENT_READ, self._from_channel)
+        self._watch_socket()
+
+    def _from_socket(self) -> None:
+        if self.closed:
+            return
+        if self._incoming:
+            self._to_socket()
+        if self._outgoing or self.closed:
+            return
+        try:
+            self._outgoing = self._far.recv(_READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._outgoing = b""
+        if self._outgoing:
+            self.to_channel()
+        else:
+            self.close()
+
+    def to_channel(self) -> None:
+        """Send what waits, as far as the channel's window goes."""
+        if self.closed:
+            return
+        was_held_up = self.waits_for_window
+        try:
+            while self._outgoing:
+                sent = self._channel.send(self._outgoing)
+                if not sent:
+                    raise ConnectionError("the other side takes nothing more")
+                self._outgoing = self._outgoing[sent:]
+            self.waits_for_window = False
+        except TimeoutError:
+            self.waits_for_window = True
+        except (OSError, EOFError) as error:
+            log.debug("an ssh channel broke: %s", error)
+            self.close()
+            return
+        if was_held_up != self.waits_for_window:
+            self._watch_socket()
+
+    def _watch_socket(self) -> None:
+        """Wait for what can go on: more to send unless some waits, room for what has come."""
+        events = 0 if self.waits_for_window else selectors.EVENT_READ
+        if self._incoming:
+            events |= selectors.EVENT_WRITE
+        watched = self._far in self._selector.get_map()
+        if events and watched:
+            self._selector.modify(self._far, events, self._from_socket)
+        elif events:
+            self._selector.register(self._far, events, self._from_socket)
+        elif watched:
+            self._selector.unregister(self._far)
+
+    def close(self) -> None:
+        """Close both ends."""
+        if self.closed:
+            return
+        self.closed = True
+        self.waits_for_window = False
+        for watched in (self._channel_fd, self._far):
+            with suppress(KeyError):
+                self._selector.unregister(watched)
+        self._far.close()
+        with suppress(OSError, EOFError):
+            self._channel.close()
