@@ -7,7 +7,7 @@ as SQLAlchemy has compiled it once. To PostgreSQL it goes like every other state
 """
 
 import sqlite3
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -53,21 +53,24 @@ class Prepared:
         return direct.rows(connection, values)
 
     def _direct_to(self, connection: sa.Connection, values: Values) -> "_Direct | None":
-        """The statement for these names as SQLite takes it; None for PostgreSQL."""
+        """The statement for these names as the driver takes it, where that is possible."""
         if connection.dialect.name != "sqlite":
             return None
         # Kept with the connection, since a statement is a constant.
         known, key = connection.info, (self, *values)
-        if (direct := known.get(key)) is None:
-            direct = known[key] = _Direct(self.statement, connection.dialect, tuple(values))
-        return direct
+        if key not in known:
+            statement: Any = self.statement
+            compiled = statement.compile(dialect=connection.dialect, column_keys=sorted(values))
+            # The text of one with a list is put together at each execution.
+            known[key] = None if compiled.post_compile_params else _Direct(compiled, values)
+        return known[key]
 
 
 class _Direct:
     """A statement as the driver takes it, and what has to be done to values and columns."""
 
-    def __init__(self, statement: Any, dialect: sa.Dialect, names: Sequence[str]) -> None:
-        compiled: SQLCompiler = statement.compile(dialect=dialect, column_keys=sorted(names))
+    def __init__(self, compiled: SQLCompiler, names: Iterable[str]) -> None:
+        dialect, names = compiled.dialect, frozenset(names)
         defaults = compiled.construct_params(dict.fromkeys(names))
         self._sql = str(compiled)
         self._constants: list[Any] = []
@@ -81,6 +84,7 @@ class _Direct:
             else:
                 value = defaults[name]
                 self._constants.append(value if process is None else process(value))
+        statement: Any = compiled.statement
         columns = statement.exported_columns
         self._columns = SimpleResultMetaData(columns.keys())
         self._results = [

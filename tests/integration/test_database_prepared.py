@@ -34,6 +34,14 @@ TAKE = Prepared(
     .values(version=entry.c.version + 1)
     .returning(entry.c.key, entry.c.version, entry.c.at.label("since"))
 )
+OLD = Prepared(
+    sa.update(entry)
+    .where(
+        entry.c.key.in_(("a", "c")), entry.c.version.in_(sa.bindparam("versions", expanding=True))
+    )
+    .values(is_new=False)
+    .returning(entry.c.key)
+)
 DELETE = Prepared(sa.delete(entry).where(entry.c.key == sa.bindparam("wanted")))
 ALL = Prepared(sa.select(entry).order_by(entry.c.key))
 KEYS = Prepared(sa.select(entry.c.key).where(entry.c.version > sa.bindparam("over")))
@@ -106,6 +114,15 @@ async def test_other_names_are_another_statement(entries: Database) -> None:
 
     changed = await entries.write(change)
     assert (changed.version, changed.is_new) == (7, False)
+
+
+async def test_a_statement_may_have_lists(entries: Database) -> None:
+    def change(connection: sa.Connection) -> list[list[str]]:
+        INSERT.run_all(connection, [row("a"), row("b", 2), row("c", 3)])
+        found = [OLD.rows(connection, {"versions": some}) for some in ([1, 2, 3], [2], [3])]
+        return [sorted(keys.scalars()) for keys in found]
+
+    assert await entries.write(change) == [["a", "c"], [], ["c"]]
 
 
 async def test_errors_are_those_of_every_other_statement(entries: Database) -> None:
