@@ -31,10 +31,10 @@ from services.errors import (
     Reason,
     ServiceUnavailable,
     Unauthenticated,
-    Unavailable,
     to_status,
 )
 from services.logs import bind
+from services.slow_readers import PatientWriter
 
 _log = logging.getLogger(__name__)
 
@@ -155,13 +155,12 @@ class CallPipeline(grpc.aio.ServerInterceptor):  # pyright: ignore[reportMissing
     def _pumped(self, behavior: Callable[[Any, _Context], AsyncGenerator[Any, None]]) -> Any:
         async def pump(request: Any, context: _Context) -> None:
             # Closed here and now, not by the garbage collector, when the client has gone.
-            async with aclosing(behavior(request, context)) as messages:
+            async with (
+                PatientWriter(context, self._stalled_reader_s) as writer,
+                aclosing(behavior(request, context)) as messages,
+            ):
                 async for message in messages:
-                    try:
-                        async with asyncio.timeout(self._stalled_reader_s):
-                            await context.write(message)
-                    except TimeoutError:
-                        raise Unavailable("the client has stopped reading") from None
+                    await writer.write(message)
 
         return pump
 

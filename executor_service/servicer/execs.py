@@ -17,9 +17,10 @@ from executor_service.sandbox import Sandbox
 from executor_service.servicer.attaching import Attachment
 from executor_service.servicer.refusals import start_refused
 from hermes.executor.v1 import exec_pb2, exec_pb2_grpc
-from services.deadlines import DEFAULT_UNARY_S, STALLED_READER_S
+from services.deadlines import DEFAULT_UNARY_S
 from services.errors import InvalidArgument, Unavailable
 from services.lifecycle import Workers
+from services.slow_readers import PatientWriter
 from services.validation import check_id
 
 _log = logging.getLogger(__name__)
@@ -55,14 +56,14 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
         first = await anext(request_iterator, exec_pb2.AttachExecRequest())
         attachment, opened = await self._attach(first)
         await context.write(exec_pb2.AttachExecResponse(opened=opened))
-        async with Workers() as workers, aclosing(attachment.view.events()) as events:
+        async with (
+            Workers() as workers,
+            PatientWriter(context) as writer,
+            aclosing(attachment.view.events()) as events,
+        ):
             taking = workers.start(f"input of {opened.exec_id}", attachment.take(request_iterator))
             async for event in events:
-                try:
-                    async with asyncio.timeout(STALLED_READER_S):
-                        await context.write(convert.event(event))
-                except TimeoutError:
-                    raise Unavailable("the client has stopped reading") from None
+                await writer.write(convert.event(event))
             # A client that still writes when its stream ends loses what it has not read yet. One
             # that leaves now has been told everything: its call is no failure.
             with suppress(asyncio.CancelledError):

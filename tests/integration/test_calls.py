@@ -302,6 +302,17 @@ async def test_a_stream_whose_client_does_not_read_is_ended(tmp_path: Path, tran
     assert "stopped reading" in (caught.value.details() or "")
 
 
+@TRANSPORTS
+async def test_a_stream_that_has_nothing_to_say_goes_on(tmp_path: Path, transport: str) -> None:
+    async with limited(tmp_path, transport, stalled_reader_s=0.02) as (_, sample, stub):
+        request = turn_pb2.WatchTurnRequest(turn_id="slow")
+        async with open_stream(stub.WatchTurn(request, metadata=TOKEN)) as watch:
+            assert await anext(aiter(watch)) is not None
+            await asyncio.sleep(0.1)
+            sample.seen.release.set()
+            assert [message.events[0].sequence async for message in watch] == [2, 3]
+
+
 async def test_a_message_of_more_than_four_mebibytes_is_refused(served: Running) -> None:
     async with served.channels() as channels:
         error = await failure(get_turn(channels, "x" * (4 * 1024 * 1024)))
