@@ -72,14 +72,24 @@ class CallMetrics:
 
     begun: Counter
     seconds: Histogram
+    # The series by their labels: `labels` takes twice as long to find one as the rest takes.
+    _begun: dict[str, Counter] = field(default_factory=dict[str, Counter])
+    _seconds: dict[tuple[str, str], Histogram] = field(
+        default_factory=dict[tuple[str, str], Histogram]
+    )
 
     def started(self, method: str) -> None:
         """Counts one call that begins."""
-        self.begun.labels(method.removeprefix("/")).inc()
+        if (series := self._begun.get(method)) is None:
+            series = self._begun[method] = self.begun.labels(method.removeprefix("/"))
+        series.inc()
 
     def observe(self, method: str, status: str, seconds: float) -> None:
         """Counts one call that has ended."""
-        self.seconds.labels(method.removeprefix("/"), status).observe(seconds)
+        if (series := self._seconds.get((method, status))) is None:
+            series = self.seconds.labels(method.removeprefix("/"), status)
+            self._seconds[method, status] = series
+        series.observe(seconds)
 
 
 @dataclass(frozen=True, slots=True)
