@@ -128,6 +128,22 @@ class SshConfig(ConfigModel):
     """Folder there for the supervisor, the boxes' records and the workspaces."""
 
 
+class SingularityConfig(ConfigModel):
+    """Which Apptainer or Singularity makes boxes, and of what."""
+
+    image: Annotated[
+        str,
+        Yaml("executor.singularity.image", "terminal.singularity_image"),
+        Env("HERMES_SINGULARITY_IMAGE"),
+    ] = ""
+    """Whole path of a SIF file, or of a folder with a root file system; it needs Python 3.8 or
+    newer."""
+    program: Annotated[
+        str, Yaml("executor.singularity.program"), Env("HERMES_SINGULARITY_PROGRAM")
+    ] = ""
+    """Name or path of the program; unset is `apptainer`, else `singularity`."""
+
+
 class BoxConfig(ConfigModel):
     """What one sandbox may use."""
 
@@ -149,6 +165,7 @@ class ExecutorConfig(ConfigModel):
     docker: DockerConfig
     kubernetes: KubernetesConfig
     ssh: SshConfig
+    singularity: SingularityConfig
     box: BoxConfig
     backend: Annotated[
         str, Yaml("executor.backend", "terminal.backend"), Env("HERMES_BACKEND"), Flag("backend")

@@ -22,6 +22,7 @@ from executor_service.backends.base import (
 )
 from executor_service.backends.bubblewrap import BubblewrapBackend
 from executor_service.backends.docker import DockerBackend, DockerOptions
+from executor_service.backends.singularity import SingularityBackend
 from executor_service.backends.ssh import SshBackend
 from executor_service.errors import ExecutorError
 from executor_service.link import (
@@ -34,6 +35,7 @@ from executor_service.link import (
     open_link,
 )
 from executor_service.supervisor_zipapp import build_zipapp
+from tests import apptainer
 from tests.kubernetes_cluster import backend_of, cluster
 from tests.requirements import require
 from tests.ssh_server import ssh_server
@@ -74,9 +76,16 @@ async def _ssh(_folder: Path) -> AsyncGenerator[Make]:
             await asyncio.to_thread(stack.close)
 
 
+@asynccontextmanager
+async def _singularity(_folder: Path) -> AsyncGenerator[Make]:
+    options = apptainer.options()
+    yield lambda owner, folder: SingularityBackend(owner, folder, build_zipapp(), options)
+
+
 BACKENDS: dict[str, Callable[[Path], AbstractAsyncContextManager[Make]]] = {
     "bubblewrap": _bubblewrap,
     "docker": _docker,
+    "singularity": _singularity,
     "kubernetes": _kubernetes,
     "ssh": _ssh,
 }

@@ -11,6 +11,7 @@ from executor_service.backends.engine import EngineAddress
 from executor_service.backends.kubernetes import KubernetesBackend
 from executor_service.backends.kubernetes_api import ClusterAddress
 from executor_service.backends.kubernetes_pod import KubernetesOptions
+from executor_service.backends.singularity import SingularityBackend, SingularityOptions
 from executor_service.backends.ssh import SshBackend
 from executor_service.backends.ssh_connection import SshOptions
 from executor_service.config import ExecutorConfig
@@ -71,9 +72,17 @@ def _ssh(site: Site) -> Backend:
     return SshBackend(site.owner, site.supervisor, options)
 
 
+def _singularity(site: Site) -> Backend:
+    singularity = site.config.singularity
+    options = SingularityOptions(singularity.image, singularity.program)
+    folder = site.folder / "singularity"
+    return SingularityBackend(site.owner, folder, site.supervisor, options)
+
+
 BACKENDS: Mapping[str, Callable[[Site], Backend]] = {
     "docker": _docker,
     "bubblewrap": _bubblewrap,
+    "singularity": _singularity,
     "kubernetes": _kubernetes,
     "ssh": _ssh,
 }

@@ -1,0 +1,233 @@
+"""What the singularity backend promises beyond the seam: it outlives us, and says what it lacks."""
+
+import asyncio
+import dataclasses
+import os
+import shutil
+import subprocess
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from executor_service.backends.base import Capabilities, Enforcement, Isolation
+from executor_service.backends.process_records import ProcessMark
+from executor_service.backends.singularity import SingularityBackend, SingularityOptions
+from executor_service.backends.singularity_start import Mount, check_walls
+from executor_service.errors import BackendUnavailable, BoxCreateFailed
+from executor_service.supervisor_zipapp import build_zipapp
+from tests import apptainer
+from tests.boxes import Recorder, Yard, new_spec, open_console, open_yard
+from tests.contract.dying_executor import DyingExecutor
+from tests.e2e.processes import check_nothing_left, end_users_of
+
+OPTIONS = apptainer.options()
+BACKEND = f"""
+from functools import partial
+from executor_service.backends.singularity import SingularityBackend, SingularityOptions
+options = SingularityOptions({OPTIONS.image!r}, {OPTIONS.program!r})
+Backend = partial(SingularityBackend, options=options)
+"""
+
+
+@pytest.fixture
+async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
+    async with open_yard("singularity", tmp_path) as opened:
+        yield opened
+
+
+def run(*argv: str) -> str:
+    """What the program that makes the boxes prints."""
+    done = subprocess.run(
+        [OPTIONS.program, *argv], check=True, capture_output=True, text=True, timeout=50
+    )
+    return done.stdout
+
+
+async def test_capabilities(yard: Yard) -> None:
+    found = yard.capabilities
+    assert found.isolation is Isolation.NAMESPACE
+    assert found.limits.tmp is Enforcement.ENFORCED
+    assert found.limits.workspace is Enforcement.NONE
+    assert "version" in found.reason
+
+
+async def test_a_command_goes_on_when_the_executor_is_killed(yard: Yard) -> None:
+    dying = DyingExecutor(BACKEND, yard.folder, yard.owner)
+    await asyncio.to_thread(dying.run)
+    (box,) = await yard.backend.list_boxes()
+    assert (box.key, box.workspace) == ("box_of_the_dead", yard.folder / "workspace")
+    recorders: list[Recorder] = []
+
+    def adopt(command: object) -> Recorder:
+        recorders.append(Recorder(command))  # pyright: ignore[reportArgumentType]
+        return recorders[-1]
+
+    async with open_console(yard.backend, box, 2, adopt) as console:
+        exit_ = await recorders[0].exit()
+        assert exit_.code == 5
+        assert recorders[0].stdout.split() == [str(n) for n in range(40)]
+        assert await console.output("echo alive") == "alive"
+    await yard.backend.destroy(box)
+    assert await asyncio.to_thread(ProcessMark.of, int(box.native_id)) is None
+
+
+async def test_a_box_that_is_being_made_ends_with_its_executor(yard: Yard) -> None:
+    """The executor dies at any moment; the next one knows of the box, or there is none."""
+    zipapp = await asyncio.to_thread(build_zipapp)
+    try:
+        for moment_ms in range(0, 400, 50):
+            folder = yard.folder / str(moment_ms)
+            await asyncio.to_thread(folder.mkdir)
+            dying = DyingExecutor(BACKEND, folder, "killed")
+            await asyncio.to_thread(dying.run, last="Capabilities", after_s=moment_ms / 1000)
+            successor = SingularityBackend("killed", folder / "backend", zipapp, OPTIONS)
+            for box in await successor.list_boxes():
+                await successor.destroy(box)
+            assert await successor.list_boxes() == []
+        await asyncio.to_thread(check_nothing_left, yard.folder)
+    finally:
+        await asyncio.to_thread(end_users_of, yard.folder)
+
+
+async def test_a_machine_without_control_groups_says_what_it_cannot_hold(yard: Yard) -> None:
+    hidden = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o ro none /sys/fs/cgroup; "$@"')
+    dying = DyingExecutor(BACKEND, yard.folder, yard.owner, through=(*hidden, "sh"))
+    printed = await asyncio.to_thread(dying.run)
+    for limit in ("memory", "cpu", "pids"):
+        assert f"{limit}=<Enforcement.NONE" in printed
+    assert "tmp=<Enforcement.ENFORCED" in printed
+    assert "no control group limits memory, cpu, pids here" in printed
+
+
+@pytest.fixture
+def foreign(yard: Yard) -> Iterator[str]:
+    """An instance that somebody else has started."""
+    name = f"foreign-{uuid.uuid4().hex[:8]}"
+    run("instance", "start", "--no-privs", OPTIONS.image, name)
+    yield name
+    run("instance", "stop", name)
+
+
+async def test_foreign_instances_are_left_alone(yard: Yard, foreign: str) -> None:
+    async with yard.box() as box:
+        assert [one.key for one in await yard.backend.list_boxes()] == [box.key]
+        await yard.backend.destroy(dataclasses.replace(box, key=foreign.replace("-", "_")))
+    assert await yard.backend.list_boxes() == []
+    assert foreign in await asyncio.to_thread(run, "instance", "list")
+
+
+async def test_other_owners_boxes_are_not_listed(yard: Yard) -> None:
+    zipapp = await asyncio.to_thread(build_zipapp)
+    stranger = SingularityBackend("another", yard.folder / "backend", zipapp, OPTIONS)
+    async with yard.box() as box:
+        assert await stranger.list_boxes() == []
+        assert [one.key for one in await yard.backend.list_boxes()] == [box.key]
+
+
+async def test_a_command_that_kills_everything_spares_the_box(yard: Yard) -> None:
+    async with yard.box() as box, open_console(yard.backend, box) as console:
+        await (await console.shell("kill -9 -1")).exit()
+        assert await console.output("echo here") == "here"
+
+
+async def test_the_secret_is_with_the_executor_alone(yard: Yard) -> None:
+    async with yard.box() as box:
+        record = yard.folder / "backend" / "boxes" / box.key / "box.json"
+        assert (await asyncio.to_thread(record.stat)).st_mode & 0o077 == 0
+        assert box.secret in await asyncio.to_thread(record.read_text)
+        assert box.secret not in repr(box)
+        for place in ("cmdline", "environ"):
+            shown = Path(f"/proc/{box.native_id}/{place}")
+            assert box.secret.encode() not in await asyncio.to_thread(shown.read_bytes)
+
+
+async def test_a_cancelled_creation_leaves_nothing(yard: Yard) -> None:
+    creating = asyncio.ensure_future(yard.backend.create(await asyncio.to_thread(yard.spec)))
+    await asyncio.sleep(0.05)
+    creating.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await creating
+    assert await yard.backend.list_boxes() == []
+
+
+async def test_names_of_folders_are_taken_as_they_are(yard: Yard) -> None:
+    workspace = yard.folder / 'a,b:c "d" =e'
+    await asyncio.to_thread(workspace.mkdir)
+    async with yard.box(workspace=workspace) as box, open_console(yard.backend, box) as console:
+        await console.output("echo here > file")
+    assert await asyncio.to_thread((workspace / "file").read_text) == "here\n"
+
+
+def test_a_mount_is_one_line_of_csv() -> None:
+    assert str(Mount(Path('/a,"b'), "/c")) == ('"type=bind","source=/a,""b","destination=/c","ro"')
+
+
+def test_a_process_without_walls_is_no_box() -> None:
+    with pytest.raises(BoxCreateFailed, match="system calls are not filtered"):
+        check_walls(os.getpid())
+
+
+async def probe(folder: Path, options: SingularityOptions) -> Capabilities:
+    zipapp = await asyncio.to_thread(build_zipapp)
+    backend = SingularityBackend("me", folder / uuid.uuid4().hex, zipapp, options)
+    found = await backend.probe()
+    if not found.available:
+        assert found.limits.memory is Enforcement.NONE
+        with pytest.raises(BackendUnavailable):
+            await backend.create(await asyncio.to_thread(new_spec, "me", folder))
+    return found
+
+
+async def test_what_is_missing_is_one_clear_line(yard: Yard) -> None:
+    async def reason(**changes: str) -> str:
+        found = await probe(yard.folder, dataclasses.replace(OPTIONS, **changes))
+        assert not found.available
+        assert "\n" not in found.reason
+        return found.reason
+
+    assert "install Apptainer" in await reason(program="/no/such/program")
+    assert "executor.singularity.image" in await reason(image="")
+    assert "there is no /no/such.sif" in await reason(image="/no/such.sif")
+    assert "whole path" in await reason(image="sandbox.sif")
+    assert "cannot make a box here: it said nothing" in await reason(program="/bin/false")
+    text = yard.folder / "text.sif"
+    await asyncio.to_thread(text.write_text, "no image")
+    assert "image format not recognized" in await reason(image=str(text))
+
+
+# Enough of the image for a Python, without anything of Apptainer's own.
+COPY = """
+cd /mnt; mkdir -p usr/lib tmp run proc sys dev var/tmp opt workspace
+cp -dR /usr/bin /usr/lib64 usr; cp -dR /usr/lib/python3* /usr/lib/*-linux-gnu* usr/lib
+cp -dR /bin /lib /lib64 /etc .
+"""
+
+
+@pytest.fixture
+def folder_image(yard: Yard) -> Iterator[Path]:
+    """A folder with the image's root file system."""
+    folder = yard.folder / "image"
+    folder.mkdir()
+    bind = ("--containall", "--no-privs", "--bind", f"{folder}:/mnt")
+    run("exec", *bind, OPTIONS.image, "sh", "-ec", COPY)
+    yield folder
+    shutil.rmtree(folder)
+
+
+async def test_an_image_may_be_a_folder_and_needs_python(yard: Yard, folder_image: Path) -> None:
+    options = dataclasses.replace(OPTIONS, image=str(folder_image))
+    assert (await probe(yard.folder, options)).available
+    zipapp = await asyncio.to_thread(build_zipapp)
+    backend = SingularityBackend("me", yard.folder / "other", zipapp, options)
+    box = await backend.create(await asyncio.to_thread(yard.spec))
+    async with open_console(backend, box) as console:
+        recorder = await console.run("touch /usr/made; touch /tmp/made; ls /usr/made /tmp/made")
+        assert recorder.stdout == "/tmp/made\n"
+    await backend.destroy(box)
+    assert not await asyncio.to_thread((folder_image / "usr" / "made").exists)
+    await asyncio.to_thread((folder_image / "usr" / "bin" / "python3").unlink)
+    found = await probe(yard.folder, options)
+    assert not found.available
+    assert "python3" in found.reason
