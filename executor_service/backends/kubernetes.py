@@ -6,7 +6,6 @@ command that the cluster runs in the pod and whose streams it hands on over a We
 
 import asyncio
 import secrets
-import time
 from collections.abc import Coroutine
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -14,7 +13,7 @@ from typing import Any, TypeVar
 from executor_service.backends import kubernetes_probe
 from executor_service.backends.base import Box, BoxSpec, ByteStream, Capabilities
 from executor_service.backends.greeting import expect_greeting
-from executor_service.backends.kubernetes_api import CALL_DEADLINE_S, RAW, Cluster
+from executor_service.backends.kubernetes_api import CALL_DEADLINE_S, Cluster
 from executor_service.backends.kubernetes_json import Json
 from executor_service.backends.kubernetes_objects import (
     ensure_objects,
@@ -23,7 +22,6 @@ from executor_service.backends.kubernetes_objects import (
 )
 from executor_service.backends.kubernetes_pod import (
     CONTAINER,
-    GRACE_S,
     OWNER,
     SELECTED,
     SOCKET,
@@ -35,6 +33,7 @@ from executor_service.backends.kubernetes_pod import (
     manifest,
     pod_name,
 )
+from executor_service.backends.kubernetes_pods import Pods
 from executor_service.backends.kubernetes_status import (
     is_running,
     why_gone,
@@ -54,8 +53,6 @@ T = TypeVar("T")
 
 _FIRST_POLL_S = 0.05
 _LONGEST_POLL_S = 0.5
-_PATIENCE_S = 15.0
-"""How long a node may take to end a pod before its object is removed without it."""
 
 
 class KubernetesBackend:
@@ -67,6 +64,7 @@ class KubernetesBackend:
         self._options = options
         self._namespace = options.namespace
         self._cluster = Cluster(options.address)
+        self._pods = Pods(self._cluster, options.namespace)
 
     async def probe(self) -> Capabilities:
         """What the cluster allows here, and what it is said to enforce."""
@@ -87,30 +85,15 @@ class KubernetesBackend:
         try:
             objects = await ensure_objects(self._cluster, self._options, self._supervisor)
             wanted = manifest(spec, self._options, objects, secret)
-            pod = await self._post(wanted)
+            pod = await self._pods.create(wanted)
             try:
                 await keep_secret(self._cluster, pod, secret)
             except BackendError:
-                await self._remove(pod)
+                await self._pods.remove(pod)
                 raise
         except EngineRefused as error:
             raise _create_failed(error) from error
         return box_of(pod, secret)
-
-    async def _post(self, wanted: Json) -> Json:
-        try:
-            return await self._cluster.call(
-                lambda api: api.core.create_namespaced_pod(self._namespace, wanted, **RAW)
-            )
-        except BackendError as error:
-            if isinstance(error, EngineRefused) and error.status < 500:
-                raise
-            # It may have been made all the same; only the one who asked knows the secret's digest.
-            made = await self._find(wanted["metadata"]["name"])
-            ours = wanted["spec"]["containers"][0]["command"]
-            if made is not None and made["spec"]["containers"][0].get("command") == ours:
-                await self._remove(made)
-            raise
 
     async def _until_ready(self, box: Box) -> None:
         """Wait until the bridge into the box can be used."""
@@ -121,7 +104,7 @@ class KubernetesBackend:
                 while not is_running(pod):
                     await asyncio.sleep(pause_s)
                     pause_s = min(1.5 * pause_s, _LONGEST_POLL_S)
-                    pod = await self._find(pod_name(box.key)) or _vanished(box)
+                    pod = await self._pods.find(pod_name(box.key)) or _vanished(box)
                     if why := why_hopeless(pod):
                         raise BoxCreateFailed(f"the pod of box {box.key} cannot run: {why}")
                 stream = await self.connect(box)
@@ -136,7 +119,7 @@ class KubernetesBackend:
 
     async def connect(self, box: Box) -> ByteStream:
         """Run a bridge in the pod and take its streams over."""
-        pod = await self._find(pod_name(box.key))
+        pod = await self._pods.find(pod_name(box.key))
         if pod is None or not is_box_of(pod, self._owner):
             raise BoxLost(f"box {box.key} is gone: it has no pod")
         if why := why_gone(pod, box.native_id):
@@ -162,55 +145,9 @@ class KubernetesBackend:
 
     async def destroy(self, box: Box) -> None:
         """Have the node end the pod, then make sure that it is gone."""
-        pod = await self._find(pod_name(box.key))
+        pod = await self._pods.find(pod_name(box.key))
         if pod is not None and is_box_of(pod, self._owner):
-            await self._remove(pod)
-
-    async def _remove(self, pod: Json) -> None:
-        """End a pod; without its node's word only when that does not come.
-
-        A grace period of nothing would remove the object at once, with its processes running on.
-        """
-        name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
-        started = time.monotonic()
-        asked_s = None
-        pause_s = _FIRST_POLL_S
-        while True:
-            waited_s = time.monotonic() - started
-            grace_s = GRACE_S if waited_s < _PATIENCE_S else 0
-            if asked_s != grace_s:
-                asked_s = grace_s
-                await self._delete(name, uid, grace_s)
-            there = await self._find(name)
-            if there is None or there["metadata"]["uid"] != uid:
-                return
-            if waited_s > CALL_DEADLINE_S:
-                raise BackendUnavailable(f"the pod {name} is not removed")
-            await asyncio.sleep(pause_s)
-            pause_s = min(1.5 * pause_s, _LONGEST_POLL_S)
-
-    async def _delete(self, name: str, uid: str, grace_s: int) -> None:
-        options = {"gracePeriodSeconds": grace_s, "preconditions": {"uid": uid}}
-        try:
-            await self._cluster.call(
-                lambda api: api.core.delete_namespaced_pod(
-                    name, self._namespace, body=options, **RAW
-                )
-            )
-        except EngineRefused as error:
-            # It went by itself, or another has its name.
-            if error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
-                raise
-
-    async def _find(self, name: str) -> Json | None:
-        try:
-            return await self._cluster.call(
-                lambda api: api.core.read_namespaced_pod(name, self._namespace, **RAW)
-            )
-        except EngineRefused as error:
-            if error.status == HTTPStatus.NOT_FOUND:
-                return None
-            raise BackendUnavailable(f"the cluster refuses to show pods: {error}") from error
+            await self._pods.remove(pod)
 
     async def list_boxes(self) -> list[Box]:
         """All pods of this owner that nobody is ending, those that have ended included.
@@ -219,16 +156,15 @@ class KubernetesBackend:
         """
         wanted = {**SELECTED, OWNER: label(self._owner)}
         selector = ",".join(f"{name}={value}" for name, value in wanted.items())
-        # Pods first: the secret of a pod comes after it.
-        pods = await self._cluster.call(
-            lambda api: api.core.list_namespaced_pod(
-                self._namespace, label_selector=selector, **RAW
-            )
-        )
-        known = await kept_secrets(self._cluster, self._namespace, selector)
+        try:
+            # Pods first: the secret of a pod comes after it.
+            pods = await self._pods.list(selector)
+            known = await kept_secrets(self._cluster, self._namespace, selector)
+        except EngineRefused as error:
+            raise BackendUnavailable(f"the cluster refuses to list boxes: {error}") from error
         return [
             box_of(pod, known.get(pod["metadata"]["uid"], ""))
-            for pod in pods["items"]
+            for pod in pods
             if is_box_of(pod, self._owner) and not pod["metadata"].get("deletionTimestamp")
         ]
 
