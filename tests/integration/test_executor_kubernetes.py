@@ -1,0 +1,74 @@
+"""A whole executor whose sandboxes are pods: a cut stream is nothing, an evicted pod is told."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from hermes.executor.v1 import exec_pb2, sandbox_pb2
+from services.errors import Reason
+from tests.executor_client import Client
+from tests.executors import executor_settings, refused, serving, until
+from tests.fakes.kubernetes.running import StandIn
+from tests.kubernetes_cluster import cluster
+
+TICKS = "i=0; while [ $i -lt 60 ]; do echo $i; i=$((i + 1)); sleep 0.05; done"
+
+
+@pytest.fixture(scope="module")
+def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:
+    with cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@pytest.fixture
+async def client(stand_in: StandIn, tmp_path: Path) -> AsyncIterator[Client]:
+    environ = {"HERMES_KUBERNETES_KUBECONFIG": str(stand_in.kubeconfig)}
+    async with (
+        serving(executor_settings(tmp_path, "kubernetes", **environ)) as executor,
+        executor.client() as client,
+    ):
+        yield client
+
+
+async def until_it_has_begun(client: Client, lease: sandbox_pb2.Lease) -> None:
+    async def has_begun() -> bool:
+        known = [one.exec_id for one in await client.list(lease)]
+        return "x" in known and bool((await client.read(lease, "x", 0, 9)).data)
+
+    await until(has_begun)
+
+
+async def test_a_cut_stream_is_nothing_to_a_command(client: Client, stand_in: StandIn) -> None:
+    answer = await client.acquire("s")
+    following = asyncio.ensure_future(client.run(answer.lease, script=TICKS, exec_id="x"))
+    await until_it_has_begun(client, answer.lease)
+    for _ in range(3):
+        assert await stand_in.tell(lambda there: there.execs.cut()) == 1
+        await asyncio.sleep(0.5)
+    seen = await following
+    assert seen.exit is not None
+    assert seen.exit.reason == exec_pb2.EXIT_REASON_EXITED
+    assert seen.stdout == b"".join(b"%d\n" % n for n in range(60))
+    assert await client.output(answer.lease, "echo still here") == "still here"
+
+
+async def test_an_evicted_pod_is_a_lost_sandbox(client: Client, stand_in: StandIn) -> None:
+    answer = await client.acquire("s")
+    following = asyncio.ensure_future(
+        client.run(answer.lease, script="echo begun; sleep 60", exec_id="x")
+    )
+    await until_it_has_begun(client, answer.lease)
+    (pod,) = [each["metadata"]["name"] for each in stand_in.cluster.store.select("pods")]
+    started = time.monotonic()
+    await stand_in.do(lambda there: there.evict(pod, "The node was low on resource: memory."))
+    seen = await following
+    assert time.monotonic() - started < 5
+    assert seen.exit is not None
+    assert seen.exit.reason == exec_pb2.EXIT_REASON_SANDBOX_LOST
+    assert seen.stdout == b"begun\n"
+    assert await refused(client.start(answer.lease, "true")) is Reason.SANDBOX_LOST
+    later = await client.acquire("s")
+    assert await client.output(later.lease, "echo new") == "new"
