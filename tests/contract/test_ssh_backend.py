@@ -6,7 +6,7 @@ import os
 import signal
 import uuid
 from asyncio import to_thread
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -89,6 +89,18 @@ def find(text: str) -> list[int]:
             if text.encode() in content:
                 found.append(int(place.name))
     return found
+
+
+def parents(pids: list[int]) -> list[int]:
+    """The parents of processes that live."""
+    return [process.parent for pid in pids if (process := read_process(pid)) is not None]
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for something that is seen only by looking."""
+    async with asyncio.timeout(10):
+        while not await to_thread(condition):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
 
 
 # ---- who is believed
@@ -289,17 +301,16 @@ async def test_a_supervisor_that_ends_by_itself_leaves_nothing(yard: Yard) -> No
     seconds = odd_seconds()
     async with yard.box() as box:
         async with open_console(yard.backend, box) as console:
-            script = f"env -i /usr/bin/setsid sleep {seconds} & echo ready"
+            # Nothing says any more which command has started it.
+            detached = f"sleep 0.3; /usr/bin/setsid sleep {seconds} & exec sleep 0.2"
+            script = f'env -i /usr/bin/setsid sh -c "{detached}" & echo ready'
             await (await console.shell(script, leave_children=True)).exit()
-            assert await to_thread(find, f"sleep\0{seconds}")
-            os.kill(int(box.native_id), signal.SIGTERM)
+            supervisor = int(box.native_id)
+            await until(lambda: parents(find(f"sleep\0{seconds}")) == [supervisor])
+            os.kill(supervisor, signal.SIGTERM)
             await console.link.wait_ended()
-        for _ in range(100):
-            if not await to_thread(find, f"sleep\0{seconds}"):
-                break
-            await asyncio.sleep(0.05)
-        else:
-            pytest.fail("it has left a process")
+        await until(lambda: not find(f"sleep\0{seconds}"))
+        assert not await to_thread(find, box.key)
 
 
 # ---- a whole executor
