@@ -21,7 +21,8 @@ async def test_a_turn_is_a_gap_free_sequence_that_ends_with_its_answer(
     tmp_path: Path, database_url: str
 ) -> None:
     async with (
-        fake_model(answers(TEXT)) as model,
+        # Who comes when it has all been said sees it as a whole, so it is not said at once.
+        fake_model(answers({**TEXT, "latency_s": 1.0})) as model,
         agent(tmp_path, model.url, HERMES_DATABASE_URL=database_url) as client,
     ):
         events = await client.ask("hi")
