@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 
 from services.config import ConfigModel, Env, Flag, Yaml
 
@@ -144,6 +144,32 @@ class SingularityConfig(ConfigModel):
     """Name or path of the program; unset is `apptainer`, else `singularity`."""
 
 
+class ModalConfig(ConfigModel):
+    """Which account of Modal runs the sandboxes, and of what they are made."""
+
+    token_id: Annotated[SecretStr, Env("MODAL_TOKEN_ID")] = SecretStr("")
+    """Id of the token that Modal takes; made at modal.com/settings/tokens."""
+    token_secret: Annotated[SecretStr, Env("MODAL_TOKEN_SECRET")] = SecretStr("")
+    """Secret of that token."""
+    app: Annotated[str, Yaml("executor.modal.app"), Env("HERMES_MODAL_APP")] = "hermes-sandboxes"
+    """App that the sandboxes belong to; made if it is not there."""
+    environment: Annotated[
+        str, Yaml("executor.modal.environment"), Env("HERMES_MODAL_ENVIRONMENT")
+    ] = ""
+    """Environment of the account; empty is its default."""
+    image: Annotated[
+        str, Yaml("executor.modal.image", "terminal.modal_image"), Env("HERMES_MODAL_IMAGE")
+    ] = ""
+    """A registry's image, or the id of one of Modal's (`im-…`), with Python 3.8 or newer; empty is
+    Debian with Python, git and a few tools."""
+    region: Annotated[str, Yaml("executor.modal.region"), Env("HERMES_MODAL_REGION")] = ""
+    """Where sandboxes run, such as `eu`; empty leaves it to Modal."""
+    server_url: Annotated[
+        str, Yaml("executor.modal.server_url"), Env("HERMES_MODAL_SERVER_URL")
+    ] = "https://api.modal.com"
+    """Where Modal's API listens."""
+
+
 class BoxConfig(ConfigModel):
     """What one sandbox may use."""
 
@@ -163,6 +189,7 @@ class ExecutorConfig(ConfigModel):
     """How sandboxes are made, kept and ended."""
 
     docker: DockerConfig
+    modal: ModalConfig
     kubernetes: KubernetesConfig
     ssh: SshConfig
     singularity: SingularityConfig

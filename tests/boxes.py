@@ -22,6 +22,8 @@ from executor_service.backends.base import (
 )
 from executor_service.backends.bubblewrap import BubblewrapBackend
 from executor_service.backends.docker import DockerBackend, DockerOptions
+from executor_service.backends.modal import ModalBackend
+from executor_service.backends.modal_account import ModalOptions
 from executor_service.backends.singularity import SingularityBackend
 from executor_service.backends.ssh import SshBackend
 from executor_service.errors import ExecutorError
@@ -36,6 +38,7 @@ from executor_service.link import (
 )
 from executor_service.supervisor_zipapp import build_zipapp
 from tests import apptainer
+from tests.fakes.modal.service import modal_service
 from tests.kubernetes_cluster import backend_of, cluster
 from tests.requirements import require
 from tests.ssh_server import ssh_server
@@ -82,9 +85,18 @@ async def _singularity(_folder: Path) -> AsyncGenerator[Make]:
     yield lambda owner, folder: SingularityBackend(owner, folder, build_zipapp(), options)
 
 
+@asynccontextmanager
+async def _modal(folder: Path) -> AsyncGenerator[Make]:
+    async with modal_service(folder / "cloud") as service:
+        require("modal", not service.obstacle, service.obstacle)
+        options = ModalOptions(*service.token, service.url)
+        yield lambda owner, folder: ModalBackend(owner, folder, build_zipapp(), options)
+
+
 BACKENDS: dict[str, Callable[[Path], AbstractAsyncContextManager[Make]]] = {
     "bubblewrap": _bubblewrap,
     "docker": _docker,
+    "modal": _modal,
     "singularity": _singularity,
     "kubernetes": _kubernetes,
     "ssh": _ssh,

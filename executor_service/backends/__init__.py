@@ -11,10 +11,14 @@ from executor_service.backends.engine import EngineAddress
 from executor_service.backends.kubernetes import KubernetesBackend
 from executor_service.backends.kubernetes_api import ClusterAddress
 from executor_service.backends.kubernetes_pod import KubernetesOptions
+from executor_service.backends.modal import ModalBackend
+from executor_service.backends.modal_account import LONGEST_LIFE_S, ModalOptions
 from executor_service.backends.singularity import SingularityBackend, SingularityOptions
 from executor_service.backends.ssh import SshBackend
 from executor_service.backends.ssh_connection import SshOptions
 from executor_service.config import ExecutorConfig
+
+_READY_S = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,22 @@ def _docker(site: Site) -> Backend:
 
 def _bubblewrap(site: Site) -> Backend:
     return BubblewrapBackend(site.owner, site.folder / "bubblewrap", site.supervisor)
+
+
+def _modal(site: Site) -> Backend:
+    modal = site.config.modal
+    options = ModalOptions(
+        modal.token_id.get_secret_value(),
+        modal.token_secret.get_secret_value(),
+        modal.server_url,
+        modal.app,
+        modal.environment,
+        modal.region,
+        modal.image,
+        # A sandbox may have been kept ready for a while before its session's time began.
+        lifetime_s=min(LONGEST_LIFE_S, int(site.config.max_age_s) + _READY_S),
+    )
+    return ModalBackend(site.owner, site.folder / "modal", site.supervisor, options)
 
 
 def _kubernetes(site: Site) -> Backend:
@@ -82,6 +102,7 @@ def _singularity(site: Site) -> Backend:
 BACKENDS: Mapping[str, Callable[[Site], Backend]] = {
     "docker": _docker,
     "bubblewrap": _bubblewrap,
+    "modal": _modal,
     "singularity": _singularity,
     "kubernetes": _kubernetes,
     "ssh": _ssh,

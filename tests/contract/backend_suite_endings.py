@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from executor_service.backends.base import MIB, Enforcement
+from executor_service.backends.base import MIB, Enforcement, Isolation
+from executor_service.errors import BoxLost, LinkClosed
 from executor_service.link import Exit, ExitReason
 from tests.boxes import SMALL, Console, Yard, odd_seconds, open_console
 
@@ -174,7 +175,14 @@ class EndingSuite:
             is_held = yard.capabilities.limits.memory is not Enforcement.NONE
             size = (1 << 31) if is_held else SMALL.memory_bytes + 64 * MIB
             script = f"x = b'x' * {size}; print(len(x))"
-            exit_ = await (await console.start("/usr/bin/env", "python3", "-c", script)).exit()
+            bomb = await console.start("/usr/bin/env", "python3", "-c", script)
+            if yard.capabilities.isolation is Isolation.USERSPACE_KERNEL:
+                # To the machine all of the box is one program: the limit ends it as a whole.
+                assert isinstance(await console.link.wait_ended(), LinkClosed)
+                with pytest.raises(BoxLost):
+                    await yard.backend.connect(box)
+                return
+            exit_ = await bomb.exit()
             assert exit_.reason is (ExitReason.OOM if is_held else ExitReason.EXITED)
             await neighbour.command.write_stdin(0, b"\n")
             await neighbour.exit()

@@ -1,0 +1,64 @@
+"""What is remembered on disk of boxes that Modal runs: what their tags may not or cannot hold.
+
+One file a box, readable by its owner only. It is written before Modal is asked for the box and
+removed when the box has ended, so that no box of ours lives without one. Everything here blocks
+for a moment.
+"""
+
+import json
+import re
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from executor_service.backends.base import Box
+
+_KEY = re.compile("[a-z0-9_]{1,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One box."""
+
+    key: str
+    pool: str
+    workspace: str
+    secret: str = field(repr=False)
+
+    def to_box(self, backend: str, native_id: str) -> Box:
+        """The box as the executor knows it."""
+        return Box(self.key, backend, native_id, Path(self.workspace), self.pool, self.secret)
+
+
+class Records:
+    """The files of all boxes, in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def add(self, record: Record) -> None:
+        """Remember a box that is about to be; FileExistsError or ValueError for its key."""
+        if not _KEY.fullmatch(record.key):
+            raise ValueError(f"{record.key!r} cannot be the key of a box")
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = self._file(record.key)
+        part = file.with_suffix(".part")
+        part.touch(mode=0o600)
+        part.write_text(json.dumps(asdict(record)))
+        try:
+            file.hardlink_to(part)
+        finally:
+            part.unlink()
+
+    def load(self, key: str) -> Record | None:
+        """A box that is remembered."""
+        try:
+            return Record(**json.loads(self._file(key).read_text()))
+        except FileNotFoundError:
+            return None
+
+    def forget(self, key: str) -> None:
+        """The box has ended."""
+        self._file(key).unlink(missing_ok=True)
+
+    def _file(self, key: str) -> Path:
+        return self._folder / f"{key}.json"

@@ -1,0 +1,145 @@
+"""The standard streams of one command in a sandbox of Modal, as a ByteStream.
+
+Modal's SDK runs on an event loop of its own, in one thread for the whole process; every call hops
+there and back, and none of our threads waits. The next piece of output is asked for only when the
+last one has been taken, so a slow reader slows the command.
+"""
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from executor_service.errors import LinkClosed
+from services.lifecycle import Workers
+
+if TYPE_CHECKING:
+    from modal import Sandbox
+    from modal.container_process import ContainerProcess
+
+_WRITE_BYTES = 256 * 1024
+"""As much as the SDK itself puts into one message."""
+_WRITE_DEADLINE_S = 30.0
+_END_DEADLINE_S = 3.0
+_COMPLAINT_BYTES = 1024
+
+log = logging.getLogger(__name__)
+
+Failures = tuple[type[Exception], ...]
+"""What the SDK may raise."""
+
+
+class ModalStream:
+    """Reads standard output and writes standard input, bytes as they are."""
+
+    def __init__(
+        self,
+        sandbox: "Sandbox",
+        process: "ContainerProcess[bytes]",
+        failures: Failures,
+        workers: Workers,
+    ) -> None:
+        self._sandbox = sandbox
+        self._process = process
+        self._failures = failures
+        self._workers = workers
+        # One place for what waits to be put there, one for the end that comes in between.
+        self._chunks: asyncio.Queue[bytes] = asyncio.Queue(2)
+        self._chunk = memoryview(b"")
+        self._over = False
+        self._closed = False
+        name = sandbox.object_id
+        self._taking = workers.start(f"output of {name}", self._take_output())
+        self._watching = workers.start(f"watch over {name}", self._watch_sandbox())
+
+    async def read(self, n: int) -> bytes:
+        """At least one and at most n bytes; empty when the stream has ended or broke."""
+        if not self._chunk and not self._over:
+            self._chunk = memoryview(await self._chunks.get())
+            self._over = self._over or not self._chunk
+        data, self._chunk = bytes(self._chunk[:n]), self._chunk[n:]
+        return data
+
+    async def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Take all of data, waiting while the other side is slow; LinkClosed when it cannot."""
+        rest = memoryview(data)
+        while rest:
+            if self._over:
+                raise LinkClosed("the stream is closed")
+            try:
+                async with asyncio.timeout(_WRITE_DEADLINE_S):
+                    self._process.stdin.write(rest[:_WRITE_BYTES])
+                    await self._process.stdin.drain.aio()
+            except self._failures as error:
+                self._cut()
+                raise LinkClosed(f"Modal takes no input for the box: {error}") from error
+            rest = rest[_WRITE_BYTES:]
+
+    async def complaint(self) -> str:
+        """What the command has said on standard error, once it has ended."""
+        with suppress(*self._failures):
+            async with asyncio.timeout(_END_DEADLINE_S):
+                said = await self._process.stderr.read.aio()
+                return said[-_COMPLAINT_BYTES:].decode(errors="replace").strip()
+        return ""
+
+    async def close(self) -> None:
+        """End the stream and with it the command's standard input; safe to call twice."""
+        self._cut()
+        if self._closed:
+            return
+        self._closed = True
+        self._workers.start(f"end of {self._sandbox.object_id}", self._finish())
+
+    async def _finish(self) -> None:
+        """Let the command and what reads its output end by themselves, else make them.
+
+        The SDK does not take it well when reading is cancelled, and its own patience with a
+        sandbox that is gone is longer than whoever closes a stream can wait.
+        """
+        with suppress(*self._failures):
+            async with asyncio.timeout(_END_DEADLINE_S):
+                self._process.stdin.write_eof()
+                await self._process.stdin.drain.aio()
+        await asyncio.wait([self._taking], timeout=_END_DEADLINE_S)
+        with suppress(*self._failures):
+            async with asyncio.timeout(_END_DEADLINE_S):
+                await self._sandbox.detach.aio()
+        await asyncio.wait([self._taking], timeout=_END_DEADLINE_S)
+        jobs = {self._taking, self._watching}
+        while jobs:
+            for job in jobs:
+                job.cancel()
+            # Again, because the SDK loses a cancellation that comes with the answer.
+            _, jobs = await asyncio.wait(jobs, timeout=_END_DEADLINE_S)
+
+    async def _take_output(self) -> None:
+        try:
+            async for chunk in self._process.stdout:
+                if not self._over:
+                    await self._chunks.put(chunk)
+        except self._failures as error:
+            log.info("the output of a box broke off: %s", error)
+        if not self._over:
+            await self._chunks.put(b"")
+
+    async def _watch_sandbox(self) -> None:
+        """End the stream as soon as the sandbox has, for which its output alone may take long."""
+        from modal.exception import SandboxTimeoutError
+
+        try:
+            await self._sandbox.wait.aio(raise_on_termination=False)
+        except SandboxTimeoutError:
+            pass
+        except self._failures as error:
+            log.info("a sandbox cannot be watched: %s", error)
+            return
+        self._cut()
+
+    def _cut(self) -> None:
+        """End reading at once, whatever is still there to be read."""
+        self._over = True
+        self._chunk = memoryview(b"")
+        while not self._chunks.empty():
+            self._chunks.get_nowait()
+        self._chunks.put_nowait(b"")
