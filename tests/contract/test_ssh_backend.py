@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from executor_service.backends.base import Backend, Isolation
+from executor_service.backends.base import Backend
 from executor_service.backends.ssh import SshBackend
 from executor_service.errors import BackendUnavailable
 from executor_service.link import RemoteCommand
 from executor_service.supervisor.processes import read_process
 from executor_service.supervisor_zipapp import build_zipapp
-from hermes.executor.v1 import sandbox_pb2
+from hermes.executor.v1 import exec_pb2, sandbox_pb2
+from services.config import Settings
 from services.errors import Reason
 from tests.boxes import Recorder, Yard, odd_seconds, open_console
 from tests.executors import executor_settings, refused, serving
@@ -316,7 +317,8 @@ async def test_a_supervisor_that_ends_by_itself_leaves_nothing(yard: Yard) -> No
 # ---- a whole executor
 
 
-async def test_an_executor_uses_it_when_it_is_named(server: SshServer, tmp_path: Path) -> None:
+def settings_of(server: SshServer, home: Path) -> Settings:
+    """The settings of an executor that is to use the server."""
     options = server.options
     environ = {
         "HERMES_SSH_HOST": options.host,
@@ -326,7 +328,11 @@ async def test_an_executor_uses_it_when_it_is_named(server: SshServer, tmp_path:
         "HERMES_SSH_KNOWN_HOSTS": options.known_hosts,
         "HERMES_SSH_FOLDER": options.folder,
     }
-    settings = executor_settings(tmp_path, "ssh", **environ)
+    return executor_settings(home, "ssh", **environ)
+
+
+async def test_an_executor_uses_it_when_it_is_named(server: SshServer, tmp_path: Path) -> None:
+    settings = settings_of(server, tmp_path)
     async with serving(settings) as executor, executor.client() as client:
         namespace = sandbox_pb2.ISOLATION_LEVEL_NAMESPACE
         assert await refused(client.acquire(min_isolation=namespace)) is Reason.BACKEND_UNAVAILABLE
@@ -337,6 +343,31 @@ async def test_an_executor_uses_it_when_it_is_named(server: SshServer, tmp_path:
         )
         said = await client.output(answer.lease, "pwd; id -u")
         assert said.split()[1] == str(server.account.pw_uid)
-        assert said.startswith(f"{options.folder}/workspaces/")
-        assert executor.service.choice.capabilities.isolation is Isolation.NONE
+        assert said.startswith(f"{server.options.folder}/workspaces/")
+        running = asyncio.create_task(client.output(answer.lease, "sleep 2; echo kept"))
+        await until(lambda: find("sleep 2; echo kept"))
+        await to_thread(server.cut)
+        assert await running == "kept"
         await client.release(answer.lease)
+
+
+async def test_a_machine_that_goes_takes_its_sandboxes_along(
+    server: SshServer, tmp_path: Path
+) -> None:
+    seconds = odd_seconds()
+    settings = settings_of(server, tmp_path)
+    async with serving(settings) as executor, executor.client() as client:
+        lease = (await client.acquire()).lease
+        running = asyncio.create_task(client.run(lease, "sleep", seconds))
+        await until(lambda: find(f"sleep\0{seconds}"))
+        await to_thread(server.stop)
+        async with asyncio.timeout(10):
+            exit_ = (await running).exit
+        assert exit_ is not None
+        assert exit_.reason == exec_pb2.EXIT_REASON_SANDBOX_LOST
+        await to_thread(server.start)
+        again = (await client.acquire()).lease
+        assert again.sandbox_id != lease.sandbox_id
+        assert await client.output(again, "echo works") == "works"
+        await until(lambda: not find(f"sleep\0{seconds}"))
+        await client.release(again)
