@@ -128,22 +128,6 @@ class SshConfig(ConfigModel):
     """Folder there for the supervisor, the boxes' records and the workspaces."""
 
 
-class SingularityConfig(ConfigModel):
-    """Which Apptainer or Singularity makes boxes, and of what."""
-
-    image: Annotated[
-        str,
-        Yaml("executor.singularity.image", "terminal.singularity_image"),
-        Env("HERMES_SINGULARITY_IMAGE"),
-    ] = ""
-    """Whole path of a SIF file, or of a folder with a root file system; it needs Python 3.8 or
-    newer."""
-    program: Annotated[
-        str, Yaml("executor.singularity.program"), Env("HERMES_SINGULARITY_PROGRAM")
-    ] = ""
-    """Name or path of the program; unset is `apptainer`, else `singularity`."""
-
-
 class ModalConfig(ConfigModel):
     """Which account of Modal runs the sandboxes, and of what they are made."""
 
@@ -168,6 +152,22 @@ class ModalConfig(ConfigModel):
         str, Yaml("executor.modal.server_url"), Env("HERMES_MODAL_SERVER_URL")
     ] = "https://api.modal.com"
     """Where Modal's API listens."""
+
+
+class SingularityConfig(ConfigModel):
+    """Which Apptainer or Singularity makes boxes, and of what."""
+
+    image: Annotated[
+        str,
+        Yaml("executor.singularity.image", "terminal.singularity_image"),
+        Env("HERMES_SINGULARITY_IMAGE"),
+    ] = ""
+    """Whole path of a SIF file, or of a folder with a root file system; it needs Python 3.8 or
+    newer."""
+    program: Annotated[
+        str, Yaml("executor.singularity.program"), Env("HERMES_SINGULARITY_PROGRAM")
+    ] = ""
+    """Name or path of the program; unset is `apptainer`, else `singularity`."""
 
 
 class BoxConfig(ConfigModel):

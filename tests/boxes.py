@@ -60,16 +60,6 @@ async def _docker(_folder: Path) -> AsyncGenerator[Make]:
 
 
 @asynccontextmanager
-async def _kubernetes(folder: Path, claim: str = "") -> AsyncGenerator[Make]:
-    with ExitStack() as stack:
-        stand_in = await asyncio.to_thread(stack.enter_context, cluster(folder / "cluster"))
-        try:
-            yield lambda owner, _: backend_of(stand_in, owner, workspace_claim=claim)
-        finally:
-            await asyncio.to_thread(stack.close)
-
-
-@asynccontextmanager
 async def _ssh(_folder: Path) -> AsyncGenerator[Make]:
     with ExitStack() as stack:
         server = await asyncio.to_thread(stack.enter_context, ssh_server())
@@ -86,6 +76,16 @@ async def _singularity(_folder: Path) -> AsyncGenerator[Make]:
 
 
 @asynccontextmanager
+async def _kubernetes(folder: Path, claim: str = "") -> AsyncGenerator[Make]:
+    with ExitStack() as stack:
+        stand_in = await asyncio.to_thread(stack.enter_context, cluster(folder / "cluster"))
+        try:
+            yield lambda owner, _: backend_of(stand_in, owner, workspace_claim=claim)
+        finally:
+            await asyncio.to_thread(stack.close)
+
+
+@asynccontextmanager
 async def _modal(folder: Path) -> AsyncGenerator[Make]:
     async with modal_service(folder / "cloud") as service:
         require("modal", not service.obstacle, service.obstacle)
@@ -96,9 +96,9 @@ async def _modal(folder: Path) -> AsyncGenerator[Make]:
 BACKENDS: dict[str, Callable[[Path], AbstractAsyncContextManager[Make]]] = {
     "bubblewrap": _bubblewrap,
     "docker": _docker,
+    "kubernetes": _kubernetes,
     "modal": _modal,
     "singularity": _singularity,
-    "kubernetes": _kubernetes,
     "ssh": _ssh,
 }
 """What each backend is made with, once what it stands on has been started in a folder."""

@@ -41,10 +41,6 @@ def _docker(site: Site) -> Backend:
     return DockerBackend(site.owner, site.supervisor, options)
 
 
-def _bubblewrap(site: Site) -> Backend:
-    return BubblewrapBackend(site.owner, site.folder / "bubblewrap", site.supervisor)
-
-
 def _modal(site: Site) -> Backend:
     modal = site.config.modal
     options = ModalOptions(
@@ -59,6 +55,10 @@ def _modal(site: Site) -> Backend:
         lifetime_s=min(LONGEST_LIFE_S, int(site.config.max_age_s) + _READY_S),
     )
     return ModalBackend(site.owner, site.folder / "modal", site.supervisor, options)
+
+
+def _bubblewrap(site: Site) -> Backend:
+    return BubblewrapBackend(site.owner, site.folder / "bubblewrap", site.supervisor)
 
 
 def _kubernetes(site: Site) -> Backend:
@@ -102,8 +102,8 @@ def _singularity(site: Site) -> Backend:
 BACKENDS: Mapping[str, Callable[[Site], Backend]] = {
     "docker": _docker,
     "bubblewrap": _bubblewrap,
-    "modal": _modal,
     "singularity": _singularity,
+    "modal": _modal,
     "kubernetes": _kubernetes,
     "ssh": _ssh,
 }
