@@ -124,17 +124,17 @@ class Connection:
 
         try:
             channel = self._transport.open_session(timeout=_SESSION_DEADLINE_S)
-            try:
-                channel.exec_command(command)
-            except BaseException:
-                channel.close()
-                raise
         except paramiko.ChannelException as error:
             raise SessionRefused(str(error)) from error
         except (paramiko.SSHException, EOFError) as error:
             # A connection on which nothing can be begun is of no more use.
             self.close()
             raise ConnectionError(f"the connection broke: {error}") from error
+        try:
+            channel.exec_command(command)
+        except (paramiko.SSHException, EOFError) as error:
+            channel.close()
+            raise ConnectionError(f"the server runs no command: {error}") from error
         return channel
 
     def close(self) -> None:

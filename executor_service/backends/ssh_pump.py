@@ -31,12 +31,17 @@ class Pump:
     """The thread of one connection; everything but its life happens in that thread."""
 
     def __init__(self) -> None:
+        import paramiko
+
+        self._breaks = (OSError, EOFError, paramiko.SSHException)
         self._selector = selectors.DefaultSelector()
         self._wake_reader, self._wake_writer = os.pipe()
         os.set_blocking(self._wake_reader, False)
         os.set_blocking(self._wake_writer, False)
         self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._joints: set[_Joint] = set()
+        self._calling = threading.Lock()
+        self._closed = False
         self._ends = False
         self._thread = threading.Thread(target=self._run, name="ssh-pump", daemon=True)
         self._thread.start()
@@ -44,18 +49,31 @@ class Pump:
     def join(self, channel: "Channel") -> socket.socket:
         """The near end of a socket whose other end is the channel; closing it closes both."""
         near, far = socket.socketpair()
-        self._call(lambda: self._joints.add(_Joint(self._selector, channel, far)))
-        return near
+
+        def add() -> None:
+            self._joints.add(_Joint(self._selector, channel, far, self._breaks))
+
+        with self._calling:
+            if not self._closed:
+                self._call(add)
+                return near
+        for end in (near, far, channel):
+            end.close()
+        raise ConnectionError("the connection was closed")
 
     def close(self) -> None:
-        """End all streams and the thread."""
+        """End all streams and the thread; safe to call twice."""
 
         def end() -> None:
             self._ends = True
 
-        self._call(end)
+        with self._calling:
+            if not self._closed:
+                self._closed = True
+                self._call(end)
 
     def _call(self, job: Callable[[], None]) -> None:
+        """Have the thread do it; it takes nothing more once it is closed."""
         self._jobs.put(job)
         with suppress(BlockingIOError):  # it is awake
             os.write(self._wake_writer, b"1")
@@ -87,13 +105,18 @@ class _Joint:
     """One channel and the far end of its socket, with what was taken and not yet given."""
 
     def __init__(
-        self, selector: selectors.BaseSelector, channel: "Channel", far: socket.socket
+        self,
+        selector: selectors.BaseSelector,
+        channel: "Channel",
+        far: socket.socket,
+        breaks: tuple[type[Exception], ...],
     ) -> None:
         self.closed = False
         self.waits_for_window = False
         self._selector = selector
         self._channel = channel
         self._far = far
+        self._breaks = breaks
         self._outgoing = b""
         self._incoming = b""
         self._channel_fd = channel.fileno()
@@ -109,6 +132,9 @@ class _Joint:
             self._incoming = self._channel.recv(_READ_BYTES)
         except TimeoutError:
             return
+        except self._breaks as error:
+            log.debug("an ssh channel broke: %s", error)
+            self._incoming = b""
         if self._incoming:
             self._selector.unregister(self._channel_fd)
             self._to_socket()
@@ -159,7 +185,7 @@ class _Joint:
             self.waits_for_window = False
         except TimeoutError:
             self.waits_for_window = True
-        except (OSError, EOFError) as error:
+        except self._breaks as error:
             log.debug("an ssh channel broke: %s", error)
             self.close()
             return
@@ -189,5 +215,5 @@ class _Joint:
             with suppress(KeyError):
                 self._selector.unregister(watched)
         self._far.close()
-        with suppress(OSError, EOFError):
+        with suppress(*self._breaks):
             self._channel.close()
