@@ -16,13 +16,16 @@ from executor_service.errors import (
     PathInvalid,
 )
 from executor_service.link import DirectoryEntry, Download, FileInfo, SupervisorLink
+from executor_service.link import Upload as Target
 from services.errors import HermesError, LimitExceeded, NotFound, Unavailable
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """Of an upload."""
+MAX_ARCHIVE_BYTES = 1024 * 1024 * 1024
+"""Of an archive as it is sent, compressed or not."""
 MAX_PAGE_ENTRIES = 1000
 
-_LIMITS = frozenset({"NO_SPACE", "TOO_MANY", "TOO_DEEP"})
+_LIMITS = frozenset({"NO_SPACE", "TOO_MANY", "TOO_DEEP", "TOO_LARGE"})
 _T = TypeVar("_T")
 
 
@@ -75,21 +78,27 @@ async def download(
 
 async def upload(live: LiveBox, wanted: Upload, chunks: AsyncIterator[bytes]) -> FileInfo:
     """Writes a file: it appears whole when what came is what was announced, or not at all."""
-    if not 0 <= wanted.length_bytes <= MAX_FILE_BYTES:
-        raise LimitExceeded(f"a file may have {MAX_FILE_BYTES} bytes")
-    received, digest = 0, hashlib.sha256()
     async with _answering():
         link = await live.link()
         async with link.files.upload(wanted.path, wanted.mode, parents=True) as target:
-            async for chunk in chunks:
-                received += len(chunk)
-                if received > wanted.length_bytes:
-                    break
-                digest.update(chunk)
-                await target.write(chunk)
-            if received != wanted.length_bytes or digest.digest() != wanted.sha256:
-                raise DigestMismatch("what came is not what was announced; nothing was written")
-            return await target.commit(received, digest.hexdigest())
+            return await _fill(target, wanted, chunks)
+
+
+async def unpack(live: LiveBox, wanted: Upload, chunks: AsyncIterator[bytes]) -> FileInfo:
+    """Makes a folder of an archive: all of it, or nothing."""
+    async with _answering():
+        link = await live.link()
+        async with link.files.unpack(wanted.path, parents=True) as target:
+            return await _fill(target, wanted, chunks)
+
+
+@asynccontextmanager
+async def pack(live: LiveBox, path: str) -> AsyncGenerator[Download]:
+    """The bytes of an archive of a folder."""
+    async with _answering():
+        link = await live.link()
+        async with link.files.pack(path) as running:
+            yield running
 
 
 async def move(live: LiveBox, source: str, target: str, overwrite: bool) -> None:
@@ -102,6 +111,19 @@ async def remove(live: LiveBox, path: str, recursive: bool) -> None:
     """Removes a path; never what a link in it leads to."""
     async with _answering():
         await (await live.link()).files.remove(path, recursive)
+
+
+async def _fill(target: Target, wanted: Upload, chunks: AsyncIterator[bytes]) -> FileInfo:
+    received, digest = 0, hashlib.sha256()
+    async for chunk in chunks:
+        received += len(chunk)
+        if received > wanted.length_bytes:
+            break
+        digest.update(chunk)
+        await target.write(chunk)
+    if received != wanted.length_bytes or digest.digest() != wanted.sha256:
+        raise DigestMismatch("what came is not what was announced; nothing was written")
+    return await target.commit(received, digest.hexdigest())
 
 
 async def _list(live: LiveBox, path: str, after: str, limit: int) -> Page:

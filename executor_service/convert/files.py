@@ -2,7 +2,7 @@
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from executor_service.files import MAX_FILE_BYTES, Upload
+from executor_service.files import MAX_ARCHIVE_BYTES, MAX_FILE_BYTES, Upload
 from executor_service.link import FileInfo
 from hermes.executor.v1 import file_pb2
 from services.errors import InvalidArgument, LimitExceeded
@@ -26,6 +26,15 @@ def upload(header: file_pb2.UploadFileRequest.Header) -> Upload:
     if not 0 <= header.length_bytes <= MAX_FILE_BYTES:
         raise LimitExceeded(f"a file may have up to {MAX_FILE_BYTES} bytes")
     return Upload(header.path, header.length_bytes, header.sha256, header.mode or None)
+
+
+def archive(header: file_pb2.UploadArchiveRequest.Header) -> Upload:
+    """What is announced; fails with InvalidArgument or LimitExceeded."""
+    if len(header.sha256) != _SHA256_BYTES:
+        raise InvalidArgument("sha256: 32 bytes are wanted", fields={"sha256": "32 bytes"})
+    if not 0 <= header.length_bytes <= MAX_ARCHIVE_BYTES:
+        raise LimitExceeded(f"an archive may have up to {MAX_ARCHIVE_BYTES} bytes")
+    return Upload(header.path, header.length_bytes, header.sha256, None)
 
 
 def file_info(path: str, info: FileInfo) -> file_pb2.FileInfo:

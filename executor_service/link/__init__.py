@@ -7,7 +7,7 @@ in the box, and a new link resumes their output by offset.
 """
 
 from executor_service.link.command import CommandSink, RemoteCommand
-from executor_service.link.files import Download, RemoteFiles
+from executor_service.link.files import Download, RemoteFiles, Upload
 from executor_service.link.link import Hello, SupervisorLink, open_link
 from executor_service.link.messages import (
     CommandState,
@@ -38,6 +38,7 @@ __all__ = [
     "StartCommand",
     "SupervisorLink",
     "TerminalSize",
+    "Upload",
     "Usage",
     "open_link",
 ]

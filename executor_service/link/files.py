@@ -181,9 +181,13 @@ class RemoteFiles:
         message: Message = {"op": "read", "path": path, "offset": offset}
         if length is not None:
             message["length"] = length
-        ident = self._new_ident()
-        download = Download(ident, offset, self._outgoing)
-        async with self._running(ident, download, message):
+        async with self._download(message, offset) as download:
+            yield download
+
+    @asynccontextmanager
+    async def pack(self, path: str) -> AsyncGenerator[Download]:
+        """Read a folder as a tar archive, made as it is read; leaving the block stops it."""
+        async with self._download({"op": "pack", "path": path}, 0) as download:
             yield download
 
     @asynccontextmanager
@@ -196,6 +200,24 @@ class RemoteFiles:
         folders.
         """
         message: Message = {"op": "write", "path": path, "mode": mode, "parents": parents}
+        async with self._upload(message) as upload:
+            yield upload
+
+    @asynccontextmanager
+    async def unpack(self, path: str, parents: bool = False) -> AsyncGenerator[Upload]:
+        """Write a tar archive, of which commit makes a new folder; leaving the block drops it."""
+        async with self._upload({"op": "unpack", "path": path, "parents": parents}) as upload:
+            yield upload
+
+    @asynccontextmanager
+    async def _download(self, message: Message, offset: int) -> AsyncGenerator[Download]:
+        ident = self._new_ident()
+        download = Download(ident, offset, self._outgoing)
+        async with self._running(ident, download, message):
+            yield download
+
+    @asynccontextmanager
+    async def _upload(self, message: Message) -> AsyncGenerator[Upload]:
         ident = self._new_ident()
         answer = _Answer(read_file_info)
         async with self._running(ident, answer, message):

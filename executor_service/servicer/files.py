@@ -1,6 +1,7 @@
 """FileService."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+import hashlib
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from typing import Any
 
 import grpc.aio
@@ -32,7 +33,7 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
         """Writes a file."""
         first = await anext(request_iterator, file_pb2.UploadFileRequest())
         if first.WhichOneof("kind") != "header":
-            raise InvalidArgument("the header comes first", fields={"header": "is wanted first"})
+            raise _no_header()
         live = self._box(first.header.lease, first.header.profile)
         wanted = convert.upload(first.header)
         info = await files.upload(live, wanted, _chunks(request_iterator))
@@ -48,8 +49,7 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
         async with files.download(live, request.path, offset, length or None) as (info, chunks):
             yield file_pb2.DownloadFileResponse(file=convert.file_info(request.path, info))
             async for chunk in chunks:
-                for start in range(0, len(chunk), _CHUNK_BYTES):
-                    piece = bytes(chunk[start : start + _CHUNK_BYTES])
+                for piece in _pieces(chunk):
                     yield file_pb2.DownloadFileResponse(chunk=piece)
 
     async def StatPath(
@@ -88,12 +88,48 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
         await files.remove(live, request.path, request.recursive)
         return file_pb2.RemovePathResponse()
 
+    async def UploadArchive(
+        self, request_iterator: AsyncIterator[file_pb2.UploadArchiveRequest], context: Context
+    ) -> file_pb2.UploadArchiveResponse:
+        """Makes a folder of an archive."""
+        first = await anext(request_iterator, file_pb2.UploadArchiveRequest())
+        if first.WhichOneof("kind") != "header":
+            raise _no_header()
+        live = self._box(first.header.lease, first.header.profile)
+        wanted = convert.archive(first.header)
+        info = await files.unpack(live, wanted, _chunks(request_iterator))
+        return file_pb2.UploadArchiveResponse(folder=convert.file_info(wanted.path, info))
+
+    async def DownloadArchive(
+        self, request: file_pb2.DownloadArchiveRequest, context: Context
+    ) -> AsyncGenerator[file_pb2.DownloadArchiveResponse, None]:
+        """Reads a folder as an archive."""
+        live = self._box(request.lease, request.profile)
+        length, digest = 0, hashlib.sha256()
+        async with files.pack(live, request.path) as chunks:
+            async for chunk in chunks:
+                length += len(chunk)
+                digest.update(chunk)
+                for piece in _pieces(chunk):
+                    yield file_pb2.DownloadArchiveResponse(chunk=piece)
+        end = file_pb2.DownloadArchiveResponse.End(length_bytes=length, sha256=digest.digest())
+        yield file_pb2.DownloadArchiveResponse(end=end)
+
     def _box(self, lease: sandbox_pb2.Lease, profile: str) -> LiveBox:
         return self._leases.prove(proof(lease, profile)).box()
 
 
+def _no_header() -> InvalidArgument:
+    return InvalidArgument("the header comes first", fields={"header": "is wanted first"})
+
+
+def _pieces(chunk: memoryview) -> Iterator[bytes]:
+    for start in range(0, len(chunk), _CHUNK_BYTES):
+        yield bytes(chunk[start : start + _CHUNK_BYTES])
+
+
 async def _chunks(
-    messages: AsyncIterator[file_pb2.UploadFileRequest],
+    messages: AsyncIterator[file_pb2.UploadFileRequest | file_pb2.UploadArchiveRequest],
 ) -> AsyncGenerator[bytes, None]:
     async for message in messages:
         if message.WhichOneof("kind") != "chunk" or len(message.chunk) > _CHUNK_BYTES:

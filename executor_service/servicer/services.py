@@ -20,7 +20,7 @@ _METHODS = {
     ),
     "FileService": (
         *("UploadFile", "DownloadFile", "StatPath", "ListDirectory"),
-        *("MovePath", "RemovePath"),
+        *("MovePath", "RemovePath", "UploadArchive", "DownloadArchive"),
     ),
 }
 POLICY: Policy = {

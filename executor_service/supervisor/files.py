@@ -165,8 +165,8 @@ def move_path(paths: Paths, message: dict[str, Any]) -> dict[str, Any]:
     try:
         target_folder, target = paths.open_parent(text_field(message, "target"))
         try:
-            if not message.get("overwrite") and _exists(target, target_folder):
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+            if not message.get("overwrite"):
+                require_free(target, target_folder)
             os.rename(source, target, src_dir_fd=source_folder, dst_dir_fd=target_folder)
         finally:
             os.close(target_folder)
@@ -186,14 +186,15 @@ def remove_path(paths: Paths, message: dict[str, Any]) -> Iterator[None]:
         if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             os.unlink(name, dir_fd=folder)
         elif message.get("recursive"):
-            yield from _remove_tree(folder, name)
+            yield from remove_tree(folder, name)
         else:
             os.rmdir(name, dir_fd=folder)
     finally:
         os.close(folder)
 
 
-def _remove_tree(folder: int, name: str, depth: int = 0) -> Iterator[None]:
+def remove_tree(folder: int, name: str, depth: int = 0) -> Iterator[None]:
+    """Remove a folder that is in another one, with all that is in it; yields as it goes."""
     if depth > _MAX_DEPTH:
         raise FileError("TOO_DEEP", f"more than {_MAX_DEPTH} folders inside each other")
     fd = os.open(name, _READ_FOLDER | os.O_NOFOLLOW, dir_fd=folder)
@@ -201,7 +202,7 @@ def _remove_tree(folder: int, name: str, depth: int = 0) -> Iterator[None]:
         with os.scandir(fd) as scan:
             for entry in scan:
                 if entry.is_dir(follow_symlinks=False):
-                    yield from _remove_tree(fd, entry.name, depth + 1)
+                    yield from remove_tree(fd, entry.name, depth + 1)
                 else:
                     os.unlink(entry.name, dir_fd=fd)
                 yield
@@ -210,9 +211,10 @@ def _remove_tree(folder: int, name: str, depth: int = 0) -> Iterator[None]:
     os.rmdir(name, dir_fd=folder)
 
 
-def _exists(name: str, folder: int) -> bool:
+def require_free(name: str, folder: int) -> None:
+    """Raise FileExistsError if a folder has something of this name."""
     try:
         os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
-        return False
-    return True
+        return
+    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)

@@ -8,9 +8,9 @@ import os
 import stat
 import time
 from contextlib import suppress
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, Protocol
 
-from executor_service.supervisor import files, frames
+from executor_service.supervisor import archives, files, frames
 from executor_service.supervisor.connection import Connection
 from executor_service.supervisor.files import FileError, file_error
 from executor_service.supervisor.frames import FrameError
@@ -31,21 +31,48 @@ _AT_ONCE: dict[str, Callable[[Paths, dict[str, Any]], dict[str, Any]]] = {
 }
 
 
-class Download:
-    """Sends a part of a regular file, as fast as it is acknowledged."""
+class _Source(Protocol):
+    """Where the bytes of a download come from, in order."""
+
+    status: os.stat_result
+
+    def read(self, size: int) -> bytes: ...
+
+    def close(self) -> None: ...
+
+
+class _Part:
+    """A part of a regular file."""
 
     def __init__(self, paths: Paths, message: dict[str, Any]) -> None:
         self._offset = files.number_field(message, "offset", 0)
-        length = files.number_field(message, "length", files.MAX_NUMBER)
+        self._left = files.number_field(message, "length", files.MAX_NUMBER)
         self._fd = paths.open(files.text_field(message, "path"), _READ_FILE)
         try:
-            self._status = os.fstat(self._fd)
-            _require_regular(self._status)
+            self.status = os.fstat(self._fd)
+            _require_regular(self.status)
         except BaseException:
             self.close()
             raise
-        self._end = self._offset + length
-        self._acked = self._offset
+
+    def read(self, size: int) -> bytes:
+        """Up to so many of the next bytes; none at the end."""
+        data = os.pread(self._fd, min(size, self._left), self._offset)
+        self._offset += len(data)
+        self._left -= len(data)
+        return data
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._fd)
+
+
+class Download:
+    """Sends what there is to read, as fast as it is acknowledged."""
+
+    def __init__(self, source: _Source, offset: int) -> None:
+        self._source = source
+        self._offset = self._acked = offset
 
     def pump(self, connection: Connection, ident: int) -> bool:
         """Send what may be sent now; False when the answer has been sent."""
@@ -53,10 +80,9 @@ class Download:
             room = self._acked + frames.DOWNLOAD_WINDOW_BYTES - self._offset
             if room <= 0:
                 return True
-            wanted = min(frames.MAX_DATA_BYTES, room, self._end - self._offset)
-            data = os.pread(self._fd, wanted, self._offset) if wanted else b""
+            data = self._source.read(min(frames.MAX_DATA_BYTES, room))
             if not data:
-                done = {**files.describe(self._status), "end": self._offset}
+                done = {**files.describe(self._source.status), "end": self._offset}
                 connection.send(frames.pack_json(frames.FILE_DONE, ident, done))
                 return False
             head = frames.FILE_HEAD.pack(self._offset)
@@ -71,56 +97,100 @@ class Download:
         self._acked = offset
 
     def close(self) -> None:
-        """Let go of the file."""
-        os.close(self._fd)
+        """Let go of what is read."""
+        self._source.close()
 
 
-class Upload:
+class _Arriving:
+    """Bytes that come in order and are then checked, in a file without a name of its own yet."""
+
+    def __init__(self) -> None:
+        self.fd = -1
+        self.size = 0
+        self._sha256 = hashlib.sha256()
+
+    def write(self, offset: int, data: memoryview) -> None:
+        """Append."""
+        if offset != self.size:
+            raise FrameError("upload has a gap")
+        self._sha256.update(data)
+        self.size += len(data)
+        while data:
+            data = data[os.write(self.fd, data) :]
+
+    def check(self, size: int, sha256: str) -> None:
+        """Raise unless what came is what was announced."""
+        if (size, sha256) != (self.size, self._sha256.hexdigest()):
+            raise FileError("DIGEST_MISMATCH", "length or SHA-256 of what arrived is different")
+
+
+class Unpacking(_Arriving):
+    """An archive that arrives beside its target, and becomes a folder when it is whole."""
+
+    def __init__(self, paths: Paths, message: dict[str, Any]) -> None:
+        super().__init__()
+        self._folder, self._name = _parent(paths, message)
+        try:
+            files.require_free(self._name, self._folder)
+            name = _part_name()
+            self.fd = os.open(name, _CREATE & ~os.O_WRONLY | os.O_RDWR, 0o600, dir_fd=self._folder)
+            os.unlink(name, dir_fd=self._folder)
+        except BaseException:
+            self.close()
+            raise
+
+    def commit(self, done: dict[str, Any]) -> Iterator[None]:
+        """Unpack it and take the target's place, step by step; `done` is what to tell then."""
+        try:
+            part = _part_name()
+            with open(os.dup(self.fd), "rb") as archive:
+                archive.seek(0)
+                yield from archives.unpack(archive, self._folder, part, self.size)
+            try:
+                files.require_free(self._name, self._folder)
+                os.rename(part, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+            except BaseException:
+                yield from files.remove_tree(self._folder, part)
+                raise
+            done.update(files.describe(os.stat(self._name, dir_fd=self._folder)))
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Let go of everything."""
+        if self.fd >= 0:
+            os.close(self.fd)
+        os.close(self._folder)
+
+
+class Upload(_Arriving):
     """Writes beside the target and takes its place only when length and digest are right."""
 
     def __init__(self, paths: Paths, message: dict[str, Any]) -> None:
-        path = files.text_field(message, "path")
-        if message.get("parents"):
-            parent = os.path.dirname(path.rstrip("/"))
-            if parent:
-                os.close(files.open_or_make_folder(paths, parent))
-        self._folder, self._name = paths.open_parent(path, follow=True)
-        self._fd = -1
-        self._part = f".hermes-{os.urandom(8).hex()}.part"
+        super().__init__()
+        self._folder, self._name = _parent(paths, message)
+        self._part = _part_name()
         try:
             mode = self._mode_of_target()
             if message.get("mode") is not None:
                 mode = files.number_field(message, "mode", 0) & 0o777
-            self._fd = os.open(self._part, _CREATE, 0o600, dir_fd=self._folder)
-            os.fchmod(self._fd, mode)
+            self.fd = os.open(self._part, _CREATE, 0o600, dir_fd=self._folder)
+            os.fchmod(self.fd, mode)
         except BaseException:
             self.close()
             raise
-        self._size = 0
-        self._sha256 = hashlib.sha256()
 
-    def write(self, offset: int, data: memoryview) -> None:
-        """Append; bytes come in order."""
-        if offset != self._size:
-            raise FrameError("upload has a gap")
-        self._sha256.update(data)
-        self._size += len(data)
-        while data:
-            data = data[os.write(self._fd, data) :]
-
-    def commit(self, size: int, sha256: str) -> dict[str, Any]:
+    def commit(self) -> dict[str, Any]:
         """Take the target's place."""
-        if (size, sha256) != (self._size, self._sha256.hexdigest()):
-            raise FileError("DIGEST_MISMATCH", "length or SHA-256 of what arrived is different")
         os.rename(self._part, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
-        return files.describe(os.fstat(self._fd))
+        return files.describe(os.fstat(self.fd))
 
     def close(self) -> None:
         """Let go of everything; what was not committed vanishes."""
-        if self._fd >= 0:
+        if self.fd >= 0:
             with suppress(FileNotFoundError):
                 os.unlink(self._part, dir_fd=self._folder)
-            os.close(self._fd)
+            os.close(self.fd)
         os.close(self._folder)
 
     def _mode_of_target(self) -> int:
@@ -132,6 +202,22 @@ class Upload:
         return stat.S_IMODE(status.st_mode) & 0o777
 
 
+def _read(paths: Paths, message: dict[str, Any]) -> Download:
+    return Download(_Part(paths, message), files.number_field(message, "offset", 0))
+
+
+def _pack(paths: Paths, message: dict[str, Any]) -> Download:
+    return Download(archives.Packing(paths, message), 0)
+
+
+_BEGINNINGS: dict[str, Callable[[Paths, dict[str, Any]], Download | Upload | Unpacking]] = {
+    "read": _read,
+    "pack": _pack,
+    "write": Upload,
+    "unpack": Unpacking,
+}
+
+
 class Transfers:
     """The file operations of one connection; they end with it."""
 
@@ -139,7 +225,7 @@ class Transfers:
         self._loop = loop
         self._paths = paths
         self._connection = connection
-        self._running: dict[int, Download | Upload] = {}
+        self._running: dict[int, Download | Upload | Unpacking] = {}
 
     def request(self, ident: int, message: dict[str, Any]) -> None:
         """Begin an operation, or commit an upload."""
@@ -148,8 +234,8 @@ class Transfers:
             if operation == "commit":
                 self._commit(ident, message)
             elif operation == "remove":
-                self._work(ident, files.remove_path(self._paths, message))
-            elif operation in ("read", "write"):
+                self._work(ident, files.remove_path(self._paths, message), {})
+            elif operation in _BEGINNINGS:
                 self._begin(ident, operation, message)
             elif operation in _AT_ONCE:
                 self._done(ident, _AT_ONCE[operation](self._paths, message))
@@ -159,7 +245,7 @@ class Transfers:
     def data(self, ident: int, offset: int, data: memoryview) -> None:
         """Bytes of an upload; they are still coming for a while when it has failed."""
         upload = self._running.get(ident)
-        if isinstance(upload, Upload):
+        if isinstance(upload, _Arriving):
             with _Answering(self, ident):
                 upload.write(offset, data)
 
@@ -208,22 +294,25 @@ class Transfers:
             raise FrameError("file operation id is in use")
         if len(self._running) >= _MAX_TRANSFERS:
             raise FileError("TOO_MANY", f"more than {_MAX_TRANSFERS} transfers at a time")
-        if operation == "read":
-            self._running[ident] = Download(self._paths, message)
-            self.pump(ident)
-        else:
-            self._running[ident] = Upload(self._paths, message)
+        self._running[ident] = _BEGINNINGS[operation](self._paths, message)
+        self.pump(ident)
 
     def _commit(self, ident: int, message: dict[str, Any]) -> None:
         upload = self._running.get(ident)
-        if isinstance(upload, Upload):
-            size = files.number_field(message, "size", 0)
-            done = upload.commit(size, files.text_field(message, "sha256"))
+        if not isinstance(upload, (Upload, Unpacking)):
+            return
+        upload.check(files.number_field(message, "size", 0), files.text_field(message, "sha256"))
+        done: dict[str, Any] = {}
+        if isinstance(upload, Unpacking):
             del self._running[ident]
-            upload.close()
-            self._done(ident, done)
+            self._work(ident, upload.commit(done), done)
+            return
+        done = upload.commit()
+        del self._running[ident]
+        upload.close()
+        self._done(ident, done)
 
-    def _work(self, ident: int, steps: Iterator[None]) -> None:
+    def _work(self, ident: int, steps: Iterator[None], done: dict[str, Any]) -> None:
         """Take steps for a moment, then let others have their turn."""
         with _Answering(self, ident):
             pause_at = time.monotonic() + _SLICE_S
@@ -231,9 +320,9 @@ class Transfers:
                 if self._connection.closed:
                     return
                 if time.monotonic() > pause_at:
-                    self._loop.after(0, lambda: self._work(ident, steps))
+                    self._loop.after(0, lambda: self._work(ident, steps, done))
                     return
-            self._done(ident, {})
+            self._done(ident, done)
 
     def _done(self, ident: int, message: dict[str, Any]) -> None:
         self._connection.send(frames.pack_json(frames.FILE_DONE, ident, message))
@@ -256,6 +345,19 @@ class _Answering:
             return False
         self._transfers.failed(self._ident, error)
         return True
+
+
+def _parent(paths: Paths, message: dict[str, Any]) -> tuple[int, str]:
+    """The folder that an upload goes to, made if asked for, and the name in it."""
+    path = files.text_field(message, "path")
+    parent = os.path.dirname(path.rstrip("/"))
+    if message.get("parents") and parent:
+        os.close(files.open_or_make_folder(paths, parent))
+    return paths.open_parent(path, follow=True)
+
+
+def _part_name() -> str:
+    return f".hermes-{os.urandom(8).hex()}.part"
 
 
 def _require_regular(status: os.stat_result) -> None:

@@ -7,6 +7,7 @@ import pytest
 import pytest_asyncio
 
 from tests.boxes import BACKENDS, Console, Yard, open_console, open_yard
+from tests.contract.backend_suite_archives import ArchiveSuite
 from tests.contract.backend_suite_boxes import BoxSuite
 from tests.contract.backend_suite_commands import CommandSuite
 from tests.contract.backend_suite_endings import EndingSuite
@@ -63,3 +64,7 @@ class TestEndings(EndingSuite):
 
 class TestFiles(FileSuite):
     """See backend_suite_files."""
+
+
+class TestArchives(ArchiveSuite):
+    """See backend_suite_archives."""

@@ -50,6 +50,19 @@ async def _list_directory(client: Client, lease: Lease, _exec_id: str) -> None:
     await client.files.ListDirectory(request)
 
 
+async def _upload_archive(client: Client, lease: Lease, _exec_id: str) -> None:
+    header = file_pb2.UploadArchiveRequest.Header(
+        lease=lease, profile=client.profile, path="planted", sha256=b"\0" * 32
+    )
+    await client.files.UploadArchive(iter([file_pb2.UploadArchiveRequest(header=header)]))
+
+
+async def _download_archive(client: Client, lease: Lease, _exec_id: str) -> None:
+    request = file_pb2.DownloadArchiveRequest(lease=lease, profile=client.profile, path=".")
+    async for _ in client.files.DownloadArchive(request):
+        pass
+
+
 async def _move(client: Client, lease: Lease, _exec_id: str) -> None:
     request = file_pb2.MovePathRequest(
         lease=lease, profile=client.profile, source_path="secret", target_path="moved"
@@ -86,6 +99,8 @@ LEASED: dict[str, Call] = {
     "DownloadFile": _download,
     "StatPath": _stat,
     "ListDirectory": _list_directory,
+    "UploadArchive": _upload_archive,
+    "DownloadArchive": _download_archive,
     "MovePath": _move,
     "RemovePath": _remove,
 }

@@ -454,6 +454,184 @@ class RemovePathResponse(_message.Message):
 Global___RemovePathResponse: _TypeAlias = RemovePathResponse  # noqa: Y015
 
 @_typing.final
+class UploadArchiveRequest(_message.Message):
+    """One message of UploadArchive. The first must be `header`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class Header(_message.Message):
+        """What is about to be sent."""
+
+        DESCRIPTOR: _descriptor.Descriptor
+
+        LEASE_FIELD_NUMBER: _builtins.int
+        PROFILE_FIELD_NUMBER: _builtins.int
+        PATH_FIELD_NUMBER: _builtins.int
+        LENGTH_BYTES_FIELD_NUMBER: _builtins.int
+        SHA256_FIELD_NUMBER: _builtins.int
+        profile: _builtins.str
+        """Whose sandbox it is; empty means "default"."""
+        path: _builtins.str
+        """The folder to make, in one that is made where it is missing."""
+        length_bytes: _builtins.int
+        """Length of the archive, at most 1 GiB."""
+        sha256: _builtins.bytes
+        """SHA-256 of the archive."""
+        @_builtins.property
+        def lease(self) -> _sandbox_pb2.Lease:
+            """The lease of the sandbox."""
+
+        def __init__(
+            self,
+            *,
+            lease: _sandbox_pb2.Lease | None = ...,
+            profile: _builtins.str = ...,
+            path: _builtins.str = ...,
+            length_bytes: _builtins.int = ...,
+            sha256: _builtins.bytes = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease"]  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "length_bytes", b"length_bytes", "path", b"path", "profile", b"profile", "sha256", b"sha256"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    HEADER_FIELD_NUMBER: _builtins.int
+    CHUNK_FIELD_NUMBER: _builtins.int
+    chunk: _builtins.bytes
+    """The next bytes of the archive, at most 32 KiB."""
+    @_builtins.property
+    def header(self) -> Global___UploadArchiveRequest.Header:
+        """What is about to be sent."""
+
+    def __init__(
+        self,
+        *,
+        header: Global___UploadArchiveRequest.Header | None = ...,
+        chunk: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "header", b"header", "kind", b"kind"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "header", b"header", "kind", b"kind"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["header", "chunk"]  # noqa: Y015
+    _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
+
+Global___UploadArchiveRequest: _TypeAlias = UploadArchiveRequest  # noqa: Y015
+
+@_typing.final
+class UploadArchiveResponse(_message.Message):
+    """Response of UploadArchive."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FOLDER_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def folder(self) -> Global___FileInfo:
+        """The folder."""
+
+    def __init__(
+        self,
+        *,
+        folder: Global___FileInfo | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["folder", b"folder"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["folder", b"folder"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UploadArchiveResponse: _TypeAlias = UploadArchiveResponse  # noqa: Y015
+
+@_typing.final
+class DownloadArchiveRequest(_message.Message):
+    """Request of DownloadArchive."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEASE_FIELD_NUMBER: _builtins.int
+    PROFILE_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    profile: _builtins.str
+    """Whose sandbox it is; empty means "default"."""
+    path: _builtins.str
+    """The folder to read; its own name is not in the archive."""
+    @_builtins.property
+    def lease(self) -> _sandbox_pb2.Lease:
+        """The lease of the sandbox."""
+
+    def __init__(
+        self,
+        *,
+        lease: _sandbox_pb2.Lease | None = ...,
+        profile: _builtins.str = ...,
+        path: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "path", b"path", "profile", b"profile"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DownloadArchiveRequest: _TypeAlias = DownloadArchiveRequest  # noqa: Y015
+
+@_typing.final
+class DownloadArchiveResponse(_message.Message):
+    """One message of DownloadArchive."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class End(_message.Message):
+        """What was sent."""
+
+        DESCRIPTOR: _descriptor.Descriptor
+
+        LENGTH_BYTES_FIELD_NUMBER: _builtins.int
+        SHA256_FIELD_NUMBER: _builtins.int
+        length_bytes: _builtins.int
+        """Length of the archive."""
+        sha256: _builtins.bytes
+        """SHA-256 of the archive."""
+        def __init__(
+            self,
+            *,
+            length_bytes: _builtins.int = ...,
+            sha256: _builtins.bytes = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["length_bytes", b"length_bytes", "sha256", b"sha256"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    CHUNK_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
+    chunk: _builtins.bytes
+    """The next bytes of the archive."""
+    @_builtins.property
+    def end(self) -> Global___DownloadArchiveResponse.End:
+        """The last message."""
+
+    def __init__(
+        self,
+        *,
+        chunk: _builtins.bytes = ...,
+        end: Global___DownloadArchiveResponse.End | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "end", b"end", "kind", b"kind"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "end", b"end", "kind", b"kind"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["chunk", "end"]  # noqa: Y015
+    _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
+
+Global___DownloadArchiveResponse: _TypeAlias = DownloadArchiveResponse  # noqa: Y015
+
+@_typing.final
 class FileInfo(_message.Message):
     """What is at a path."""
 

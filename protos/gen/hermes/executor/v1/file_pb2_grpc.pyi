@@ -42,6 +42,19 @@ class FileServiceStub:
     Fails as DownloadFile does, with PATH_INVALID also for a folder that is not empty, and with
     LIMIT_EXCEEDED for one that is too deep.
     """
+    UploadArchive: _aio.StreamUnaryMultiCallable[_file_pb2.UploadArchiveRequest, _file_pb2.UploadArchiveResponse]
+    """Makes a new folder of a tar archive, plain or gzip: the first message is the header, chunks
+    follow; the folder appears whole, by rename, once length and digest match and every entry is a
+    file, a folder or a symbolic link inside the archive, or not at all. Nothing that exists is
+    changed. Fails as UploadFile does, with PATH_INVALID also for an entry that is none of these or
+    for a path that exists, and with LIMIT_EXCEEDED for more than 100,000 entries, 4 GiB, 64 folders
+    inside each other, or files 200 times as large as the archive.
+    """
+    DownloadArchive: _aio.UnaryStreamMultiCallable[_file_pb2.DownloadArchiveRequest, _file_pb2.DownloadArchiveResponse]
+    """Reads a folder as a tar archive, made as it is read, in chunks of at most 32 KiB; the last message
+    is the end, and without it the archive is not whole. Devices, sockets and pipes are left out.
+    Fails as DownloadFile does, and with LIMIT_EXCEEDED for more than UploadArchive takes.
+    """
 
 class FileServiceServicer(metaclass=_abc_1.ABCMeta):
     """Files of a sandbox, read and written by its supervisor inside the box. Paths are absolute or
@@ -106,6 +119,31 @@ class FileServiceServicer(metaclass=_abc_1.ABCMeta):
         """Removes a file, a link or a folder, and never what a link leads to. Not idempotent, as MovePath.
         Fails as DownloadFile does, with PATH_INVALID also for a folder that is not empty, and with
         LIMIT_EXCEEDED for one that is too deep.
+        """
+
+    @_abc_1.abstractmethod
+    def UploadArchive(
+        self,
+        request_iterator: _abc.AsyncIterator[_file_pb2.UploadArchiveRequest],
+        context: _aio.ServicerContext[_abc.AsyncIterator[_file_pb2.UploadArchiveRequest], _abc.Awaitable[_file_pb2.UploadArchiveResponse]],
+    ) -> _abc.Awaitable[_file_pb2.UploadArchiveResponse]:
+        """Makes a new folder of a tar archive, plain or gzip: the first message is the header, chunks
+        follow; the folder appears whole, by rename, once length and digest match and every entry is a
+        file, a folder or a symbolic link inside the archive, or not at all. Nothing that exists is
+        changed. Fails as UploadFile does, with PATH_INVALID also for an entry that is none of these or
+        for a path that exists, and with LIMIT_EXCEEDED for more than 100,000 entries, 4 GiB, 64 folders
+        inside each other, or files 200 times as large as the archive.
+        """
+
+    @_abc_1.abstractmethod
+    def DownloadArchive(
+        self,
+        request: _file_pb2.DownloadArchiveRequest,
+        context: _aio.ServicerContext[_file_pb2.DownloadArchiveRequest, _abc.AsyncIterator[_file_pb2.DownloadArchiveResponse]],
+    ) -> _abc.AsyncIterator[_file_pb2.DownloadArchiveResponse]:
+        """Reads a folder as a tar archive, made as it is read, in chunks of at most 32 KiB; the last message
+        is the end, and without it the archive is not whole. Devices, sockets and pipes are left out.
+        Fails as DownloadFile does, and with LIMIT_EXCEEDED for more than UploadArchive takes.
         """
 
 def add_FileServiceServicer_to_server(servicer: FileServiceServicer, server: _aio.Server) -> None: ...
