@@ -22,7 +22,7 @@ _SOCKET = "socket"
 _ERRORS = "stderr"
 _BACKLOG = 8
 _END_TIMEOUT_S = 10.0
-_MONITOR_GRACE_S = 5.0
+_CLEANING_TIMEOUT_S = 60.0
 _UNFINISHED_AFTER_S = 120.0
 
 
@@ -184,12 +184,13 @@ def end_processes(record: Record) -> bool:
     The program that has made it ends by itself, when it has removed what it made for the box.
     """
     began = time.monotonic()
-    while record.first.lives() or record.monitor.lives():
+    while (first_lives := record.first.lives()) or record.monitor.lives():
         waited_s = time.monotonic() - began
-        if waited_s > _END_TIMEOUT_S:
-            return False
-        record.first.kill()
-        if waited_s > _MONITOR_GRACE_S:
+        if first_lives:
+            record.first.kill()
+        elif waited_s > _CLEANING_TIMEOUT_S:
             record.monitor.kill()
+        if waited_s > (_END_TIMEOUT_S if first_lives else _CLEANING_TIMEOUT_S + _END_TIMEOUT_S):
+            return False
         time.sleep(0.005)
     return True

@@ -94,7 +94,8 @@ def command_in_box(
         yield from ("unshare", "--mount", "--propagation", "private")
         yield from ("/bin/sh", "-ec", _WITH_MEMORY, "sh", str(parts.memory), str(tmp_bytes))
         mounts = (*mounts, *(Mount(parts.memory / name, to, False) for name, to in _MEMORY.items()))
-    yield from (parts.program, "exec", *_WALLS)
+    # What it says at all is then the reason why it failed.
+    yield from (parts.program, "--silent", "exec", *_WALLS)
     if os.geteuid() == 0:
         yield from ("--security", f"uid:{BOX_USER}", "--security", f"gid:{BOX_USER}")
     for mount in mounts:

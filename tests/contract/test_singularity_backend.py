@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from executor_service.backends.base import Capabilities, Enforcement, Isolation
+from executor_service.backends.process_boxes import ENVIRONMENT
 from executor_service.backends.process_records import ProcessMark
 from executor_service.backends.singularity import SingularityBackend, SingularityOptions
 from executor_service.backends.singularity_start import Mount, check_walls
 from executor_service.errors import BackendUnavailable, BoxCreateFailed
+from executor_service.supervisor.processes import MARKER_VARIABLE
 from executor_service.supervisor_zipapp import build_zipapp
 from tests import apptainer
 from tests.boxes import Recorder, Yard, new_spec, open_console, open_yard
@@ -141,6 +143,16 @@ async def test_the_secret_is_with_the_executor_alone(yard: Yard) -> None:
         for place in ("cmdline", "environ"):
             shown = Path(f"/proc/{box.native_id}/{place}")
             assert box.secret.encode() not in await asyncio.to_thread(shown.read_bytes)
+
+
+async def test_the_environment_is_ours_alone(yard: Yard) -> None:
+    """Apptainer would tell the box its own version, and where the image lies on the host."""
+    async with yard.box() as box, open_console(yard.backend, box) as console:
+        recorder = await console.start("/usr/bin/env")
+        await recorder.exit()
+        found = dict(line.split("=", 1) for line in recorder.stdout.splitlines())
+    assert {name: found.get(name) for name in ENVIRONMENT} == ENVIRONMENT
+    assert found.keys() - ENVIRONMENT.keys() == {MARKER_VARIABLE}
 
 
 async def test_a_cancelled_creation_leaves_nothing(yard: Yard) -> None:
