@@ -94,7 +94,13 @@ async def test_a_box_that_is_being_made_ends_with_its_executor(yard: Yard) -> No
 
 
 async def test_a_machine_without_control_groups_says_what_it_cannot_hold(yard: Yard) -> None:
-    hidden = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o ro none /sys/fs/cgroup; "$@"')
+    hidden = (
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        'mount -t tmpfs -o ro none /sys/fs/cgroup; exec "$@"',
+    )
     dying = DyingExecutor(BACKEND, yard.folder, yard.owner, through=(*hidden, "sh"))
     printed = await asyncio.to_thread(dying.run)
     for limit in ("memory", "cpu", "pids"):
