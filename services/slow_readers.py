@@ -46,8 +46,10 @@ class PatientWriter:
     async def write(self, message: Any) -> None:
         """Send a message, once the client has room for it."""
         self._writing_since = self._loop.time()
-        await self._context.write(message)
-        self._writing_since = None
+        try:
+            await self._context.write(message)
+        finally:
+            self._writing_since = None
 
     def _look(self) -> None:
         now = self._loop.time()

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Generator, Iterator, NamedTuple
 
 from executor_service.supervisor import files, tar
 from executor_service.supervisor.files import FileError
-from executor_service.supervisor.paths import MAX_NAME_BYTES, Paths
+from executor_service.supervisor.paths import MAX_NAME_BYTES, MAX_PATH_BYTES, Paths
 
 MAX_ENTRIES = 100_000
 MAX_BYTES = 4 * 1024 * 1024 * 1024
@@ -21,6 +21,8 @@ MAX_BYTES = 4 * 1024 * 1024 * 1024
 MAX_RATIO = 200
 """How many times as large its files may be as an archive that is larger than the allowance."""
 _ALLOWANCE_BYTES = 1024 * 1024
+_MAX_TARGETS_BYTES = 16 * 1024 * 1024
+"""Of all symbolic links together, which wait until everything else is there."""
 MAX_DEPTH = 64
 _PIECE_BYTES = 256 * 1024
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -35,63 +37,111 @@ class _Link(NamedTuple):
     target: str
 
 
-def unpack(archive: BinaryIO, folder: int, part: str, size: int) -> Iterator[None]:
+def unpack(
+    archive: BinaryIO, folder: int, part: str, size: int, most: int = MAX_ENTRIES
+) -> Iterator[None]:
     """Unpack an archive of so many bytes into the new folder `part`; yields as it goes.
 
-    Whatever goes wrong, FileError or OSError, nothing is left.
+    Whoever gets an error, FileError or OSError, has to undo what there is of it.
     """
     os.mkdir(part, 0o700, dir_fd=folder)
+    root = os.open(part, _FOLDER, dir_fd=folder)
     try:
-        root = os.open(part, _FOLDER, dir_fd=folder)
-        try:
-            yield from _unpack_into(root, archive, size)
-            os.fchmod(root, 0o755)
-        finally:
-            os.close(root)
-    except BaseException:
-        for _ in files.remove_tree(folder, part):
-            pass
-        raise
-
-
-def _unpack_into(root: int, archive: BinaryIO, size: int) -> Iterator[None]:
-    links: list[_Link] = []
-    allowed = min(MAX_BYTES, max(size, _ALLOWANCE_BYTES) * MAX_RATIO)
-    reader = tar.Reader(archive)
-    for count, entry in enumerate(reader.entries(), 1):
-        allowed -= entry.size
-        if count > MAX_ENTRIES or entry.size < 0 or allowed < 0:
-            raise FileError("TOO_LARGE", "the archive holds more than it may")
-        parts = _parts(entry.name)
-        if entry.kind == tar.LINK:
-            links.append(_Link(parts, _inside(parts, entry.target)))
-        elif entry.kind == tar.FOLDER:
-            os.close(_open_folder(root, parts))
-        else:
-            yield from _write(root, parts, entry, reader)
-        yield
-    for link in links:
-        with _Folder(root, link.parts[:-1]) as fd:
-            os.symlink(link.target, link.parts[-1], dir_fd=fd)
-        yield
-
-
-def _write(root: int, parts: list[str], entry: tar.Entry, reader: tar.Reader) -> Iterator[None]:
-    if not parts:
-        raise FileError("REFUSED", "a file without a name")
-    with _Folder(root, parts[:-1]) as folder:
-        fd = os.open(parts[-1], _NEW_FILE, 0o600, dir_fd=folder)
-    try:
-        for piece in reader.content(entry):
-            data = memoryview(piece)
-            while data:
-                data = data[os.write(fd, data) :]
-            yield
-        os.fchmod(fd, entry.mode & 0o777)
-        with suppress(OverflowError, OSError, ValueError):  # a time that cannot be stored
-            os.utime(fd, (entry.mtime, entry.mtime))
+        yield from _Unpacking(root, size, most).run(archive)
+        os.fchmod(root, 0o755)
     finally:
-        os.close(fd)
+        os.close(root)
+
+
+def undo(folder: int, part: str, *, at_once: bool) -> Generator[None, None, None]:
+    """Remove what was unpacked; yields as it goes, unless nobody asks it to go on any more."""
+    with suppress(FileNotFoundError):
+        try:
+            for _ in files.remove_tree(folder, part):
+                if not at_once:
+                    yield
+        except GeneratorExit:
+            for _ in files.remove_tree(folder, part):
+                pass
+            raise
+
+
+class _Unpacking:
+    """An archive on its way into a new folder, and what it may still become."""
+
+    def __init__(self, root: int, size: int, most: int) -> None:
+        self._root = root
+        self._bytes_left = min(MAX_BYTES, max(size, _ALLOWANCE_BYTES) * MAX_RATIO)
+        self._entries_left = most
+        self._targets_left = _MAX_TARGETS_BYTES
+        self._links: list[_Link] = []
+
+    def run(self, archive: BinaryIO) -> Iterator[None]:
+        reader = tar.Reader(archive)
+        for entry in reader.entries():
+            self._spend(entry.size)
+            if entry.kind in tar.NAMES:
+                pass  # it only says how the next one is called
+            elif entry.kind == tar.LINK:
+                self._keep_link(_parts(entry.name), entry.target)
+            elif entry.kind == tar.FOLDER:
+                os.close(self._open_folder(_parts(entry.name)))
+            else:
+                yield from self._write(_parts(entry.name), entry, reader)
+            yield
+        for link in self._links:
+            fd = self._open_folder(link.parts[:-1])
+            try:
+                os.symlink(link.target, link.parts[-1], dir_fd=fd)
+            finally:
+                os.close(fd)
+            yield
+
+    def _spend(self, size: int) -> None:
+        self._entries_left -= 1
+        self._bytes_left -= size
+        if self._entries_left < 0 or self._bytes_left < 0:
+            raise FileError("TOO_LARGE", "the archive holds more than it may")
+
+    def _keep_link(self, parts: list[str], target: str) -> None:
+        self._targets_left -= len(target)
+        if self._targets_left < 0:
+            raise FileError("TOO_LARGE", "the archive has too many symbolic links")
+        self._links.append(_Link(parts, _inside(parts, target)))
+
+    def _write(self, parts: list[str], entry: tar.Entry, reader: tar.Reader) -> Iterator[None]:
+        if not parts:
+            raise FileError("REFUSED", "a file without a name")
+        folder = self._open_folder(parts[:-1])
+        try:
+            fd = os.open(parts[-1], _NEW_FILE, 0o600, dir_fd=folder)
+        finally:
+            os.close(folder)
+        try:
+            for piece in reader.content(entry):
+                data = memoryview(piece)
+                while data:
+                    data = data[os.write(fd, data) :]
+                yield
+            os.fchmod(fd, entry.mode & 0o777)
+            with suppress(OverflowError, OSError, ValueError):  # a time that cannot be stored
+                os.utime(fd, (entry.mtime, entry.mtime))
+        finally:
+            os.close(fd)
+
+    def _open_folder(self, parts: list[str]) -> int:
+        """A descriptor for a folder, made with those above it where missing."""
+        fd = os.dup(self._root)
+        for part in parts:
+            try:
+                with suppress(FileExistsError):
+                    os.mkdir(part, 0o755, dir_fd=fd)
+                    self._spend(0)
+                inner = os.open(part, _FOLDER, dir_fd=fd)
+            finally:
+                os.close(fd)
+            fd = inner
+        return fd
 
 
 def _parts(name: str) -> list[str]:
@@ -107,42 +157,21 @@ def _parts(name: str) -> list[str]:
 
 
 def _inside(parts: list[str], target: str) -> str:
-    """Where a symbolic link points, which is in the archive."""
-    depth = len(parts) - 1
+    """Where a symbolic link points, which is in the archive whatever other links there are.
+
+    It may first climb the folders that it is in, which are real, and then only go down.
+    """
+    depth, descends = len(parts) - 1, False
     for part in target.split("/"):
-        depth += -1 if part == ".." else part not in ("", ".")
-        if depth < 0 or target.startswith("/"):
+        if part == "..":
+            depth -= 1
+        elif part not in ("", "."):
+            descends = True
+        if depth < 0 or target.startswith("/") or (descends and part == ".."):
             raise FileError("REFUSED", f"{'/'.join(parts)!r} points out of the archive")
-    if not parts or not target or "\0" in target:
-        raise FileError("REFUSED", "a symbolic link without a name or a target")
+    if not parts or not target or "\0" in target or len(target) > MAX_PATH_BYTES:
+        raise FileError("REFUSED", "a symbolic link without a name, or with no real target")
     return target
-
-
-def _open_folder(root: int, parts: list[str]) -> int:
-    """A descriptor for a folder, made with those above it where missing."""
-    fd = os.dup(root)
-    for part in parts:
-        try:
-            with suppress(FileExistsError):
-                os.mkdir(part, 0o755, dir_fd=fd)
-            inner = os.open(part, _FOLDER, dir_fd=fd)
-        finally:
-            os.close(fd)
-        fd = inner
-    return fd
-
-
-class _Folder:
-    """A folder of the archive while something is put into it."""
-
-    def __init__(self, root: int, parts: list[str]) -> None:
-        self._fd = _open_folder(root, parts)
-
-    def __enter__(self) -> int:
-        return self._fd
-
-    def __exit__(self, *_error: object) -> None:
-        os.close(self._fd)
 
 
 class Packing:
@@ -183,7 +212,7 @@ class Packing:
         for name in names:
             with suppress(FileNotFoundError):  # it went meanwhile
                 status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                self._count(status)
+                self._count(0)
                 yield from self._entry(folder, name, prefix + name, status, depth)
 
     def _entry(
@@ -202,30 +231,30 @@ class Packing:
         elif stat.S_ISREG(status.st_mode):
             fd = os.open(name, _READ_FILE, dir_fd=folder)
             try:
-                yield from _file(fd, path)
+                yield from self._file(fd, path)
             finally:
                 os.close(fd)
 
-    def _count(self, status: os.stat_result) -> None:
-        self._entries += 1
-        self._bytes += status.st_size if stat.S_ISREG(status.st_mode) else 0
+    def _file(self, fd: int, path: str) -> Iterator[bytes]:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            return  # it was swapped meanwhile
+        self._count(status.st_size)
+        yield _header(path, tar.FILE, status, status.st_size)
+        left = status.st_size
+        while left:
+            data = os.read(fd, min(left, _PIECE_BYTES))
+            if not data:
+                raise FileError("CHANGED", f"{path} became shorter while it was read")
+            left -= len(data)
+            yield data
+        yield tar.padding(status.st_size)
+
+    def _count(self, size: int) -> None:
+        self._entries += not size
+        self._bytes += size
         if self._entries > MAX_ENTRIES or self._bytes > MAX_BYTES:
             raise FileError("TOO_LARGE", "the folder holds more than an archive may")
-
-
-def _file(fd: int, path: str) -> Iterator[bytes]:
-    status = os.fstat(fd)
-    if not stat.S_ISREG(status.st_mode):
-        return  # it was swapped meanwhile
-    yield _header(path, tar.FILE, status, status.st_size)
-    left = status.st_size
-    while left:
-        data = os.read(fd, min(left, _PIECE_BYTES))
-        if not data:
-            raise FileError("CHANGED", f"{path} became shorter while it was read")
-        left -= len(data)
-        yield data
-    yield tar.padding(status.st_size)
 
 
 def _header(

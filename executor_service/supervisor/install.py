@@ -48,14 +48,14 @@ def install(folder: str, digest: str, archive: bytes) -> Optional[str]:
     if hashlib.sha256(archive).hexdigest() != digest:
         raise ValueError("the supervisor was damaged on its way")
     part = tempfile.mkdtemp(dir=folder, prefix=".supervisor-")
-    with zipfile.ZipFile(io.BytesIO(archive)) as opened:
-        opened.extractall(part)
-    compileall.compile_dir(part, quiet=2)
     try:
+        with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+            opened.extractall(part)
+        compileall.compile_dir(part, quiet=2)
         os.rename(part, target)
     except OSError:
-        # Another executor was faster.
-        shutil.rmtree(part)
+        shutil.rmtree(part, ignore_errors=True)
+        # Another executor may have been faster.
         if not os.path.isdir(target):
             raise
     return target

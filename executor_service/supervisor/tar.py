@@ -17,7 +17,8 @@ from executor_service.supervisor.files import FileError
 BLOCK_BYTES = 512
 FILE, FOLDER, LINK = b"0", b"5", b"2"
 _SAME_AS_FILE = (b"\0", b"7")
-_PAX, _PAX_OF_ALL, _LONG_NAME, _LONG_TARGET = b"x", b"g", b"L", b"K"
+NAMES = _PAX, _PAX_OF_ALL, _LONG_NAME, _LONG_TARGET = b"x", b"g", b"L", b"K"
+"""Headers that only say how the entry after them, or all, are called."""
 _MAX_NAMES_BYTES = 64 * 1024
 """Of a header that carries long names."""
 _PIECE_BYTES = 256 * 1024
@@ -25,10 +26,13 @@ _GZIP = b"\x1f\x8b"
 _NAME_BYTES = 100
 _LARGEST = 8**11 - 1
 _END = bytes(BLOCK_BYTES)
+_KEYS = frozenset((b"path", b"linkpath", b"size", b"mtime"))
+_SPARSE = "GNU.sparse"
+_MOST_DIGITS = 20
 
 
 class Entry(NamedTuple):
-    """One file, folder or symbolic link of an archive."""
+    """One file, folder or symbolic link of an archive, or a header of names, whose own is empty."""
 
     kind: bytes
     name: str
@@ -91,7 +95,7 @@ class Reader:
         """Of the content of the last entry, its padding included."""
 
     def entries(self) -> Iterator[Entry]:
-        """Each entry; its content is read before the next one is asked for, or passed over."""
+        """Each entry and header; content is read before the next is asked for, or passed over."""
         names: dict[str, str] = {}
         while True:
             while self._left:
@@ -101,18 +105,18 @@ class Reader:
                 return
             entry = _entry(block, names)
             padded = entry.size + -entry.size % BLOCK_BYTES
-            if entry.kind in (_PAX, _PAX_OF_ALL, _LONG_NAME, _LONG_TARGET):
+            if entry.kind in NAMES:
                 if entry.size > _MAX_NAMES_BYTES:
                     raise FileError("TOO_LARGE", "the archive has a header that is too large")
                 names.update(_names(entry.kind, self._take(padded)[: entry.size]))
-                continue
-            names = {}
-            self._left = padded
+            else:
+                names = {}
+                self._left = padded
             yield entry
 
     def content(self, entry: Entry) -> Iterator[bytes]:
         """What is in the file that was last given, piece by piece."""
-        size = entry.size
+        size = min(entry.size, self._left)
         while size:
             piece = self._take(min(size, _PIECE_BYTES))
             size -= len(piece)
@@ -146,22 +150,22 @@ def _entry(block: bytes, names: dict[str, str]) -> Entry:
     kind = block[156:157]
     if _number(block[148:156]) != sum(block) - sum(block[148:156]) + 8 * ord(" "):
         raise FileError("NOT_AN_ARCHIVE", "it is no tar archive, or a damaged one")
-    if kind in (_PAX, _PAX_OF_ALL, _LONG_NAME, _LONG_TARGET):
+    if kind in NAMES:
         return Entry(kind, "", _number(block[124:136]), 0, 0, "")
     prefix = _text(block[345:500]) if block[257:262] == b"ustar" and block[263:265] == b"00" else ""
     name = names.get("path") or "/".join(filter(None, (prefix, _text(block[:100]))))
     kind = FILE if kind in _SAME_AS_FILE else kind
     kind = FOLDER if kind == FILE and name.endswith("/") else kind
     mode = _number(block[100:108])
-    sparse = any(key.startswith("GNU.sparse") for key in names)
-    if sparse or kind not in (FILE, FOLDER, LINK):
+    if _SPARSE in names or kind not in (FILE, FOLDER, LINK):
         raise FileError("REFUSED", f"{name!r} is no plain file, folder or symbolic link")
     if kind == FILE and mode & (stat.S_ISUID | stat.S_ISGID):
         raise FileError("REFUSED", f"{name!r} would run as somebody else")
+    size = _decimal(names["size"]) if "size" in names else _number(block[124:136])
     return Entry(
         kind,
         name,
-        _decimal(names["size"]) if "size" in names else _number(block[124:136]),
+        size if kind == FILE else 0,
         mode,
         _time(names["mtime"]) if "mtime" in names else _number(block[136:148]),
         names.get("linkpath") or _text(block[157:257]),
@@ -177,14 +181,18 @@ def _names(kind: bytes, data: bytes) -> dict[str, str]:
     if kind == _LONG_TARGET:
         return {"linkpath": _text(data)}
     found: dict[str, str] = {}
-    while data:
-        length, _, _ = data.partition(b" ")
-        record = data[: _decimal(_text(length))]
-        key, equals, value = record[len(length) + 1 : -1].partition(b"=")
-        if not equals or record[-1:] != b"\n":
+    start = 0
+    while start < len(data):
+        blank = data.find(b" ", start, start + _MOST_DIGITS)
+        end = start + _decimal(_text(data[start:blank]) if blank > 0 else "")
+        key, equals, value = data[blank + 1 : end - 1].partition(b"=")
+        if not equals or end <= blank or data[end - 1 : end] != b"\n":
             raise FileError("NOT_AN_ARCHIVE", "it has a damaged header")
-        found[_text(key)] = value.decode("utf-8", "surrogateescape")
-        data = data[len(record) :]
+        if key in _KEYS:
+            found[_text(key)] = value.decode("utf-8", "surrogateescape")
+        elif key.startswith(_SPARSE.encode()):
+            found[_SPARSE] = ""
+        start = end
     return found
 
 
@@ -196,10 +204,10 @@ def _number(field: bytes) -> int:
     """A number in octal, or in base 256 where it would not fit."""
     if field[:1] == b"\x80":
         return int.from_bytes(field[1:], "big")
-    try:
-        return int(_text(field).strip() or "0", 8) if field[0] < 128 else -1
-    except ValueError:
-        raise FileError("NOT_AN_ARCHIVE", "it is no tar archive, or a damaged one") from None
+    digits = field.strip(b" \0")
+    if digits.strip(b"01234567"):
+        raise FileError("NOT_AN_ARCHIVE", "it is no tar archive, or a damaged one")
+    return int(digits or b"0", 8)
 
 
 def _decimal(text: str) -> int:

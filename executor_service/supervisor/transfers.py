@@ -76,7 +76,7 @@ class Download:
 
     def pump(self, connection: Connection, ident: int) -> bool:
         """Send what may be sent now; False when the answer has been sent."""
-        while not connection.congested:
+        while not (connection.closed or connection.congested):
             room = self._acked + frames.DOWNLOAD_WINDOW_BYTES - self._offset
             if room <= 0:
                 return True
@@ -141,18 +141,17 @@ class Unpacking(_Arriving):
 
     def commit(self, done: dict[str, Any]) -> Iterator[None]:
         """Unpack it and take the target's place, step by step; `done` is what to tell then."""
+        part = _part_name()
         try:
-            part = _part_name()
             with open(os.dup(self.fd), "rb") as archive:
                 archive.seek(0)
                 yield from archives.unpack(archive, self._folder, part, self.size)
-            try:
-                files.require_free(self._name, self._folder)
-                os.rename(part, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
-            except BaseException:
-                yield from files.remove_tree(self._folder, part)
-                raise
+            files.require_free(self._name, self._folder)
+            os.rename(part, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
             done.update(files.describe(os.stat(self._name, dir_fd=self._folder)))
+        except BaseException as error:
+            yield from archives.undo(self._folder, part, at_once=isinstance(error, GeneratorExit))
+            raise
         finally:
             self.close()
 
@@ -271,7 +270,7 @@ class Transfers:
         download = self._running.get(ident)
         if isinstance(download, Download):
             with _Answering(self, ident):
-                if not download.pump(self._connection, ident):
+                if not download.pump(self._connection, ident) and ident in self._running:
                     del self._running[ident]
                     download.close()
 
@@ -341,6 +340,8 @@ class _Answering:
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
         if isinstance(error, OSError):
             error = file_error(error)
+        elif isinstance(error, UnicodeError):
+            error = FileError("INVALID_PATH", "a name that this box cannot write")
         if not isinstance(error, FileError):
             return False
         self._transfers.failed(self._ident, error)

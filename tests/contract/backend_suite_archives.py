@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from executor_service.errors import FileRefused
-from executor_service.supervisor.archives import MAX_DEPTH, MAX_ENTRIES
-from tests.boxes import Console
+from executor_service.supervisor.archives import MAX_DEPTH
+from tests.boxes import Console, Yard, open_console
 
 Entry = tuple[tarfile.TarInfo, bytes]
 TIB = 1 << 40
@@ -40,6 +40,13 @@ def announced(info: tarfile.TarInfo) -> bytes:
     return info.tobuf(tarfile.GNU_FORMAT)
 
 
+def names_alone(comment: str) -> bytes:
+    """A header of names without the entry that it is about."""
+    archive = tar(entry("x", pax_headers={"comment": comment}))
+    size = int(archive[124:135], 8)
+    return archive[: tarfile.BLOCKSIZE + size + -size % tarfile.BLOCKSIZE]
+
+
 async def unpack(console: Console, path: str, archive: bytes) -> None:
     """Make a folder of an archive."""
     async with console.link.files.unpack(path, parents=True) as upload:
@@ -64,6 +71,11 @@ ATTACKS: dict[str, Callable[[], bytes]] = {
         entry("room/"), entry("door", type=tarfile.SYMTYPE, linkname="room"), entry("door/x", b"x")
     ),
     "link that climbs": lambda: tar(entry("a/b", type=tarfile.SYMTYPE, linkname="../../planted")),
+    "link that climbs through another": lambda: tar(
+        entry("x", type=tarfile.SYMTYPE, linkname="."),
+        entry("y", type=tarfile.SYMTYPE, linkname="x/x/x/../../../etc/hostname"),
+    ),
+    "link to a very long name": lambda: tar(entry("x", type=tarfile.SYMTYPE, linkname="n/" * 3000)),
     "hard link": lambda: tar(entry("hard", type=tarfile.LNKTYPE, linkname="/etc/passwd")),
     "device": lambda: tar(entry("null", type=tarfile.CHRTYPE, devmajor=1, devminor=3)),
     "pipe": lambda: tar(entry("pipe", type=tarfile.FIFOTYPE)),
@@ -78,7 +90,7 @@ ATTACKS: dict[str, Callable[[], bytes]] = {
         announced(entry("long", type=tarfile.XHDTYPE, size=1 << 32)[0]) + bytes(1 << 20)
     ),
     "too deep": lambda: tar(entry("d/" * MAX_DEPTH + "file", b"x")),
-    "too many": lambda: gzip.compress(tar(*[entry(f"f{n}") for n in range(MAX_ENTRIES + 1)])),
+    "headers without end": lambda: gzip.compress(names_alone("y" * 60_000) * 5_000),
     "the same name twice": lambda: tar(entry("file", b"1"), entry("file", b"2")),
     "a file where a folder is": lambda: tar(entry("x/y", b"1"), entry("x", b"2")),
     "no archive": lambda: b"this is no archive" * 100,
@@ -146,6 +158,25 @@ class ArchiveSuite:
                 break
         await console.link.ping(5)
         assert await console.output("ls -A | grep -e left -e hermes || true") == ""
+
+    @pytest.mark.parametrize("operation", ["read", "pack"])
+    async def test_a_link_that_is_cut_in_a_download_leaves_the_box_alive(
+        self, yard: Yard, operation: str
+    ) -> None:
+        async with yard.box() as box:
+            async with open_console(yard.backend, box) as console:
+                await console.output(
+                    "mkdir f; for n in $(seq 40); do head -c 99999 /dev/zero >f/$n; done"
+                )
+                await console.output(": > empty")
+            for _ in range(10):
+                async with open_console(yard.backend, box) as console:
+                    files = console.link.files
+                    opened = files.pack("f") if operation == "pack" else files.download("empty")
+                    async with opened:
+                        pass
+            async with open_console(yard.backend, box) as console:
+                assert await console.output("echo alive") == "alive"
 
     @pytest.mark.parametrize("attack", ATTACKS)
     async def test_an_attack_leaves_nothing(self, console: Console, attack: str) -> None:

@@ -1,8 +1,8 @@
 """The supervisor's reader of archives against Python's own, and against noise."""
 
+import contextlib
 import gzip
 import io
-import itertools
 import tarfile
 
 import pytest
@@ -19,7 +19,8 @@ FORMATS = {"pax": tarfile.PAX_FORMAT, "gnu": tarfile.GNU_FORMAT, "ustar": tarfil
 def read(archive: bytes) -> Read:
     """All entries with their content."""
     reader = tar.Reader(io.BytesIO(archive))
-    return [(entry, b"".join(reader.content(entry))) for entry in reader.entries()]
+    found = ((entry, b"".join(reader.content(entry))) for entry in reader.entries())
+    return [(entry, content) for entry, content in found if entry.kind not in tar.NAMES]
 
 
 def sample(kind: int, longest: int) -> bytes:
@@ -71,13 +72,52 @@ def test_headers_are_what_python_reads(kind: bytes, name: str, size: int, target
         assert found is not None
         assert (found.type, found.name, found.size, found.mode) == (kind, name, size, 0o751)
         assert (found.mtime, found.linkname) == (1_700_000_000, target)
-    (entry,) = itertools.islice(tar.Reader(io.BytesIO(packed)).entries(), 1)
-    assert entry == tar.Entry(kind, name, size, 0o751, 1_700_000_000, target)
+    entries = tar.Reader(io.BytesIO(packed)).entries()
+    assert next(found for found in entries if found.kind not in tar.NAMES) == tar.Entry(
+        kind, name, size, 0o751, 1_700_000_000, target
+    )
 
 
 def test_a_content_that_nobody_reads_is_passed_over() -> None:
     reader = tar.Reader(io.BytesIO(sample(tarfile.PAX_FORMAT, 200)))
     assert [entry.name for entry in reader.entries()][-3:] == ["big", "folder/", "link"]
+
+
+def checked(block: bytes) -> bytes:
+    """A header whose checksum is right."""
+    total = sum(block) - sum(block[148:156]) + 8 * ord(" ")
+    return block[:148] + b"%06o\0 " % total + block[156:]
+
+
+@pytest.mark.parametrize("size", [b"-0000001001", b"\xff" * 12, b"99999999999", b"+0000000001"])
+@pytest.mark.parametrize("kind", [b"0", b"5", b"x", b"g", b"L"])
+def test_a_size_that_is_none_is_refused(kind: bytes, size: bytes) -> None:
+    block = tarfile.TarInfo("name").tobuf(tarfile.USTAR_FORMAT)
+    block = checked(block[:124] + size.ljust(12, b"\0") + kind.join((block[136:156], block[157:])))
+    with pytest.raises(FileError):
+        read(block + bytes(4096))
+
+
+@pytest.mark.parametrize("record", [b"0 a=b\n", b"99 path=x\n", b"6path=x\n", b"7 path=\n"])
+def test_damaged_names_are_refused(record: bytes) -> None:
+    packed = record * 3
+    block = tarfile.TarInfo("name").tobuf(tarfile.USTAR_FORMAT)
+    block = checked(
+        block[:124] + b"%011o\0" % len(packed) + b"x".join((block[136:156], block[157:]))
+    )
+    with pytest.raises(FileError):
+        read(block + packed + tar.padding(len(packed)) + bytes(1024))
+
+
+@given(st.lists(st.tuples(st.sampled_from(b"0 5 2 x g L K".split()), st.binary(max_size=600))))
+def test_any_headers_that_are_well_formed_come_to_an_end(parts: list[tuple[bytes, bytes]]) -> None:
+    block = tarfile.TarInfo("name").tobuf(tarfile.USTAR_FORMAT)
+    archive = bytearray()
+    for kind, content in parts:
+        start = block[:124] + b"%011o\0" % len(content) + kind.join((block[136:156], block[157:]))
+        archive += checked(start) + content + tar.padding(len(content))
+    with contextlib.suppress(FileError):
+        assert len(read(bytes(archive) + bytes(1024))) <= len(parts)
 
 
 @given(st.integers(0, 4000), st.binary(min_size=1, max_size=40))
