@@ -46,8 +46,9 @@ class FileServiceStub:
     """Makes a new folder of a tar archive, plain or gzip: the first message is the header, chunks
     follow; the folder appears whole, by rename, once length and digest match and every entry is a
     file, a folder or a symbolic link inside the archive, or not at all. Nothing that exists is
-    changed. A call that is given up while the archive is unpacked may still make the folder. Fails as UploadFile does, with PATH_INVALID also for an entry that is none of these or
-    for a path that exists, and with LIMIT_EXCEEDED for more than 100,000 entries, 4 GiB, 64 folders
+    changed. A call that is given up while the archive is unpacked may still make the folder. Fails
+    as UploadFile does, with PATH_INVALID also for an entry that is none of these or for a path that
+    exists, and with LIMIT_EXCEEDED for more than 100,000 entries and folders, 4 GiB, 64 folders
     inside each other, or files 200 times as large as the archive.
     """
     DownloadArchive: _aio.UnaryStreamMultiCallable[_file_pb2.DownloadArchiveRequest, _file_pb2.DownloadArchiveResponse]
@@ -130,8 +131,9 @@ class FileServiceServicer(metaclass=_abc_1.ABCMeta):
         """Makes a new folder of a tar archive, plain or gzip: the first message is the header, chunks
         follow; the folder appears whole, by rename, once length and digest match and every entry is a
         file, a folder or a symbolic link inside the archive, or not at all. Nothing that exists is
-        changed. A call that is given up while the archive is unpacked may still make the folder. Fails as UploadFile does, with PATH_INVALID also for an entry that is none of these or
-        for a path that exists, and with LIMIT_EXCEEDED for more than 100,000 entries, 4 GiB, 64 folders
+        changed. A call that is given up while the archive is unpacked may still make the folder. Fails
+        as UploadFile does, with PATH_INVALID also for an entry that is none of these or for a path that
+        exists, and with LIMIT_EXCEEDED for more than 100,000 entries and folders, 4 GiB, 64 folders
         inside each other, or files 200 times as large as the archive.
         """
 
