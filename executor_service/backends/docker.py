@@ -4,7 +4,6 @@ The supervisor is the container's first process. The executor reaches it through
 command that the engine runs in the box and whose streams it hands on.
 """
 
-import asyncio
 import dataclasses
 import json
 import os
@@ -21,6 +20,7 @@ from executor_service.backends.docker_container import Walls, tmpfs_sizes
 from executor_service.backends.docker_supervisor import FOLDER, supervisor_volume
 from executor_service.backends.engine import CALL_DEADLINE_S, Engine, EngineAddress
 from executor_service.backends.greeting import expect_greeting
+from executor_service.backends.making import made
 from executor_service.errors import (
     BackendUnavailable,
     BoxCreateFailed,
@@ -75,15 +75,8 @@ class DockerBackend:
         """Make a container and start it."""
         if sum(tmpfs_sizes(spec.limits).values()) >= spec.limits.memory_bytes:
             raise BoxCreateFailed("the memory limit must exceed the sizes of all tmpfs together")
-        making = asyncio.ensure_future(self._engine.call(lambda sdk: self._make(sdk, spec)))
         try:
-            return await asyncio.shield(making)
-        except asyncio.CancelledError:
-            # The thread goes on all the same; what it makes must not be left behind.
-            await asyncio.wait([making])
-            if not making.exception():
-                await self.destroy(making.result())
-            raise
+            return await made(self._engine.call(lambda sdk: self._make(sdk, spec)), self.destroy)
         except EngineRefused as error:
             if "No such image" in str(error):
                 raise BackendUnavailable(f"{error}; run `make sandbox-image`") from error

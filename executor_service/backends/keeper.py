@@ -3,7 +3,6 @@
 `executor_service.supervisor.keeper` is that program; how a backend has it run is the backend's own.
 """
 
-import asyncio
 import json
 import secrets
 from collections.abc import Awaitable, Callable
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from executor_service.backends.base import Box, BoxSpec, Enforcement, LimitSupport
+from executor_service.backends.making import made
 from executor_service.errors import BackendError, BackendUnavailable, BoxCreateFailed
 from executor_service.supervisor.keeper import ANSWER
 
@@ -39,15 +39,7 @@ class KeptBoxes:
 
     async def create(self, spec: BoxSpec) -> Box:
         """Start a box; BackendUnavailable or BoxCreateFailed."""
-        making = asyncio.ensure_future(self._start(spec, spec.workspace.name))
-        try:
-            return await asyncio.shield(making)
-        except asyncio.CancelledError:
-            # The machine goes on all the same; what it makes must not be left behind.
-            await asyncio.wait([making])
-            if not making.exception():
-                await self.destroy(making.result())
-            raise
+        return await made(self._start(spec, spec.workspace.name), self.destroy)
 
     async def try_one(self) -> None:
         """Start a box without a workspace and end it; BackendUnavailable or BoxCreateFailed."""

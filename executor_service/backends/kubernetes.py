@@ -6,9 +6,7 @@ command that the cluster runs in the pod and whose streams it hands on over a We
 
 import asyncio
 import secrets
-from collections.abc import Coroutine
 from http import HTTPStatus
-from typing import Any, TypeVar
 
 from executor_service.backends import kubernetes_probe
 from executor_service.backends.base import Box, BoxSpec, ByteStream, Capabilities
@@ -40,6 +38,7 @@ from executor_service.backends.kubernetes_status import (
     why_hopeless,
     why_waiting,
 )
+from executor_service.backends.making import made
 from executor_service.errors import (
     BackendError,
     BackendUnavailable,
@@ -48,8 +47,7 @@ from executor_service.errors import (
     EngineRefused,
     LinkClosed,
 )
-
-T = TypeVar("T")
+from services.lifecycle import unbroken
 
 _FIRST_POLL_S = 0.05
 _LONGEST_POLL_S = 0.5
@@ -72,11 +70,11 @@ class KubernetesBackend:
 
     async def create(self, spec: BoxSpec) -> Box:
         """Make a pod and wait until its supervisor answers."""
-        box = await _whole(self._make(spec), self.destroy)
+        box = await made(self._make(spec), self.destroy)
         try:
             await self._until_ready(box)
         except BaseException:
-            await _whole(self.destroy(box))
+            await unbroken(self.destroy(box))
             raise
         return box
 
@@ -171,18 +169,6 @@ class KubernetesBackend:
     async def close(self) -> None:
         """Let go of the cluster's client; the boxes live on."""
         await self._cluster.close()
-
-
-async def _whole(job: Coroutine[Any, Any, T], undo: Any = None) -> T:
-    """Do a job to its end even when cancelled meanwhile, and then undo it."""
-    doing = asyncio.ensure_future(job)
-    try:
-        return await asyncio.shield(doing)
-    except asyncio.CancelledError:
-        await asyncio.wait([doing])
-        if undo is not None and not doing.exception():
-            await undo(doing.result())
-        raise
 
 
 def _create_failed(error: EngineRefused) -> BackendError:

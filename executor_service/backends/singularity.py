@@ -25,6 +25,7 @@ from executor_service.backends.base import (
 )
 from executor_service.backends.bubblewrap_host import counts_processes_per_namespace
 from executor_service.backends.cgroups import Cgroups
+from executor_service.backends.making import made
 from executor_service.backends.process_boxes import SUPERVISOR_IN_BOX, ProcessBoxes
 from executor_service.backends.process_records import Records
 from executor_service.backends.singularity_probe import Found, find_program, look_at
@@ -84,15 +85,7 @@ class SingularityBackend:
 
     async def create(self, spec: BoxSpec) -> Box:
         """Make a box whose supervisor is listening; BackendUnavailable or BoxCreateFailed."""
-        making = asyncio.ensure_future(asyncio.to_thread(self._settle_and_create, spec))
-        try:
-            return await asyncio.shield(making)
-        except asyncio.CancelledError:
-            # The thread goes on all the same; what it makes must not be left behind.
-            await asyncio.wait([making])
-            if not making.exception():
-                await self.destroy(making.result())
-            raise
+        return await made(asyncio.to_thread(self._settle_and_create, spec), self.destroy)
 
     async def connect(self, box: Box) -> SocketStream:
         """Open a new stream to the box's supervisor, as often as wanted; BoxLost if it is gone."""

@@ -1,0 +1,20 @@
+"""Making a box where whoever makes it cannot be stopped half way."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from executor_service.backends.base import Box
+
+
+async def made(making: Coroutine[Any, Any, Box], destroy: Callable[[Box], Awaitable[None]]) -> Box:
+    """The box; if the caller is cancelled it is made to its end all the same, and destroyed."""
+    box = asyncio.ensure_future(making)
+    try:
+        return await asyncio.shield(box)
+    except asyncio.CancelledError:
+        # A thread or a machine goes on whatever becomes of us; what it makes must not be left.
+        await asyncio.wait([box])
+        if not box.exception():
+            await destroy(box.result())
+        raise
