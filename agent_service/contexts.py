@@ -6,7 +6,7 @@ from typing import Any
 from agent_service.calls import PendingCall
 from agent_service.clients.commands import SessionCommands
 from agent_service.clients.files import SessionFiles
-from agent_service.clients.leases import SandboxLeases
+from agent_service.clients.leases import SandboxLeases, TurnSandbox
 from agent_service.events import Decision
 from agent_service.live_turn import LiveTurn
 from agent_service.storage import journal, sessions
@@ -25,18 +25,20 @@ class ToolContexts:
 
     def of(self, turn: LiveTurn, call: PendingCall, progress: Callable[[str], None]) -> ToolContext:
         """The context of one call."""
+        sandbox = TurnSandbox(self._sandboxes, turn, resumed=call.resumed)
         return ToolContext(
             key=call.key,
-            commands=SessionCommands(self._sandboxes, turn, resumed=call.resumed),
-            files=SessionFiles(self._sandboxes, turn, resumed=call.resumed),
+            commands=SessionCommands(sandbox),
+            files=SessionFiles(sandbox),
             state=_TurnState(self._database, self._turns, turn),
             decision=_decision(turn, call),
             progress=progress,
+            place=lambda: sandbox.place,
         )
 
     def commands(self, turn: LiveTurn) -> SessionCommands:
         """The commands of a turn's session, to kill them."""
-        return SessionCommands(self._sandboxes, turn, resumed=False)
+        return SessionCommands(TurnSandbox(self._sandboxes, turn, resumed=False))
 
 
 class _TurnState:

@@ -11,6 +11,7 @@ from typing import Any
 
 from agent_service.calls import PendingCall
 from agent_service.models.base import ModelMessage
+from agent_service.sandbox import NOWHERE, Place
 from agent_service.usage import Usage
 
 
@@ -120,6 +121,8 @@ class ToolFinished:
     backend: str
     duration_ms: int
     preview: str
+    isolation: str = ""
+    sandbox_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +236,7 @@ class ToolReturned:
     text: str
     is_error: bool = False
     exit_code: int | None = None
-    backend: str = ""
+    place: Place = NOWHERE
     duration_ms: int = 0
     uncertain: bool = False
     """It is not known whether the call had its effect."""

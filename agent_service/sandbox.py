@@ -83,7 +83,6 @@ class CommandStatus:
     """A command as the executor knows it; `exit` is None while it runs."""
 
     key: str
-    backend: str
     started_at_ms: int
     exit: Exit | None
 
@@ -107,6 +106,18 @@ class FileStat:
     size_bytes: int
     modified_at_ms: int
 
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The sandbox in which something was done; empty where none was needed."""
+
+    backend: str = ""
+    isolation: str = ""
+    """What stands between it and its machine: none, namespace, userspace_kernel or microvm."""
+    sandbox_id: str = ""
+
+
+NOWHERE = Place()
 
 OnOutput = Callable[[Stream, bytes], None]
 

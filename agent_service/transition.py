@@ -184,9 +184,11 @@ class Transition:
                 name=call.call.name,
                 is_error=fact.is_error,
                 exit_code=fact.exit_code,
-                backend=fact.backend,
+                backend=fact.place.backend,
                 duration_ms=fact.duration_ms,
                 preview=preview(fact.text),
+                isolation=fact.place.isolation,
+                sandbox_id=fact.place.sandbox_id,
             )
         )
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import grpc.aio
 from google.protobuf.duration_pb2 import Duration
 
-from agent_service.clients.leases import Held, SandboxLeases, is_gone
+from agent_service.clients.leases import Held, TurnSandbox, is_gone
 from agent_service.clients.patience import Patience, patiently
-from agent_service.live_turn import LiveTurn
 from agent_service.sandbox import (
     Command,
     CommandStatus,
@@ -81,12 +80,10 @@ class _Progress:
 
 
 class SessionCommands:
-    """The commands of one turn's session; `resumed` when an earlier owner may have begun them."""
+    """The commands of one turn's session."""
 
-    def __init__(self, leases: SandboxLeases, turn: LiveTurn, *, resumed: bool) -> None:
-        self._leases = leases
-        self._turn = turn
-        self._resumed = resumed
+    def __init__(self, sandbox: TurnSandbox) -> None:
+        self._sandbox = sandbox
 
     async def run(self, command: Command, on_output: OnOutput) -> CommandStatus:
         """Start the command, or find it by its key, and follow it to its end."""
@@ -101,7 +98,7 @@ class SessionCommands:
 
         async def signal(held: Held) -> exec_pb2.SignalExecResponse:
             request = exec_pb2.SignalExecRequest(
-                lease=held.lease, profile=self._turn.profile, exec_id=key
+                lease=held.lease, profile=self._sandbox.profile, exec_id=key
             )
             stub = ExecServiceStub(held.channel)
             return await patiently(
@@ -114,7 +111,7 @@ class SessionCommands:
         """The commands that the sandbox knows, the oldest first; none when there is no sandbox."""
 
         async def listed(held: Held) -> exec_pb2.ListExecsResponse:
-            request = exec_pb2.ListExecsRequest(lease=held.lease, profile=self._turn.profile)
+            request = exec_pb2.ListExecsRequest(lease=held.lease, profile=self._sandbox.profile)
             stub = ExecServiceStub(held.channel)
             return await patiently(lambda: stub.ListExecs(request))
 
@@ -129,7 +126,7 @@ class SessionCommands:
         async def page(held: Held) -> exec_pb2.ReadExecOutputResponse:
             request = exec_pb2.ReadExecOutputRequest(
                 lease=held.lease,
-                profile=self._turn.profile,
+                profile=self._sandbox.profile,
                 exec_id=key,
                 stream=_WIRE_STREAMS[stream],
                 offset=offset,
@@ -153,8 +150,8 @@ class SessionCommands:
 
     async def _begin(self, command: Command, on_output: OnOutput | None) -> CommandStatus:
         """Start the command, and follow it where somebody takes its output."""
-        held = await self._leases.hold(self._turn, resumed=self._resumed)
-        progress, is_second, patience = _Progress(self._resumed), False, Patience()
+        held = await self._sandbox.hold()
+        progress, is_second, patience = _Progress(self._sandbox.resumed), False, Patience()
         while True:
             try:
                 if (seen := await self._follow(held, command, progress, on_output)) is not None:
@@ -168,21 +165,21 @@ class SessionCommands:
                     patience.renew()
                 if not await patience.wait(error):
                     if is_gone(error):
-                        await self._leases.drop(self._turn, held)
+                        await self._sandbox.drop(held)
                     raise _why_not(error, progress.may_run) from error
             progress.may_run = True
 
     async def _another(self, held: Held, error: grpc.aio.AioRpcError) -> Held:
         """The sandbox that follows one that is gone."""
-        if not await self._leases.drop(self._turn, held):
+        if not await self._sandbox.drop(held):
             raise SandboxUnavailable(_ELSEWHERE) from error
         # What a resumed call may have started went with the sandbox; `hold` says so by raising.
-        return await self._leases.hold(self._turn, resumed=self._resumed)
+        return await self._sandbox.hold()
 
     def _start_request(self, held: Held, command: Command) -> exec_pb2.StartExecRequest:
         request = exec_pb2.StartExecRequest(
             lease=held.lease,
-            profile=self._turn.profile,
+            profile=self._sandbox.profile,
             exec_id=command.key,
             argv=exec_pb2.Argv(arguments=command.argv),
             cwd=command.cwd,
@@ -233,7 +230,7 @@ class SessionCommands:
         return exec_pb2.AttachExecRequest(
             open=exec_pb2.AttachExecRequest.Open(
                 lease=held.lease,
-                profile=self._turn.profile,
+                profile=self._sandbox.profile,
                 exec_id=key,
                 stdout_offset=progress.stdout,
                 stderr_offset=progress.stderr,
@@ -242,17 +239,17 @@ class SessionCommands:
 
     async def _ask(self, key: str, call: Callable[[Held], Awaitable[_T]]) -> _T:
         """Ask about a command that exists; once more when another replica had the sandbox."""
-        if not await self._leases.exists(self._turn):
+        if not await self._sandbox.exists():
             raise CommandUnknown(key)
-        held = await self._leases.hold(self._turn, resumed=False)
+        held = await self._sandbox.hold(resumed=False)
         try:
             return await call(held)
         except grpc.aio.AioRpcError as error:
             if not is_gone(error) or reason_of(error) is Reason.NOT_FOUND:
                 raise self._failure(key, error) from error
-            if not await self._leases.drop(self._turn, held):
+            if not await self._sandbox.drop(held):
                 raise SandboxUnavailable(_ELSEWHERE) from error
-        held = await self._leases.hold(self._turn, resumed=False)
+        held = await self._sandbox.hold(resumed=False)
         try:
             return await call(held)
         except grpc.aio.AioRpcError as error:
@@ -279,7 +276,6 @@ def status(found: exec_pb2.Exec) -> CommandStatus:
         )
     return CommandStatus(
         key=found.exec_id,
-        backend=found.backend,
         started_at_ms=found.start_time.ToMilliseconds(),
         exit=ended,
     )

@@ -6,9 +6,8 @@ from typing import TypeVar
 
 import grpc.aio
 
-from agent_service.clients.leases import Held, SandboxLeases, is_gone
+from agent_service.clients.leases import Held, TurnSandbox, is_gone
 from agent_service.clients.patience import patiently
-from agent_service.live_turn import LiveTurn
 from agent_service.sandbox import FileStat, PathRefused, SandboxUnavailable
 from hermes.executor.v1 import file_pb2
 from hermes.executor.v1.file_pb2_grpc import FileServiceStub
@@ -27,19 +26,17 @@ _KINDS = {
 
 
 class SessionFiles:
-    """The files of one turn's session; `resumed` when an earlier owner may have begun the call."""
+    """The files of one turn's session."""
 
-    def __init__(self, leases: SandboxLeases, turn: LiveTurn, *, resumed: bool) -> None:
-        self._leases = leases
-        self._turn = turn
-        self._resumed = resumed
+    def __init__(self, sandbox: TurnSandbox) -> None:
+        self._sandbox = sandbox
 
     async def stat(self, path: str) -> FileStat | None:
         """What is at the path; None when nothing is."""
 
         async def look(held: Held) -> FileStat | None:
             request = file_pb2.StatPathRequest(
-                lease=held.lease, profile=self._turn.profile, path=path
+                lease=held.lease, profile=self._sandbox.profile, path=path
             )
             try:
                 answer = await FileServiceStub(held.channel).StatPath(request)
@@ -56,7 +53,7 @@ class SessionFiles:
 
         async def entries(held: Held) -> file_pb2.ListDirectoryResponse:
             request = file_pb2.ListDirectoryRequest(
-                lease=held.lease, profile=self._turn.profile, path=path, page_size=limit
+                lease=held.lease, profile=self._sandbox.profile, path=path, page_size=limit
             )
             return await FileServiceStub(held.channel).ListDirectory(request)
 
@@ -68,7 +65,10 @@ class SessionFiles:
 
         async def contents(held: Held) -> bytes:
             request = file_pb2.DownloadFileRequest(
-                lease=held.lease, profile=self._turn.profile, path=path, length_bytes=max_bytes + 1
+                lease=held.lease,
+                profile=self._sandbox.profile,
+                path=path,
+                length_bytes=max_bytes + 1,
             )
             data = bytearray()
             async with open_stream(FileServiceStub(held.channel).DownloadFile(request)) as call:
@@ -91,15 +91,15 @@ class SessionFiles:
 
     async def _ask(self, path: str, call: Callable[[Held], Awaitable[_T]]) -> _T:
         """Do what may be done twice; once more when the sandbox had to be claimed anew."""
-        held = await self._leases.hold(self._turn, resumed=self._resumed, keyed=False)
+        held = await self._sandbox.hold(keyed=False)
         try:
             return await patiently(lambda: call(held))
         except grpc.aio.AioRpcError as error:
             if not is_gone(error) or _is_missing(error):
                 raise _failure(path, error) from error
-            if not await self._leases.drop(self._turn, held):
+            if not await self._sandbox.drop(held):
                 raise SandboxUnavailable("The turn goes on in another replica.") from error
-        held = await self._leases.hold(self._turn, resumed=self._resumed, keyed=False)
+        held = await self._sandbox.hold(keyed=False)
         try:
             return await patiently(lambda: call(held))
         except grpc.aio.AioRpcError as error:
@@ -111,7 +111,7 @@ class SessionFiles:
         yield file_pb2.UploadFileRequest(
             header=file_pb2.UploadFileRequest.Header(
                 lease=held.lease,
-                profile=self._turn.profile,
+                profile=self._sandbox.profile,
                 path=path,
                 length_bytes=len(data),
                 sha256=hashlib.sha256(data).digest(),

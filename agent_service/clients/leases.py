@@ -10,7 +10,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from agent_service.clients.patience import patiently
 from agent_service.live_turn import LiveTurn
-from agent_service.sandbox import CommandUncertain, SandboxUnavailable
+from agent_service.sandbox import CommandUncertain, Place, SandboxUnavailable
 from agent_service.storage import bindings
 from hermes.executor.v1 import sandbox_pb2
 from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
@@ -33,7 +33,7 @@ _LOST = "The sandbox of an earlier step is gone."
 class Held:
     """A sandbox that is claimed, and the way to its executor."""
 
-    sandbox_id: str
+    place: Place
     lease: sandbox_pb2.Lease
     endpoint: str
     channel: grpc.aio.Channel
@@ -94,7 +94,7 @@ class SandboxLeases:
 
     async def _bind(self, session_id: str, held: Held) -> None:
         await self._database.write(
-            lambda conn: bindings.put(conn, session_id, held.sandbox_id, held.endpoint)
+            lambda conn: bindings.put(conn, session_id, held.place.sandbox_id, held.endpoint)
         )
         held.bound, held.replaced = True, False
 
@@ -118,7 +118,7 @@ class SandboxLeases:
             raise SandboxUnavailable(f"No sandbox can be had: {message_of(error)}") from error
         endpoint = answer.endpoint or binding.endpoint
         return Held(
-            sandbox_id=answer.sandbox.sandbox_id,
+            place=_place(answer.sandbox),
             lease=answer.lease,
             endpoint=endpoint,
             channel=self._channels.at(endpoint) if endpoint else near,
@@ -127,6 +127,42 @@ class SandboxLeases:
         )
 
 
+class TurnSandbox:
+    """The sandbox of a turn's session, as one call comes to it."""
+
+    def __init__(self, leases: SandboxLeases, turn: LiveTurn, *, resumed: bool) -> None:
+        self.place = Place()
+        self.profile = turn.profile
+        self.resumed = resumed
+        """An earlier owner of the turn may have begun the call."""
+        self._leases = leases
+        self._turn = turn
+
+    async def hold(self, *, resumed: bool | None = None, keyed: bool = True) -> Held:
+        """The sandbox, claimed where it has to be; fails as `SandboxLeases.hold` does."""
+        resumed = self.resumed if resumed is None else resumed
+        held = await self._leases.hold(self._turn, resumed=resumed, keyed=keyed)
+        self.place = held.place
+        return held
+
+    async def exists(self) -> bool:
+        """Whether the session has used a sandbox."""
+        return await self._leases.exists(self._turn)
+
+    async def drop(self, held: Held) -> bool:
+        """Forget a sandbox that is gone; True when the turn may claim another."""
+        return await self._leases.drop(self._turn, held)
+
+
 def is_gone(error: grpc.aio.AioRpcError) -> bool:
     """Whether an answer says that the sandbox has to be claimed anew."""
     return reason_of(error) in GONE
+
+
+def _place(sandbox: sandbox_pb2.Sandbox) -> Place:
+    level = sandbox_pb2.IsolationLevel.Name(sandbox.isolation)
+    return Place(
+        backend=sandbox.backend,
+        isolation=level.removeprefix("ISOLATION_LEVEL_").lower(),
+        sandbox_id=sandbox.sandbox_id,
+    )

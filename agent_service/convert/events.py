@@ -103,6 +103,8 @@ def _tool_finished(event: events.ToolFinished) -> pb.ToolFinished:
         backend=event.backend,
         duration=duration,
         preview=event.preview,
+        isolation=event.isolation,
+        sandbox_id=event.sandbox_id,
     )
 
 

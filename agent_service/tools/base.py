@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from agent_service.events import Decision
-from agent_service.sandbox import Commands, Files
+from agent_service.sandbox import Commands, Files, Place
 
 
 class ToolFailed(Exception):
@@ -48,7 +48,6 @@ class ToolResult:
     text: str
     is_error: bool = False
     exit_code: int | None = None
-    backend: str = ""
 
 
 class SessionState(Protocol):
@@ -76,6 +75,8 @@ class ToolContext:
     """What a person decided about the call; None where nobody was asked yet."""
     progress: Callable[[str], None]
     """Shows output to whoever watches; never blocks, may drop."""
+    place: Callable[[], Place] = Place
+    """Where the call's commands and files have been so far."""
 
 
 A_contra = TypeVar("A_contra", bound=ToolArguments, contravariant=True)

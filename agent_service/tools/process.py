@@ -125,7 +125,6 @@ def _described(status: CommandStatus, output: str) -> ToolResult:
     return ToolResult(
         f"{state}\n{output}".rstrip(),
         exit_code=None if status.exit is None else status.exit.code,
-        backend=status.backend,
     )
 
 

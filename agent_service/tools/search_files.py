@@ -81,7 +81,7 @@ class SearchFiles:
         code = None if status.exit is None else status.exit.code
         if code not in (0, _NOTHING, _ENOUGH):
             raise ToolFailed(text or "The search did not finish; search in a smaller folder.")
-        return ToolResult(text or "[nothing found]", backend=status.backend)
+        return ToolResult(text or "[nothing found]")
 
 
 def _argv(arguments: SearchFilesArguments) -> tuple[str, ...]:

@@ -87,7 +87,7 @@ class Terminal:
                 limit_s = min(arguments.timeout, BACKGROUND_LIMIT_S)
             status = await context.commands.start(_command(arguments, context, limit_s))
             text = f"Started in the background. Its session_id for `process` is {status.key}."
-            return ToolResult(text, backend=status.backend)
+            return ToolResult(text)
         if arguments.timeout > FOREGROUND_LIMIT_S:
             raise RetryWithHint(
                 f"A command that is waited for may run {FOREGROUND_LIMIT_S} seconds at most; "
@@ -122,7 +122,6 @@ def _result(status: CommandStatus, output: CommandOutput) -> ToolResult:
         "\n".join(lines) or "[no output]",
         is_error=ended.code != 0,
         exit_code=ended.code,
-        backend=status.backend,
     )
 
 

@@ -16,7 +16,7 @@ from agent_service.calls import PendingCall, StepState
 from agent_service.events import ApprovalNeeded, Fact, ToolDispatched, ToolProgress, ToolReturned
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import encoded
-from agent_service.sandbox import CommandUncertain, PathRefused, SandboxUnavailable
+from agent_service.sandbox import CommandUncertain, PathRefused, Place, SandboxUnavailable
 from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import (
     Effect,
@@ -161,7 +161,7 @@ class _Batch:
             _log.exception("tool crashed", extra={"tool": tool.name, "call": call.key})
             result = ToolResult(f"The tool {tool.name} crashed; its log has why.", is_error=True)
         duration_ms = round((time.monotonic() - started) * 1000)
-        self._put((_returned(call, result, duration_ms),))
+        self._put((_returned(call, result, context.place(), duration_ms),))
 
     def _progress(self, call: PendingCall) -> Callable[[str], None]:
         def progress(text: str) -> None:
@@ -178,13 +178,15 @@ class _Batch:
         await self._put((fact,)).wait()
 
 
-def _returned(call: PendingCall, result: ToolResult, duration_ms: int) -> ToolReturned:
+def _returned(
+    call: PendingCall, result: ToolResult, place: Place, duration_ms: int
+) -> ToolReturned:
     return ToolReturned(
         call=call,
         text=result.text,
         is_error=result.is_error,
         exit_code=result.exit_code,
-        backend=result.backend,
+        place=place,
         duration_ms=duration_ms,
     )
 

@@ -110,6 +110,8 @@ class Transcript:
             "is_error": finished.is_error if finished else True,
             "exit_code": finished.exit_code if finished and has_code else None,
             "backend": (finished.backend if finished else "") or None,
+            "isolation": (finished.isolation if finished else "") or None,
+            "sandbox_id": (finished.sandbox_id if finished else "") or None,
             "duration_ms": finished.duration.ToMilliseconds() if finished else 0,
         }
 

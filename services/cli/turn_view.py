@@ -142,7 +142,8 @@ def _finished(finished: ToolFinished) -> Text:
     milliseconds = finished.duration.ToMilliseconds()
     facts = [f"{milliseconds / 1000:.1f} s"] if milliseconds else []
     if finished.backend:
-        facts.insert(0, finished.backend)
+        unguarded = ", not isolated" if finished.isolation == "none" else ""
+        facts.insert(0, f"{finished.backend}{unguarded}")
     if finished.HasField("exit_code"):
         facts.insert(0, f"exit {finished.exit_code}")
     elif finished.is_error:

@@ -51,7 +51,9 @@ def test_help_of_each_command_has_examples(empty: Home, command: str) -> None:
 
 def test_one_question_starts_what_it_needs_and_stops_it(home: Home, backend: str) -> None:
     answered = home.ask("who are you")
-    assert answered["tool_calls"][0]["backend"] == backend
+    (call,) = answered["tool_calls"]
+    assert (call["backend"], call["isolation"]) == (backend, "namespace")
+    assert call["sandbox_id"].startswith("sbx_")
     check_nothing_left(home.path)
     again = home.ask("hello again", "--continue")
     assert again["session_id"] == answered["session_id"]

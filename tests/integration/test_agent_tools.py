@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
+from agent_service.sandbox import NOWHERE
 from services.ids import new_id
 from tests.executors import end_boxes, executor_settings, serving
 from tests.integration.agent_tool_parts import Tools, open_tools
@@ -15,12 +17,16 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 MIB = 1024 * 1024
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["bubblewrap", "docker"])
-async def tools(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Tools]:
+@pytest.fixture(scope="module", params=["bubblewrap", "docker"])
+def backend(request: pytest.FixtureRequest) -> str:
+    """Each backend in turn."""
+    return request.param
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def tools(backend: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Tools]:
     """The tools of one session for all tests of a backend."""
-    settings = executor_settings(tmp_path_factory.mktemp("home"), request.param)
+    settings = executor_settings(tmp_path_factory.mktemp("home"), backend)
     async with (
         serving(settings) as executor,
         open_tools(executor.home, executor.address, executor.tokens) as opened,
@@ -40,6 +46,31 @@ async def folder(tools: Tools) -> str:
 async def _background(tools: Tools, command: str) -> str:
     text = await tools.text("terminal", command=command, background=True)
     return text.removesuffix(".").rpartition(" ")[2]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("terminal", {"command": "false"}),
+        ("terminal", {"command": "true", "background": True}),
+        ("write_file", {"path": "a", "content": "b"}),
+        ("read_file", {"path": "none"}),
+        ("search_files", {"pattern": "b"}),
+        ("process", {"action": "list"}),
+    ],
+)
+async def test_every_result_says_where_it_was_got(
+    tools: Tools, backend: str, tool: str, arguments: dict[str, Any]
+) -> None:
+    await tools.shell("true")
+    place = (await tools(tool, **arguments)).place
+    assert (place.backend, place.isolation) == (backend, "namespace")
+    assert place == (await tools("terminal", command="true")).place
+    assert place.sandbox_id.startswith("sbx_")
+
+
+async def test_what_needs_no_sandbox_names_none(tools: Tools) -> None:
+    assert (await tools("todo")).place == NOWHERE
 
 
 async def test_a_patch_changes_what_stands_there_once(tools: Tools, folder: str) -> None:

@@ -392,6 +392,8 @@ class ToolFinished(_message.Message):
     BACKEND_FIELD_NUMBER: _builtins.int
     DURATION_FIELD_NUMBER: _builtins.int
     PREVIEW_FIELD_NUMBER: _builtins.int
+    ISOLATION_FIELD_NUMBER: _builtins.int
+    SANDBOX_ID_FIELD_NUMBER: _builtins.int
     call_id: _builtins.str
     """The call that it belongs to."""
     name: _builtins.str
@@ -404,6 +406,12 @@ class ToolFinished(_message.Message):
     """The sandbox backend that ran it; empty for tools that need no sandbox."""
     preview: _builtins.str
     """What the model was told, cut to 4,000 characters from the middle."""
+    isolation: _builtins.str
+    """What stands between that sandbox and its machine: "none", "namespace", "userspace_kernel" or
+    "microvm"; empty where `backend` is.
+    """
+    sandbox_id: _builtins.str
+    """The sandbox; empty where `backend` is."""
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
         """How long it took."""
@@ -418,10 +426,12 @@ class ToolFinished(_message.Message):
         backend: _builtins.str = ...,
         duration: _duration_pb2.Duration | None = ...,
         preview: _builtins.str = ...,
+        isolation: _builtins.str = ...,
+        sandbox_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_exit_code", b"_exit_code", "duration", b"duration", "exit_code", b"exit_code"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_exit_code", b"_exit_code", "backend", b"backend", "call_id", b"call_id", "duration", b"duration", "exit_code", b"exit_code", "is_error", b"is_error", "name", b"name", "preview", b"preview"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_exit_code", b"_exit_code", "backend", b"backend", "call_id", b"call_id", "duration", b"duration", "exit_code", b"exit_code", "is_error", b"is_error", "isolation", b"isolation", "name", b"name", "preview", b"preview", "sandbox_id", b"sandbox_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__exit_code: _TypeAlias = _typing.Literal["exit_code"]  # noqa: Y015
     _WhichOneofArgType__exit_code: _TypeAlias = _typing.Literal["_exit_code", b"_exit_code"]  # noqa: Y015
