@@ -13,11 +13,13 @@ BACKGROUND_LIMIT_S = 24 * 3600
 TERMINAL_SIZE = (40, 120)
 
 # The folder that a command ends in is where the next one starts. It is kept in the sandbox, since
-# that is where it exists; `eval` keeps the trap and gives syntax errors the command's own lines.
+# that is where it exists, and where nobody shares it: without isolation /tmp is the machine's.
+# `eval` keeps the trap and gives syntax errors the command's own lines.
 _SHELL = """\
-IFS= read -r d 2>/dev/null </tmp/.hermes-cwd && [ -z "$HERMES_WORKDIR" ] && cd -- "$d" 2>/dev/null
+d=${TMPDIR:-/tmp}/.hermes-cwd
+trap "pwd >${d@Q}" EXIT
+IFS= read -r d 2>/dev/null <"$d" && [ -z "$HERMES_WORKDIR" ] && cd -- "$d" 2>/dev/null
 unset d HERMES_WORKDIR
-trap 'pwd >/tmp/.hermes-cwd' EXIT
 eval "$1"
 """
 

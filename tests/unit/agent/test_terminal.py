@@ -1,0 +1,52 @@
+"""What the terminal tool has a shell do around a command."""
+
+import subprocess
+from asyncio import to_thread
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_service.sandbox import Command, CommandStatus
+from agent_service.tools.base import ToolContext
+from agent_service.tools.terminal import Terminal, TerminalArguments
+
+
+@dataclass(slots=True)
+class Started:
+    """Commands that are noted and not run."""
+
+    commands: list[Command] = field(default_factory=list[Command])
+
+    async def start(self, command: Command) -> CommandStatus:
+        self.commands.append(command)
+        return CommandStatus(command.key, 0, None)
+
+
+async def output(script: str, tmp: Path, workdir: str = "") -> str:
+    """What a command says in a shell whose box keeps temporary files there."""
+    started: Any = Started()
+    unused: Any = None
+    context = ToolContext("k", started, unused, unused, None, print)
+    arguments = TerminalArguments(command=script, background=True, workdir=workdir)
+    await Terminal().run(arguments, context)
+    (command,) = started.commands
+    env = {"PATH": "/usr/bin:/bin", "TMPDIR": str(tmp), **command.env}
+    cwd = workdir or "/"
+    done = await to_thread(
+        subprocess.run, command.argv, env=env, cwd=cwd, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("name", ["plain", "a b'c $HOME"])
+async def test_the_folder_is_kept_with_the_box_s_temporary_files(tmp_path: Path, name: str) -> None:
+    tmp, other = tmp_path / name, tmp_path / "other"
+    for folder in (tmp, other):
+        await to_thread(folder.mkdir)
+    assert await output("pwd; cd /usr; export TMPDIR=/nonexistent", tmp) == "/"
+    assert await output("pwd; echo ${d-unset}", tmp) == "/usr\nunset"
+    assert await output("pwd", other) == "/"
+    assert await output("pwd", tmp, workdir="/etc") == "/etc"
