@@ -116,6 +116,13 @@ class Place:
     """What stands between it and its machine: none, namespace, userspace_kernel or microvm."""
     sandbox_id: str = ""
 
+    @property
+    def warning(self) -> str:
+        """What the model is told of it with each result; empty where it is a real sandbox."""
+        if self.isolation != "none":
+            return ""
+        return f"[{self.backend} is no sandbox: this was done on the machine itself]"
+
 
 NOWHERE = Place()
 

@@ -183,7 +183,7 @@ def _returned(
 ) -> ToolReturned:
     return ToolReturned(
         call=call,
-        text=result.text,
+        text="\n".join(filter(None, (result.text, place.warning))),
         is_error=result.is_error,
         exit_code=result.exit_code,
         place=place,

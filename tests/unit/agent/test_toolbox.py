@@ -13,6 +13,7 @@ from agent_service.calls import PendingCall, StepState
 from agent_service.events import ApprovalNeeded, Decision, Fact, ToolDispatched, ToolReturned
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ToolCall
+from agent_service.sandbox import NOWHERE, Place
 from agent_service.tools.approval import RequireApproval
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
 from agent_service.tools.toolbox import MAX_PARALLEL_CALLS, Toolbox
@@ -89,13 +90,13 @@ def turn(*calls: tuple[str, str], state: StepState = StepState.INTENT) -> LiveTu
     return live
 
 
-def toolbox(tool: Sample | RequireApproval[SampleArguments]) -> Toolbox:
+def toolbox(tool: Sample | RequireApproval[SampleArguments], place: Place = NOWHERE) -> Toolbox:
     """A toolbox with one tool, which needs nothing of its context but the key."""
 
     def context(live: LiveTurn, call: PendingCall, progress: object) -> ToolContext:
         decision = live.decisions.get(call.key)
         unused: Any = None
-        return ToolContext(call.key, unused, unused, unused, decision, print)
+        return ToolContext(call.key, unused, unused, unused, decision, print, lambda: place)
 
     return Toolbox([tool], context)
 
@@ -144,6 +145,17 @@ async def test_what_goes_wrong_is_a_result_that_the_model_reads(
     assert isinstance(fact, ToolReturned)
     assert fact.is_error
     assert told in fact.text
+
+
+@pytest.mark.parametrize("thing", ["x", "broken", "crash"])
+async def test_a_result_from_where_nothing_is_isolated_says_so(thing: str) -> None:
+    call = ("sample", f'{{"thing": "{thing}"}}')
+    (confined,) = await facts(toolbox(Sample(), Place("docker", "namespace", "sbx_1")), turn(call))
+    (fact,) = await facts(toolbox(Sample(), Place("local", "none", "sbx_1")), turn(call))
+    assert isinstance(fact, ToolReturned)
+    assert isinstance(confined, ToolReturned)
+    note = "[local is no sandbox: this was done on the machine itself]"
+    assert fact.text == f"{confined.text}\n{note}"
 
 
 async def test_an_unsafe_call_runs_only_once_its_intent_is_committed() -> None:
