@@ -10,6 +10,7 @@ from executor_service.commands import CommandTable
 from executor_service.errors import (
     BackendError,
     BoxLost,
+    BoxOutOfMemory,
     BoxPoisoned,
     ExecutorError,
     LinkClosed,
@@ -64,6 +65,8 @@ class LiveBox:
             if was_linked:
                 failing_since, pause_s = None, _FIRST_PAUSE_S
             _log.warning("box %s: %s", self.box.key, error)
+            if isinstance(error, BoxOutOfMemory):
+                self._end_reason = EndReason.OOM
             if isinstance(error, BoxLost | BoxPoisoned | LinkRefused):
                 break
             if not isinstance(error, DatabaseUnavailable):

@@ -5,6 +5,7 @@ ExecutorError
 │   ├── BackendUnavailable *  this machine cannot run the backend; the message says what to do
 │   ├── BoxCreateFailed *     a box could not be made
 │   ├── BoxLost               the box is gone: died, was removed, or cannot be reached again
+│   │   └── BoxOutOfMemory    all of it was ended, because it exceeded its memory limit
 │   └── EngineRefused         a container engine answered with an error; kept inside its backend
 ├── LinkClosed                the channel to a box ended; connect again and resume by offset
 │   └── LinkRefused           the box does not take this executor: stale epoch, other version
@@ -49,6 +50,10 @@ class BoxCreateFailed(BackendError, FailedPrecondition):
 
 class BoxLost(BackendError):
     """The box no longer exists or can never be reached again."""
+
+
+class BoxOutOfMemory(BoxLost):
+    """The box exceeded its memory limit, and what runs it ended not one command but all of it."""
 
 
 class EngineRefused(BackendError):

@@ -1,6 +1,7 @@
 """The stand-in cluster of tests, set up as the documentation says."""
 
 import re
+import secrets
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import cache
@@ -14,6 +15,7 @@ from executor_service.backends.kubernetes_json import Json
 from executor_service.backends.kubernetes_pod import KubernetesOptions
 from executor_service.supervisor_zipapp import build_zipapp
 from tests.docker_engine import docker_client
+from tests.fakes.kubernetes.rights import Rights
 from tests.fakes.kubernetes.running import StandIn, running
 from tests.fakes.kubernetes.server import Cluster
 from tests.markdown import ROOT
@@ -41,7 +43,8 @@ def cluster(folder: Path) -> Generator[StandIn]:
     # Here and not where a loop must not wait for files.
     _supervisor()
     things = documented()
-    made = Cluster(NAMESPACE, things["Role"]["rules"], folder)
+    rights = Rights(NAMESPACE, things["Role"]["rules"], secrets.token_hex(16))
+    made = Cluster(rights, folder)
     policy = made.store.complete("networkpolicies", things["NetworkPolicy"])
     made.store.add("networkpolicies", policy)
     with running(made) as stand_in:

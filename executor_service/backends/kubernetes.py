@@ -33,17 +33,20 @@ from executor_service.backends.kubernetes_pod import (
 )
 from executor_service.backends.kubernetes_pods import Pods
 from executor_service.backends.kubernetes_status import (
+    is_out_of_memory,
     is_running,
     why_gone,
     why_hopeless,
     why_waiting,
 )
+from executor_service.backends.kubernetes_watch import PodWatch
 from executor_service.backends.making import made
 from executor_service.errors import (
     BackendError,
     BackendUnavailable,
     BoxCreateFailed,
     BoxLost,
+    BoxOutOfMemory,
     EngineRefused,
     LinkClosed,
 )
@@ -63,6 +66,9 @@ class KubernetesBackend:
         self._namespace = options.namespace
         self._cluster = Cluster(options.address)
         self._pods = Pods(self._cluster, options.namespace)
+        wanted = {**SELECTED, OWNER: label(owner)}
+        self._selector = ",".join(f"{name}={value}" for name, value in wanted.items())
+        self._watch = PodWatch(self._cluster, options.namespace, self._selector)
 
     async def probe(self) -> Capabilities:
         """What the cluster allows here, and what it is said to enforce."""
@@ -116,12 +122,15 @@ class KubernetesBackend:
             raise BoxCreateFailed(f"the supervisor does not answer: {error}") from error
 
     async def connect(self, box: Box) -> ByteStream:
-        """Run a bridge in the pod and take its streams over."""
+        """Run a bridge in the pod and take its streams over, until the pod is lost."""
+        # First, as it may be lost while it is looked at.
+        self._watch.guard(box.native_id)
         pod = await self._pods.find(pod_name(box.key))
         if pod is None or not is_box_of(pod, self._owner):
             raise BoxLost(f"box {box.key} is gone: it has no pod")
         if why := why_gone(pod, box.native_id):
-            raise BoxLost(f"box {box.key} is gone: {why}")
+            lost = BoxOutOfMemory if is_out_of_memory(pod) else BoxLost
+            raise lost(f"box {box.key} is gone: {why}")
         command = (*SUPERVISOR, "--bridge", SOCKET)
         try:
             stream = await self._cluster.exec(
@@ -139,10 +148,12 @@ class KubernetesBackend:
         except BaseException:
             await stream.close()
             raise
+        self._watch.hold(box.native_id, stream)
         return stream
 
     async def destroy(self, box: Box) -> None:
         """Have the node end the pod, then make sure that it is gone."""
+        self._watch.forget(box.native_id)
         pod = await self._pods.find(pod_name(box.key))
         if pod is not None and is_box_of(pod, self._owner):
             await self._pods.remove(pod)
@@ -152,12 +163,10 @@ class KubernetesBackend:
 
         Nobody but the executor removes those.
         """
-        wanted = {**SELECTED, OWNER: label(self._owner)}
-        selector = ",".join(f"{name}={value}" for name, value in wanted.items())
         try:
             # Pods first: the secret of a pod comes after it.
-            pods = await self._pods.list(selector)
-            known = await kept_secrets(self._cluster, self._namespace, selector)
+            pods = (await self._pods.list(self._selector))["items"]
+            known = await kept_secrets(self._cluster, self._namespace, self._selector)
         except EngineRefused as error:
             raise BackendUnavailable(f"the cluster refuses to list boxes: {error}") from error
         return [
@@ -168,6 +177,7 @@ class KubernetesBackend:
 
     async def close(self) -> None:
         """Let go of the cluster's client; the boxes live on."""
+        await self._watch.close()
         await self._cluster.close()
 
 

@@ -38,14 +38,13 @@ class Pods:
                 await self.remove(made)
             raise
 
-    async def list(self, selector: str) -> list[Json]:
-        """All pods that have these labels."""
-        found = await self._cluster.call(
+    async def list(self, selector: str) -> Json:
+        """All pods that have these labels, and of what version this list is."""
+        return await self._cluster.call(
             lambda api: api.core.list_namespaced_pod(
                 self._namespace, label_selector=selector, **RAW
             )
         )
-        return found["items"]
 
     async def remove(self, pod: Json) -> None:
         """End a pod; without its node's word only when that does not come.

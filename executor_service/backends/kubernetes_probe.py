@@ -34,6 +34,7 @@ _NEEDED: Sequence[tuple[str, str, str, str]] = (
     ("", "pods", "", "create"),
     ("", "pods", "", "get"),
     ("", "pods", "", "list"),
+    ("", "pods", "", "watch"),
     ("", "pods", "", "delete"),
     ("", "pods", "exec", "create"),
     ("", "pods", "exec", "get"),

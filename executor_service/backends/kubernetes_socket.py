@@ -1,4 +1,4 @@
-"""How a WebSocket gets to the API server: with the trust and the token that its client has."""
+"""How a stream gets to the API server: with the trust and the token that its client has."""
 
 import ssl
 from dataclasses import dataclass, field
@@ -32,11 +32,11 @@ def approach_to(client: "ApiClient", path: str) -> Approach:
     """The way to a path of the API server. Reads files."""
     configuration = cast("Any", client).configuration
     token = configuration.auth_settings().get("BearerToken")
-    url = f"ws{str(configuration.host).removeprefix('http')}{path}"
+    url = f"{configuration.host}{path}"
     return Approach(
         url,
         {"Authorization": token["value"]} if token else {},
-        _ssl_context(configuration) if url.startswith("wss:") else None,
+        _ssl_context(configuration) if url.startswith("https:") else None,
         configuration.tls_server_name or None,
         configuration.proxy or None,
     )
@@ -53,7 +53,7 @@ async def open_stream(approach: Approach) -> ExecStream:
         tls["server_hostname"] = cast("Any", approach.server_name)
     try:
         socket = await connect(
-            approach.url,
+            f"ws{approach.url.removeprefix('http')}",
             subprotocols=[Subprotocol(name) for name in PROTOCOLS],
             additional_headers=approach.headers,
             compression=None,

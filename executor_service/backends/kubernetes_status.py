@@ -37,6 +37,14 @@ def why_gone(pod: Json, uid: str) -> str:
     return ""
 
 
+def is_out_of_memory(pod: Json) -> bool:
+    """Whether the pod's memory limit was the end of its container."""
+    container = _container(pod)
+    return "OOMKilled" in {
+        part(container, state, "terminated").get("reason") for state in ("state", "lastState")
+    }
+
+
 def why_hopeless(pod: Json) -> str:
     """Why this pod will never run; empty as long as it may."""
     waiting = part(_container(pod), "state", "waiting")

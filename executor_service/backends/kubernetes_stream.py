@@ -39,6 +39,11 @@ class ExecStream:
         said = self._stderr.decode(errors="replace").strip()
         return " ".join("; ".join(filter(None, (said, self._status))).split())
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more can come."""
+        return self._is_closed or self._has_ended
+
     async def read(self, n: int) -> bytes:
         """Bytes of standard output; what else was said is logged at the end."""
         while not (self._pending or self._has_ended):
@@ -90,6 +95,10 @@ class ExecStream:
                 async with asyncio.timeout(_CLOSE_DEADLINE_S):
                     await self._socket.send(bytes([_CLOSE, _STDIN]))
         await self._socket.close()
+
+    def cut(self) -> None:
+        """Break the stream, of which nothing more comes; whoever reads it sees its end."""
+        self._socket.transport.abort()
 
 
 def _failure(status: bytes) -> str:

@@ -1,6 +1,7 @@
 """When the kubernetes backend says no, and what it then tells to do."""
 
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,10 +26,10 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:
 async def changed(stand_in: StandIn) -> AsyncIterator[StandIn]:
     """A cluster that is as it was again after the test."""
     there = stand_in.cluster
-    before = (there.rules, there.token, there.quota)
+    before = (there.rights, there.quota)
     policies = there.store.select("networkpolicies")
     yield stand_in
-    there.rules, there.token, there.quota = before
+    there.rights, there.quota = before
     there.faults.clear()
     for policy in there.store.select("networkpolicies"):
         there.store.remove("networkpolicies", policy)
@@ -94,7 +95,8 @@ async def test_without_a_policy_that_denies_all_there_are_no_boxes(changed: Stan
 @pytest.mark.parametrize("resource", ["pods", "pods/exec", "configmaps", "secrets"])
 async def test_a_missing_right_is_named(changed: StandIn, resource: str) -> None:
     there = changed.cluster
-    there.rules = [rule for rule in there.rules if resource not in rule["resources"]]
+    left = [rule for rule in there.rights.rules if resource not in rule["resources"]]
+    there.rights = replace(there.rights, rules=left)
     reason = await refusal(changed)
     assert f" {resource} in the namespace hermes-sandboxes: apply the Role of docs/" in reason
 
@@ -106,7 +108,8 @@ async def test_what_the_cluster_would_not_admit_is_told(changed: StandIn) -> Non
 
 
 async def test_a_wrong_token_is_told(changed: StandIn) -> None:
-    changed.cluster.token = "another"
+    there = changed.cluster
+    there.rights = replace(there.rights, token="another")
     assert "the cluster refuses: Unauthorized" in await refusal(changed)
 
 

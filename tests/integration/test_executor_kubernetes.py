@@ -2,16 +2,18 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from executor_service.backends.kubernetes_json import Json
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from services.errors import Reason
 from tests.executor_client import Client
 from tests.executors import executor_settings, refused, serving, until
 from tests.fakes.kubernetes.running import StandIn
+from tests.fakes.kubernetes.server import Cluster
 from tests.kubernetes_cluster import cluster
 
 TICKS = "i=0; while [ $i -lt 60 ]; do echo $i; i=$((i + 1)); sleep 0.05; done"
@@ -55,19 +57,44 @@ async def test_a_cut_stream_is_nothing_to_a_command(client: Client, stand_in: St
     assert await client.output(answer.lease, "echo still here") == "still here"
 
 
-async def test_an_evicted_pod_is_a_lost_sandbox(client: Client, stand_in: StandIn) -> None:
+async def evict(there: Cluster, pod: Json) -> None:
+    await there.evict(pod["metadata"]["name"], "The node was low on resource: memory.")
+
+
+async def erase(there: Cluster, pod: Json) -> None:
+    there.erase(pod["metadata"]["name"])
+
+
+async def exhaust(there: Cluster, pod: Json) -> None:
+    await there.kubelet.exhaust(pod)
+
+
+@pytest.mark.parametrize(
+    ("happens", "reason"),
+    [
+        (evict, exec_pb2.EXIT_REASON_SANDBOX_LOST),
+        (erase, exec_pb2.EXIT_REASON_SANDBOX_LOST),
+        (exhaust, exec_pb2.EXIT_REASON_OOM),
+    ],
+)
+async def test_a_lost_pod_is_a_lost_sandbox(
+    client: Client,
+    stand_in: StandIn,
+    happens: Callable[[Cluster, Json], Awaitable[None]],
+    reason: int,
+) -> None:
     answer = await client.acquire("s")
     following = asyncio.ensure_future(
         client.run(answer.lease, script="echo begun; sleep 60", exec_id="x")
     )
     await until_it_has_begun(client, answer.lease)
-    (pod,) = [each["metadata"]["name"] for each in stand_in.cluster.store.select("pods")]
+    (pod,) = stand_in.cluster.store.select("pods", "org.hermes.box=" + answer.lease.sandbox_id)
     started = time.monotonic()
-    await stand_in.do(lambda there: there.evict(pod, "The node was low on resource: memory."))
+    await stand_in.do(lambda there: happens(there, pod))
     seen = await following
     assert time.monotonic() - started < 5
     assert seen.exit is not None
-    assert seen.exit.reason == exec_pb2.EXIT_REASON_SANDBOX_LOST
+    assert seen.exit.reason == reason
     assert seen.stdout == b"begun\n"
     assert await refused(client.start(answer.lease, "true")) is Reason.SANDBOX_LOST
     later = await client.acquire("s")

@@ -10,6 +10,7 @@ REASONS = {
     403: "Forbidden",
     404: "NotFound",
     409: "AlreadyExists",
+    410: "Expired",
     422: "Invalid",
     429: "TooManyRequests",
     500: "InternalError",

@@ -27,6 +27,7 @@ class Kubelet:
         self._cluster = cluster
         self.engine = Engine(EngineAddress())
         self._containers: dict[str, str] = {}
+        self._out_of_memory: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def run(self, pod: Json) -> None:
@@ -47,6 +48,12 @@ class Kubelet:
         if container is not None:
             await self.engine.ask("DELETE", f"/containers/{container}?force=1")
         await asyncio.to_thread(shutil.rmtree, self._volumes(pod), ignore_errors=True)
+
+    async def exhaust(self, pod: Json) -> None:
+        """What a kernel does to all of a container whose control group ends as one."""
+        container = self.container_of(pod)
+        self._out_of_memory.add(container)
+        await self.engine.ask("POST", f"/containers/{container}/kill")
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -98,6 +105,8 @@ class Kubelet:
         if pod["status"]["phase"] == "Running":
             self._note(pod, phase="Failed" if code else "Succeeded")
         reason = "Error" if code else "Completed"
+        if container in self._out_of_memory:
+            reason = "OOMKilled"
         self._state(pod, {"terminated": {"exitCode": code, "reason": reason}})
 
     def _note(self, pod: Json, **status: Any) -> None:

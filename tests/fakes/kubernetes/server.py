@@ -3,7 +3,7 @@
 import asyncio
 import re
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -16,13 +16,13 @@ from tests.fakes.kubernetes.admission import VERSION, admit, validate
 from tests.fakes.kubernetes.errors import Refused
 from tests.fakes.kubernetes.execs import Execs
 from tests.fakes.kubernetes.kubelet import Kubelet
+from tests.fakes.kubernetes.rights import Rights
 from tests.fakes.kubernetes.store import KINDS, Store, now
 
 CORE = "/api/v1/namespaces/{namespace}"
 NETWORKING = "/apis/networking.k8s.io/v1/namespaces/{namespace}"
 _RESOURCE = "{resource:pods|configmaps|secrets}"
 _GROUPS = {"networkpolicies": "networking.k8s.io"}
-_EVERYBODY_MAY = ("/version", "/apis/authorization.k8s.io/")
 
 
 @dataclass
@@ -42,11 +42,8 @@ class Fault:
 class Cluster:
     """One namespace of a cluster, its node, and the rights of the one account that there is."""
 
-    namespace: str
-    rules: Sequence[Json]
-    """Of the Role that the account has."""
+    rights: Rights
     folder: Path
-    token: str = field(default_factory=lambda: secrets.token_hex(16))
     faults: list[Fault] = field(default_factory=list[Fault])
     quota: int = 1000
     """Pods that there may be."""
@@ -55,7 +52,7 @@ class Cluster:
 
     def __post_init__(self) -> None:
         self.name = f"hermes-test-{secrets.token_hex(4)}"
-        self.store = Store(self.namespace)
+        self.store = Store(self.rights.namespace)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[web.Application]:
@@ -92,14 +89,6 @@ class Cluster:
             web.delete(f"{path}/{{name}}", self._delete),
         ]
 
-    def allows(self, verb: str, group: str, resource: str, subresource: str = "") -> bool:
-        """Whether the account's Role has it."""
-        what = f"{resource}/{subresource}" if subresource else resource
-        return any(
-            verb in rule["verbs"] and group in rule["apiGroups"] and what in rule["resources"]
-            for rule in self.rules
-        )
-
     def drop(self, resource: str, name: str) -> None:
         """Remove an object, and with it what it owns."""
         self._end(self.store.remove(resource, self.store.get(resource, name)))
@@ -111,6 +100,23 @@ class Cluster:
         self.store.touch(pod)
         await self.kubelet.end(pod)
 
+    def restart(self, name: str) -> None:
+        """What a kubelet notes when it has started a container again."""
+        pod = self.store.get("pods", name)
+        (status,) = pod["status"]["containerStatuses"]
+        status["restartCount"] += 1
+        self.store.touch(pod)
+
+    def condemn(self, name: str) -> None:
+        """What a control plane notes of a pod whose node it does not hear any more."""
+        pod = self.store.get("pods", name)
+        pod["metadata"]["deletionTimestamp"] = now()
+        self.store.touch(pod)
+
+    def erase(self, name: str) -> None:
+        """Remove a pod's object by force, which ends none of its processes."""
+        self.store.remove("pods", self.store.get("pods", name))
+
     @web.middleware
     async def _guard(
         self,
@@ -121,7 +127,7 @@ class Cluster:
         if request.transport is not None:
             self._lines.add(request.transport)
         try:
-            self._authorize(request)
+            self.rights.check(request, _GROUPS.get(request.match_info.get("resource", ""), ""))
             fault = self._fault(request)
             if fault is not None and not fault.is_late:
                 return Refused(fault.code, "made to fail").response()
@@ -139,37 +145,15 @@ class Cluster:
                 return fault
         return None
 
-    def _authorize(self, request: web.Request) -> None:
-        if request.headers.get("Authorization") != f"Bearer {self.token}":
-            raise Refused(401, "Unauthorized")
-        if request.path.startswith(_EVERYBODY_MAY):
-            return
-        info = request.match_info
-        resource, sub = info.get("resource", "pods"), ""
-        verbs = [{"POST": "create", "DELETE": "delete"}.get(request.method, "list")]
-        if request.method == "GET" and "name" in info:
-            verbs = ["get"]
-        if request.path.endswith("/exec"):
-            # Newer servers want the second one for WebSockets, too.
-            sub, verbs = "exec", ["get", "create"]
-        what = "/".join(filter(None, (resource, sub)))
-        for verb in verbs:
-            known = info["namespace"] == self.namespace
-            if not (known and self.allows(verb, _GROUPS.get(resource, ""), resource, sub)):
-                raise Refused(
-                    403,
-                    f'{what} is forbidden: User "hermes" cannot {verb} resource "{what}" '
-                    f'in the namespace "{info["namespace"]}"',
-                )
-
     async def _version(self, _request: web.Request) -> web.Response:
         return web.json_response({"gitVersion": f"v{VERSION}.0-standin", "platform": "linux/amd64"})
 
     async def _review(self, request: web.Request) -> web.Response:
         review = await request.json()
         asked = review["spec"]["resourceAttributes"]
-        allowed = asked["namespace"] == self.namespace and self.allows(
-            asked["verb"], asked["group"], asked["resource"], asked["subresource"]
+        what = "/".join(filter(None, (asked["resource"], asked["subresource"])))
+        allowed = asked["namespace"] == self.rights.namespace and self.rights.allows(
+            asked["verb"], asked["group"], what
         )
         return web.json_response({**review, "status": {"allowed": allowed}}, status=201)
 
@@ -180,8 +164,10 @@ class Cluster:
             raise Refused(400, f"cannot exec into a completed pod; current phase is {phase}")
         return await self.execs.serve(request, pod)
 
-    async def _list(self, request: web.Request) -> web.Response:
+    async def _list(self, request: web.Request) -> web.StreamResponse:
         resource = request.match_info["resource"]
+        if "watch" in request.query:
+            return await self.store.watches.serve(request, resource, lambda: self.store.version)
         items = self.store.select(resource, request.query.get("labelSelector", ""))
         version = {"resourceVersion": self.store.version}
         kind = f"{KINDS[resource]}List"
@@ -219,6 +205,7 @@ class Cluster:
         if info["resource"] == "pods" and options.get("gracePeriodSeconds", 30):
             if "deletionTimestamp" not in thing["metadata"]:
                 thing["metadata"]["deletionTimestamp"] = now()
+                self.store.touch(thing)
                 self._end([thing])
         else:
             # Without grace the object goes at once, and nobody waits for its processes.

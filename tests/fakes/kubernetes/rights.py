@@ -1,0 +1,54 @@
+"""Who may do what: the one account that there is, by the rules of its Role."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from executor_service.backends.kubernetes_json import Json
+from tests.fakes.kubernetes.errors import Refused
+
+_EVERYBODY_MAY = ("/version", "/apis/authorization.k8s.io/")
+_VERBS = {"POST": "create", "DELETE": "delete", "PUT": "update"}
+
+
+@dataclass
+class Rights:
+    """Of one account, in one namespace."""
+
+    namespace: str
+    rules: Sequence[Json]
+    token: str
+
+    def allows(self, verb: str, group: str, resource: str, name: str = "") -> bool:
+        """Whether the Role has it; a subresource stands behind a slash."""
+        return any(
+            verb in rule["verbs"]
+            and group in rule["apiGroups"]
+            and resource in rule["resources"]
+            and name in rule.get("resourceNames", [name])
+            for rule in self.rules
+        )
+
+    def check(self, request: web.Request, group: str) -> None:
+        """Raises Refused where the account may not."""
+        if request.headers.get("Authorization") != f"Bearer {self.token}":
+            raise Refused(401, "Unauthorized")
+        if request.path.startswith(_EVERYBODY_MAY):
+            return
+        info = request.match_info
+        resource, name = info.get("resource", "pods"), info.get("name", "")
+        verbs = [_VERBS.get(request.method, "get" if name else "list")]
+        if "watch" in request.query:
+            verbs = ["watch"]
+        if request.path.endswith("/exec"):
+            # Newer servers want the second one for WebSockets, too.
+            resource, verbs = f"{resource}/exec", ["get", "create"]
+        for verb in verbs:
+            known = info["namespace"] == self.namespace
+            if not (known and self.allows(verb, group, resource, name)):
+                raise Refused(
+                    403,
+                    f'{resource} is forbidden: User "hermes" cannot {verb} resource "{resource}" '
+                    f'in the namespace "{info["namespace"]}"',
+                )
