@@ -5,16 +5,15 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from executor_service.backends.base import Backend, Box
+from executor_service.backends.base import Box
 from executor_service.boxes import LiveBox
 from executor_service.commands import CommandTable
 from executor_service.journal import Journal
 from executor_service.leases import Leases
-from executor_service.pool import Pool
 from executor_service.records import Claim, CommandRecord, EndReason, SandboxState
 from executor_service.sandbox import Sandbox
 from executor_service.spool import Spool
-from executor_service.strays import Strays
+from executor_service.templates import Template, Templates
 from executor_service.workspaces import Workspaces
 from services.clock import Clock
 from services.lifecycle import Workers
@@ -26,14 +25,13 @@ _log = logging.getLogger(__name__)
 class Inheritance:
     """Where what is taken over comes from, and where it goes."""
 
-    backend: Backend
+    templates: Templates
     journal: Journal
     spool: Spool
     workspaces: Workspaces
-    pool: Pool
-    strays: Strays
     leases: Leases
-    make_table: Callable[[str], CommandTable]
+    make_table: Callable[[str, str], CommandTable]
+    """From a sandbox's id and the name of its backend."""
     clock: Clock
 
 
@@ -44,31 +42,48 @@ async def adopt(inheritance: Inheritance, workers: Workers) -> None:
     """
     journal, spool = inheritance.journal, inheritance.spool
     claims = await journal.claims()
-    boxes = {box.key: box for box in await inheritance.backend.list_boxes()}
+    boxes = {found.box.key: found for found in await _boxes(inheritance.templates)}
     spool.account(await journal.stored_bytes())
     running: defaultdict[str, list[CommandRecord]] = defaultdict(list)
     for record in await journal.running_commands():
         running[record.sandbox_id].append(record)
     for claim in claims:
         wanted = claim.state is SandboxState.READY
-        box = boxes.pop(claim.sandbox_id, None) if wanted else None
-        await _adopt_claim(inheritance, claim, box, running[claim.sandbox_id])
-    for box in boxes.values():
-        workers.start(f"reap {box.key}", inheritance.strays.end(box))
+        found = boxes.get(claim.sandbox_id)
+        if not wanted or found is None or found.box.pool != found.template.name:
+            found = None
+        else:
+            del boxes[claim.sandbox_id]
+        await _adopt_claim(inheritance, claim, found, running[claim.sandbox_id])
+    for found in boxes.values():
+        workers.start(f"reap {found.box.key}", found.template.strays.end(found.box))
     # Before anything new is made, which would not be among what is kept.
     await spool.remove_all_but(claim.sandbox_id for claim in claims)
     folders = await journal.workspaces()
-    await inheritance.workspaces.sweep({*folders, *(box.workspace for box in boxes.values())})
+    left = {found.box.workspace for found in boxes.values()}
+    await inheritance.workspaces.sweep({*folders, *left})
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A box, and the template whose backend has it."""
+
+    template: Template
+    box: Box
+
+
+async def _boxes(templates: Templates) -> list[_Found]:
+    return [_Found(one, box) for one in templates for box in await one.strays.boxes()]
 
 
 async def _adopt_claim(
-    inheritance: Inheritance, claim: Claim, box: Box | None, running: list[CommandRecord]
+    inheritance: Inheritance, claim: Claim, found: _Found | None, running: list[CommandRecord]
 ) -> None:
-    table = inheritance.make_table(claim.sandbox_id)
+    table = inheritance.make_table(claim.sandbox_id, claim.backend)
     await table.restore(running)
     live: LiveBox | None = None
-    if box is not None:
-        live = inheritance.pool.adopt(box, table)
+    if found is not None:
+        live = found.template.pool.adopt(found.box, table)
         live.epoch = claim.epoch
         _log.info("sandbox %s is taken over with %d commands", claim.sandbox_id, len(running))
     elif claim.state is SandboxState.READY:

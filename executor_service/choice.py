@@ -21,14 +21,17 @@ class Choice:
 
 
 async def choose(
-    configured: str, backends: Mapping[str, Callable[[], Backend]], automatic: Sequence[str]
+    configured: str,
+    backends: Mapping[str, Callable[[], Backend]],
+    automatic: Sequence[str],
+    setting: str = "terminal.backend",
 ) -> Choice:
     """The configured backend; without one, the first of the automatic ones that can be used.
 
-    Fails with BackendUnavailable, in one line that says what to do.
+    Fails with BackendUnavailable, in one line that names the setting and says what to do.
     """
     if configured:
-        return await _configured(configured, backends)
+        return await _configured(configured, backends, setting)
     tried: list[Capabilities] = []
     for name in automatic:
         backend = backends[name]()
@@ -44,11 +47,13 @@ async def choose(
     raise BackendUnavailable(f"no sandbox backend can be used here: {reasons}")
 
 
-async def _configured(name: str, backends: Mapping[str, Callable[[], Backend]]) -> Choice:
+async def _configured(
+    name: str, backends: Mapping[str, Callable[[], Backend]], setting: str
+) -> Choice:
     make = backends.get(name)
     if make is None:
         raise BackendUnavailable(
-            f"terminal.backend: there is no backend {name!r}; choose one of "
+            f"{setting}: there is no backend {name!r}; choose one of "
             f"{', '.join(backends)}, or leave it out"
         )
     backend = make()
@@ -56,7 +61,7 @@ async def _configured(name: str, backends: Mapping[str, Callable[[], Backend]]) 
     if not found.available:
         await backend.close()
         raise BackendUnavailable(
-            f"terminal.backend: {name} cannot be used: {found.reason} "
+            f"{setting}: {name} cannot be used: {found.reason} "
             "(another one is never taken in its place; leave it out to have one chosen)"
         )
     return Choice(backend, found, "it is configured")

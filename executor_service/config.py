@@ -1,8 +1,16 @@
 """The executor's settings."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, SecretStr
+from pydantic import (
+    Field,
+    SecretStr,
+    StringConstraints,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from services.config import ConfigModel, Env, Flag, Yaml
 
@@ -185,6 +193,41 @@ class BoxConfig(ConfigModel):
     """Size of a session's workspace in bytes."""
 
 
+class TemplateConfig(ConfigModel):
+    """How one kind of sandbox differs from the usual one; what is unset is as there."""
+
+    backend: str = ""
+    """Name of the backend; unset is that of the usual sandboxes."""
+    settings: dict[str, Any] = Field(default_factory=dict[str, Any])
+    """What differs from the settings of that backend, by their names below `executor.<backend>`."""
+    memory_bytes: Annotated[int | None, Field(ge=256 * _MIB)] = None
+    """Memory of a sandbox in bytes."""
+    cpu_count: Annotated[float | None, Field(gt=0)] = None
+    """Processors' worth of time of a sandbox."""
+    pids: Annotated[int | None, Field(ge=16, le=32_768)] = None
+    """Processes and threads of a sandbox."""
+    tmp_bytes: Annotated[int | None, Field(ge=_MIB)] = None
+    """Size of a sandbox's /tmp in bytes."""
+    workspace_bytes: Annotated[int | None, Field(ge=_MIB)] = None
+    """Size of a workspace in bytes."""
+    warm_pool_size: Annotated[int | None, Field(ge=0, le=1000)] = None
+    """Sandboxes of this kind that are kept ready; unset is none."""
+    max_sandboxes: Annotated[int | None, Field(ge=1, le=10_000)] = None
+    """Sandboxes of this kind in all, ready ones included."""
+
+    @model_validator(mode="after")
+    def _settings_are_of_a_backend(self) -> Self:
+        if self.settings and not self.backend:
+            raise ValueError("settings need to know of which backend: set `backend` as well")
+        return self
+
+
+DEFAULT_TEMPLATE = "default"
+"""The usual sandboxes; they are there whether or not they are among the templates."""
+
+TemplateName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,31}$")]
+
+
 class ExecutorConfig(ConfigModel):
     """How sandboxes are made, kept and ended."""
 
@@ -231,6 +274,39 @@ class ExecutorConfig(ConfigModel):
     """Whether sandboxes in which nothing runs outlive a stop of the executor, for half an hour."""
     endpoint: Annotated[str, Yaml("executor.endpoint"), Env("HERMES_EXECUTOR_ENDPOINT")] = ""
     """Address at which this executor alone is reached, where there are several."""
+    templates: Annotated[dict[TemplateName, TemplateConfig], Yaml("executor.templates")] = Field(
+        default_factory=dict[str, TemplateConfig]
+    )
+    """Further kinds of sandbox by their names; `default` changes the usual ones."""
+
+    @field_validator("templates")
+    @classmethod
+    def _settings_are_known(
+        cls, templates: dict[str, TemplateConfig], info: ValidationInfo
+    ) -> dict[str, TemplateConfig]:
+        for name, template in templates.items():
+            try:
+                _with_settings(info.data.get(template.backend), template)
+            except ValidationError as error:
+                wrong = error.errors()[0]
+                key = ".".join(map(str, (name, "settings", *wrong["loc"])))
+                raise ValueError(f"{key}: {wrong['msg']}") from None
+        return templates
+
+    def for_template(self, template: TemplateConfig) -> Self:
+        """These settings as sandboxes of a template have them."""
+        if not template.settings:
+            return self
+        changed = _with_settings(getattr(self, template.backend), template)
+        return self.model_copy(update={template.backend: changed})
+
+
+def _with_settings(section: object, template: TemplateConfig) -> object:
+    if not template.settings:
+        return section
+    if not isinstance(section, ConfigModel):
+        raise ValueError(f"there are no settings executor.{template.backend}")  # noqa: TRY004
+    return type(section).model_validate({**dict(section), **template.settings})
 
 
 MODELS: tuple[type[ConfigModel], ...] = (ExecutorConfig,)

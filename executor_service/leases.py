@@ -14,9 +14,9 @@ from executor_service.boxes import LiveBox
 from executor_service.errors import BackendUnavailable, SandboxLost
 from executor_service.journal import Journal
 from executor_service.metrics import ExecutorMetrics
-from executor_service.pool import Pool
 from executor_service.records import Claim, EndReason, Lifetimes, SandboxState
 from executor_service.sandbox import Sandbox
+from executor_service.templates import Template, Templates
 from executor_service.tokens import TokenMint, is_token_of, with_epoch
 from executor_service.workspaces import Workspaces
 from services.clock import Clock
@@ -38,21 +38,14 @@ class Launch(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """What the sandboxes of this executor are."""
-
-    backend: str
-    isolation: Isolation
-    lifetimes: Lifetimes
-
-
-@dataclass(frozen=True, slots=True)
 class Wish:
     """What somebody asks for."""
 
     request_id: str
     profile: str
     session_id: str
+    template: str
+    """What a new sandbox is made from; empty is the usual."""
     min_isolation: Isolation
     workdir: str
     """A folder of the host to be bound; empty is the session's own workspace."""
@@ -85,18 +78,18 @@ class Leases:
 
     def __init__(
         self,
-        pool: Pool,
+        templates: Templates,
         journal: Journal,
         workspaces: Workspaces,
-        terms: Terms,
+        lifetimes: Lifetimes,
         clock: Clock,
         workers: Workers,
         metrics: ExecutorMetrics,
     ) -> None:
-        self._pool = pool
+        self._templates = templates
         self._journal = journal
         self._workspaces = workspaces
-        self._terms = terms
+        self._lifetimes = lifetimes
         self._clock = clock
         self._workers = workers
         self._metrics = metrics
@@ -143,26 +136,24 @@ class Leases:
     async def acquire(self, wish: Wish) -> Grant:
         """Gives a session its sandbox: the one that it has, else a ready one, else a new one.
 
-        Fails with BackendUnavailable, PathInvalid, PoolExhausted or Draining.
+        Fails with BackendUnavailable, InvalidArgument, PathInvalid, PoolExhausted or Draining.
         """
-        if _STRENGTH.index(self._terms.isolation) < _STRENGTH.index(wish.min_isolation):
-            raise BackendUnavailable(
-                f"{self._terms.backend} isolates by {self._terms.isolation} only, "
-                f"and {wish.min_isolation} is wanted; configure a stronger backend"
-            )
-        workdir = await self._workspaces.workdir(wish.workdir) if wish.workdir else None
         session = (wish.profile, wish.session_id)
         async with self._lock(session):
             current = self._by_session.get(session)
             if current is not None:
+                _check_isolation(current.claim.backend, current.claim.isolation, wish)
                 with suppress(SandboxLost):
                     return await self._resume(current, wish)
                 await self._end(current, SandboxState.LOST, EndReason.SANDBOX_LOST)
-            live, launch = await self._provide(wish, workdir)
+            template = self._templates.find(wish.template)
+            found = template.capabilities
+            _check_isolation(found.name, found.isolation, wish)
+            live, launch = await self._provide(template, wish)
             try:
-                return await self._claim(live, wish, launch)
+                return await self._claim(template, live, wish, launch)
             except BaseException:
-                self._pool.end(live, EndReason.LEASE_EXPIRED)
+                template.pool.end(live, EndReason.LEASE_EXPIRED)
                 raise
 
     async def release(self, sandbox: Sandbox) -> None:
@@ -221,7 +212,7 @@ class Leases:
         self._by_session.pop((claim.profile, claim.session_id), None)
         _log.info("sandbox %s ends: %s", claim.sandbox_id, state)
         if live is not None:
-            self._pool.end(live, reason)
+            self._templates.of(live.box).pool.end(live, reason)
         await self._journal.put_claim(sandbox.claim)
         if live is not None:
             await live.gone.wait()
@@ -229,35 +220,41 @@ class Leases:
 
     # ---- claiming
 
-    async def _provide(self, wish: Wish, workdir: Path | None) -> tuple[LiveBox, Launch]:
-        folder = workdir
-        if folder is None:
-            known = await self._journal.workspace_of(wish.profile, wish.session_id)
-            folder = await self._workspaces.restore(known) if known else None
+    async def _provide(self, template: Template, wish: Wish) -> tuple[LiveBox, Launch]:
+        folder = await self._folder(template, wish)
         if folder is not None:
-            return await self._pool.make(folder, wish.wait_s), Launch.COLD
-        live, was_ready = await self._pool.take(wish.wait_s)
+            return await template.pool.make(folder, wish.wait_s), Launch.COLD
+        live, was_ready = await template.pool.take(wish.wait_s)
         return live, Launch.WARM if was_ready else Launch.COLD
 
-    async def _claim(self, live: LiveBox, wish: Wish, launch: Launch) -> Grant:
+    async def _folder(self, template: Template, wish: Wish) -> Path | None:
+        """The folder that the session's sandbox must have, if there is one."""
+        if wish.workdir:
+            place = template.capabilities.workspaces
+            return await self._workspaces.workdir(wish.workdir, place)
+        known = await self._journal.workspace_of(wish.profile, wish.session_id)
+        return await self._workspaces.restore(known) if known else None
+
+    async def _claim(self, template: Template, live: LiveBox, wish: Wish, launch: Launch) -> Grant:
         sandbox_id, epoch = live.box.key, 1
         token = self._mint.token(sandbox_id, epoch)
         claim = Claim(
             sandbox_id=sandbox_id,
             profile=wish.profile,
             session_id=wish.session_id,
-            backend=self._terms.backend,
-            isolation=self._terms.isolation,
+            backend=template.capabilities.name,
+            isolation=template.capabilities.isolation,
             workspace=str(live.box.workspace),
             claimed_at=self._clock.now().timestamp(),
-            lifetimes=_lifetimes(wish, self._terms.lifetimes),
+            lifetimes=_lifetimes(wish, self._lifetimes),
             epoch=epoch,
             request_id=wish.request_id,
             token_digests=with_epoch({}, epoch, token),
+            template=template.name,
         )
         await self._journal.put_claim(claim, keeps_workspace=not wish.workdir)
         live.epoch = epoch
-        self._pool.claimed(live)
+        template.pool.claimed(live)
         sandbox = Sandbox(claim, live.commands, live, self._clock)
         self.restore(sandbox)
         return Grant(sandbox, token, launch)
@@ -290,6 +287,14 @@ class Leases:
         if lock is None:
             lock = self._locks[session] = asyncio.Lock()
         return lock
+
+
+def _check_isolation(backend: str, isolation: str, wish: Wish) -> None:
+    if _STRENGTH.index(Isolation(isolation)) < _STRENGTH.index(wish.min_isolation):
+        raise BackendUnavailable(
+            f"{backend} isolates by {isolation} only, and {wish.min_isolation} is wanted; "
+            "configure a stronger backend, or name a template that has one"
+        )
 
 
 def _lifetimes(wish: Wish, usual: Lifetimes) -> Lifetimes:

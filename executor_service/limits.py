@@ -8,9 +8,11 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from executor_service.backends.base import Enforcement
 from executor_service.leases import Leases
 from executor_service.link import ExitReason
 from executor_service.sandbox import Sandbox
+from executor_service.templates import Templates
 from executor_service.workspaces import Workspaces
 
 _INTERVAL_S = 2.0
@@ -28,10 +30,10 @@ _log = logging.getLogger(__name__)
 class WorkspaceWatch:
     """Looks every few seconds how large the workspaces are in which something runs."""
 
-    def __init__(self, leases: Leases, workspaces: Workspaces, most_bytes: int) -> None:
+    def __init__(self, leases: Leases, workspaces: Workspaces, templates: Templates) -> None:
         self._leases = leases
         self._workspaces = workspaces
-        self._most_bytes = most_bytes
+        self._templates = templates
 
     async def run(self) -> None:
         """Ends the commands of sandboxes that are over the limit, until cancelled."""
@@ -46,9 +48,12 @@ class WorkspaceWatch:
 
     async def _look(self, sandbox: Sandbox) -> None:
         workspace = Path(sandbox.claim.workspace)
-        if not self._workspaces.is_ours(workspace):
+        if sandbox.live is None or not self._workspaces.is_ours(workspace):
             return
-        if await asyncio.to_thread(is_larger, workspace, self._most_bytes):
+        template = self._templates.of(sandbox.live.box)
+        if template.capabilities.limits.workspace is not Enforcement.WATCHED:
+            return
+        if await asyncio.to_thread(is_larger, workspace, template.limits.workspace_bytes):
             _log.warning("sandbox %s has filled its workspace", sandbox.claim.sandbox_id)
             for command in sandbox.running:
                 command.cancel(ExitReason.DISK_QUOTA)

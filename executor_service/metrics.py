@@ -15,6 +15,7 @@ class ExecutorMetrics:
 
     acquire_seconds: Histogram
     pool: Gauge
+    pool_size: Gauge
     pool_misses: Counter
     exec_seconds: Histogram
     exits: Counter
@@ -31,14 +32,26 @@ class ExecutorMetrics:
                 "hermes_sandbox_acquire_seconds",
                 "Time until a session had its sandbox.",
                 "backend",
+                "template",
                 "launch",
                 "outcome",
             ),
             pool=meter.gauge(
-                "hermes_sandbox_pool", "Boxes, by what they are for.", "backend", "state"
+                "hermes_sandbox_pool",
+                "Boxes by what they are for, and callers who wait for one.",
+                "backend",
+                "template",
+                "state",
+            ),
+            pool_size=meter.gauge(
+                "hermes_sandbox_pool_size",
+                "Boxes that are kept ready (warm), and boxes that there may be in all (most).",
+                "backend",
+                "template",
+                "kind",
             ),
             pool_misses=meter.counter(
-                "hermes_sandbox_pool_misses_total", "Times that no warm box was ready."
+                "hermes_sandbox_pool_misses_total", "Times that no warm box was ready.", "template"
             ),
             exec_seconds=meter.histogram(
                 "hermes_exec_seconds", "How long commands ran.", buckets=LONG_SECONDS

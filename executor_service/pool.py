@@ -1,4 +1,4 @@
-"""All boxes of this executor: those that are ready for whoever comes, and those in use.
+"""All boxes of a template: those that are ready for whoever comes, and those in use.
 
 A box is used by one session only. Ready ones are made ahead of time, as many as configured; all
 together take at most so many places.
@@ -8,12 +8,13 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Set
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from executor_service.backends.base import Backend, Box, BoxSpec, Limits
 from executor_service.boxes import LiveBox
 from executor_service.commands import CommandTable
+from executor_service.config import DEFAULT_TEMPLATE
 from executor_service.errors import (
     BackendError,
     BoxCreateFailed,
@@ -46,7 +47,7 @@ class PoolOptions:
 
     owner: str
     backend: str
-    template: str = "default"
+    template: str = DEFAULT_TEMPLATE
     limits: Limits = field(default_factory=Limits)
     image: str = ""
     warm: int = 1
@@ -55,6 +56,24 @@ class PoolOptions:
     """Boxes in all."""
     prefill: bool = True
     """Whether boxes are made ready before the first one is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolStats:
+    """A pool as it is now, in boxes and callers."""
+
+    ready: int
+    claimed: int
+    making: int
+    waiting: int
+    """Callers for whom there is no place."""
+    hits: int
+    """Callers since the start for whom a box was ready."""
+    misses: int
+    """Callers since the start for whom one had to be made."""
+    warm: int
+    most: int
+    draining: bool
 
 
 @dataclass(slots=True)
@@ -92,6 +111,26 @@ class Pool:
         self._was_used = False
         self._refilling = False
         self._draining = False
+        self._waiting_count = 0
+        self._hits = 0
+        self._misses = 0
+        self._count()
+
+    @property
+    def stats(self) -> PoolStats:
+        """How many boxes there are, and who waits for them."""
+        ready = len(self._ready)
+        return PoolStats(
+            ready=ready,
+            claimed=len(self._held) - ready,
+            making=len(self._making),
+            waiting=self._waiting_count,
+            hits=self._hits,
+            misses=self._misses,
+            warm=self._options.warm,
+            most=self._options.most,
+            draining=self._draining,
+        )
 
     # ---- handing out
 
@@ -104,11 +143,13 @@ class Pool:
             while True:
                 ready = await self._pop_ready()
                 if ready is not None:
+                    self._hits += 1
                     return ready, True
                 if key := self._reserve():
                     break
                 await self._change()
-        self._metrics.pool_misses.inc()
+        self._misses += 1
+        self._metrics.pool_misses.labels(self._options.template).inc()
         return await self._make(key, None), False
 
     async def make(self, workspace: Path, wait_s: float) -> LiveBox:
@@ -157,6 +198,14 @@ class Pool:
                 retry_s = min(2 * retry_s, _LONGEST_RETRY_S)
             else:
                 retry_s = _FIRST_RETRY_S
+
+    async def resize(self, warm: int, most: int) -> None:
+        """Keeps so many ready from now on, of so many in all; none that is in use is ended."""
+        self._options = replace(self._options, warm=warm, most=most)
+        self._refills = True
+        while len(self._ready) > warm:
+            self.end(self._ready.pop(0), EndReason.LEASE_EXPIRED)
+        await self._announce()
 
     async def close(self) -> None:
         """Makes and hands out no more boxes."""
@@ -248,9 +297,7 @@ class Pool:
             async with asyncio.timeout(wait_s):
                 yield
         except TimeoutError:
-            most = self._options.most
-            message = f"all {most} sandboxes are in use (executor.max_sandboxes); try again later"
-            raise PoolExhausted(message) from None
+            raise PoolExhausted(self._exhausted()) from None
 
     def _check_open(self) -> None:
         if self._draining:
@@ -294,9 +341,26 @@ class Pool:
 
     async def _change(self) -> None:
         """Returns when there is something to try for."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._ready or self._has_place or self._draining)
+        self._waiting_count += 1
+        self._count()
+        try:
+            async with self._changed:
+                await self._changed.wait_for(
+                    lambda: self._ready or self._has_place or self._draining
+                )
+        finally:
+            self._waiting_count -= 1
+            self._count()
         self._check_open()
+
+    def _exhausted(self) -> str:
+        most, template = self._options.most, self._options.template
+        where = "" if template == DEFAULT_TEMPLATE else f"templates.{template}."
+        kind = "" if template == DEFAULT_TEMPLATE else f" of template {template}"
+        return (
+            f"all {most} sandboxes{kind} are in use (executor.{where}max_sandboxes); "
+            "try again later"
+        )
 
     async def _announce(self) -> None:
         self._count()
@@ -304,7 +368,9 @@ class Pool:
             self._changed.notify_all()
 
     def _count(self) -> None:
-        ready = len(self._ready)
-        numbers = {"ready": ready, "claimed": len(self._held) - ready, "making": len(self._making)}
-        for state, number in numbers.items():
-            self._metrics.pool.labels(self._options.backend, state).set(number)
+        options, stats = self._options, self.stats
+        labels = (options.backend, options.template)
+        for state in ("ready", "claimed", "making", "waiting"):
+            self._metrics.pool.labels(*labels, state).set(getattr(stats, state))
+        self._metrics.pool_size.labels(*labels, "warm").set(stats.warm)
+        self._metrics.pool_size.labels(*labels, "most").set(stats.most)

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from executor_service.config import DEFAULT_TEMPLATE
+
 
 class SandboxState(StrEnum):
     """Where a sandbox is in its life."""
@@ -63,6 +65,8 @@ class Claim:
     """Of the call that made the latest epoch."""
     token_digests: Mapping[int, str] = field(repr=False)
     """SHA-256 of the token of each epoch that is remembered."""
+    template: str = DEFAULT_TEMPLATE
+    """What it was made from."""
     state: SandboxState = SandboxState.READY
     ended_at: float | None = None
 

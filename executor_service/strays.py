@@ -10,6 +10,7 @@ from collections.abc import Callable, Set
 
 from executor_service.backends.base import Backend, Box
 from executor_service.errors import BackendError
+from executor_service.journal import Journal
 from executor_service.metrics import ExecutorMetrics
 from executor_service.workspaces import Workspaces
 
@@ -27,11 +28,15 @@ class Strays:
         self,
         backend: Backend,
         workspaces: Workspaces,
+        journal: Journal,
+        is_ours: Callable[[Box], bool],
         known: Callable[[], Set[str]],
         metrics: ExecutorMetrics,
     ) -> None:
         self._backend = backend
         self._workspaces = workspaces
+        self._journal = journal
+        self._is_ours = is_ours
         self._known = known
         self._metrics = metrics
         self._ending: set[str] = set()
@@ -46,16 +51,25 @@ class Strays:
 
     async def sweep(self) -> None:
         """Ends all that there are now; returns when nothing is left of them."""
-        # One that ends while they are listed is still in the list, and known no more.
-        known = self._known()
         try:
-            boxes = await self._backend.list_boxes()
+            strays = await self.find()
         except (BackendError, OSError) as error:
             _log.warning("boxes that nobody knows cannot be looked for: %s", error)
             return
-        known |= self._known()
-        await asyncio.gather(*(self.end(box) for box in boxes if box.key not in known))
+        await asyncio.gather(*map(self.end, strays))
         await self._quiet.wait()
+
+    async def find(self) -> list[Box]:
+        """Those that there are now; fails with BackendError."""
+        # One that ends while they are listed is still in the list, and known no more.
+        known = self._known()
+        boxes = await self.boxes()
+        known |= self._known()
+        return [box for box in boxes if box.key not in known]
+
+    async def boxes(self) -> list[Box]:
+        """All boxes that this one answers for, known or not; fails with BackendError."""
+        return [box for box in await self._backend.list_boxes() if self._is_ours(box)]
 
     async def end(self, box: Box) -> None:
         """Ends one, unless that happens already."""
@@ -67,7 +81,9 @@ class Strays:
             self._metrics.reaped.inc()
             _log.info("ending box %s, which nobody claimed", box.key)
             await destroy(self._backend, box)
-            await self._workspaces.discard(box.workspace)
+            # That of a session whose sandbox was given up is still the session's.
+            if box.workspace not in await self._journal.workspaces():
+                await self._workspaces.discard(box.workspace)
         finally:
             self._ending.discard(box.key)
             if not self._ending:

@@ -21,8 +21,6 @@ class WorkdirPolicy:
     """Which folders of the host may be bound instead."""
 
     allowed: bool
-    place: WorkspacePlace
-    """Where the boxes' workspaces lie."""
     home: Path
     """Where Hermes keeps its keys; neither it nor anything around or inside it."""
     user_home: Path
@@ -65,11 +63,11 @@ class Workspaces:
 
         await asyncio.to_thread(sweep)
 
-    async def workdir(self, asked: str) -> Path:
+    async def workdir(self, asked: str, place: WorkspacePlace) -> Path:
         """Vets a folder of the host that a caller wants bound; fails with PathInvalid."""
         if not self._policy.allowed:
             raise _refused("this executor binds no folders of its host (executor.allow_workdir)")
-        if self._policy.place is not WorkspacePlace.HERE:
+        if place is not WorkspacePlace.HERE:
             raise _refused("cannot be a folder of this machine: the sandboxes are elsewhere")
         return await asyncio.to_thread(_vet, asked, self._policy)
 

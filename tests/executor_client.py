@@ -11,6 +11,7 @@ from google.protobuf.duration_pb2 import Duration
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from hermes.executor.v1.exec_pb2_grpc import ExecServiceStub
 from hermes.executor.v1.file_pb2_grpc import FileServiceStub
+from hermes.executor.v1.pool_pb2_grpc import PoolServiceStub
 from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
 from services.streams import open_stream
 
@@ -76,6 +77,7 @@ class Client:
         self.sandboxes = SandboxServiceStub(channel)
         self.execs = ExecServiceStub(channel)
         self.files = FileServiceStub(channel)
+        self.pools = PoolServiceStub(channel)
         self.profile = profile
 
     async def acquire(

@@ -49,6 +49,7 @@ def wish(request: sandbox_pb2.AcquireSandboxRequest) -> Wish:
         request_id=request.request_id,
         profile=profile,
         session_id=request.session_id,
+        template=request.template,
         # Isolation that does not exist yet is stronger than any that does.
         min_isolation=_WISHES.get(request.min_isolation, Isolation.MICROVM)
         if request.min_isolation
@@ -89,11 +90,14 @@ def sandbox(found: Sandbox) -> sandbox_pb2.Sandbox:
         state=_STATE[found.state],
         create_time=timestamp(claim.claimed_at),
         running_command_count=len(found.running),
+        template=claim.template,
     )
 
 
-def capabilities(found: Capabilities, choice_reason: str) -> sandbox_pb2.BackendCapabilities:
-    """What a backend can do."""
+def capabilities(
+    found: Capabilities, template: str = "", choice_reason: str = ""
+) -> sandbox_pb2.BackendCapabilities:
+    """What a backend can do, of which a template's sandboxes are made."""
     return sandbox_pb2.BackendCapabilities(
         name=found.name,
         available=found.available,
@@ -105,4 +109,10 @@ def capabilities(found: Capabilities, choice_reason: str) -> sandbox_pb2.Backend
         pids_limit=_ENFORCEMENT[found.limits.pids],
         disk_limit=_ENFORCEMENT[found.limits.workspace],
         choice_reason=choice_reason,
+        template=template,
     )
+
+
+def refused(template: str, why: str) -> sandbox_pb2.BackendCapabilities:
+    """A template whose backend cannot be used now."""
+    return sandbox_pb2.BackendCapabilities(available=False, detail=why, template=template)

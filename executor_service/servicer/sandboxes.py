@@ -1,15 +1,14 @@
 """SandboxService."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import grpc.aio
 
-from executor_service.choice import Choice
 from executor_service.convert import sandboxes as convert
 from executor_service.convert.common import duration, profile_of, proof
 from executor_service.leases import Launch, Leases
 from executor_service.metrics import ExecutorMetrics
+from executor_service.templates import Templates
 from hermes.executor.v1 import sandbox_pb2, sandbox_pb2_grpc
 from services.clock import Clock
 from services.errors import HermesError
@@ -23,13 +22,13 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
     def __init__(
         self,
         leases: Leases,
-        choice: Choice,
+        templates: Templates,
         endpoint: str,
         clock: Clock,
         metrics: ExecutorMetrics,
     ) -> None:
         self._leases = leases
-        self._choice = choice
+        self._templates = templates
         self._endpoint = endpoint
         self._clock = clock
         self._metrics = metrics
@@ -38,9 +37,13 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
         self, request: sandbox_pb2.GetCapabilitiesRequest, context: Context
     ) -> sandbox_pb2.GetCapabilitiesResponse:
         """Says what the backends can do."""
-        choice = self._choice
-        found = [convert.capabilities(choice.capabilities, choice.reason)]
-        found += [convert.capabilities(other, "") for other in choice.others]
+        found = [
+            convert.capabilities(one.capabilities, one.name, one.choice.reason)
+            for one in self._templates
+        ]
+        found += [convert.refused(name, why) for name, why in self._templates.refused.items()]
+        others = self._templates.default.choice.others
+        found += [convert.capabilities(other) for other in others]
         return sandbox_pb2.GetCapabilitiesResponse(backends=found)
 
     async def AcquireSandbox(
@@ -52,9 +55,9 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
         try:
             grant = await self._leases.acquire(wish)
         except HermesError as error:
-            self._observe(started, "", error.reason.lower())
+            self._observe(started, wish.template, "", error.reason.lower())
             raise
-        self._observe(started, grant.launch, "ok")
+        self._observe(started, grant.sandbox.claim.template, grant.launch, "ok")
         return convert.acquired(grant, self._endpoint)
 
     async def RenewLease(
@@ -86,7 +89,11 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
         found = self._leases.of_profile(profile_of(request.profile))
         return sandbox_pb2.ListSandboxesResponse(sandboxes=[convert.sandbox(one) for one in found])
 
-    def _observe(self, started_s: float, launch: Launch | str, outcome: str) -> None:
-        labels: Sequence[str] = (self._choice.capabilities.name, str(launch), outcome)
+    def _observe(self, started_s: float, template: str, launch: Launch | str, outcome: str) -> None:
+        # Callers' inventions are no labels.
+        names = {one.name: one.capabilities.name for one in self._templates}
+        template = template or self._templates.default.name
+        backend = names.get(template)
+        labels = (backend or "", template if backend else "", str(launch), outcome)
         seconds = self._clock.monotonic() - started_s
         self._metrics.acquire_seconds.labels(*labels).observe(seconds)

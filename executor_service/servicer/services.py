@@ -4,11 +4,13 @@ import grpc.aio
 
 from executor_service.servicer.execs import ExecServicer
 from executor_service.servicer.files import FileServicer
+from executor_service.servicer.pools import PoolServicer
 from executor_service.servicer.sandboxes import SandboxServicer
-from hermes.executor.v1 import exec_pb2_grpc, file_pb2_grpc, sandbox_pb2_grpc
+from hermes.executor.v1 import exec_pb2_grpc, file_pb2_grpc, pool_pb2_grpc, sandbox_pb2_grpc
 from services.auth import Identity, Policy, allow
 
-_CALLERS = (Identity.AGENT, Identity.OPERATOR)
+_USERS = (Identity.AGENT, Identity.OPERATOR)
+_CALLERS = {"PoolService": (Identity.OPERATOR,)}
 _METHODS = {
     "SandboxService": (
         *("GetCapabilities", "AcquireSandbox", "RenewLease", "ReleaseSandbox"),
@@ -22,21 +24,27 @@ _METHODS = {
         *("UploadFile", "DownloadFile", "StatPath", "ListDirectory"),
         *("MovePath", "RemovePath", "UploadArchive", "DownloadArchive"),
     ),
+    "PoolService": ("GetPoolStats", "ResizePool", "Drain", "ListOrphans", "Reap"),
 }
 POLICY: Policy = {
     name: callers
     for service, methods in _METHODS.items()
     for name, callers in allow(
-        f"hermes.executor.v1.{service}", dict.fromkeys(methods, _CALLERS)
+        f"hermes.executor.v1.{service}", dict.fromkeys(methods, _CALLERS.get(service, _USERS))
     ).items()
 }
 """The agent uses sandboxes, an operator looks after them; nobody else has business here."""
 
 
 def register(
-    server: grpc.aio.Server, sandboxes: SandboxServicer, execs: ExecServicer, files: FileServicer
+    server: grpc.aio.Server,
+    sandboxes: SandboxServicer,
+    execs: ExecServicer,
+    files: FileServicer,
+    pools: PoolServicer,
 ) -> None:
     """Adds the servicers to a server."""
     sandbox_pb2_grpc.add_SandboxServiceServicer_to_server(sandboxes, server)
     exec_pb2_grpc.add_ExecServiceServicer_to_server(execs, server)
     file_pb2_grpc.add_FileServiceServicer_to_server(files, server)
+    pool_pb2_grpc.add_PoolServiceServicer_to_server(pools, server)

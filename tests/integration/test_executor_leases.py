@@ -44,7 +44,8 @@ async def until_ready(executor: Executor) -> None:
 
 
 def ready(executor: Executor) -> float:
-    return executor.metric("hermes_sandbox_pool", backend="bubblewrap", state="ready")
+    labels = {"backend": "bubblewrap", "template": "default", "state": "ready"}
+    return executor.metric("hermes_sandbox_pool", **labels)
 
 
 async def test_a_session_keeps_its_sandbox_and_the_latest_owner_has_it(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ async def enter(home: Path, **environ: str) -> None:
     await asyncio.to_thread(settings.home.create)
     service = build(settings, Channels(Identity.EXECUTOR, {}), Meter(CollectorRegistry()))
     async with service:
-        pytest.fail(f"it runs with {service.choice.capabilities.name}")
+        pytest.fail(f"it runs with {service.templates.default.capabilities.name}")
 
 
 @pytest.mark.parametrize("name", ["nowhere", "local"])
@@ -113,7 +113,7 @@ async def test_without_an_engine_bubblewrap_is_taken_and_says_why(tmp_path: Path
     nobody = f"unix://{tmp_path}/nobody.sock"
     settings = executor_settings(tmp_path, "", DOCKER_HOST=nobody)
     async with serving(settings) as executor:
-        choice = executor.service.choice
+        choice = executor.service.templates.default.choice
         assert choice.capabilities.name == "bubblewrap"
         assert "docker cannot be used" in choice.reason
         assert [other.name for other in choice.others] == ["docker"]

@@ -10,11 +10,12 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from executor_service.backends.base import Isolation, WorkspacePlace
+from executor_service.backends.base import Isolation
+from executor_service.choice import Choice
 from executor_service.command import Command
 from executor_service.commands import CommandTable, Stores
 from executor_service.journal import Journal
-from executor_service.leases import Grant, Leases, Terms, Wish
+from executor_service.leases import Grant, Leases, Wish
 from executor_service.link import StartCommand
 from executor_service.metrics import ExecutorMetrics
 from executor_service.pool import Pool, PoolOptions
@@ -23,6 +24,7 @@ from executor_service.records import Lifetimes
 from executor_service.segments import CommandLimits
 from executor_service.spool import Spool, SpoolLimits
 from executor_service.strays import Strays
+from executor_service.templates import Template, Templates
 from executor_service.workspaces import WorkdirPolicy, Workspaces
 from services.lifecycle import Workers
 from services.metrics import Meter
@@ -57,6 +59,10 @@ class Core:
     def metric(self, name: str, **labels: str) -> float:
         return self.registry.get_sample_value(name, labels) or 0.0
 
+    def boxes(self, state: str) -> float:
+        """How many boxes Prometheus is told of."""
+        return self.metric("hermes_sandbox_pool", backend=NAME, template="default", state=state)
+
 
 def wish(session_id: str = "", **changes: object) -> Wish:
     """What somebody asks for."""
@@ -64,6 +70,7 @@ def wish(session_id: str = "", **changes: object) -> Wish:
         request_id=uuid.uuid4().hex,
         profile="default",
         session_id=session_id or uuid.uuid4().hex,
+        template="",
         min_isolation=Isolation.NONE,
         workdir="",
         lifetimes=Lifetimes(0, 0),
@@ -102,13 +109,18 @@ async def open_core(
         recorder, metrics = Recorder(journal), ExecutorMetrics.create(Meter(registry))
         stores = Stores(journal, spool, recorder, clock, metrics)
         make_table = partial(CommandTable, backend=NAME, stores=stores)
-        workspaces = Workspaces(
-            folder / "workspaces", WorkdirPolicy(False, WorkspacePlace.HERE, folder, folder)
-        )
+        workspaces = Workspaces(folder / "workspaces", WorkdirPolicy(False, folder, folder))
         pool = Pool(backend, options, workspaces, make_table, workers, metrics)
-        strays = Strays(backend, workspaces, pool.keys, metrics)
-        terms = Terms(NAME, Isolation.NONE, LIFETIMES)
-        leases = Leases(pool, journal, workspaces, terms, clock, workers, metrics)
+        strays = Strays(backend, workspaces, journal, lambda _box: True, pool.keys, metrics)
+        choice = Choice(backend, await backend.probe(), "for tests")
+        template = Template(options.template, choice, options.limits, pool, strays)
+
+        async def only(_name: str) -> Template:
+            return template
+
+        templates = Templates([], only)
+        await templates.open()
+        leases = Leases(templates, journal, workspaces, LIFETIMES, clock, workers, metrics)
         for name, job in (("spool", spool), ("recorder", recorder), ("pool", pool)):
             workers.start(name, job.run())
         workers.start("leases", leases.run())

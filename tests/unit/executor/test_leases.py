@@ -158,9 +158,9 @@ async def test_a_folder_of_the_host_is_not_bound_unless_allowed(tmp_path: Path) 
 
 async def test_a_folder_of_the_host_is_not_bound_in_sandboxes_elsewhere(tmp_path: Path) -> None:
     for place in (WorkspacePlace.THERE, WorkspacePlace.IN_BOX):
-        policy = WorkdirPolicy(True, place, tmp_path / "home", tmp_path / "user")
+        policy = WorkdirPolicy(True, tmp_path / "home", tmp_path / "user")
         with pytest.raises(PathInvalid, match="the sandboxes are elsewhere"):
-            await Workspaces(tmp_path, policy).workdir(str(tmp_path))
+            await Workspaces(tmp_path, policy).workdir(str(tmp_path), place)
 
 
 async def test_what_is_idle_can_be_let_go(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ WARM = replace(OPTIONS, warm=2)
 
 async def until_ready(core: Core, count: int) -> None:
     async def are_ready() -> bool:
-        return core.metric("hermes_sandbox_pool", backend="plain", state="ready") == count
+        return core.boxes("ready") == count
 
     await until(are_ready)
 
@@ -137,7 +137,7 @@ async def test_a_drained_pool_ends_what_is_being_made(tmp_path: Path) -> None:
         held = await core.acquire()
 
         async def is_making() -> bool:
-            return core.metric("hermes_sandbox_pool", backend="plain", state="making") == 1
+            return core.boxes("making") == 1
 
         await until(is_making)
         draining = asyncio.ensure_future(core.pool.drain())
@@ -154,3 +154,24 @@ async def test_isolation_is_never_weaker_than_wanted(tmp_path: Path) -> None:
             with pytest.raises(BackendUnavailable, match="stronger"):
                 await core.leases.acquire(wish(min_isolation=strong))
         assert core.backend.made == 0
+
+
+async def test_a_pool_can_be_made_larger_and_smaller(tmp_path: Path) -> None:
+    async with open_core(tmp_path, replace(OPTIONS, most=1)) as core:
+        held = await core.acquire()
+        waiting = asyncio.ensure_future(core.acquire())
+
+        async def is_waiting() -> bool:
+            return core.boxes("waiting") == 1
+
+        await until(is_waiting)
+        assert core.pool.stats.waiting == 1
+        await core.pool.resize(warm=2, most=4)
+        await waiting
+        await until_ready(core, 2)
+        await core.pool.resize(warm=0, most=1)
+        await until_ready(core, 0)
+        assert core.boxes("waiting") == 0
+        assert held.sandbox.claim.sandbox_id in core.backend.keys
+        with pytest.raises(PoolExhausted, match="all 1 sandboxes"):
+            await core.acquire(wait_s=0.05)

@@ -163,7 +163,7 @@ class GetCapabilitiesResponse(_message.Message):
     BACKENDS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def backends(self) -> _containers.RepeatedCompositeFieldContainer[Global___BackendCapabilities]:
-        """Every backend that is configured, the default first."""
+        """One for each template, the usual one first; then the backends that were tried and not taken."""
 
     def __init__(
         self,
@@ -194,8 +194,9 @@ class BackendCapabilities(_message.Message):
     PIDS_LIMIT_FIELD_NUMBER: _builtins.int
     DISK_LIMIT_FIELD_NUMBER: _builtins.int
     CHOICE_REASON_FIELD_NUMBER: _builtins.int
+    TEMPLATE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """The backend's name: "bubblewrap", "docker"."""
+    """The backend's name: "bubblewrap", "docker"; empty for a template that cannot be used now."""
     available: _builtins.bool
     """Whether it can be used now."""
     detail: _builtins.str
@@ -213,7 +214,11 @@ class BackendCapabilities(_message.Message):
     disk_limit: Global___LimitEnforcement.ValueType
     """How the workspace quota holds."""
     choice_reason: _builtins.str
-    """Why this backend was chosen as the default; empty for the others."""
+    """Why this backend makes the template's sandboxes; empty for a backend that was not taken."""
+    template: _builtins.str
+    """The template whose sandboxes it makes, "default" being the usual ones; empty for a backend that
+    was not taken.
+    """
     def __init__(
         self,
         *,
@@ -227,10 +232,11 @@ class BackendCapabilities(_message.Message):
         pids_limit: Global___LimitEnforcement.ValueType = ...,
         disk_limit: Global___LimitEnforcement.ValueType = ...,
         choice_reason: _builtins.str = ...,
+        template: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["available", b"available", "choice_reason", b"choice_reason", "cpu_limit", b"cpu_limit", "detail", b"detail", "disk_limit", b"disk_limit", "isolation", b"isolation", "memory_limit", b"memory_limit", "name", b"name", "pids_limit", b"pids_limit", "pty", b"pty"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["available", b"available", "choice_reason", b"choice_reason", "cpu_limit", b"cpu_limit", "detail", b"detail", "disk_limit", b"disk_limit", "isolation", b"isolation", "memory_limit", b"memory_limit", "name", b"name", "pids_limit", b"pids_limit", "pty", b"pty", "template", b"template"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -250,6 +256,7 @@ class AcquireSandboxRequest(_message.Message):
     IDLE_TTL_FIELD_NUMBER: _builtins.int
     MAX_TTL_FIELD_NUMBER: _builtins.int
     WAIT_FIELD_NUMBER: _builtins.int
+    TEMPLATE_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Chosen by the caller; calling again with the same id returns the same lease."""
     profile: _builtins.str
@@ -261,6 +268,10 @@ class AcquireSandboxRequest(_message.Message):
     workdir: _builtins.str
     """Host folder to bind at /workspace; empty means the session's own workspace. Refused unless the
     executor's configuration allows it.
+    """
+    template: _builtins.str
+    """Template of which a new sandbox is made, as the executor's configuration names it; empty means
+    the usual. A sandbox that the session has already is returned whatever its template.
     """
     @_builtins.property
     def idle_ttl(self) -> _duration_pb2.Duration:
@@ -285,10 +296,11 @@ class AcquireSandboxRequest(_message.Message):
         idle_ttl: _duration_pb2.Duration | None = ...,
         max_ttl: _duration_pb2.Duration | None = ...,
         wait: _duration_pb2.Duration | None = ...,
+        template: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["idle_ttl", b"idle_ttl", "max_ttl", b"max_ttl", "wait", b"wait"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["idle_ttl", b"idle_ttl", "max_ttl", b"max_ttl", "min_isolation", b"min_isolation", "profile", b"profile", "request_id", b"request_id", "session_id", b"session_id", "wait", b"wait", "workdir", b"workdir"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["idle_ttl", b"idle_ttl", "max_ttl", b"max_ttl", "min_isolation", b"min_isolation", "profile", b"profile", "request_id", b"request_id", "session_id", b"session_id", "template", b"template", "wait", b"wait", "workdir", b"workdir"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -574,6 +586,7 @@ class Sandbox(_message.Message):
     STATE_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     RUNNING_COMMAND_COUNT_FIELD_NUMBER: _builtins.int
+    TEMPLATE_FIELD_NUMBER: _builtins.int
     sandbox_id: _builtins.str
     """The sandbox's id."""
     session_id: _builtins.str
@@ -586,6 +599,8 @@ class Sandbox(_message.Message):
     """Where it is in its life."""
     running_command_count: _builtins.int
     """Commands that run in it now."""
+    template: _builtins.str
+    """Template that it was made from."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
         """When it was claimed."""
@@ -600,10 +615,11 @@ class Sandbox(_message.Message):
         state: Global___SandboxState.ValueType = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         running_command_count: _builtins.int = ...,
+        template: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["backend", b"backend", "create_time", b"create_time", "isolation", b"isolation", "running_command_count", b"running_command_count", "sandbox_id", b"sandbox_id", "session_id", b"session_id", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["backend", b"backend", "create_time", b"create_time", "isolation", b"isolation", "running_command_count", b"running_command_count", "sandbox_id", b"sandbox_id", "session_id", b"session_id", "state", b"state", "template", b"template"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,116 @@
+"""How a template is put together from the settings: its backend, its pool, who looks after both."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from executor_service.backends import AUTOMATIC, BACKENDS, Site
+from executor_service.backends.base import Box, Capabilities, Enforcement, Limits, WorkspacePlace
+from executor_service.choice import Choice, choose
+from executor_service.commands import CommandTable, Stores
+from executor_service.config import (
+    DEFAULT_TEMPLATE,
+    BoxConfig,
+    ExecutorConfig,
+    TemplateConfig,
+)
+from executor_service.pool import Pool, PoolOptions
+from executor_service.strays import Strays
+from executor_service.supervisor_zipapp import build_zipapp
+from executor_service.templates import Template
+from executor_service.workspaces import Workspaces
+from services.lifecycle import Workers
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What the templates of one executor stand on together."""
+
+    owner: str
+    folder: Path
+    """Where backends keep notes of their own."""
+    workspaces: Workspaces
+    stores: Stores
+    workers: Workers
+
+
+class TemplateMaker:
+    """Puts templates together."""
+
+    def __init__(self, config: ExecutorConfig, ground: Ground) -> None:
+        self._config = config
+        self._ground = ground
+        self._usual_backend = config.backend
+        self._supervisor = b""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The templates that are configured."""
+        return list(self._config.templates)
+
+    def make_table(self, sandbox_id: str, backend: str) -> CommandTable:
+        """The commands of a box."""
+        return CommandTable(sandbox_id, backend, self._ground.stores)
+
+    async def open(self, name: str) -> Template:
+        """Makes a template; fails with BackendUnavailable."""
+        wanted = self._config.templates.get(name, TemplateConfig())
+        choice = await self._choose(name, wanted)
+        if name == DEFAULT_TEMPLATE:
+            self._usual_backend = choice.capabilities.name
+        options = self._options(name, wanted, choice.capabilities)
+        ground, backend = self._ground, choice.backend
+        make_table = partial(self.make_table, backend=choice.capabilities.name)
+        metrics = ground.stores.metrics
+        pool = Pool(backend, options, ground.workspaces, make_table, ground.workers, metrics)
+        journal = ground.stores.journal
+        is_ours = self._finds(name)
+        strays = Strays(backend, ground.workspaces, journal, is_ours, pool.keys, metrics)
+        return Template(name, choice, options.limits, pool, strays)
+
+    async def _choose(self, name: str, wanted: TemplateConfig) -> Choice:
+        self._supervisor = self._supervisor or await asyncio.to_thread(build_zipapp)
+        config = self._config.for_template(wanted)
+        site = Site(self._ground.owner, self._ground.folder, self._supervisor, config)
+        backends = {backend: partial(make, site) for backend, make in BACKENDS.items()}
+        setting = f"executor.templates.{name}.backend" if wanted.backend else "terminal.backend"
+        choice = await choose(wanted.backend or self._usual_backend, backends, AUTOMATIC, setting)
+        return replace(choice, capabilities=_with_watch(choice.capabilities))
+
+    def _options(self, name: str, wanted: TemplateConfig, found: Capabilities) -> PoolOptions:
+        config = self._config
+        usual_warm = config.warm_pool_size if name == DEFAULT_TEMPLATE else 0
+        return PoolOptions(
+            owner=self._ground.owner,
+            backend=found.name,
+            template=name,
+            limits=_limits(config.box, wanted),
+            warm=usual_warm if wanted.warm_pool_size is None else wanted.warm_pool_size,
+            most=wanted.max_sandboxes or config.max_sandboxes,
+            prefill=config.prefill,
+        )
+
+    def _finds(self, name: str) -> Callable[[Box], bool]:
+        """Whose boxes a template answers for: its own, and those of templates that are no more."""
+        known = {DEFAULT_TEMPLATE, *self._config.templates}
+        return lambda box: box.pool == name or box.pool not in known
+
+
+def _limits(usual: BoxConfig, wanted: TemplateConfig) -> Limits:
+    return Limits(
+        memory_bytes=wanted.memory_bytes or usual.memory_bytes,
+        cpu_count=wanted.cpu_count or usual.cpu_count,
+        pids=wanted.pids or usual.pids,
+        tmp_bytes=wanted.tmp_bytes or usual.tmp_bytes,
+        workspace_bytes=wanted.workspace_bytes or usual.workspace_bytes,
+    )
+
+
+def _with_watch(found: Capabilities) -> Capabilities:
+    """What the sandboxes are held to, where this process looks at their workspaces."""
+    held = found.limits.workspace is not Enforcement.NONE
+    if held or found.workspaces is not WorkspacePlace.HERE:
+        return found
+    return replace(found, limits=replace(found.limits, workspace=Enforcement.WATCHED))

@@ -1,0 +1,62 @@
+"""PoolService."""
+
+from typing import Any
+
+import grpc.aio
+
+from executor_service.convert import pools as convert
+from executor_service.leases import Leases
+from executor_service.templates import Templates
+from hermes.executor.v1 import pool_pb2, pool_pb2_grpc
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class PoolServicer(pool_pb2_grpc.PoolServiceServicer):
+    """Serves what operators do with pools."""
+
+    def __init__(self, templates: Templates, leases: Leases) -> None:
+        self._templates = templates
+        self._leases = leases
+
+    async def GetPoolStats(
+        self, request: pool_pb2.GetPoolStatsRequest, context: Context
+    ) -> pool_pb2.GetPoolStatsResponse:
+        """Says how full the pools are."""
+        return pool_pb2.GetPoolStatsResponse(pools=map(convert.pool, self._templates))
+
+    async def ResizePool(
+        self, request: pool_pb2.ResizePoolRequest, context: Context
+    ) -> pool_pb2.ResizePoolResponse:
+        """Changes a pool's sizes."""
+        template = self._templates.find(request.template)
+        warm, most = convert.sizes(request, template.pool.stats)
+        await template.pool.resize(warm, most)
+        return pool_pb2.ResizePoolResponse(pool=convert.pool(template))
+
+    async def Drain(
+        self, request: pool_pb2.DrainRequest, context: Context
+    ) -> pool_pb2.DrainResponse:
+        """Takes no new work."""
+        await self._templates.close_pools()
+        return pool_pb2.DrainResponse(
+            claimed_count=sum(template.pool.stats.claimed for template in self._templates),
+            running_command_count=sum(len(sandbox.running) for sandbox in self._leases),
+        )
+
+    async def ListOrphans(
+        self, request: pool_pb2.ListOrphansRequest, context: Context
+    ) -> pool_pb2.ListOrphansResponse:
+        """Lists the boxes that nobody knows."""
+        found = [box for template in self._templates for box in await template.strays.find()]
+        return pool_pb2.ListOrphansResponse(boxes=map(convert.orphan, found))
+
+    async def Reap(self, request: pool_pb2.ReapRequest, context: Context) -> pool_pb2.ReapResponse:
+        """Ends boxes that nobody knows."""
+        ended: list[str] = []
+        for template in self._templates:
+            for box in await template.strays.find():
+                if not request.box_keys or box.key in request.box_keys:
+                    await template.strays.end(box)
+                    ended.append(box.key)
+        return pool_pb2.ReapResponse(box_keys=ended)

@@ -1,0 +1,128 @@
+"""The named kinds of sandbox that can be had, each with a backend and a pool of its own."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from executor_service.backends.base import Box, Capabilities, Limits
+from executor_service.choice import Choice
+from executor_service.config import DEFAULT_TEMPLATE
+from executor_service.errors import BackendUnavailable
+from executor_service.pool import Pool
+from executor_service.strays import Strays
+from services.errors import InvalidArgument
+
+_RETRY_S = 15.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """One kind of sandbox, and those of its boxes that are there."""
+
+    name: str
+    choice: Choice
+    limits: Limits
+    pool: Pool
+    strays: Strays
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What its backend can do."""
+        return self.choice.capabilities
+
+    async def run(self) -> None:
+        """Keeps boxes ready and ends those that nobody knows, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.pool.run())
+            group.create_task(self.strays.run())
+
+
+Open = Callable[[str], Awaitable[Template]]
+"""Puts a template together; fails with BackendUnavailable when its backend cannot be used."""
+
+
+class Templates:
+    """The templates that are configured, those included whose backend cannot be used now."""
+
+    def __init__(self, names: Sequence[str], open_: Open) -> None:
+        self._names = names
+        self._open_one = open_
+        self._open: dict[str, Template] = {}
+        self._refused: dict[str, str] = {}
+        """Why those that are not open are not."""
+
+    def __iter__(self) -> Iterator[Template]:
+        """Those that can be had, the usual one first."""
+        return iter(list(self._open.values()))
+
+    @property
+    def default(self) -> Template:
+        """The usual one."""
+        return self._open[DEFAULT_TEMPLATE]
+
+    @property
+    def refused(self) -> dict[str, str]:
+        """Those that cannot be had now, and why."""
+        return dict(self._refused)
+
+    async def open(self) -> None:
+        """Opens them; fails as the usual one does, the others are tried again later."""
+        self._open[DEFAULT_TEMPLATE] = await self._open_one(DEFAULT_TEMPLATE)
+        for name in self._names:
+            if name not in self._open:
+                await self._try(name)
+
+    async def close(self) -> None:
+        """Releases the backends; the boxes live on."""
+        for template in self:
+            await template.choice.backend.close()
+
+    async def close_pools(self) -> None:
+        """Makes and hands out no more boxes; what is claimed goes on."""
+        for template in self:
+            await template.pool.close()
+
+    def find(self, name: str) -> Template:
+        """Returns a template; fails with InvalidArgument or BackendUnavailable."""
+        if template := self._open.get(name or DEFAULT_TEMPLATE):
+            return template
+        if why := self._refused.get(name):
+            raise BackendUnavailable(f"no sandbox of template {name} can be had: {why}")
+        wanted = f"one of {', '.join((DEFAULT_TEMPLATE, *self._others))}"
+        message = f"there is no template {name!r}; choose {wanted}, or add it to executor.templates"
+        raise InvalidArgument(message, fields={"template": wanted})
+
+    def of(self, box: Box) -> Template:
+        """The template that a box which is held was made from."""
+        return self._open[box.pool]
+
+    async def run(self) -> None:
+        """Keeps all of them going, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for template in self:
+                group.create_task(template.run())
+            while self._refused:
+                await asyncio.sleep(_RETRY_S)
+                for name in list(self._refused):
+                    if template := await self._try(name):
+                        group.create_task(template.run())
+                        # Their claims were given up when they could not be found.
+                        group.create_task(template.strays.sweep())
+
+    @property
+    def _others(self) -> list[str]:
+        return [name for name in self._names if name != DEFAULT_TEMPLATE]
+
+    async def _try(self, name: str) -> Template | None:
+        try:
+            template = self._open[name] = await self._open_one(name)
+        except BackendUnavailable as error:
+            if self._refused.get(name) != error.message:
+                _log.warning("template %s cannot be used: %s", name, error.message)
+            self._refused[name] = error.message
+            return None
+        self._refused.pop(name, None)
+        return template
