@@ -9,7 +9,9 @@ from zoneinfo import ZoneInfo
 
 import grpc.aio
 
+from agent_service.clients.executors import Executors
 from agent_service.clients.leases import SandboxLeases
+from agent_service.clients.left import LeftSandboxes
 from agent_service.config import AgentConfig
 from agent_service.contexts import ToolContexts
 from agent_service.drafts import SessionDrafts
@@ -52,7 +54,8 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "AgentService
         missing_endpoint(str(settings.home.env)),
     )
     leases = turn_leases(config.lease_s)
-    contexts = ToolContexts(database, leases, SandboxLeases(channels, database))
+    executors = Executors(channels, config.executor_away_s)
+    contexts = ToolContexts(database, leases, SandboxLeases(executors, database))
     tools = builtin_tools(ask_before_commands=config.approvals != "off")
     metrics = AgentMetrics.create(meter)
     runner = Runner(
@@ -73,7 +76,8 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "AgentService
         sorted({tool.toolset for tool in tools}),
         config.system_message,
     )
-    return AgentService(database, model, turns, drafts, workers)
+    left = LeftSandboxes(executors, database)
+    return AgentService(database, model, turns, drafts, left, workers)
 
 
 class AgentService:
@@ -88,12 +92,14 @@ class AgentService:
         model: ConfiguredModel,
         turns: Turns,
         drafts: SessionDrafts,
+        left: LeftSandboxes,
         workers: Workers,
     ) -> None:
         self._database = database
         self._model = model
         self._turns = turns
         self._drafts = drafts
+        self._left = left
         self._workers = workers
         self._opened = AsyncExitStack()
 
@@ -125,10 +131,13 @@ class AgentService:
         )
 
     async def run(self) -> None:
-        """Drives turns that nobody else owns, and keeps the leases of those that it drives."""
+        """Drives turns that nobody else owns, keeps the leases of those that it drives, and ends
+        the sandboxes that sessions have left behind.
+        """
         async with asyncio.TaskGroup() as group:
             group.create_task(self._turns.run())
             group.create_task(self._turns.keep_leases())
+            group.create_task(self._left.run())
 
     async def drain(self) -> None:
         """Lets every turn go for another replica or the next start."""

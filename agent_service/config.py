@@ -79,6 +79,14 @@ class AgentConfig(ConfigModel):
         float, Field(ge=3, le=300), Yaml("agent.lease_s"), Env("HERMES_AGENT_LEASE_S")
     ] = 30.0
     """Seconds after which a replica that does not answer loses its turns to another."""
+    executor_away_s: Annotated[
+        float,
+        Field(ge=1, le=300),
+        Yaml("agent.executor_away_s"),
+        Env("HERMES_AGENT_EXECUTOR_AWAY_S"),
+    ] = 5.0
+    """Seconds after which an executor that does not answer loses its sessions to another, where
+    there are several."""
 
 
 MODELS: tuple[type[ConfigModel], ...] = (AgentConfig,)

@@ -34,6 +34,7 @@ class ToolContexts:
             decision=_decision(turn, call),
             progress=progress,
             place=lambda: sandbox.place,
+            news=lambda: sandbox.news,
         )
 
     def commands(self, turn: LiveTurn) -> SessionCommands:

@@ -46,8 +46,6 @@ CHUNK_BYTES = 32 * 1024
 if TYPE_CHECKING:
     AttachCall = grpc.aio.StreamStreamCall[exec_pb2.AttachExecRequest, exec_pb2.AttachExecResponse]
 
-_ELSEWHERE = "The turn goes on in another replica."
-
 _T = TypeVar("_T")
 
 
@@ -105,7 +103,8 @@ class SessionCommands:
                 lambda: stub.SignalExec(request, timeout=KILL_DEADLINE_S), KILL_PATIENCE_S
             )
 
-        return status((await self._ask(key, signal)).exec)
+        # Where it cannot be reached it may be running still: that is said, and it is not left.
+        return status((await self._ask(key, signal, stays=True)).exec)
 
     async def list(self) -> list[CommandStatus]:
         """The commands that the sandbox knows, the oldest first; none when there is no sandbox."""
@@ -113,7 +112,7 @@ class SessionCommands:
         async def listed(held: Held) -> exec_pb2.ListExecsResponse:
             request = exec_pb2.ListExecsRequest(lease=held.lease, profile=self._sandbox.profile)
             stub = ExecServiceStub(held.channel)
-            return await patiently(lambda: stub.ListExecs(request))
+            return await patiently(lambda: stub.ListExecs(request), held.patience_s)
 
         try:
             return [status(found) for found in (await self._ask("", listed)).execs]
@@ -133,7 +132,7 @@ class SessionCommands:
                 length_bytes=length,
             )
             stub = ExecServiceStub(held.channel)
-            return await patiently(lambda: stub.ReadExecOutput(request))
+            return await patiently(lambda: stub.ReadExecOutput(request), held.patience_s)
 
         found = await self._ask(key, page)
         return OutputPage(found.data, found.offset, found.total_bytes, status(found.exec))
@@ -151,30 +150,25 @@ class SessionCommands:
     async def _begin(self, command: Command, on_output: OnOutput | None) -> CommandStatus:
         """Start the command, and follow it where somebody takes its output."""
         held = await self._sandbox.hold()
-        progress, is_second, patience = _Progress(self._sandbox.resumed), False, Patience()
+        progress, is_second = _Progress(self._sandbox.resumed), False
+        patience = Patience(held.patience_s)
         while True:
             try:
                 if (seen := await self._follow(held, command, progress, on_output)) is not None:
                     return seen
             except grpc.aio.AioRpcError as error:
                 if is_gone(error) and not progress.may_run and not is_second:
-                    held, is_second = await self._another(held, error), True
+                    await self._sandbox.left(held, error)
+                    # What a resumed call may have started went with it; `hold` says so by raising.
+                    held, is_second = await self._sandbox.hold(), True
                     continue
                 if progress.attached:
                     progress.attached = False
                     patience.renew()
                 if not await patience.wait(error):
-                    if is_gone(error):
-                        await self._sandbox.drop(held)
+                    await self._sandbox.left(held, error)
                     raise _why_not(error, progress.may_run) from error
             progress.may_run = True
-
-    async def _another(self, held: Held, error: grpc.aio.AioRpcError) -> Held:
-        """The sandbox that follows one that is gone."""
-        if not await self._sandbox.drop(held):
-            raise SandboxUnavailable(_ELSEWHERE) from error
-        # What a resumed call may have started went with the sandbox; `hold` says so by raising.
-        return await self._sandbox.hold()
 
     def _start_request(self, held: Held, command: Command) -> exec_pb2.StartExecRequest:
         request = exec_pb2.StartExecRequest(
@@ -237,19 +231,20 @@ class SessionCommands:
             )
         )
 
-    async def _ask(self, key: str, call: Callable[[Held], Awaitable[_T]]) -> _T:
+    async def _ask(
+        self, key: str, call: Callable[[Held], Awaitable[_T]], *, stays: bool = False
+    ) -> _T:
         """Ask about a command that exists; once more when another replica had the sandbox."""
         if not await self._sandbox.exists():
             raise CommandUnknown(key)
-        held = await self._sandbox.hold(resumed=False)
+        held = await self._sandbox.hold(resumed=False, stays=stays)
         try:
             return await call(held)
         except grpc.aio.AioRpcError as error:
-            if not is_gone(error) or reason_of(error) is Reason.NOT_FOUND:
+            is_unknown = reason_of(error) is Reason.NOT_FOUND
+            if is_unknown or not await self._sandbox.left(held, error):
                 raise self._failure(key, error) from error
-            if not await self._sandbox.drop(held):
-                raise SandboxUnavailable(_ELSEWHERE) from error
-        held = await self._sandbox.hold(resumed=False)
+        held = await self._sandbox.hold(resumed=False, stays=stays)
         try:
             return await call(held)
         except grpc.aio.AioRpcError as error:

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import grpc.aio
 
-from agent_service.clients.leases import Held, TurnSandbox, is_gone
+from agent_service.clients.leases import Held, TurnSandbox
 from agent_service.clients.patience import patiently
 from agent_service.sandbox import FileStat, PathRefused, SandboxUnavailable
 from hermes.executor.v1 import file_pb2
@@ -93,15 +93,13 @@ class SessionFiles:
         """Do what may be done twice; once more when the sandbox had to be claimed anew."""
         held = await self._sandbox.hold(keyed=False)
         try:
-            return await patiently(lambda: call(held))
+            return await patiently(lambda: call(held), held.patience_s)
         except grpc.aio.AioRpcError as error:
-            if not is_gone(error) or _is_missing(error):
+            if _is_missing(error) or not await self._sandbox.left(held, error):
                 raise _failure(path, error) from error
-            if not await self._sandbox.drop(held):
-                raise SandboxUnavailable("The turn goes on in another replica.") from error
         held = await self._sandbox.hold(keyed=False)
         try:
-            return await patiently(lambda: call(held))
+            return await patiently(lambda: call(held), held.patience_s)
         except grpc.aio.AioRpcError as error:
             raise _failure(path, error) from error
 

@@ -8,25 +8,27 @@ from weakref import WeakValueDictionary
 import grpc.aio
 from google.protobuf.duration_pb2 import Duration
 
-from agent_service.clients.patience import patiently
+from agent_service.clients.executors import Executors
 from agent_service.live_turn import LiveTurn
 from agent_service.sandbox import CommandUncertain, Place, SandboxUnavailable
 from agent_service.storage import bindings
+from agent_service.storage.bindings import Binding
 from hermes.executor.v1 import sandbox_pb2
-from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
-from services.channels import Channels
 from services.database import Database
 from services.errors import Reason, message_of, reason_of
 from services.ids import new_id
 
 ACQUIRE_WAIT_S = 60
-ACQUIRE_DEADLINE_S = 90
 MAX_HELD = 1024
 
 GONE = frozenset({Reason.LEASE_INVALID, Reason.SANDBOX_LOST, Reason.NOT_FOUND, Reason.STALE_EPOCH})
 """Answers after which the sandbox has to be claimed anew."""
 
 _LOST = "The sandbox of an earlier step is gone."
+_ELSEWHERE = "The turn goes on in another replica."
+_MOVED = "The sandbox is gone with the executor that had it, and with it all that ran there."
+_KEPT = "This is a new one over the same /workspace."
+_NOT_KEPT = "This is a new one, whose /workspace does not have the files of that one."
 
 
 @dataclass(slots=True)
@@ -35,40 +37,48 @@ class Held:
 
     place: Place
     lease: sandbox_pb2.Lease
-    endpoint: str
+    binding: Binding
     channel: grpc.aio.Channel
+    patience_s: float
+    """How long its executor is waited for."""
     replaced: bool
     """The session used another sandbox before, which is gone."""
     bound: bool
     """The session's row names this sandbox."""
+    news: str = ""
+    """What the model has to be told of it."""
 
 
 class SandboxLeases:
     """Claims and remembers one sandbox a session."""
 
-    def __init__(self, channels: Channels, database: Database) -> None:
-        self._channels = channels
+    def __init__(self, executors: Executors, database: Database) -> None:
+        self._executors = executors
         self._database = database
         self._held: OrderedDict[str, Held] = OrderedDict()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def hold(self, turn: LiveTurn, *, resumed: bool, keyed: bool = True) -> Held:
+    async def hold(
+        self, turn: LiveTurn, *, resumed: bool, keyed: bool = True, stays: bool = False
+    ) -> Held:
         """The session's sandbox; CommandUncertain when that of a resumed, keyed call is gone.
 
         A new sandbox is bound to the session by the first call that is not resumed: until then a
-        restart must find, too, that the sandbox of the resumed calls is gone.
+        restart must find, too, that the sandbox of the resumed calls is gone. A call that `stays`
+        is for the executor that the session is at, and fails when it is away.
         """
         held = self._held.get(turn.session_id)
-        if held is not None and held.bound:
+        if held is not None and held.bound and not held.binding.endpoint:
             return held
         async with self._locks.setdefault(turn.session_id, asyncio.Lock()):
-            held = self._held.get(turn.session_id) or await self._acquire(turn)
+            held = await self._still_held(turn, stays) or await self._acquire(turn, stays)
             self._keep(turn.session_id, held)
             if resumed and held.replaced:
                 if keyed:
                     raise CommandUncertain(_LOST)
             elif not held.bound:
-                await self._bind(turn.session_id, held)
+                await self._database.write(lambda conn: bindings.put(conn, turn, held.binding))
+                held.bound, held.replaced = True, False
         return held
 
     async def exists(self, turn: LiveTurn) -> bool:
@@ -78,13 +88,20 @@ class SandboxLeases:
         binding = await self._database.read(lambda conn: bindings.get(conn, turn.session_id))
         return bool(binding.sandbox_id)
 
-    async def drop(self, turn: LiveTurn, held: Held) -> bool:
-        """Forget a sandbox that is gone; True when the turn may claim another."""
+    async def left(self, turn: LiveTurn, held: Held, error: grpc.aio.AioRpcError) -> bool:
+        """Forget a sandbox when an error says that it is gone, or its executor; whether it does.
+
+        Fails with SandboxUnavailable when the turn may not claim another.
+        """
+        if not is_gone(error) and not self._executors.is_away(held.binding.endpoint, error):
+            return False
         if self._held.get(turn.session_id) is held:
             del self._held[turn.session_id]
         # Only the turn's owner may claim again: a replica that woke up late must not take the
         # sandbox away from the one that goes on with the turn.
-        return await self._database.read(lambda conn: bindings.owns(conn, turn))
+        if not await self._database.read(lambda conn: bindings.owns(conn, turn)):
+            raise SandboxUnavailable(_ELSEWHERE) from error
+        return True
 
     def _keep(self, session_id: str, held: Held) -> None:
         self._held[session_id] = held
@@ -92,38 +109,50 @@ class SandboxLeases:
         if len(self._held) > MAX_HELD:
             self._held.popitem(last=False)
 
-    async def _bind(self, session_id: str, held: Held) -> None:
-        await self._database.write(
-            lambda conn: bindings.put(conn, session_id, held.place.sandbox_id, held.endpoint)
-        )
-        held.bound, held.replaced = True, False
+    async def _still_held(self, turn: LiveTurn, stays: bool) -> Held | None:
+        """The sandbox that is held, if its executor still has it.
 
-    async def _acquire(self, turn: LiveTurn) -> Held:
-        binding = await self._database.read(lambda conn: bindings.get(conn, turn.session_id))
+        One of several is asked each time: a command that is sent to one that has died meanwhile
+        may have run, for all one knows.
+        """
+        held = self._held.get(turn.session_id)
+        if held is None or not held.binding.endpoint:
+            return held
+        try:
+            await self._executors.renew(held.lease, turn.profile, held.binding.endpoint)
+        except grpc.aio.AioRpcError as error:
+            if not (stays and not is_gone(error)) and await self.left(turn, held, error):
+                return None
+            raise SandboxUnavailable(message_of(error)) from error
+        return held
+
+    async def _acquire(self, turn: LiveTurn, stays: bool) -> Held:
+        before = await self._database.read(lambda conn: bindings.get(conn, turn.session_id))
         request = sandbox_pb2.AcquireSandboxRequest(
             request_id=new_id("acq"),
             profile=turn.profile,
             session_id=turn.session_id,
-            workdir=binding.workdir,
+            workdir=await self._database.read(lambda conn: bindings.workdir(conn, turn.session_id)),
             wait=Duration(seconds=ACQUIRE_WAIT_S),
         )
-        near = self._channels.to("executor")
-        known = self._channels.at(binding.endpoint) if binding.endpoint else near
-        stub = SandboxServiceStub(known)
+        known = before.endpoint, before.sandbox_id
         try:
-            answer = await patiently(
-                lambda: stub.AcquireSandbox(request, timeout=ACQUIRE_DEADLINE_S)
-            )
+            if stays and before.endpoint:
+                answer = await self._executors.acquire_at(request, *known)
+            else:
+                answer = await self._executors.acquire(request, *known)
         except grpc.aio.AioRpcError as error:
             raise SandboxUnavailable(f"No sandbox can be had: {message_of(error)}") from error
-        endpoint = answer.endpoint or binding.endpoint
+        binding = Binding(answer.sandbox.sandbox_id, answer.endpoint, "")
         return Held(
             place=_place(answer.sandbox),
             lease=answer.lease,
-            endpoint=endpoint,
-            channel=self._channels.at(endpoint) if endpoint else near,
-            replaced=binding.sandbox_id not in ("", answer.sandbox.sandbox_id),
-            bound=binding.sandbox_id == answer.sandbox.sandbox_id,
+            binding=binding,
+            channel=self._executors.channel(answer.endpoint),
+            patience_s=self._executors.patience_s(answer.endpoint),
+            replaced=before.sandbox_id not in ("", binding.sandbox_id),
+            bound=before.sandbox_id == binding.sandbox_id,
+            news=_news(before, binding),
         )
 
 
@@ -132,26 +161,33 @@ class TurnSandbox:
 
     def __init__(self, leases: SandboxLeases, turn: LiveTurn, *, resumed: bool) -> None:
         self.place = Place()
+        self.news = ""
+        """What the model has to be told of the sandbox beside the call's result."""
         self.profile = turn.profile
         self.resumed = resumed
         """An earlier owner of the turn may have begun the call."""
         self._leases = leases
         self._turn = turn
 
-    async def hold(self, *, resumed: bool | None = None, keyed: bool = True) -> Held:
+    async def hold(
+        self, *, resumed: bool | None = None, keyed: bool = True, stays: bool = False
+    ) -> Held:
         """The sandbox, claimed where it has to be; fails as `SandboxLeases.hold` does."""
         resumed = self.resumed if resumed is None else resumed
-        held = await self._leases.hold(self._turn, resumed=resumed, keyed=keyed)
+        held = await self._leases.hold(self._turn, resumed=resumed, keyed=keyed, stays=stays)
         self.place = held.place
+        # It is told once, and only of a sandbox that stays: a later call might get yet another.
+        if held.bound and held.news:
+            self.news, held.news = held.news, ""
         return held
 
     async def exists(self) -> bool:
         """Whether the session has used a sandbox."""
         return await self._leases.exists(self._turn)
 
-    async def drop(self, held: Held) -> bool:
-        """Forget a sandbox that is gone; True when the turn may claim another."""
-        return await self._leases.drop(self._turn, held)
+    async def left(self, held: Held, error: grpc.aio.AioRpcError) -> bool:
+        """Forget the sandbox when it is gone; whether it is. Fails as `SandboxLeases.left` does."""
+        return await self._leases.left(self._turn, held, error)
 
 
 def is_gone(error: grpc.aio.AioRpcError) -> bool:
@@ -166,3 +202,11 @@ def _place(sandbox: sandbox_pb2.Sandbox) -> Place:
         isolation=level.removeprefix("ISOLATION_LEVEL_").lower(),
         sandbox_id=sandbox.sandbox_id,
     )
+
+
+def _news(before: Binding, now: Binding) -> str:
+    """What the model has to be told when a session goes on at another executor."""
+    if before.endpoint in ("", now.endpoint):
+        return ""
+    is_kept = before.workspace_id == now.workspace_id != ""
+    return f"{_MOVED} {_KEPT if is_kept else _NOT_KEPT}"

@@ -1,4 +1,4 @@
-"""Which sandbox a session used last."""
+"""Which sandbox a session used last, and which it has left behind."""
 
 from dataclasses import dataclass
 
@@ -6,48 +6,105 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, bindparam
 
 from agent_service.live_turn import LiveTurn
-from agent_service.storage.schema import sandbox_binding, session, turn
-from services.database.sql import upsert
+from agent_service.storage.schema import left_sandbox, sandbox_binding, session, turn
+from services.database import db_now
+from services.database.sql import insert_ignore, upsert
+
+LEFT_FOR_S = 48 * 3600.0
+"""How long a sandbox that was left is remembered: by then its executor has ended it itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """The sandbox of a session, and the host folder that it works in if there is one."""
+    """The sandbox of a session; its id is empty before the first."""
 
     sandbox_id: str
     endpoint: str
-    workdir: str
+    """Where its executor alone is reached; empty where there is one executor only."""
+    workspace_id: str
+    """What its files are known by; empty where they are those of a folder of the host."""
 
 
-_BINDING = (
-    sa.select(
-        session.c.workdir,
-        sa.func.coalesce(sandbox_binding.c.sandbox_id, "").label("sandbox_id"),
-        sa.func.coalesce(sandbox_binding.c.endpoint, "").label("endpoint"),
-    )
-    .join_from(session, sandbox_binding, isouter=True)
-    .where(session.c.id == bindparam("session_id"))
-)
-_BIND = upsert(sandbox_binding, ("session_id",), ("sandbox_id", "endpoint"))
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A sandbox whose executor could not be reached, so that its session went on elsewhere."""
+
+    sandbox_id: str
+    session_id: str
+    profile: str
+    endpoint: str
+
+
+_BINDING = sa.select(
+    sandbox_binding.c.sandbox_id, sandbox_binding.c.endpoint, sandbox_binding.c.workspace_id
+).where(sandbox_binding.c.session_id == bindparam("session_id"))
+_WORKDIR = sa.select(session.c.workdir).where(session.c.id == bindparam("session_id"))
+_BIND = upsert(sandbox_binding, ("session_id",), ("sandbox_id", "endpoint", "workspace_id"))
 _OWNS = sa.select(turn.c.id).where(
     turn.c.id == bindparam("id"),
     turn.c.owner == bindparam("owner"),
     turn.c.epoch == bindparam("epoch"),
 )
+_LEAVE = insert_ignore(left_sandbox).values(left_at=db_now())
+_LEFT = sa.select(
+    left_sandbox.c.sandbox_id,
+    left_sandbox.c.session_id,
+    left_sandbox.c.profile,
+    left_sandbox.c.endpoint,
+)
+_FORGET = sa.delete(left_sandbox).where(left_sandbox.c.sandbox_id == bindparam("gone"))
+_FORGET_OLD = sa.delete(left_sandbox).where(left_sandbox.c.left_at < db_now(-LEFT_FOR_S))
 
 
 def get(conn: Connection, session_id: str) -> Binding:
-    """The session's sandbox; its id is empty before the first."""
-    row = conn.execute(_BINDING, {"session_id": session_id}).one()
-    return Binding(row.sandbox_id, row.endpoint, row.workdir)
+    """The session's sandbox."""
+    row = conn.execute(_BINDING, {"session_id": session_id}).one_or_none()
+    return Binding(row.sandbox_id, row.endpoint, row.workspace_id) if row else Binding("", "", "")
 
 
-def put(conn: Connection, session_id: str, sandbox_id: str, endpoint: str) -> None:
-    """Note the sandbox before anything runs in it."""
-    conn.execute(_BIND, {"session_id": session_id, "sandbox_id": sandbox_id, "endpoint": endpoint})
+def workdir(conn: Connection, session_id: str) -> str:
+    """The folder of the host that the session works in; empty for a workspace."""
+    return conn.execute(_WORKDIR, {"session_id": session_id}).scalar_one()
+
+
+def put(conn: Connection, live: LiveTurn, binding: Binding) -> None:
+    """Note the sandbox before anything runs in it, and the one at another executor before it."""
+    before = get(conn, live.session_id)
+    if before.endpoint not in ("", binding.endpoint):
+        left = {
+            "sandbox_id": before.sandbox_id,
+            "session_id": live.session_id,
+            "profile": live.profile,
+            "endpoint": before.endpoint,
+        }
+        conn.execute(_LEAVE, left)
+    values = {
+        "session_id": live.session_id,
+        "sandbox_id": binding.sandbox_id,
+        "endpoint": binding.endpoint,
+        "workspace_id": binding.workspace_id,
+    }
+    conn.execute(_BIND, values)
+    # It may be one that was left before.
+    forget_left(conn, binding.sandbox_id)
 
 
 def owns(conn: Connection, live: LiveTurn) -> bool:
     """Whether the turn is still owned as it was when it was loaded."""
     mine = {"id": live.id, "owner": live.lease.owner, "epoch": live.epoch}
     return conn.execute(_OWNS, mine).one_or_none() is not None
+
+
+def all_left(conn: Connection) -> list[Left]:
+    """The sandboxes that were left behind and are not known to have ended."""
+    return [Left(*row) for row in conn.execute(_LEFT)]
+
+
+def forget_left(conn: Connection, sandbox_id: str) -> None:
+    """The sandbox has ended, or its session has it again."""
+    conn.execute(_FORGET, {"gone": sandbox_id})
+
+
+def forget_old_left(conn: Connection) -> None:
+    """Forget those that must have ended by themselves."""
+    conn.execute(_FORGET_OLD)

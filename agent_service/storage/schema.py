@@ -138,7 +138,19 @@ sandbox_binding = Table(
     Column("session_id", String(128), ForeignKey("session.id"), primary_key=True),
     Column("sandbox_id", String(64), nullable=False),
     Column("endpoint", Text, nullable=False),
+    Column("workspace_id", String(64), nullable=False, server_default=""),
 )
+
+left_sandbox = Table(
+    "left_sandbox",
+    metadata,
+    Column("sandbox_id", String(64), primary_key=True),
+    Column("session_id", String(128), nullable=False),
+    Column("profile", String(64), nullable=False),
+    Column("endpoint", Text, nullable=False),
+    Column("left_at", UtcTime, nullable=False),
+)
+"""Sandboxes at executors that could not be reached, whose sessions have gone on elsewhere."""
 
 session_state = Table(
     "session_state",

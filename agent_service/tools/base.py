@@ -77,6 +77,8 @@ class ToolContext:
     """Shows output to whoever watches; never blocks, may drop."""
     place: Callable[[], Place] = Place
     """Where the call's commands and files have been so far."""
+    news: Callable[[], str] = str
+    """What the model has to be told of the sandbox beside the result; mostly nothing."""
 
 
 A_contra = TypeVar("A_contra", bound=ToolArguments, contravariant=True)

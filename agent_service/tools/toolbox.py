@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -161,6 +161,8 @@ class _Batch:
             _log.exception("tool crashed", extra={"tool": tool.name, "call": call.key})
             result = ToolResult(f"The tool {tool.name} crashed; its log has why.", is_error=True)
         duration_ms = round((time.monotonic() - started) * 1000)
+        if news := context.news():
+            result = replace(result, text=f"[{news}]\n{result.text}")
         self._put((_returned(call, result, context.place(), duration_ms),))
 
     def _progress(self, call: PendingCall) -> Callable[[str], None]:

@@ -11,7 +11,9 @@ from typing import Any
 from sqlalchemy import Connection
 
 from agent_service.calls import PendingCall
+from agent_service.clients.executors import Executors
 from agent_service.clients.leases import SandboxLeases
+from agent_service.clients.left import LeftSandboxes
 from agent_service.contexts import ToolContexts
 from agent_service.events import ToolReturned
 from agent_service.live_turn import LiveTurn
@@ -32,13 +34,15 @@ from services.ids import new_id
 from services.leases import new_owner
 
 LEASE_S = 300
+AWAY_S = 2
 DEFAULTS = journal.Defaults(9, 1000, timedelta(minutes=1))
 
 
 class Tools:
     """The tools of one turn, called as its model would."""
 
-    def __init__(self, toolbox: Toolbox, turn: LiveTurn) -> None:
+    def __init__(self, toolbox: Toolbox, turn: LiveTurn, left: LeftSandboxes) -> None:
+        self.left = left
         self._toolbox = toolbox
         self._turn = turn
         self._numbers = count(1)
@@ -102,5 +106,7 @@ async def open_tools(folder: Path, address: Address, tokens: Tokens) -> AsyncGen
     ):
         await database.migrate(metadata.create_all)
         turn = await database.write(begin)
-        contexts = ToolContexts(database, leases, SandboxLeases(channels, database))
-        yield Tools(Toolbox(builtin_tools(ask_before_commands=False), contexts.of), turn)
+        executors = Executors(channels, AWAY_S)
+        contexts = ToolContexts(database, leases, SandboxLeases(executors, database))
+        toolbox = Toolbox(builtin_tools(ask_before_commands=False), contexts.of)
+        yield Tools(toolbox, turn, LeftSandboxes(executors, database))

@@ -1,0 +1,129 @@
+"""The executors as the agent reaches them: the one that has a session's sandbox, else any.
+
+There may be one, or several behind one address, of which each names the endpoint at which it alone
+is reached. One that cannot be reached for a few seconds loses the sessions whose sandboxes it has.
+"""
+
+import asyncio
+
+import grpc.aio
+
+from agent_service.clients.patience import LIMIT_S, patiently
+from hermes.executor.v1 import sandbox_pb2
+from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
+from services.channels import Channels
+from services.errors import Reason, reason_of
+from services.ids import new_id
+
+ACQUIRE_DEADLINE_S = 90
+PROBE_S = 2.0
+"""How long an executor may take to say that it is there."""
+REMEMBERED_S = 30.0
+"""How long one that was away is asked only once, and not waited for again."""
+
+AWAY = frozenset({Reason.SERVICE_UNAVAILABLE, Reason.DRAINING})
+"""Answers of an executor in whose place another can be asked."""
+
+
+class Executors:
+    """The executors of a deployment."""
+
+    def __init__(self, channels: Channels, away_s: float) -> None:
+        self._channels = channels
+        self._away_s = away_s
+        self._away_since: dict[str, float] = {}
+
+    def channel(self, endpoint: str) -> grpc.aio.Channel:
+        """The way to the executor at an endpoint; to any of them when it is empty."""
+        return self._channels.at(endpoint) if endpoint else self._channels.to("executor")
+
+    def patience_s(self, endpoint: str) -> float:
+        """How long an executor is waited for: one that has a successor not as long as the only."""
+        if not endpoint:
+            return LIMIT_S
+        since = self._away_since.get(endpoint)
+        is_new = since is None or asyncio.get_running_loop().time() - since > REMEMBERED_S
+        return self._away_s if is_new else 0.0
+
+    def is_away(self, endpoint: str, error: grpc.aio.AioRpcError) -> bool:
+        """Whether a call's error, after all patience, means that another has to take over."""
+        if not endpoint or (reason := reason_of(error)) not in AWAY:
+            return False
+        if reason is Reason.SERVICE_UNAVAILABLE:
+            self._away_since[endpoint] = asyncio.get_running_loop().time()
+        return True
+
+    async def acquire(
+        self, request: sandbox_pb2.AcquireSandboxRequest, endpoint: str, sandbox_id: str
+    ) -> sandbox_pb2.AcquireSandboxResponse:
+        """Claim a sandbox where the session has one; anywhere when that executor is away or drains.
+
+        The answer names the endpoint where that is known.
+        """
+        if endpoint:
+            try:
+                return await self.acquire_at(request, endpoint, sandbox_id)
+            except grpc.aio.AioRpcError as error:
+                if not self.is_away(endpoint, error):
+                    raise
+        return await patiently(lambda: self._acquire("", request))
+
+    async def acquire_at(
+        self, request: sandbox_pb2.AcquireSandboxRequest, endpoint: str, sandbox_id: str
+    ) -> sandbox_pb2.AcquireSandboxResponse:
+        """Claim a sandbox where the session has one, and nowhere else."""
+        # To claim may take a minute; whether anybody is there is known sooner.
+        look = sandbox_pb2.GetSandboxRequest(profile=request.profile, sandbox_id=sandbox_id)
+        await self._reach(endpoint, look)
+        answer = await self._acquire(endpoint, request)
+        answer.endpoint = answer.endpoint or endpoint
+        return answer
+
+    async def renew(self, lease: sandbox_pb2.Lease, profile: str, endpoint: str) -> None:
+        """Prolong a lease, by which one learns as well whether it holds."""
+        stub = SandboxServiceStub(self.channel(endpoint))
+        request = sandbox_pb2.RenewLeaseRequest(lease=lease, profile=profile)
+        await patiently(
+            lambda: stub.RenewLease(request, timeout=PROBE_S), self.patience_s(endpoint)
+        )
+        self._away_since.pop(endpoint, None)
+
+    async def end(self, profile: str, session_id: str, sandbox_id: str, endpoint: str) -> None:
+        """End a sandbox that its session has left, if it lives; fails when nobody answers."""
+        stub = SandboxServiceStub(self.channel(endpoint))
+        look = sandbox_pb2.GetSandboxRequest(profile=profile, sandbox_id=sandbox_id)
+        try:
+            found = await stub.GetSandbox(look, timeout=PROBE_S)
+        except grpc.aio.AioRpcError as error:
+            if reason_of(error) is Reason.NOT_FOUND:
+                return
+            raise
+        if found.sandbox.state != sandbox_pb2.SANDBOX_STATE_READY:
+            return
+        # Another replica may have had its lease: whoever takes it over has the only one.
+        taken = await self._acquire(
+            endpoint,
+            sandbox_pb2.AcquireSandboxRequest(
+                request_id=new_id("acq"), profile=profile, session_id=session_id
+            ),
+        )
+        release = sandbox_pb2.ReleaseSandboxRequest(lease=taken.lease, profile=profile)
+        await stub.ReleaseSandbox(release)
+
+    async def _reach(self, endpoint: str, look: sandbox_pb2.GetSandboxRequest) -> None:
+        """Return when an executor answers, whatever it says; fail when it has to be given up."""
+        stub = SandboxServiceStub(self.channel(endpoint))
+        try:
+            await patiently(
+                lambda: stub.GetSandbox(look, timeout=PROBE_S), self.patience_s(endpoint)
+            )
+        except grpc.aio.AioRpcError as error:
+            if self.is_away(endpoint, error):
+                raise
+        self._away_since.pop(endpoint, None)
+
+    async def _acquire(
+        self, endpoint: str, request: sandbox_pb2.AcquireSandboxRequest
+    ) -> sandbox_pb2.AcquireSandboxResponse:
+        stub = SandboxServiceStub(self.channel(endpoint))
+        return await stub.AcquireSandbox(request, timeout=ACQUIRE_DEADLINE_S)

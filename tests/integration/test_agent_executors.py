@@ -1,0 +1,157 @@
+"""What the agent does where there are several executors, and one of them dies or drains."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from hermes.executor.v1 import sandbox_pb2
+from services.addresses import UnixAddress
+from services.auth import new_tokens
+from services.config import Settings
+from tests.executors import Process, end_boxes, executor_settings, until
+from tests.integration.agent_tool_parts import Tools, open_tools
+
+MOVED_WITHIN_S = 10.0
+
+
+class Pair:
+    """Two executors behind one address, which leads to the first that was told to take calls."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tokens = new_tokens()
+        self.near = UnixAddress(folder / "near.sock")
+        self.first, self.second = (self._executor(folder / name) for name in ("one", "two"))
+
+    def _executor(self, home: Path) -> Process:
+        settings = executor_settings(
+            home,
+            "bubblewrap",
+            HERMES_KEEP_SANDBOXES="true",
+            HERMES_EXECUTOR_ENDPOINT=f"unix:{home}/run/hermes.sock",
+        )
+        settings.home.create()
+        executor = Process(settings, tokens=self.tokens)
+        assert executor.address == UnixAddress(home / "run" / "hermes.sock")
+        return executor
+
+    async def lead_to(self, executor: Process) -> None:
+        """New sessions go there from now on."""
+
+        def lead() -> None:
+            self.near.path.unlink(missing_ok=True)
+            self.near.path.symlink_to(executor.address.path)
+
+        await asyncio.to_thread(lead)
+
+    async def lose_first(self) -> None:
+        """The first dies, and the address leads to the second."""
+        await self.first.kill()
+        await self.lead_to(self.second)
+
+    @property
+    def settings(self) -> list[Settings]:
+        """Those of both."""
+        return [self.first.settings, self.second.settings]
+
+
+@pytest.fixture
+async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
+    """Two that run, the first of which takes new sessions; no box is left at the end."""
+    pair = await asyncio.to_thread(Pair, tmp_path)
+    try:
+        async with pair.first, pair.second:
+            await pair.lead_to(pair.first)
+            yield pair
+    finally:
+        for settings in pair.settings:
+            await end_boxes(settings)
+
+
+async def boxes_of(executor: Process) -> int:
+    """How many sandboxes an executor has."""
+    async with executor.client() as client:
+        answer = await client.sandboxes.ListSandboxes(sandbox_pb2.ListSandboxesRequest())
+        return len(answer.sandboxes)
+
+
+async def test_a_session_goes_on_elsewhere_when_its_executor_is_dead(
+    pair: Pair, tmp_path: Path
+) -> None:
+    async with open_tools(tmp_path, pair.near, pair.tokens) as tools:
+        assert await tools.shell("echo kept >file; echo made") == "made"
+        await pair.lose_first()
+        began = time.monotonic()
+        told = await tools.shell("ls | wc -l")
+        assert time.monotonic() - began < MOVED_WITHIN_S
+        news, _, printed = told.rpartition("\n")
+        assert "gone with the executor" in news
+        assert "does not have the files" in news
+        assert printed == "0"
+        assert await tools.shell("echo again") == "again", "it is told once"
+
+
+async def test_a_command_of_a_dead_executor_is_uncertain_and_runs_once(
+    pair: Pair, tmp_path: Path
+) -> None:
+    async with open_tools(tmp_path, pair.near, pair.tokens) as tools:
+        await tools.shell("true")
+        running = asyncio.ensure_future(tools("terminal", command="echo ran; sleep 60"))
+        await asyncio.sleep(0.5)
+        await pair.lose_first()
+        began = time.monotonic()
+        returned = await running
+        assert time.monotonic() - began < MOVED_WITHIN_S
+        assert (returned.is_error, returned.uncertain) == (True, True)
+        assert await boxes_of(pair.second) == 0, "nobody has tried it there"
+        assert "gone with the executor" in await tools.shell("echo on")
+        (known,) = (await tools.text("process", action="list")).splitlines()
+        assert "exit code 0" in known, "what ran there is not known here"
+
+
+async def test_a_dead_executor_that_comes_back_loses_what_has_moved_on(
+    pair: Pair, tmp_path: Path
+) -> None:
+    async with open_tools(tmp_path, pair.near, pair.tokens) as tools:
+        await tools.text("terminal", command="sleep 600", background=True)
+        await pair.lose_first()
+        assert "gone with the executor" in await tools.shell("echo on")
+        await tools.left.end_all()
+        await pair.first.__aenter__()
+        assert await boxes_of(pair.first) == 1, "it has taken over what it had"
+        await tools.left.end_all()
+        assert await boxes_of(pair.first) == 0
+        assert await boxes_of(pair.second) == 1
+        assert await tools.shell("echo on") == "on"
+
+
+async def test_an_executor_that_restarts_soon_keeps_its_sessions(
+    pair: Pair, tmp_path: Path
+) -> None:
+    async with open_tools(tmp_path, pair.near, pair.tokens) as tools:
+        await tools.shell("touch file")
+        await pair.lose_first()
+        coming = asyncio.ensure_future(tools.shell("ls"))
+        await asyncio.sleep(0.3)
+        await pair.first.__aenter__()
+        assert await coming == "file"
+        assert await boxes_of(pair.second) == 0
+
+
+async def test_an_interrupted_command_is_looked_for_at_its_executor_only(
+    pair: Pair, tmp_path: Path
+) -> None:
+    async with open_tools(tmp_path, pair.near, pair.tokens) as tools:
+        started = await tools.text("terminal", command="sleep 600", background=True)
+        key = started.removesuffix(".").rpartition(" ")[2]
+        await pair.lose_first()
+        await tools.refusal("process", action="kill", session_id=key)
+        assert await boxes_of(pair.second) == 0
+        await pair.first.__aenter__()
+        await until(lambda: _is_killed(tools, key))
+
+
+async def _is_killed(tools: Tools, key: str) -> bool:
+    return "killed" in (await tools("process", action="kill", session_id=key)).text
