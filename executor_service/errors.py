@@ -12,6 +12,8 @@ ExecutorError
 ├── BoxPoisoned               the box's supervisor broke the protocol; only that box is given up
 ├── StartRefused              the box could not start a command, which therefore never ran
 ├── FileRefused               the box could not do what was asked with a file
+├── ProxyRefused          the box could not open a way to the network
+├── EgressRefused         a command may not connect to where it wants, or it cannot be reached
 ├── SandboxLost *             the sandbox's box is gone
 ├── PoolExhausted *           no box became free in time
 ├── PathInvalid *             a path is not allowed, or is not of the expected kind
@@ -96,6 +98,19 @@ class FileRefused(ExecutorError):
         super().__init__(message)
         self.code = code
         """NOT_FOUND, NOT_A_FILE, NO_SPACE, DIGEST_MISMATCH and the like."""
+
+
+class ProxyRefused(ExecutorError):
+    """The box could not open the port at which its commands find a way to the network."""
+
+
+class EgressRefused(ExecutorError):
+    """A command may not connect to where it wants to, or nobody is there."""
+
+    def __init__(self, outcome: str, message: str) -> None:
+        super().__init__(message)
+        self.outcome = outcome
+        """What it is counted as: not_listed, address_refused and the like."""
 
 
 class SandboxLost(ExecutorError, Aborted):

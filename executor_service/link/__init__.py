@@ -21,8 +21,10 @@ from executor_service.link.messages import (
     Usage,
 )
 from executor_service.link.socket_stream import SocketStream
+from executor_service.link.streams import BoxStream, RemoteStreams
 
 __all__ = [
+    "BoxStream",
     "CommandSink",
     "CommandState",
     "DirectoryEntry",
@@ -34,6 +36,7 @@ __all__ = [
     "Hello",
     "RemoteCommand",
     "RemoteFiles",
+    "RemoteStreams",
     "SocketStream",
     "StartCommand",
     "SupervisorLink",

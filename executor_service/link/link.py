@@ -17,6 +17,7 @@ from executor_service.link.command import CommandSink, RemoteCommand
 from executor_service.link.files import RemoteFiles
 from executor_service.link.messages import StartCommand, number, read_command, text
 from executor_service.link.outgoing import Outgoing
+from executor_service.link.streams import RemoteStreams
 from executor_service.supervisor import frames
 from executor_service.supervisor.frames import FrameError, FrameReader
 
@@ -62,6 +63,7 @@ class SupervisorLink:
         self._outgoing = Outgoing(stream)
         self._last_ident = 0
         self.files = RemoteFiles(self._outgoing, self._new_ident)
+        self.streams = RemoteStreams(self._outgoing, self._new_ident)
         self._stream = stream
         self._hello = hello
         self._adopt = adopt
@@ -86,6 +88,7 @@ class SupervisorLink:
             frames.FILE_BYTES: self.files.on_bytes,
             frames.FILE_DONE: self.files.on_done,
             frames.FILE_FAILED: self.files.on_failed,
+            **self.streams.handlers,
         }
 
     async def start(self, request: StartCommand, adopt: Adopt) -> RemoteCommand:
@@ -157,6 +160,7 @@ class SupervisorLink:
                     if self.error is not None:
                         return
                     self._handlers[kind](ident, payload)
+                self._outgoing.check_flood()
                 since_pause_bytes += len(data)
                 if since_pause_bytes >= _READ_BEFORE_OTHERS_BYTES:
                     since_pause_bytes = 0
@@ -192,6 +196,7 @@ class SupervisorLink:
             if not starting.answer.done():
                 starting.answer.set_exception(error)
         self.files.on_link_ended(error)
+        self.streams.on_link_ended(error)
         for answered in self._pings.values():
             answered.set()
         self._caught_up.set()

@@ -6,9 +6,12 @@ from typing import Any
 from executor_service.backends.base import ByteStream
 from executor_service.errors import ExecutorError
 from executor_service.supervisor import frames
-from executor_service.supervisor.frames import Buffer
+from executor_service.supervisor.frames import Buffer, FrameError
 
 _HIGH_BYTES = 512 * 1024
+_FLOOD_BYTES = 64 * 1024 * 1024
+_FLOOD_PARTS = 1 << 16
+"""More than those can have queued who wait for room: answers to a box that does not read them."""
 
 
 class Outgoing:
@@ -22,6 +25,11 @@ class Outgoing:
         self._room = asyncio.Event()
         self._room.set()
         self._error: ExecutorError | None = None
+
+    def check_flood(self) -> None:
+        """FrameError if the box asks for so much and reads so little that memory would run out."""
+        if self._waiting_bytes > _FLOOD_BYTES or len(self._waiting) > _FLOOD_PARTS:
+            raise FrameError("the box does not read what it asks for")
 
     def send(self, kind: int, ident: int, *parts: Buffer) -> None:
         """Queue a frame, whatever waits already; nothing once the link has ended."""

@@ -1,8 +1,9 @@
 """The frames between the executor and a supervisor, the same code at both ends.
 
 A frame is a header (payload length, kind, id, crc32) and a payload. The id names a command or a
-file transfer and is chosen by the executor; 0 is the connection itself. Control payloads are JSON
-objects; stream payloads are a small binary head and raw bytes.
+file transfer and is chosen by the executor; 0 is the connection itself. Streams out of the box have
+kinds of their own and ids that the supervisor chooses, each higher than the last. Control payloads
+are JSON objects; stream payloads are a small binary head and raw bytes.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ STDIN_WINDOW_BYTES = 256 * 1024
 """Input of one command that the supervisor holds until the command reads it."""
 DOWNLOAD_WINDOW_BYTES = 512 * 1024
 """Bytes of a file that may be on their way without having been acknowledged."""
+STREAM_WINDOW_BYTES = 128 * 1024
+"""Bytes of one direction of a stream out of the box that may be on their way, likewise."""
+MAX_STREAMS = 64
+"""Streams out of one box at a time."""
 
 REMEMBERED = b"1"
 """What a supervisor that says when it is ready has to hear before it serves."""
@@ -29,11 +34,13 @@ REMEMBERED = b"1"
 # executor -> supervisor
 HELLO, START, STDIN, RESIZE, SIGNAL, CANCEL, ACK, FORGET, PING = range(1, 10)
 FILE, FILE_DATA, FILE_ACK, FILE_CANCEL = range(10, 14)
-REQUESTS = frozenset(range(HELLO, FILE_CANCEL + 1))
+PROXY, STREAM_DATA, STREAM_ACK, STREAM_END, STREAM_RESET = range(14, 19)
+REQUESTS = frozenset(range(HELLO, STREAM_RESET + 1))
 # supervisor -> executor
 READY, DENIED, COMMAND, START_FAILED, OUTPUT, STDIN_ACK, HEARTBEAT, EXITED, PONG = range(64, 73)
 FILE_DONE, FILE_FAILED, FILE_BYTES = range(73, 76)
-REPLIES = frozenset(range(READY, FILE_BYTES + 1))
+PROXY_SET, STREAM_OPENED, STREAM_BYTES, STREAM_TAKEN, STREAM_ENDED, STREAM_GONE = range(76, 82)
+REPLIES = frozenset(range(READY, STREAM_GONE + 1))
 
 HEADER = struct.Struct("!IBII")
 _CHECKED = struct.Struct("!IBI")
@@ -45,6 +52,8 @@ STDIN_ACK_BODY = struct.Struct("!Q")
 """Of STDIN_ACK: bytes that the command has taken."""
 FILE_HEAD = struct.Struct("!Q")
 """Of FILE_DATA, FILE_BYTES and FILE_ACK: byte offset."""
+STREAM_HEAD = struct.Struct("!Q")
+"""Of STREAM_DATA, STREAM_BYTES, STREAM_ACK and STREAM_TAKEN: byte offset."""
 
 Buffer = Union[bytes, bytearray, memoryview]
 

@@ -13,6 +13,7 @@ from executor_service.supervisor.connection import Connection
 from executor_service.supervisor.frames import FrameError
 from executor_service.supervisor.loop import Timer
 from executor_service.supervisor.paths import Paths
+from executor_service.supervisor.proxy import Proxy
 from executor_service.supervisor.request import acked_offsets, start_request, window_size
 from executor_service.supervisor.transfers import Transfers
 
@@ -53,7 +54,9 @@ class Supervisor:
         self._waiting: list[_Waiting] = []
         self._transfers: Transfers | None = None
         self._orphan_timer: Timer | None = None
+        self._proxy = Proxy(world.loop, world.spawner)
         self._handlers: dict[int, Callable[[int, memoryview], None]] = {
+            **self._proxy.handlers,
             frames.START: self._start,
             frames.STDIN: self._stdin,
             frames.RESIZE: self._resize,
@@ -67,7 +70,6 @@ class Supervisor:
             frames.FILE_ACK: self._file_ack,
             frames.FILE_CANCEL: self._file_cancel,
         }
-        self._executor_left()
 
     def serve(self) -> None:
         """Run until nobody needs the box any more."""
@@ -83,8 +85,9 @@ class Supervisor:
             self._orphan_timer.cancel()
         self._world.connection = connection
         self._transfers = Transfers(self._world.loop, self._paths, connection)
+        self._proxy.executor_came(connection)
         connection.handler = self._handle
-        connection.on_closed = self._executor_left
+        connection.on_closed = self.executor_left
         connection.on_drained = self._pump
         for command in self._commands.values():
             command.rewind(offsets.get(command.request.exec_id))
@@ -94,11 +97,13 @@ class Supervisor:
         for command in self._commands.values():
             command.resume()
 
-    def _executor_left(self) -> None:
+    def executor_left(self) -> None:
+        """Nobody is there; if nobody comes for long, all ends."""
         self._world.connection = None
         if self._transfers is not None:
             self._transfers.close()
             self._transfers = None
+        self._proxy.executor_left()
         self._orphan_timer = self._world.loop.after(self._orphan_timeout_s, self._shut_down)
 
     def _shut_down(self) -> None:
@@ -111,6 +116,7 @@ class Supervisor:
             command.pump()
         if self._transfers is not None:
             self._transfers.pump_all()
+        self._proxy.pump()
 
     def _reap(self) -> None:
         """Collect everyone who ended: first processes of commands, and orphans."""

@@ -47,6 +47,12 @@ COMMAND = {
 }
 
 
+_BINARY = {
+    *(frames.ACK, frames.STDIN, frames.FORGET, frames.PING),
+    *(frames.STREAM_DATA, frames.STREAM_ACK, frames.STREAM_END, frames.STREAM_RESET),
+}
+
+
 class Supervisor:
     """The other end of a link, spoken by hand."""
 
@@ -61,7 +67,7 @@ class Supervisor:
             while self._heard:
                 heard, ident, payload = self._heard.pop(0)
                 if heard == kind:
-                    binary = kind in (frames.ACK, frames.STDIN, frames.FORGET, frames.PING)
+                    binary = kind in _BINARY
                     return ident, {"raw": payload} if binary else frames.read_json(payload)
             data = await self.stream.read(1 << 20)
             assert data, "the link has hung up"

@@ -1,0 +1,223 @@
+"""Connections of a box's commands to the world, as far as one link to that box goes."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from executor_service.errors import ExecutorError, LinkClosed, ProxyRefused
+from executor_service.link.messages import number, text
+from executor_service.link.outgoing import Outgoing
+from executor_service.supervisor import frames
+from executor_service.supervisor.frames import FrameError
+
+_LINGER_S = 5.0
+"""How long a command may take to read the last bytes and to close its end."""
+
+
+class BoxStream:
+    """One connection that a command has made: a ByteStream."""
+
+    def __init__(self, ident: int, outgoing: Outgoing) -> None:
+        self.ident = ident
+        self._outgoing = outgoing
+        self._received = self._taken = 0
+        self._sent = self._sent_taken = 0
+        self._chunks: deque[memoryview] = deque()
+        self._box_ended = False
+        self._we_ended = False
+        self._error: ExecutorError | None = None
+        self._moved = asyncio.Event()
+        self._is_over = False
+        """Whether our last frame of it has been sent."""
+
+    async def read(self, n: int) -> bytes:
+        """At least one and at most n bytes; empty when the command sends no more."""
+        while not self._chunks:
+            if self._box_ended or self._is_over:
+                return b""
+            await self._move()
+        chunk = self._chunks[0]
+        data, rest = bytes(chunk[:n]), chunk[n:]
+        if rest:
+            self._chunks[0] = rest
+        else:
+            self._chunks.popleft()
+        self._taken += len(data)
+        self._send(frames.STREAM_ACK, frames.STREAM_HEAD.pack(self._taken))
+        return data
+
+    async def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Take all of data, as fast as the command reads; LinkClosed when it has gone."""
+        view = memoryview(data)
+        while view:
+            await self._outgoing.room()
+            if self._is_over:
+                raise self._error or LinkClosed("the command has closed its connection")
+            room = frames.STREAM_WINDOW_BYTES - (self._sent - self._sent_taken)
+            piece, view = view[:room], view[room:]
+            while piece:
+                part, piece = piece[: frames.MAX_DATA_BYTES], piece[frames.MAX_DATA_BYTES :]
+                self._send(frames.STREAM_DATA, frames.STREAM_HEAD.pack(self._sent), part)
+                self._sent += len(part)
+            if view:
+                await self._move()
+
+    def end(self) -> None:
+        """Send no more."""
+        if not self._we_ended:
+            self._we_ended = True
+            self._send(frames.STREAM_END)
+
+    async def close(self) -> None:
+        """End it, once the command has read what was sent and has closed its end, or soon."""
+        self.end()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LINGER_S):
+                while not self._is_over:
+                    self._chunks.clear()
+                    await self._move()
+        self.reset()
+
+    def reset(self) -> None:
+        """End it at once."""
+        self._chunks.clear()
+        self._finish()
+
+    # ---- what the link hands in
+
+    def on_bytes(self, payload: memoryview) -> None:
+        """A STREAM_BYTES frame."""
+        (offset,), data = frames.split_head(frames.STREAM_HEAD, payload)
+        if self._box_ended or offset != self._received or not data:
+            raise FrameError("stream has a gap")
+        self._received += len(data)
+        if self._received - self._taken > frames.STREAM_WINDOW_BYTES:
+            raise FrameError("more of a stream than was asked for")
+        if not self._is_over:
+            self._chunks.append(data)
+            self._moved.set()
+
+    def on_taken(self, payload: memoryview) -> None:
+        """A STREAM_TAKEN frame."""
+        (offset,), _ = frames.split_head(frames.STREAM_HEAD, payload)
+        if not self._sent_taken <= offset <= self._sent:
+            raise FrameError("took more of a stream than was sent")
+        self._sent_taken = offset
+        self._moved.set()
+
+    def on_ended(self) -> None:
+        """A STREAM_ENDED frame."""
+        if self._box_ended:
+            raise FrameError("a second end of a stream")
+        self._box_ended = True
+        self._moved.set()
+
+    def on_gone(self, error: ExecutorError | None = None) -> None:
+        """A STREAM_GONE frame, or the end of the link; what has come can still be read."""
+        self._error = error
+        self._finish()
+
+    def _finish(self) -> None:
+        self._send(frames.STREAM_RESET)
+        self._is_over = True
+        self._moved.set()
+
+    async def _move(self) -> None:
+        self._moved.clear()
+        await self._moved.wait()
+
+    def _send(self, kind: int, *parts: bytes | memoryview) -> None:
+        if not self._is_over:
+            self._outgoing.send(kind, self.ident, *parts)
+
+
+class RemoteStreams:
+    """All connections that a box's commands have made, and the port of the box that takes them."""
+
+    def __init__(self, outgoing: Outgoing, new_ident: Callable[[], int]) -> None:
+        self._outgoing = outgoing
+        self._new_ident = new_ident
+        self._on_stream: Callable[[BoxStream], None] | None = None
+        self._streams: dict[int, BoxStream] = {}
+        self._last_ident = 0
+        self._answers: dict[int, asyncio.Future[None]] = {}
+        self._error: ExecutorError | None = None
+        self.handlers: Mapping[int, Callable[[int, memoryview], None]] = {
+            frames.PROXY_SET: self._on_proxy_set,
+            frames.STREAM_OPENED: self._on_opened,
+            frames.STREAM_BYTES: lambda ident, payload: self._stream(ident).on_bytes(payload),
+            frames.STREAM_TAKEN: lambda ident, payload: self._stream(ident).on_taken(payload),
+            frames.STREAM_ENDED: lambda ident, _: self._stream(ident).on_ended(),
+            frames.STREAM_GONE: self._on_gone,
+        }
+
+    async def listen(
+        self, port: int, env: Mapping[str, str], on_stream: Callable[[BoxStream], None]
+    ) -> None:
+        """Let commands that start from now on find a proxy at a port of the box's loopback.
+
+        Each connection is given to on_stream, which owns it. ProxyRefused when the box cannot
+        listen there.
+        """
+        self._on_stream = on_stream
+        await self._set({"port": port, "env": dict(env)})
+
+    async def stop(self) -> None:
+        """Let nothing connect any more; streams that are open stay so."""
+        self._on_stream = None
+        await self._set({"port": 0})
+
+    async def _set(self, message: dict[str, object]) -> None:
+        if self._error is not None:
+            raise self._error
+        ident = self._new_ident()
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._answers[ident] = answer
+        self._outgoing.send_json(frames.PROXY, ident, message)
+        await answer
+
+    # ---- what the link hands in
+
+    def on_link_ended(self, error: ExecutorError) -> None:
+        """Nothing more will come."""
+        self._error = error
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_exception(error)
+        for stream in self._streams.values():
+            stream.on_gone(error)
+        self._streams.clear()
+
+    def _on_proxy_set(self, ident: int, payload: memoryview) -> None:
+        message = frames.read_json(payload)
+        port, refusal = number(message, "port"), message.get("error")
+        answer = self._answers.pop(ident, None)
+        if answer is None:
+            raise FrameError("answer to nothing")
+        if answer.done():
+            return
+        if refusal is None and port < 1 << 16:
+            answer.set_result(None)
+        else:
+            answer.set_exception(ProxyRefused(text(message, "error")))
+
+    def _on_opened(self, ident: int, _payload: memoryview) -> None:
+        if ident <= self._last_ident or len(self._streams) >= frames.MAX_STREAMS:
+            raise FrameError("a stream too many")
+        self._last_ident = ident
+        stream = self._streams[ident] = BoxStream(ident, self._outgoing)
+        if self._on_stream is None:
+            stream.reset()
+        else:
+            self._on_stream(stream)
+
+    def _on_gone(self, ident: int, _payload: memoryview) -> None:
+        self._stream(ident).on_gone()
+        del self._streams[ident]
+
+    def _stream(self, ident: int) -> BoxStream:
+        stream = self._streams.get(ident)
+        if stream is None:
+            raise FrameError("frame of an unknown stream")
+        return stream
