@@ -1,0 +1,91 @@
+"""Which addresses of the internet sandboxes may reach: the public ones that are nobody's secret.
+
+Names are resolved first and addresses looked at afterwards, so that no name leads elsewhere; the
+connection then goes to the address that was looked at.
+"""
+
+import socket
+from collections.abc import Iterable, Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+_REFUSED_4 = [
+    IPv4Network(text)
+    for text in (
+        "0.0.0.0/8",  # this host
+        "10.0.0.0/8",  # private
+        "100.64.0.0/10",  # carriers' own; some clouds' metadata
+        "127.0.0.0/8",  # loopback
+        "168.63.129.16/32",  # Azure's agent of the host, on a public address
+        "169.254.0.0/16",  # link-local, metadata
+        "172.16.0.0/12",  # private
+        "192.0.0.0/24",  # protocols' own; some clouds' metadata
+        "192.0.2.0/24",  # documentation
+        "192.88.99.0/24",  # relays to IPv6
+        "192.168.0.0/16",  # private
+        "198.18.0.0/15",  # benchmarks
+        "198.51.100.0/24",  # documentation
+        "203.0.113.0/24",  # documentation
+        "224.0.0.0/3",  # multicast, reserved, broadcast
+    )
+]
+_GLOBAL_6 = IPv6Network("2000::/3")
+"""All else is loopback, link-local, private, multicast, or IPv4 in disguise: mapped, NAT64."""
+_REFUSED_6 = [
+    IPv6Network(text)
+    for text in (
+        "2001::/23",  # protocols' own, Teredo among them
+        "2001:db8::/32",  # documentation
+        "2002::/16",  # 6to4, which has an IPv4 address inside
+        "3fff::/20",  # documentation
+    )
+]
+
+
+class AddressVetting:
+    """Says of an address whether sandboxes may reach it."""
+
+    def __init__(self, refused: Iterable[Network] = (), public: Iterable[Network] = ()) -> None:
+        """`refused` are more that are not reached; `public` count as public whatever they are."""
+        self._refused_4 = [*_REFUSED_4, *(n for n in refused if isinstance(n, IPv4Network))]
+        self._refused_6 = [*_REFUSED_6, *(n for n in refused if isinstance(n, IPv6Network))]
+        self._public = tuple(public)
+
+    def allows(self, address: Address) -> bool:
+        """Whether it is a public address, of another machine."""
+        if any(address in network for network in self._public):
+            return True
+        if isinstance(address, IPv4Address):
+            refused = any(address in network for network in self._refused_4)
+        else:
+            # An address with a scope is of this link, whatever its bits are.
+            is_global = address in _GLOBAL_6 and not address.scope_id
+            refused = not is_global or any(address in network for network in self._refused_6)
+        return not refused and not _is_own(address)
+
+
+def networks(texts: Sequence[str]) -> list[Network]:
+    """The networks that texts such as `10.96.0.0/12` name; ValueError for what is none."""
+    return [ip_network(text) for text in texts]
+
+
+def address_of(host: str) -> Address | None:
+    """The address that a host is, if it is not a name."""
+    try:
+        return ip_address(host)
+    except ValueError:
+        return None
+
+
+def _is_own(address: Address) -> bool:
+    """Whether this machine has it: then it would speak from the very address that it speaks to."""
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.setblocking(False)
+            probe.connect((str(address), 1))  # sends nothing
+            return ip_address(probe.getsockname()[0]) == address
+    except OSError:
+        return False

@@ -1,0 +1,192 @@
+"""One connection of a command, from its request to its end."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from executor_service.egress.addresses import address_of
+from executor_service.egress.bodies import Input
+from executor_service.egress.client_hello import (
+    UNRECOGNIZED_NAME,
+    NotTls,
+    is_tls,
+    server_name,
+)
+from executor_service.egress.exchange import Counted, both, copy, send_request
+from executor_service.egress.gate import Gate, Upstream
+from executor_service.egress.http_head import (
+    ESTABLISHED,
+    BadRequest,
+    OtherHost,
+    RequestHead,
+    response,
+)
+from executor_service.egress.metrics import EgressMetrics
+from executor_service.egress.policy import NetworkMode, NetworkPolicy, Rule, Target
+from executor_service.errors import EgressRefused, ExecutorError
+from executor_service.link import BoxStream
+
+_STATUS = {
+    "malformed": (400, "Bad Request"),
+    "unresolved": (502, "Bad Gateway"),
+    "unreachable": (502, "Bad Gateway"),
+    "untrusted": (502, "Bad Gateway"),
+}
+_FORBIDDEN = (403, "Forbidden")
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Road:
+    """What all conversations of a sandbox share."""
+
+    gate: Gate
+    metrics: EgressMetrics
+    policy: Callable[[], NetworkPolicy]
+    lookups: asyncio.Semaphore
+    """Turns for looking names up, so that no sandbox takes all there are."""
+
+
+class Conversation:
+    """A stream of a box, and what it is connected to."""
+
+    def __init__(self, stream: BoxStream, road: Road) -> None:
+        self.target: Target | None = None
+        """Where it leads, once it has said so."""
+        self._stream = stream
+        self._road = road
+        self._input = Input(stream)
+        self._rule: Rule | None = None
+        self._is_counted = False
+        self._is_answered = False
+        self._idle = asyncio.timeout(None)
+
+    async def run(self) -> None:
+        """Serve it to its end; fails with nothing that its command can cause."""
+        try:
+            await self._serve()
+        except EgressRefused as refused:
+            await self._refuse(refused)
+        except BadRequest as error:
+            outcome = "name_refused" if isinstance(error, OtherHost) else "malformed"
+            await self._refuse(EgressRefused(outcome, str(error)))
+        except (OSError, ExecutorError, EOFError):
+            pass  # either side has gone, or says nothing more
+        finally:
+            self._stream.reset()
+
+    async def _serve(self) -> None:
+        async with asyncio.timeout(self._road.gate.deadlines.request_s):
+            head = RequestHead.parse(await self._input.head())
+        async with self._idle:
+            if head.method == "CONNECT":
+                await self._tunnel(head.connect_target())
+            else:
+                await self._web(head, head.web_target())
+        await self._stream.close()
+
+    # ---- two ways
+
+    async def _tunnel(self, target: Target) -> None:
+        rule = self._admit(target)
+        async with self._road.gate.connect(target, self._road.lookups) as upstream:
+            self._is_answered = True
+            await self._stream.write(ESTABLISHED)
+            await both(
+                self._send_tunnel(target, rule, upstream), self._receive(upstream), wait=True
+            )
+
+    async def _web(self, head: RequestHead, target: Target) -> None:
+        rule = self._admit(target)
+        length = head.body_length()
+        async with self._road.gate.connect(target, self._road.lookups) as upstream:
+            self._count("allowed")
+            self._is_answered = True
+            packed = head.for_server(head.origin_path()).pack()
+            sink = Counted(upstream, self._passed(rule, "out"))
+            await both(
+                send_request(packed, self._input, length, sink),
+                self._receive(upstream),
+                wait=False,
+            )
+
+    async def _send_tunnel(self, target: Target, rule: Rule, upstream: Upstream) -> None:
+        try:
+            await self._check_hello(target, rule)
+        except EgressRefused:
+            if is_tls(self._input.buffered):
+                await self._stream.write(UNRECOGNIZED_NAME)
+                await self._stream.close()
+            raise
+        self._count("allowed")
+        await copy(self._input, Counted(upstream, self._passed(rule, "out")), upstream.end)
+
+    async def _receive(self, upstream: Upstream) -> None:
+        assert self._rule is not None
+        sink = Counted(self._stream, self._passed(self._rule, "in"))
+        await copy(upstream, sink, self._stream.end)
+
+    # ---- what is checked
+
+    def _admit(self, target: Target) -> Rule:
+        """The rule that lets it through; from now on a change of the policy ends it."""
+        self.target = target
+        policy = self._road.policy()
+        self._rule = policy.rule_for(target)
+        if self._rule is not None:
+            return self._rule
+        if policy.mode is NetworkMode.NONE:
+            raise EgressRefused("not_listed", "this sandbox has no network")
+        raise EgressRefused("not_listed", f"{target} is not on this sandbox's allow list")
+
+    async def _check_hello(self, target: Target, rule: Rule) -> None:
+        """Read what a TLS client says first: the host that it names must be that of the tunnel."""
+        must_be_tls = self._road.policy().requires_tls(target, rule)
+        async with asyncio.timeout(self._road.gate.deadlines.request_s if must_be_tls else None):
+            while not self._input.buffered:
+                await self._input.more()
+            if not must_be_tls and not is_tls(self._input.buffered):
+                return
+            try:
+                while (name := server_name(self._input.buffered)) is None:
+                    await self._input.more()
+            except NotTls as error:
+                raise EgressRefused("name_refused", f"the tunnel to {target}: {error}") from error
+        # Clients send no name for an address.
+        is_address = address_of(target.host) is not None
+        if name.lower().removesuffix(".") != target.host and (name or not is_address):
+            problem = f"the tunnel to {target} is used for {name[:80]!r}"
+            raise EgressRefused("name_refused", problem)
+
+    # ---- what is told
+
+    async def _refuse(self, refused: EgressRefused) -> None:
+        self._count(refused.outcome)
+        _log.debug("a connection of a sandbox is refused: %s", refused)
+        if not self._is_answered:
+            status, phrase = _STATUS.get(refused.outcome, _FORBIDDEN)
+            try:
+                await self._stream.write(response(status, phrase, str(refused)))
+            except ExecutorError:
+                return
+            await self._stream.close()
+
+    def _count(self, outcome: str) -> None:
+        if not self._is_counted:
+            self._is_counted = True
+            self._road.metrics.count(self._rule, outcome)
+
+    def _passed(self, rule: Rule, direction: str) -> Callable[[int], None]:
+        """Counts bytes, each of which shows that the connection is used."""
+        metrics, loop = self._road.metrics, asyncio.get_running_loop()
+        counter = metrics.bytes.labels(metrics.name(rule), direction)
+        idle_s = self._road.gate.deadlines.idle_s
+        self._idle.reschedule(loop.time() + idle_s)
+
+        def passed(count: int) -> None:
+            counter.inc(count)
+            self._idle.reschedule(loop.time() + idle_s)
+
+        return passed

@@ -1,0 +1,184 @@
+"""A small internet for egress tests: real servers for HTTP and HTTPS on addresses of the loopback
+that count as public here, names for them, and a certificate authority that signs for the names.
+"""
+
+import asyncio
+import hashlib
+import ssl
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from ipaddress import IPv4Network, ip_address
+from pathlib import Path
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+
+from executor_service.egress.addresses import Address, AddressVetting
+from executor_service.egress.gate import Deadlines, Gate
+from executor_service.egress.metrics import EgressMetrics
+from executor_service.egress.network import SandboxNetwork
+from executor_service.egress.policy import NetworkMode, NetworkPolicy, Rule
+from services.auth import Identity
+from services.certs import init, issue
+from services.lifecycle import Workers
+from services.metrics import Meter
+
+PUBLIC = IPv4Network("127.77.0.0/16")
+"""What counts as public addresses here."""
+FRIENDLY, HOSTILE, PRIVATE = "127.77.0.1", "127.77.0.2", "127.0.0.1"
+"""Three machines: two that are public, and one of the host's own."""
+NAMES = {
+    "good.test": (FRIENDLY,),
+    "api.good.test": (FRIENDLY,),
+    "evil.test": (HOSTILE,),
+    "inside.test": (PRIVATE,),
+    "metadata.test": ("169.254.169.254", "fe80::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1"),
+    "half.test": (PRIVATE, FRIENDLY),
+}
+DEADLINES = Deadlines(request_s=3, resolve_s=2, connect_s=2, idle_s=5)
+
+
+@dataclass(slots=True)
+class Names:
+    """A resolver that knows a few names, and what it was asked."""
+
+    known: dict[str, Sequence[str]] = field(default_factory=lambda: dict(NAMES))
+    turns: dict[str, list[Sequence[str]]] = field(default_factory=dict[str, list[Sequence[str]]])
+    """Names whose answer changes each time that it is asked for."""
+    asked: list[str] = field(default_factory=list[str])
+
+    async def __call__(self, host: str) -> Sequence[Address]:
+        self.asked.append(host)
+        turns = self.turns.get(host)
+        found = turns.pop(0) if turns else self.known.get(host, ())
+        return [ip_address(text) for text in found]
+
+
+@dataclass(slots=True)
+class Seen:
+    """One request that a server has got."""
+
+    machine: str
+    method: str
+    host: str
+    path: str
+    headers: dict[str, str]
+    body_bytes: int
+
+
+@dataclass(slots=True)
+class World:
+    """The servers, what they were asked, and how to get there."""
+
+    http_port: int
+    https_port: int
+    authority: str
+    """The authority's certificate, in PEM form."""
+    names: Names = field(default_factory=Names)
+    seen: list[Seen] = field(default_factory=list[Seen])
+    connections: list[str] = field(default_factory=list[str])
+    """The machines that were connected to without HTTP, one entry for each."""
+    raw_port: int = 0
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+
+    def gate(self, deadlines: Deadlines = DEADLINES, vetting: AddressVetting | None = None) -> Gate:
+        """The way to these servers."""
+        return Gate(vetting or AddressVetting(public=[PUBLIC]), self.names, deadlines)
+
+    def network(self, workers: Workers, gate: Gate | None = None) -> SandboxNetwork:
+        """The network of one sandbox in this world."""
+        self.registry = CollectorRegistry()
+        metrics = EgressMetrics.create(Meter(self.registry))
+        return SandboxNetwork(gate or self.gate(), metrics, workers)
+
+    def allow(self, *hosts: str) -> NetworkPolicy:
+        """An allow list with the ports of these servers."""
+        ports = (self.http_port, self.https_port)
+        rules = tuple(Rule(host, ports) for host in hosts)
+        return NetworkPolicy(NetworkMode.ALLOW_LIST, rules)
+
+    def counted(self, rule: str, outcome: str) -> float:
+        """Connections that came under a rule and ended so."""
+        labels = {"rule": rule, "outcome": outcome}
+        return self.registry.get_sample_value("hermes_egress_connections_total", labels) or 0.0
+
+    def passed(self, rule: str, direction: str) -> float:
+        """Bytes that went in or out under a rule."""
+        labels = {"rule": rule, "direction": direction}
+        return self.registry.get_sample_value("hermes_egress_bytes_total", labels) or 0.0
+
+
+@asynccontextmanager
+async def open_world(folder: Path) -> AsyncGenerator[World]:
+    """The servers for the time of the block."""
+    files, authority = await asyncio.to_thread(_certificates, folder)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    await asyncio.to_thread(context.load_cert_chain, files[0], files[1])
+    world = World(0, 0, authority)
+    async with AsyncExitStack() as stack:
+        app = web.Application(client_max_size=1 << 30)
+        app.router.add_route("*", "/{path:.*}", partial(_answer, world))
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await runner.setup()
+        stack.push_async_callback(runner.cleanup)
+        for machine in (FRIENDLY, HOSTILE, PRIVATE):
+            site = web.TCPSite(runner, machine, world.http_port)
+            await site.start()
+            world.http_port = world.http_port or runner.addresses[0][1]
+        for machine in (FRIENDLY, HOSTILE, PRIVATE):
+            site = web.TCPSite(runner, machine, world.https_port, ssl_context=context)
+            await site.start()
+            world.https_port = world.https_port or runner.addresses[-1][1]
+        for machine in (FRIENDLY, HOSTILE, PRIVATE):
+            raw = await asyncio.start_server(partial(_echo, world), machine, world.raw_port)
+            world.raw_port = raw.sockets[0].getsockname()[1]
+            await stack.enter_async_context(raw)
+        yield world
+
+
+async def _echo(world: World, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Says hello first, then repeats what it hears."""
+    world.connections.append(writer.get_extra_info("sockname")[0])
+    try:
+        writer.write(b"hello\n")
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    except ConnectionError:
+        pass
+    finally:
+        writer.close()
+
+
+async def _answer(world: World, request: web.Request) -> web.StreamResponse:
+    digest, size = hashlib.sha256(), 0
+    async for chunk in request.content.iter_chunked(65536):
+        digest.update(chunk)
+        size += len(chunk)
+    assert request.transport is not None
+    machine = request.transport.get_extra_info("sockname")[0]
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    world.seen.append(Seen(machine, request.method, request.host, request.path_qs, headers, size))
+    if request.path == "/bytes":
+        return web.Response(body=bytes(int(request.query["n"])))
+    if request.path == "/slow":
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(b"tick\n")
+            await asyncio.sleep(0.05)
+    return web.json_response(
+        {"machine": machine, "host": request.host, "size": size, "sha256": digest.hexdigest()}
+    )
+
+
+def _certificates(folder: Path) -> tuple[tuple[Path, Path], str]:
+    """Certificate and key for all names, and the authority's certificate."""
+    place = folder / "world-certificates"
+    now = datetime.now(UTC)
+    authority = init(place, now)
+    files = issue(place, Identity.EXECUTOR, [*NAMES, "*.good.test", FRIENDLY], now)
+    return (files.certificate, files.key), authority.read_text()
