@@ -22,7 +22,11 @@ class ExecutorMetrics:
     truncated: Counter
     reaped: Counter
     stale_epochs: Counter
+    operator_uses: Counter
     spool_bytes: Gauge
+    workspaces: Gauge
+    workspace_bytes: Gauge
+    workspaces_removed: Counter
 
     @classmethod
     def create(cls, meter: Meter) -> Self:
@@ -68,7 +72,17 @@ class ExecutorMetrics:
             stale_epochs=meter.counter(
                 "hermes_stale_epoch_rejections_total", "Calls of an owner that was followed."
             ),
+            operator_uses=meter.counter(
+                "hermes_operator_uses_total", "Calls of operators to sandboxes that others have."
+            ),
             spool_bytes=meter.gauge("hermes_spool_bytes", "Output of commands on disk."),
+            workspaces=meter.gauge("hermes_workspaces", "Workspaces and snapshots."),
+            workspace_bytes=meter.gauge(
+                "hermes_workspace_bytes", "What workspaces and snapshots take, where it is known."
+            ),
+            workspaces_removed=meter.counter(
+                "hermes_workspaces_removed_total", "Workspaces and snapshots that went.", "reason"
+            ),
         )
 
     def ended(self, backend: str, exit_: CommandExit) -> None:

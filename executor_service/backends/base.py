@@ -9,6 +9,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from executor_service.egress.policy import NetworkMode
+
 MIB = 1024 * 1024
 GIB = 1024 * MIB
 
@@ -31,13 +33,6 @@ class Enforcement(StrEnum):
     """Somebody looks every few seconds and acts, so it can be exceeded for a moment."""
     NONE = "none"
     """Nobody holds it."""
-
-
-class NetworkPolicy(StrEnum):
-    """What a box can reach."""
-
-    NONE = "none"
-    """No network but the box's own loopback."""
 
 
 class WorkspacePlace(StrEnum):
@@ -123,8 +118,11 @@ class Capabilities:
     isolation: Isolation
     limits: LimitSupport
     pty: bool = True
-    network_policies: tuple[NetworkPolicy, ...] = (NetworkPolicy.NONE,)
+    network_policies: tuple[NetworkMode, ...] = tuple(NetworkMode)
+    """None where a box has the network of its machine, and nobody can take it away."""
     workspaces: WorkspacePlace = WorkspacePlace.HERE
+    account: str = ""
+    """Without isolation, as whom commands run, and where: user@host."""
 
 
 class ByteStream(Protocol):

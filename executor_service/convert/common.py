@@ -9,6 +9,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from executor_service.leases import Proof
 from hermes.executor.v1 import sandbox_pb2
+from services.auth import Identity, caller
 from services.errors import InvalidArgument
 from services.home import DEFAULT_PROFILE
 
@@ -22,8 +23,10 @@ def profile_of(name: str) -> str:
 
 
 def proof(lease: sandbox_pb2.Lease, profile: str) -> Proof:
-    """What a request shows who has a sandbox."""
-    return Proof(profile_of(profile), lease.sandbox_id, lease.token, lease.epoch)
+    """What a request shows who has a sandbox, or that its caller is an operator."""
+    shows_nothing = not lease.token and not lease.epoch
+    is_operator = shows_nothing and caller() is Identity.OPERATOR
+    return Proof(profile_of(profile), lease.sandbox_id, lease.token, lease.epoch, is_operator)
 
 
 def seconds(field: str, duration: Duration, default: float, most: float) -> float:

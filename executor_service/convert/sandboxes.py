@@ -1,6 +1,6 @@
 """Sandboxes, leases and what backends can do."""
 
-from executor_service.backends.base import Capabilities, Enforcement, Isolation
+from executor_service.backends.base import Capabilities, Enforcement, Isolation, WorkspacePlace
 from executor_service.convert.common import duration, profile_of, seconds, timestamp
 from executor_service.leases import Grant, Launch, Wish
 from executor_service.records import Lifetimes, SandboxState
@@ -55,6 +55,7 @@ def wish(request: sandbox_pb2.AcquireSandboxRequest) -> Wish:
         if request.min_isolation
         else Isolation.NONE,
         workdir=request.workdir,
+        workspace_id=request.workspace_id,
         lifetimes=Lifetimes(
             idle_s=seconds("idle_ttl", request.idle_ttl, 0, _LONGEST_LIFE_S),
             total_s=seconds("max_ttl", request.max_ttl, 0, _LONGEST_LIFE_S),
@@ -91,6 +92,8 @@ def sandbox(found: Sandbox) -> sandbox_pb2.Sandbox:
         create_time=timestamp(claim.claimed_at),
         running_command_count=len(found.running),
         template=claim.template,
+        profile=claim.profile,
+        expires_in=duration(found.expires_in_s),
     )
 
 
@@ -110,6 +113,9 @@ def capabilities(
         disk_limit=_ENFORCEMENT[found.limits.workspace],
         choice_reason=choice_reason,
         template=template,
+        keeps_workspace=found.workspaces is not WorkspacePlace.IN_BOX,
+        has_network_of_machine=not found.network_policies,
+        account=found.account,
     )
 
 

@@ -22,6 +22,7 @@ class Attachment:
     def __init__(
         self, sandbox: Sandbox, command: Command, epoch: int, offsets: tuple[int, int] = (0, 0)
     ) -> None:
+        """Take the epoch of the client's lease; an operator has none, which is 0."""
         self.view = CommandView(command, *offsets)
         self._sandbox = sandbox
         self._command = command
@@ -64,7 +65,7 @@ class Attachment:
         if kind == "detach":
             self.view.close()
             return False
-        if self._sandbox.claim.epoch != self._epoch:
+        if self._epoch not in (0, self._sandbox.claim.epoch):
             raise StaleEpoch(f"sandbox {self._sandbox.claim.sandbox_id} has a later owner")
         match kind:
             case "stdin" if len(message.stdin.data) <= _MOST_INPUT_BYTES:

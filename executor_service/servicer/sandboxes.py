@@ -10,8 +10,9 @@ from executor_service.leases import Launch, Leases
 from executor_service.metrics import ExecutorMetrics
 from executor_service.templates import Templates
 from hermes.executor.v1 import sandbox_pb2, sandbox_pb2_grpc
+from services.auth import Identity, caller
 from services.clock import Clock
-from services.errors import HermesError
+from services.errors import HermesError, PermissionDenied
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -85,8 +86,10 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
     async def ListSandboxes(
         self, request: sandbox_pb2.ListSandboxesRequest, context: Context
     ) -> sandbox_pb2.ListSandboxesResponse:
-        """Lists a profile's sandboxes."""
-        found = self._leases.of_profile(profile_of(request.profile))
+        """Lists a profile's sandboxes, or for an operator those of all."""
+        if request.all_profiles and caller() is not Identity.OPERATOR:
+            raise PermissionDenied("only an operator may list the sandboxes of all profiles")
+        found = self._leases.living(None if request.all_profiles else profile_of(request.profile))
         return sandbox_pb2.ListSandboxesResponse(sandboxes=[convert.sandbox(one) for one in found])
 
     def _observe(self, started_s: float, template: str, launch: Launch | str, outcome: str) -> None:

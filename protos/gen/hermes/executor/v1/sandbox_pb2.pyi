@@ -195,6 +195,9 @@ class BackendCapabilities(_message.Message):
     DISK_LIMIT_FIELD_NUMBER: _builtins.int
     CHOICE_REASON_FIELD_NUMBER: _builtins.int
     TEMPLATE_FIELD_NUMBER: _builtins.int
+    KEEPS_WORKSPACE_FIELD_NUMBER: _builtins.int
+    HAS_NETWORK_OF_MACHINE_FIELD_NUMBER: _builtins.int
+    ACCOUNT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The backend's name: "bubblewrap", "docker"; empty for a template that cannot be used now."""
     available: _builtins.bool
@@ -219,6 +222,12 @@ class BackendCapabilities(_message.Message):
     """The template whose sandboxes it makes, "default" being the usual ones; empty for a backend that
     was not taken.
     """
+    keeps_workspace: _builtins.bool
+    """Whether /workspace outlives a sandbox."""
+    has_network_of_machine: _builtins.bool
+    """Whether commands reach what their machine reaches, as nothing can keep them from it."""
+    account: _builtins.str
+    """As whom commands run where nothing isolates them, and where: "deploy@build1"; else empty."""
     def __init__(
         self,
         *,
@@ -233,10 +242,13 @@ class BackendCapabilities(_message.Message):
         disk_limit: Global___LimitEnforcement.ValueType = ...,
         choice_reason: _builtins.str = ...,
         template: _builtins.str = ...,
+        keeps_workspace: _builtins.bool = ...,
+        has_network_of_machine: _builtins.bool = ...,
+        account: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["available", b"available", "choice_reason", b"choice_reason", "cpu_limit", b"cpu_limit", "detail", b"detail", "disk_limit", b"disk_limit", "isolation", b"isolation", "memory_limit", b"memory_limit", "name", b"name", "pids_limit", b"pids_limit", "pty", b"pty", "template", b"template"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["account", b"account", "available", b"available", "choice_reason", b"choice_reason", "cpu_limit", b"cpu_limit", "detail", b"detail", "disk_limit", b"disk_limit", "has_network_of_machine", b"has_network_of_machine", "isolation", b"isolation", "keeps_workspace", b"keeps_workspace", "memory_limit", b"memory_limit", "name", b"name", "pids_limit", b"pids_limit", "pty", b"pty", "template", b"template"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -346,7 +358,10 @@ Global___AcquireSandboxResponse: _TypeAlias = AcquireSandboxResponse  # noqa: Y0
 
 @_typing.final
 class Lease(_message.Message):
-    """Proof that the caller holds a sandbox."""
+    """Proof that the caller holds a sandbox. An operator needs none for any sandbox: with an empty token
+    and epoch 0 it does what its holder can do, who goes on holding it; such calls are logged and
+    counted, and do not prolong a sandbox's life. From anybody else they fail with LEASE_INVALID.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -357,9 +372,9 @@ class Lease(_message.Message):
     sandbox_id: _builtins.str
     """The sandbox that is leased."""
     token: _builtins.str
-    """Secret of the lease, 256 bits as 64 hex digits; kept in memory only."""
+    """Secret of the lease, 256 bits as 64 hex digits; kept in memory only. Empty for an operator."""
     epoch: _builtins.int
-    """Counts the owners of the sandbox; only the highest is valid."""
+    """Counts the owners of the sandbox; only the highest is valid. 0 for an operator."""
     @_builtins.property
     def expires_in(self) -> _duration_pb2.Duration:
         """How long the lease lives from now without renewal; a running command counts as renewal."""
@@ -534,16 +549,20 @@ class ListSandboxesRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     PROFILE_FIELD_NUMBER: _builtins.int
+    ALL_PROFILES_FIELD_NUMBER: _builtins.int
     profile: _builtins.str
     """Whose sandboxes; empty means "default"."""
+    all_profiles: _builtins.bool
+    """Those of all profiles instead, which only an operator may ask for."""
     def __init__(
         self,
         *,
         profile: _builtins.str = ...,
+        all_profiles: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["profile", b"profile"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_profiles", b"all_profiles", "profile", b"profile"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -587,6 +606,8 @@ class Sandbox(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     RUNNING_COMMAND_COUNT_FIELD_NUMBER: _builtins.int
     TEMPLATE_FIELD_NUMBER: _builtins.int
+    PROFILE_FIELD_NUMBER: _builtins.int
+    EXPIRES_IN_FIELD_NUMBER: _builtins.int
     sandbox_id: _builtins.str
     """The sandbox's id."""
     session_id: _builtins.str
@@ -601,9 +622,15 @@ class Sandbox(_message.Message):
     """Commands that run in it now."""
     template: _builtins.str
     """Template that it was made from."""
+    profile: _builtins.str
+    """Whose it is."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
         """When it was claimed."""
+
+    @_builtins.property
+    def expires_in(self) -> _duration_pb2.Duration:
+        """How long it lives if nobody uses it; a running command uses it."""
 
     def __init__(
         self,
@@ -616,10 +643,12 @@ class Sandbox(_message.Message):
         create_time: _timestamp_pb2.Timestamp | None = ...,
         running_command_count: _builtins.int = ...,
         template: _builtins.str = ...,
+        profile: _builtins.str = ...,
+        expires_in: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "expires_in", b"expires_in"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["backend", b"backend", "create_time", b"create_time", "isolation", b"isolation", "running_command_count", b"running_command_count", "sandbox_id", b"sandbox_id", "session_id", b"session_id", "state", b"state", "template", b"template"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["backend", b"backend", "create_time", b"create_time", "expires_in", b"expires_in", "isolation", b"isolation", "profile", b"profile", "running_command_count", b"running_command_count", "sandbox_id", b"sandbox_id", "session_id", b"session_id", "state", b"state", "template", b"template"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -110,7 +110,8 @@ class SandboxServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListSandboxes(self, request, context):
-        """Lists a profile's sandboxes, the oldest first.
+        """Lists a profile's sandboxes, the oldest first. Fails with PERMISSION_DENIED where somebody who is
+        no operator asks for those of all profiles.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -32,7 +32,9 @@ class SandboxServiceStub:
     GetSandbox: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.GetSandboxRequest, _sandbox_pb2.GetSandboxResponse]
     """Returns a sandbox. Fails with NOT_FOUND."""
     ListSandboxes: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.ListSandboxesRequest, _sandbox_pb2.ListSandboxesResponse]
-    """Lists a profile's sandboxes, the oldest first."""
+    """Lists a profile's sandboxes, the oldest first. Fails with PERMISSION_DENIED where somebody who is
+    no operator asks for those of all profiles.
+    """
 
 class SandboxServiceServicer(metaclass=_abc_1.ABCMeta):
     """Sandboxes: isolated boxes that are claimed from a warm pool, leased, and used by one profile only."""
@@ -88,6 +90,8 @@ class SandboxServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _sandbox_pb2.ListSandboxesRequest,
         context: _aio.ServicerContext[_sandbox_pb2.ListSandboxesRequest, _abc.Awaitable[_sandbox_pb2.ListSandboxesResponse]],
     ) -> _abc.Awaitable[_sandbox_pb2.ListSandboxesResponse]:
-        """Lists a profile's sandboxes, the oldest first."""
+        """Lists a profile's sandboxes, the oldest first. Fails with PERMISSION_DENIED where somebody who is
+        no operator asks for those of all profiles.
+        """
 
 def add_SandboxServiceServicer_to_server(servicer: SandboxServiceServicer, server: _aio.Server) -> None: ...
