@@ -55,7 +55,6 @@ def wish(request: sandbox_pb2.AcquireSandboxRequest) -> Wish:
         if request.min_isolation
         else Isolation.NONE,
         workdir=request.workdir,
-        workspace_id=request.workspace_id,
         lifetimes=Lifetimes(
             idle_s=seconds("idle_ttl", request.idle_ttl, 0, _LONGEST_LIFE_S),
             total_s=seconds("max_ttl", request.max_ttl, 0, _LONGEST_LIFE_S),
