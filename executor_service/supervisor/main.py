@@ -1,6 +1,7 @@
 """The supervisor's command line.
 
     supervisor --listen-fd N | --socket PATH  --box KEY --secret-sha256 HEX  serve a box
+    supervisor --listen-fd N | --socket PATH  --unclaimed                    serve it, once named
     supervisor --bridge PATH [--once]                                        join stdio to it
     supervisor --keep FOLDER                                                 make and end boxes
 
@@ -48,6 +49,11 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--socket", metavar="PATH")
     parser.add_argument("--box")
     parser.add_argument("--secret-sha256")
+    parser.add_argument(
+        "--unclaimed",
+        action="store_true",
+        help="the box is that of whoever speaks first, and waits for him without end",
+    )
     parser.add_argument("--workspace", default="/workspace")
     parser.add_argument(
         "--tmp", help="folder for temporary files of a box that shares its machine with others"
@@ -65,8 +71,8 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument("--max-processes", type=int, help="per user namespace: Linux >= 5.14")
     options = parser.parse_args(argv)
-    if not options.box or not options.secret_sha256:
-        parser.error("--box and --secret-sha256 are needed")
+    if options.unclaimed == bool(options.box and options.secret_sha256):
+        parser.error("--box and --secret-sha256 are needed, or --unclaimed")
     if (options.listen_fd is None) == (options.socket is None):
         parser.error("give either --listen-fd or --socket")
     return _serve(options)
@@ -95,8 +101,11 @@ def _serve(options: argparse.Namespace) -> int:
         signal.signal(signal.SIGTERM, lambda _number, _frame: loop.stop())
     world = World(loop, spawner)
     supervisor = Supervisor(world, paths, options.orphan_timeout_s)
+    if not options.unclaimed:
+        supervisor.executor_left()
     listener = _listener(options)
-    Door(loop, listener, options.box, options.secret_sha256, supervisor.executor_came)
+    identity = (options.box or "", options.secret_sha256 or "")
+    Door(loop, listener, *identity, supervisor.executor_came)
     if options.ready_fd is not None and not _is_remembered(options.ready_fd):
         return 1
     supervisor.serve()

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from executor_service.errors import LinkClosed
+from executor_service.errors import LinkClosed, LinkRefused
 from executor_service.link import Hello, SocketStream, open_link
 from executor_service.seccomp import sandbox_filter
 from executor_service.supervisor import frames
@@ -31,6 +31,7 @@ from tests.boxes import Console, refuse
 from tests.requirements import require
 
 SECRET = "s3cret"
+OURS = ("--box", "box", "--secret-sha256", hashlib.sha256(SECRET.encode()).hexdigest())
 OLDEST_PYTHON = (3, 8)
 
 
@@ -69,10 +70,14 @@ class Running:
 
 @asynccontextmanager
 async def supervisor(
-    folder: Path, *options: str, python: str = sys.executable, inherits: tuple[int, ...] = ()
+    folder: Path,
+    *options: str,
+    identity: tuple[str, ...] = OURS,
+    python: str = sys.executable,
+    inherits: tuple[int, ...] = (),
 ) -> AsyncGenerator[Running]:
     """Start one and end it."""
-    running = await asyncio.to_thread(start, folder, options, python, inherits)
+    running = await asyncio.to_thread(start, folder, (*identity, *options), python, inherits)
     try:
         yield running
     finally:
@@ -85,11 +90,9 @@ def start(
     (folder / "workspace").mkdir(exist_ok=True)
     program = (python, "-I", "-S", str(install_supervisor(build_zipapp(), folder, str(folder))))
     ready, told = socket.socketpair()
-    digest = hashlib.sha256(SECRET.encode()).hexdigest()
     process = subprocess.Popen(
         [
-            *(*program, "--socket", str(folder / "socket")),
-            *("--box", "box", "--secret-sha256", digest, "--ready-fd", str(told.fileno())),
+            *(*program, "--socket", str(folder / "socket"), "--ready-fd", str(told.fileno())),
             *("--workspace", str(folder / "workspace"), *options),
         ],
         pass_fds=[told.fileno(), *inherits],
@@ -259,6 +262,25 @@ async def test_left_alone_it_ends_everything(tmp_path: Path) -> None:
         pid = int(await asyncio.to_thread((tmp_path / "workspace" / "pid").read_text))
         left = await asyncio.to_thread(read_process, pid)
         assert left is None or left.state == "Z"
+
+
+async def test_unclaimed_it_waits_and_then_is_one_s_alone(tmp_path: Path) -> None:
+    waiting = ("--orphan-timeout-s", "0.5")
+    async with supervisor(tmp_path, *waiting, identity=("--unclaimed",)) as running:
+        await asyncio.sleep(1)
+        async with running.console() as console:
+            assert await console.output("echo mine") == "mine"
+            hello = Hello("box", "another", 9)
+            stream = SocketStream(await asyncio.to_thread(running.connect))
+            with pytest.raises(LinkRefused, match="WRONG_SECRET"):
+                async with open_link(stream, hello, refuse):
+                    pass
+            hello = Hello("other", SECRET, 9)
+            stream = SocketStream(await asyncio.to_thread(running.connect))
+            with pytest.raises(LinkRefused, match="WRONG_BOX"):
+                async with open_link(stream, hello, refuse):
+                    pass
+        assert await asyncio.to_thread(running.process.wait, 10) == 0
 
 
 async def test_a_bridge_carries_the_channel(tmp_path: Path) -> None:
