@@ -12,7 +12,7 @@ from pydantic import (
     model_validator,
 )
 
-from services.config import ConfigModel, Env, Flag, Yaml
+from services.config import ConfigModel, Env, Flag, HomePolicy, Yaml
 
 _MIB = 1024 * 1024
 _GIB = 1024 * _MIB
@@ -231,6 +231,7 @@ TemplateName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,3
 class ExecutorConfig(ConfigModel):
     """How sandboxes are made, kept and ended."""
 
+    home: HomePolicy
     docker: DockerConfig
     modal: ModalConfig
     kubernetes: KubernetesConfig

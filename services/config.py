@@ -50,6 +50,8 @@ Model = TypeVar("Model", bound=ConfigModel)
 FILE_SUFFIX = "_FILE"
 """Ends the name of a variable that points to the file with a secret."""
 
+_BACKEND_KEYS = ("executor.backend", "terminal.backend")
+_BACKEND_VARIABLE = "HERMES_BACKEND"
 _SECRET_NAME = re.compile(
     r"(?:^|_)(?:api_?key|key|token|secret|password|passwd|passphrase)(?:_|$)", re.IGNORECASE
 )
@@ -158,8 +160,8 @@ class HomePolicy(ConfigModel):
     """What the owner of a home allows beyond the defaults."""
 
     allow_local_backend: Annotated[bool, Yaml("security.allow_local_backend")] = False
-    """Take `terminal.backend: local` at its word, which this version refuses for want of such a
-    backend, instead of as unset."""
+    """Let `terminal.backend: local` run commands on this machine itself, without isolation; else it
+    counts as unset."""
 
 
 def load_settings(
@@ -181,12 +183,8 @@ def load_settings(
         env_file=read_env_file(home.env, environ),
         yaml=read_yaml(home.config),
     )
-    ignored, notices = _host_settings(settings)
-    return replace(
-        settings,
-        yaml=replace(settings.yaml, ignored=frozenset(ignored)),
-        notices=(*settings.env_file.notices, *notices),
-    )
+    settings = replace(settings, notices=settings.env_file.notices)
+    return _in_the_workspace(_off_the_host(settings))
 
 
 def _choose_home(flags: Mapping[str, object], environ: Mapping[str, str]) -> tuple[HomePaths, str]:
@@ -202,25 +200,50 @@ def _choose_home(flags: Mapping[str, object], environ: Mapping[str, str]) -> tup
     return chosen, profile
 
 
-def _host_settings(settings: Settings) -> tuple[list[str], list[Notice]]:
-    """The keys with which an older home asks to run on the host itself; they count as unset."""
+def _off_the_host(settings: Settings) -> Settings:
+    """The settings without those that ask to run on the host itself, unless the owner allows it."""
+    environ, file, yaml = settings.environ, settings.env_file, settings.yaml
+    named = (
+        Found(_BACKEND_VARIABLE, "environment", environ.get(_BACKEND_VARIABLE)),
+        file.values.get(_BACKEND_VARIABLE),
+        *map(yaml.find, _BACKEND_KEYS),
+    )
+    local = [one for one in named if one is not None and _is_local(one.value)]
+    if not local or settings.load(HomePolicy).allow_local_backend:
+        return settings
+
+    def kept(name: str, value: object) -> bool:
+        return name != _BACKEND_VARIABLE or not _is_local(value)
+
+    lines = {name: line for name, line in file.values.items() if kept(name, line.value)}
+    return replace(
+        settings,
+        environ={name: value for name, value in environ.items() if kept(name, value)},
+        env_file=replace(file, values=lines),
+        yaml=replace(yaml, ignored=yaml.ignored | {one.key for one in local}),
+        notices=(*settings.notices, *map(_not_used, local)),
+    )
+
+
+def _is_local(value: object) -> bool:
+    return str(value).strip().lower() == "local"
+
+
+def _not_used(local: Found) -> Notice:
+    message = (
+        f"{local.key}: local ({local.where}) is not used: commands run in a sandbox, not on this "
+        "machine itself"
+    )
+    return Notice("local_backend", message)
+
+
+def _in_the_workspace(settings: Settings) -> Settings:
+    """The settings without a folder that meant the one in which the program was started."""
     yaml = settings.yaml
-    ignored: list[str] = []
-    notices: list[Notice] = []
-    backend = yaml.find("terminal.backend")
-    local = backend is not None and str(backend.value).strip().lower() == "local"
-    if backend and local and not settings.load(HomePolicy).allow_local_backend:
-        ignored.append("terminal.backend")
-        message = (
-            f"terminal.backend: local ({backend.where}) is not used: commands run in a "
-            "sandbox, not on this machine itself"
-        )
-        notices.append(Notice("local_backend", message))
     cwd = yaml.find("terminal.cwd")
-    if cwd and str(cwd.value).strip() in (".", "./"):
-        # It meant the folder that the program was started in; unset, it is the workspace.
-        ignored.append("terminal.cwd")
-    return ignored, notices
+    if cwd is None or str(cwd.value).strip() not in (".", "./"):
+        return settings
+    return replace(settings, yaml=replace(yaml, ignored=yaml.ignored | {"terminal.cwd"}))
 
 
 def _from_text(annotation: Any, value: object) -> object:

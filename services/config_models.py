@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, PlainValidator, SecretStr, model_validator
 
 from services.addresses import Address, UnixAddress, parse_address
-from services.config import ConfigModel, Env, Flag, HomePolicy, Yaml
+from services.config import ConfigModel, Env, Flag, Yaml
 from services.config_fields import TypeName
 from services.errors import InvalidArgument
 from services.home import HomePaths
@@ -168,5 +168,5 @@ class ServiceConfig(ConfigModel):
     """This process's name among replicas, as it stands in leases; the host's name by default."""
 
 
-MODELS: tuple[type[ConfigModel], ...] = (ServiceConfig, HomePolicy)
+MODELS: tuple[type[ConfigModel], ...] = (ServiceConfig,)
 """What the chassis itself can be configured with."""

@@ -22,6 +22,7 @@ from executor_service.backends.base import (
 )
 from executor_service.backends.bubblewrap import BubblewrapBackend
 from executor_service.backends.docker import DockerBackend, DockerOptions
+from executor_service.backends.local import LocalBackend, LocalOptions
 from executor_service.backends.modal import ModalBackend
 from executor_service.backends.modal_account import ModalOptions
 from executor_service.backends.singularity import SingularityBackend
@@ -42,6 +43,7 @@ from tests.fakes.modal.service import modal_service
 from tests.kubernetes_cluster import backend_of, cluster
 from tests.requirements import require
 from tests.ssh_server import ssh_server
+from tests.users import UID, users_python
 
 SMALL = Limits(memory_bytes=256 * MIB, cpu_count=1, pids=64, tmp_bytes=32 * MIB)
 
@@ -57,6 +59,14 @@ async def _bubblewrap(_folder: Path) -> AsyncGenerator[Make]:
 @asynccontextmanager
 async def _docker(_folder: Path) -> AsyncGenerator[Make]:
     yield lambda owner, _: DockerBackend(owner, build_zipapp(), DockerOptions())
+
+
+@asynccontextmanager
+async def _local(_folder: Path) -> AsyncGenerator[Make]:
+    user = None if os.geteuid() else UID
+    python = await asyncio.to_thread(users_python)
+    options = LocalOptions(is_allowed=True, user=user, python=python)
+    yield lambda owner, folder: LocalBackend(owner, folder, build_zipapp(), options)
 
 
 @asynccontextmanager
@@ -97,6 +107,7 @@ BACKENDS: dict[str, Callable[[Path], AbstractAsyncContextManager[Make]]] = {
     "bubblewrap": _bubblewrap,
     "docker": _docker,
     "kubernetes": _kubernetes,
+    "local": _local,
     "modal": _modal,
     "singularity": _singularity,
     "ssh": _ssh,

@@ -11,6 +11,7 @@ from executor_service.backends.engine import EngineAddress
 from executor_service.backends.kubernetes import KubernetesBackend
 from executor_service.backends.kubernetes_api import ClusterAddress
 from executor_service.backends.kubernetes_pod import KubernetesOptions
+from executor_service.backends.local import LocalBackend, LocalOptions
 from executor_service.backends.modal import ModalBackend
 from executor_service.backends.modal_account import LONGEST_LIFE_S, ModalOptions
 from executor_service.backends.singularity import SingularityBackend, SingularityOptions
@@ -84,6 +85,11 @@ def _kubernetes(site: Site) -> Backend:
     return KubernetesBackend(site.owner, site.supervisor, options)
 
 
+def _local(site: Site) -> Backend:
+    options = LocalOptions(is_allowed=site.config.home.allow_local_backend)
+    return LocalBackend(site.owner, site.folder / "local", site.supervisor, options)
+
+
 def _ssh(site: Site) -> Backend:
     ssh = site.config.ssh
     options = SshOptions(
@@ -106,6 +112,7 @@ BACKENDS: Mapping[str, Callable[[Site], Backend]] = {
     "modal": _modal,
     "kubernetes": _kubernetes,
     "ssh": _ssh,
+    "local": _local,
 }
 """Every backend by its name."""
 

@@ -9,7 +9,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from executor_service.backends.base import Box, BoxSpec, Enforcement, LimitSupport
+from executor_service.backends.base import (
+    Box,
+    BoxSpec,
+    Enforcement,
+    LimitSupport,
+    WorkspacePlace,
+)
 from executor_service.backends.making import made
 from executor_service.errors import BackendError, BackendUnavailable, BoxCreateFailed
 from executor_service.supervisor.keeper import ANSWER
@@ -32,21 +38,24 @@ _MAX_SHOWN_CHARACTERS = 500
 class KeptBoxes:
     """The boxes of one owner on one machine."""
 
-    def __init__(self, backend: str, owner: str, run: Run) -> None:
+    def __init__(self, backend: str, owner: str, workspaces: WorkspacePlace, run: Run) -> None:
         self._backend = backend
         self._owner = owner
+        self._workspaces = workspaces
         self._run = run
 
     async def create(self, spec: BoxSpec) -> Box:
         """Start a box; BackendUnavailable or BoxCreateFailed."""
-        return await made(self._start(spec, spec.workspace.name), self.destroy)
+        is_here = self._workspaces is WorkspacePlace.HERE
+        folder = str(spec.workspace) if is_here else spec.workspace.name
+        return await made(self._start(spec, folder), self.destroy)
 
     async def try_one(self) -> None:
         """Start a box without a workspace and end it; BackendUnavailable or BoxCreateFailed."""
         key = f"probe_{secrets.token_hex(8)}"
         await self.destroy(await self._start(BoxSpec(key, self._owner, "probe", Path("/")), ""))
 
-    async def _start(self, spec: BoxSpec, workspace_name: str) -> Box:
+    async def _start(self, spec: BoxSpec, folder: str) -> Box:
         answer = await self._ask(
             {
                 "do": "start",
@@ -54,7 +63,7 @@ class KeptBoxes:
                 "owner": self._owner,
                 "pool": spec.pool,
                 "workspace": str(spec.workspace),
-                "workspace_name": workspace_name,
+                "folder": folder,
                 "secret": secrets.token_hex(32),
             }
         )

@@ -147,27 +147,33 @@ class Records:
     @contextmanager
     def listener(self, key: str) -> Generator[socket.socket]:
         """A new listening socket in the box's folder."""
-        with self._socket(key) as (sock, address):
+        with _socket(self._folder / key / _SOCKET) as (sock, address):
             sock.bind(address)
             sock.listen(_BACKLOG)
             yield sock
 
     def connect(self, key: str) -> socket.socket:
         """A new connection to the box's supervisor; OSError if nobody listens any more."""
-        with self._socket(key) as (sock, address):
-            sock.setblocking(False)
-            sock.connect(address)
-            return sock.dup()
+        return connection_to(self._folder / key / _SOCKET)
 
-    @contextmanager
-    def _socket(self, key: str) -> Generator[tuple[socket.socket, str]]:
-        """A socket and its address, short enough for the kernel wherever the folder is."""
-        folder = os.open(self._folder / key, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
-                yield sock, f"/proc/self/fd/{folder}/{_SOCKET}"
-        finally:
-            os.close(folder)
+
+def connection_to(path: Path) -> socket.socket:
+    """A new connection to who listens there, ready for asyncio; OSError if nobody does."""
+    with _socket(path) as (sock, address):
+        sock.setblocking(False)
+        sock.connect(address)
+        return sock.dup()
+
+
+@contextmanager
+def _socket(path: Path) -> Generator[tuple[socket.socket, str]]:
+    """A socket and its address, short enough for the kernel wherever its folder is."""
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+            yield sock, f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
 
 
 def _changed_at(folder: Path) -> float:

@@ -42,7 +42,7 @@ class SshBackend:
         self._supervisor = supervisor
         self._options = options
         self._machine = Machine(options)
-        self._boxes = KeptBoxes(NAME, owner, self._keep)
+        self._boxes = KeptBoxes(NAME, owner, WorkspacePlace.THERE, self._keep)
         self._installing = asyncio.Lock()
         self._place: _Place | None = None
 

@@ -3,8 +3,8 @@
     supervisor --keep FOLDER    answers one request of standard input in one line of standard output
 
 Everything about a box is in `FOLDER/boxes/KEY`: what is remembered of it, the socket and the last
-words of its supervisor, and its commands' temporary files. Workspaces are in `FOLDER/workspaces`
-and stay.
+words of its supervisor, and its commands' temporary files. A workspace is a folder that is there
+already, or one below `FOLDER/workspaces`; either stays.
 """
 
 from __future__ import annotations
@@ -72,11 +72,14 @@ class Keeper:
 
     def start(self, request: dict[str, Any]) -> dict[str, Any]:
         """Start a box's supervisor; what is remembered of it, once it listens."""
-        key, name = request["key"], request["workspace_name"]
+        key, folder = request["key"], request["folder"]
         if not _KEY.fullmatch(key):
             raise KeeperError(f"{key!r} cannot be the key of a box")
-        if name and not _WORKSPACE_NAME.fullmatch(name):
-            raise KeeperError(f"{name!r} cannot be the name of a workspace")
+        if os.path.isabs(folder):
+            if not os.path.isdir(folder):
+                raise KeeperError(f"the workspace {folder} is not a folder")
+        elif folder and not _WORKSPACE_NAME.fullmatch(folder):
+            raise KeeperError(f"{folder!r} cannot be the name of a workspace")
         place = os.path.join(self._boxes, key)
         os.makedirs(self._boxes, mode=0o700, exist_ok=True)
         try:
@@ -85,7 +88,8 @@ class Keeper:
             raise KeeperError(f"there is a box {key} already") from None
         tmp = os.path.join(place, _TMP)
         os.mkdir(tmp, 0o700)
-        workspace = os.path.join(self._workspaces, name) if name else tmp
+        # An absolute path stays as it is.
+        workspace = os.path.join(self._workspaces, folder) if folder else tmp
         os.makedirs(workspace, mode=0o700, exist_ok=True)
         try:
             return self._launch(request, place, workspace)

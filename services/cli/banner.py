@@ -20,14 +20,14 @@ async def introduce(
         tell(f"         {line}")
     chosen = await _chosen(channels)
     tell(f"sandbox  {chosen.name}: {chosen.choice_reason}")
-    if message := _instead_of_local(settings, chosen):
+    if message := _remark(settings, chosen):
         tell(f"         {message}")
 
 
-async def warn_of_local(settings: Settings, channels: Channels) -> None:
-    """Say which sandbox is used where the configuration asks for this machine itself."""
-    if _instead_of_local(settings, sandbox_pb2.BackendCapabilities()):
-        complain(_instead_of_local(settings, await _chosen(channels)))
+async def warn_of_host(settings: Settings, channels: Channels) -> None:
+    """Say whether commands run on a machine itself, and that they do not where that was meant."""
+    if message := _remark(settings, await _chosen(channels)):
+        complain(message)
 
 
 async def _chosen(channels: Channels) -> sandbox_pb2.BackendCapabilities:
@@ -36,6 +36,9 @@ async def _chosen(channels: Channels) -> sandbox_pb2.BackendCapabilities:
     return answer.backends[0]
 
 
-def _instead_of_local(settings: Settings, chosen: sandbox_pb2.BackendCapabilities) -> str:
+def _remark(settings: Settings, chosen: sandbox_pb2.BackendCapabilities) -> str:
+    """What a person should hear of the sandbox that is used; empty if nothing."""
+    if chosen.isolation == sandbox_pb2.ISOLATION_LEVEL_NONE:
+        return f"no sandbox is used: {chosen.detail}"
     notices = (notice for notice in settings.notices if notice.kind == "local_backend")
     return next((notice.used_instead(chosen.name).message for notice in notices), "")

@@ -9,7 +9,7 @@ from pathlib import Path
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
 from services.channels import Channels
 from services.cli.arguments import add_home
-from services.cli.banner import warn_of_local
+from services.cli.banner import warn_of_host
 from services.cli.connection import at_home, connected, has_services, reach
 from services.cli.console import (
     EXIT_FAILURE,
@@ -100,7 +100,7 @@ async def _run(settings: Settings, arguments: argparse.Namespace, question: str 
         settings = await with_model(settings, may_ask=not arguments.json)
     async with connected(settings, needed) as channels:
         if "executor" in needed:
-            await warn_of_local(settings, channels)
+            await warn_of_host(settings, channels)
         if question is None:
             # The prompt and its libraries take a while to import, and one question needs none.
             talk = importlib.import_module("services.cli.talk")

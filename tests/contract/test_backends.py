@@ -1,6 +1,6 @@
 """One conformance suite for all backends."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from tests.contract.backend_suite_boxes import BoxSuite
 from tests.contract.backend_suite_commands import CommandSuite
 from tests.contract.backend_suite_endings import EndingSuite
 from tests.contract.backend_suite_files import FileSuite
+from tests.users import users_folder
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -23,9 +24,10 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the backend keeps what it must, and workspaces are."""
-    return tmp_path_factory.mktemp("boxes")
+def folder() -> Iterator[Path]:
+    """Where the backend keeps what it must, and workspaces are; also for who is not root."""
+    with users_folder() as folder:
+        yield folder
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

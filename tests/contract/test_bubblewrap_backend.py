@@ -30,6 +30,7 @@ from tests.boxes import SMALL, Recorder, Yard, new_spec, open_console, open_yard
 from tests.contract.dying_executor import DyingExecutor
 from tests.e2e.processes import check_nothing_left, end_users_of
 from tests.requirements import require
+from tests.users import python_for_everybody
 
 BACKEND = "from executor_service.backends.bubblewrap import BubblewrapBackend as Backend"
 
@@ -81,12 +82,6 @@ async def test_a_box_that_is_being_made_ends_with_its_executor(
         await asyncio.to_thread(check_nothing_left, tmp_path)
     finally:
         await asyncio.to_thread(end_users_of, tmp_path)
-
-
-def python_for_everybody() -> str:
-    """A Python like ours that users can run who cannot enter our folders."""
-    name = f"python3.{sys.version_info.minor}"
-    return shutil.which(name, path="/usr/bin:/usr/local/bin") or ""
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from typing import Annotated
 import pytest
 from pydantic import SecretStr
 
+from executor_service.config import ExecutorConfig
 from services.config import ConfigError, ConfigModel, Flag, Yaml, load_settings
 from tests.unit.services.settings import AgentConfig, LoopConfig, settings
 
@@ -255,6 +256,28 @@ def test_the_host_is_used_only_where_the_owner_says_so(tmp_path: Path) -> None:
     assert found.notices == ()
     with pytest.raises(ConfigError, match="allow_local_backend"):
         settings(tmp_path, yaml.replace("true", "perhaps"))
+
+
+@pytest.mark.parametrize(
+    ("text", "dotenv", "environ", "used"),
+    [
+        ("executor: {backend: local}\nterminal: {backend: docker}\n", "", {}, "docker"),
+        ("terminal: {backend: docker}\n", "HERMES_BACKEND=Local\n", {}, "docker"),
+        ("", "HERMES_BACKEND=ssh\n", {"HERMES_BACKEND": "local"}, "ssh"),
+        ("terminal: {backend: local}\n", "", {"HERMES_BACKEND": " local"}, ""),
+    ],
+)
+def test_the_host_is_used_by_no_other_name_either(
+    tmp_path: Path, text: str, dotenv: str, environ: dict[str, str], used: str
+) -> None:
+    found = settings(tmp_path, text, env_file=dotenv, environ=environ)
+    assert found.load(ExecutorConfig).backend == used
+    assert {notice.kind for notice in found.notices} == {"local_backend"}
+    assert all("local (" in notice.message for notice in found.notices)
+    text += "security: {allow_local_backend: true}\n"
+    allowed = settings(tmp_path, text, env_file=dotenv, environ=environ)
+    assert allowed.load(ExecutorConfig).backend.strip().lower() == "local"
+    assert allowed.notices == ()
 
 
 def test_another_backend_is_kept(tmp_path: Path) -> None:

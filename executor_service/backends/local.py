@@ -1,0 +1,162 @@
+"""Boxes that are ordinary processes of this machine itself, for development.
+
+There is nothing around them: a command can do whatever the user can as whom Hermes runs. So this
+backend is taken only where it is named and where the owner of the home allows it, and never for
+root. A box is one supervisor with all that it has started; it outlives the executor.
+"""
+
+import asyncio
+import os
+import pwd
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from executor_service.backends.base import (
+    Box,
+    BoxSpec,
+    Capabilities,
+    Isolation,
+    WorkspacePlace,
+)
+from executor_service.backends.keeper import NO_LIMITS, KeptBoxes, socket_of
+from executor_service.backends.process_boxes import ENVIRONMENT
+from executor_service.backends.process_records import connection_to
+from executor_service.errors import BackendError, BackendUnavailable, BoxLost
+from executor_service.link.socket_stream import SocketStream
+from executor_service.supervisor_zipapp import install_supervisor
+
+NAME = "local"
+_ENVIRONMENT = {name: ENVIRONMENT[name] for name in ("PATH", "LANG")}
+"""What commands have of it is the same wherever Hermes was started."""
+_KEEPER_DEADLINE_S = 30.0
+_MAX_SHOWN_CHARACTERS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class LocalOptions:
+    """Who allows it, and as whom commands run."""
+
+    is_allowed: bool = False
+    """Whether the owner of the home has said that commands may run without a sandbox."""
+    user: int | None = None
+    """Uid and gid of the commands, which only root can change; None is the executor's own."""
+    python: str = sys.executable
+    """Python 3.8 or newer that this user can run."""
+
+
+class LocalBackend:
+    """Makes boxes of processes of this machine and keeps what is remembered below one folder."""
+
+    def __init__(self, owner: str, folder: Path, supervisor: bytes, options: LocalOptions) -> None:
+        self._folder = folder
+        self._supervisor = supervisor
+        self._options = options
+        self._user = os.geteuid() if options.user is None else options.user
+        self._boxes = KeptBoxes(NAME, owner, WorkspacePlace.HERE, self._keep)
+
+    async def probe(self) -> Capabilities:
+        """Start a box, where that is allowed at all."""
+        try:
+            self._permit()
+            await self._boxes.try_one()
+        except BackendError as error:
+            return _capabilities(str(error), available=False)
+        return _capabilities(
+            f"commands run on this machine itself, without isolation: as {_name_of(self._user)}, "
+            "with that user's files, network and processes",
+            available=True,
+        )
+
+    async def create(self, spec: BoxSpec) -> Box:
+        """Start a supervisor; BackendUnavailable or BoxCreateFailed."""
+        self._permit()
+        return await self._boxes.create(spec)
+
+    async def connect(self, box: Box) -> SocketStream:
+        """Open a new stream to the box's supervisor; BoxLost if it is gone."""
+        try:
+            return SocketStream(await asyncio.to_thread(connection_to, Path(socket_of(box))))
+        except OSError as error:
+            raise BoxLost(f"box {box.key} does not answer: {error}") from error
+
+    async def destroy(self, box: Box) -> None:
+        """Kill all processes of the box and forget it; its workspace stays."""
+        await self._boxes.destroy(box)
+
+    async def list_boxes(self) -> list[Box]:
+        """All boxes of this owner that live on this machine."""
+        return await self._boxes.living()
+
+    async def close(self) -> None:
+        """Nothing is held between calls that could be released; the boxes live on."""
+
+    def _permit(self) -> None:
+        """BackendUnavailable where no box may be made."""
+        if not self._options.is_allowed:
+            raise BackendUnavailable(
+                "it runs commands on this machine itself, without isolation; whoever wants that "
+                "for development sets security.allow_local_backend: true"
+            )
+        if self._user == 0:
+            raise BackendUnavailable(
+                "commands would run as root on this machine itself; start Hermes as an ordinary "
+                "user"
+            )
+
+    async def _keep(self, request: bytes) -> bytes:
+        return await asyncio.to_thread(self._run_keeper, request)
+
+    def _run_keeper(self, request: bytes) -> bytes:
+        """Run the program that keeps the boxes. Blocks."""
+        user = _name_of(self._user)
+        try:
+            program = self._install()
+            done = subprocess.run(
+                [self._options.python, "-I", "-S", program, "--keep", self._folder],
+                input=request,
+                capture_output=True,
+                timeout=_KEEPER_DEADLINE_S,
+                check=False,
+                cwd="/",
+                env={**_ENVIRONMENT, "USER": user, "LOGNAME": user},
+                user=self._options.user,
+                group=self._options.user,
+                extra_groups=None if self._options.user is None else [],
+            )
+        except subprocess.TimeoutExpired as error:
+            raise BackendUnavailable(f"no answer within {_KEEPER_DEADLINE_S:g} s") from error
+        except OSError as error:
+            raise BackendUnavailable(f"no process can be started: {error}") from error
+        if done.returncode != 0:
+            said = done.stderr.decode(errors="replace").strip()[-_MAX_SHOWN_CHARACTERS:]
+            raise BackendUnavailable(f"the supervisor does not run here: {said or done.returncode}")
+        return done.stdout
+
+    def _install(self) -> Path:
+        """Where the supervisor lies, in a folder of the commands' user."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._options.user is not None:
+            os.chown(self._folder, self._options.user, self._options.user)
+        return install_supervisor(self._supervisor, self._folder, str(self._folder))
+
+
+def _capabilities(reason: str, *, available: bool) -> Capabilities:
+    return Capabilities(
+        name=NAME,
+        available=available,
+        reason=reason,
+        isolation=Isolation.NONE,
+        limits=NO_LIMITS,
+        # Commands have whatever network the machine has.
+        network_policies=(),
+        workspaces=WorkspacePlace.HERE,
+    )
+
+
+def _name_of(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
