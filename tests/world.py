@@ -4,6 +4,7 @@ that count as public here, names for them, and a certificate authority that sign
 
 import asyncio
 import hashlib
+import json
 import ssl
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -25,6 +26,7 @@ from services.auth import Identity
 from services.certs import init, issue
 from services.lifecycle import Workers
 from services.metrics import Meter
+from tests.boxes import Console, Yard, open_console
 
 PUBLIC = IPv4Network("127.77.0.0/16")
 """What counts as public addresses here."""
@@ -38,6 +40,64 @@ NAMES = {
     "metadata.test": ("169.254.169.254", "fe80::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1"),
     "half.test": (PRIVATE, FRIENDLY),
 }
+FETCH = """
+import json, os, ssl, sys, urllib.request
+from concurrent.futures import ThreadPoolExecutor
+trust = ssl.create_default_context(cadata=os.environ["AUTHORITY"])
+def fetch(url):
+    data = os.urandom(int(os.environ["UPLOAD"])) if "UPLOAD" in os.environ else None
+    try:
+        with urllib.request.urlopen(url, data, timeout=20, context=trust) as answer:
+            body = answer.read()
+    except OSError as error:
+        return str(getattr(error, "code", "") or getattr(error, "reason", error))
+    return json.loads(body)["machine"] if body[:1] == b"{" else str(len(body))
+with ThreadPoolExecutor(int(os.environ.get("AT_ONCE", "1"))) as threads:
+    print(json.dumps(list(threads.map(fetch, os.environ["URLS"].split()))))
+"""
+"""Gets each of URLS: the machine that answered, or how many bytes came, or how it failed."""
+DIRECT = """
+import json, socket, sys
+def attempt(family, kind, address):
+    with socket.socket(family, kind) as attempt:
+        attempt.settimeout(3)
+        try:
+            attempt.connect(tuple(address))
+            if kind == socket.SOCK_DGRAM:
+                attempt.send(b"x")
+        except OSError as error:
+            return type(error).__name__
+    return "connected"
+def look_up(name):
+    try:
+        return socket.getaddrinfo(name, 80)[0][4][0]
+    except OSError as error:
+        return type(error).__name__
+kinds = {"tcp": socket.SOCK_STREAM, "udp": socket.SOCK_DGRAM}
+for kind, host, port in json.loads(sys.argv[1]):
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    print(look_up(host) if kind == "dns" else attempt(family, kinds[kind], (host, port)))
+"""
+"""Connects to places without a proxy; prints what came of each."""
+ASK = """
+import json, socket, sys
+for asked in json.loads(sys.argv[1]):
+    with socket.create_connection(("127.0.0.1", 3128), 10) as proxy:
+        answer = b""
+        try:
+            proxy.sendall(bytes.fromhex(asked[0]))
+            proxy.settimeout(5)
+            while b"\\r\\n\\r\\n" not in answer:
+                answer += proxy.recv(65536) or 1 / 0
+            for more in asked[1:]:
+                proxy.sendall(bytes.fromhex(more))
+                answer += b"|"
+                answer += proxy.recv(65536)
+        except (OSError, ZeroDivisionError) as error:
+            answer += type(error).__name__.encode()
+    print(answer.hex())
+"""
+"""Says to the proxy what it is told to, one connection each; prints what came back."""
 DEADLINES = Deadlines(request_s=3, resolve_s=2, connect_s=2, idle_s=5)
 
 
@@ -99,6 +159,36 @@ class World:
         ports = (self.http_port, self.https_port)
         rules = tuple(Rule(host, ports) for host in hosts)
         return NetworkPolicy(NetworkMode.ALLOW_LIST, rules)
+
+    def http(self, host: str, path: str = "/") -> str:
+        """An address of a server."""
+        return f"http://{host}:{self.http_port}{path}"
+
+    def https(self, host: str, path: str = "/") -> str:
+        """An address of a server, with TLS."""
+        return f"https://{host}:{self.https_port}{path}"
+
+    @asynccontextmanager
+    async def connected(
+        self, yard: Yard, policy: NetworkPolicy, gate: Gate | None = None
+    ) -> AsyncGenerator[tuple[Console, SandboxNetwork]]:
+        """A box with a policy in this world."""
+        async with (
+            Workers() as workers,
+            yard.box() as box,
+            open_console(yard.backend, box) as console,
+        ):
+            network = self.network(workers, gate)
+            network.apply(policy)
+            await network.tell(console.link.streams)
+            yield console, network
+            assert not workers.failures
+
+    async def fetch(self, console: Console, *urls: str, **env: str) -> list[str]:
+        """What a command got from each address."""
+        env |= {"URLS": " ".join(urls), "AUTHORITY": self.authority}
+        answers: list[str] = json.loads(await console.python(FETCH, env=env))
+        return answers
 
     def counted(self, rule: str, outcome: str) -> float:
         """Connections that came under a rule and ended so."""

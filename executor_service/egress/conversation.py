@@ -115,7 +115,8 @@ class Conversation:
     async def _send_tunnel(self, target: Target, rule: Rule, upstream: Upstream) -> None:
         try:
             await self._check_hello(target, rule)
-        except EgressRefused:
+        except EgressRefused as refused:
+            self._count(refused.outcome)
             if is_tls(self._input.buffered):
                 await self._stream.write(UNRECOGNIZED_NAME)
                 await self._stream.close()

@@ -13,6 +13,9 @@ MAX_RULES = 256
 _MAX_NAME_CHARACTERS = 253
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+_RULE = re.compile(
+    r"(?:\[(?P<address>[^\[\]]+)\]|(?P<host>[^\[\]:]+))(?::(?P<ports>\d{1,5}(?:,\d{1,5}){0,31}))?"
+)
 _ENDS_IN_NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 """Such a name is an address to some programs: 127.1, 2130706433, 0x7f000001."""
 
@@ -55,10 +58,25 @@ class Rule:
     ports: tuple[int, ...] = ()
     """None are those of the web: 80 and 443."""
 
+    @classmethod
+    def of(cls, host: str, ports: Iterable[int] = ()) -> Self:
+        """The rule for a host in any of its forms; ValueError says what is wanted."""
+        below = "*." if host.startswith("*.") else ""
+        return cls(below + host_of(host.removeprefix("*.")), tuple(ports))
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The rule that a text is: `host`, `host:port` or `[address]:port,port`; or ValueError."""
+        found = _RULE.fullmatch(text)
+        if found is None:
+            raise ValueError(f"{text[:80]!r} is no host with ports, such as example.com:443,8443")
+        ports = map(int, found["ports"].split(",")) if found["ports"] else ()
+        return cls.of(found["address"] or found["host"], ports)
+
     def __post_init__(self) -> None:
         """Fails with ValueError, whose text says what is wanted."""
         if host_of(self.host.removeprefix("*.")) != self.host.removeprefix("*."):
-            raise ValueError(f"{self.host!r}: names are wanted in lower case")
+            raise ValueError(f"{self.host!r} is not in its usual form")
         if self.host.startswith("*.") and address_of(self.host[2:]):
             raise ValueError(f"{self.host!r}: only names have others below them")
         if not all(0 < port < 65536 for port in self.ports):
@@ -120,13 +138,6 @@ def host_of(text: str) -> str:
     if _ENDS_IN_NUMBER.fullmatch(name):
         raise ValueError(f"{name!r} is an address in an unusual form")
     return name
-
-
-def names_of(rules: Iterable[Rule]) -> str:
-    """The rules for a person, in one line."""
-    return ", ".join(
-        rule.host + (f":{','.join(map(str, rule.ports))}" if rule.ports else "") for rule in rules
-    )
 
 
 EVERYTHING = Rule("open")

@@ -11,9 +11,14 @@ from tests.contract.backend_suite_archives import ArchiveSuite
 from tests.contract.backend_suite_boxes import BoxSuite
 from tests.contract.backend_suite_commands import CommandSuite
 from tests.contract.backend_suite_endings import EndingSuite
+from tests.contract.backend_suite_egress import EgressSuite
 from tests.contract.backend_suite_files import FileSuite
 from tests.users import users_folder
 
+from tests.world import World, open_world
+
+HAVE_MACHINE_S_NETWORK = ("local", "ssh")
+"""Backends that cannot keep commands from it."""
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
@@ -46,6 +51,13 @@ async def other(yard: Yard) -> AsyncIterator[Yard]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="module")
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    """An internet of the test's own."""
+    async with open_world(tmp_path) as opened:
+        yield opened
+
+
 async def console(yard: Yard) -> AsyncIterator[Console]:
     """One box for all tests that leave no trace in it."""
     async with yard.box() as box, open_console(yard.backend, box) as opened:
@@ -70,3 +82,13 @@ class TestFiles(FileSuite):
 
 class TestArchives(ArchiveSuite):
     """See backend_suite_archives."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name for name in BACKENDS if name not in HAVE_MACHINE_S_NETWORK],
+    indirect=True,
+    scope="module",
+)
+class TestEgress(EgressSuite):
+    """See backend_suite_egress."""

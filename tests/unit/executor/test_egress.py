@@ -100,6 +100,16 @@ def test_a_policy_is_checked() -> None:
         allow(*[Rule("a.com")] * 257)
 
 
+def test_a_rule_can_be_written_as_a_text() -> None:
+    assert Rule.parse("Example.com") == Rule("example.com")
+    assert Rule.parse("*.Example.com:22,443") == Rule("*.example.com", (22, 443))
+    assert Rule.parse("[2606:4700:0::1]:8443") == Rule("2606:4700::1", (8443,))
+    assert Rule.parse("1.2.3.4:80") == Rule("1.2.3.4", (80,))
+    for wrong in ("", "a.com:", "a.com:x", "a.com:99999", "::1", "https://a.com", "a.com/x"):
+        with pytest.raises(ValueError, match=r"."):
+            Rule.parse(wrong)
+
+
 def test_only_a_port_that_is_named_may_be_anything_but_tls() -> None:
     web, shell = Rule("a.com"), Rule("a.com", (22, 443))
     assert allow(web).requires_tls(Target("a.com", 443), web)
