@@ -118,7 +118,7 @@ def one_process(
     folder: Path, model_url: str, config: Mapping[str, Any], **variables: str
 ) -> Deployment:
     """`hermes up` in a home of its own."""
-    settings = {**_model(model_url), "HERMES_METRICS_PORT": "0", **LEAVE_NOTHING, **variables}
+    settings = {**model_at(model_url), "HERMES_METRICS_PORT": "0", **LEAVE_NOTHING, **variables}
     home = Home.make(folder, config, **settings)
     return Deployment(home, {"up": Server("up", home, "up", "--no-chat")}, folder)
 
@@ -129,11 +129,12 @@ def four_processes(
     """A process for each service, with nothing in common but the network and a CA."""
     addresses = {f"HERMES_{name.upper()}_ADDRESS": f"127.0.0.1:{free_port()}" for name in SERVICES}
     common = {**addresses, **LEAVE_NOTHING, **variables}
-    client = Home.make(folder / "client", None, **common, **_certificates(folder, SERVICES))
+    certs = make_certificates(folder, SERVICES)
+    client = Home.make(folder / "client", None, **common, **tls_of(certs, "operator"))
     servers: dict[str, Server] = {}
     for name in SERVICES:
-        own = {"HERMES_METRICS_PORT": "0", **_tls(folder / "certs", name)}
-        own |= _model(model_url) if name == "agent" else {}
+        own = {"HERMES_METRICS_PORT": "0", **tls_of(certs, name)}
+        own |= model_at(model_url) if name == "agent" else {}
         home = Home.make(folder / name, config, **common, **own)
         servers[name] = Server(name, home, "serve", name)
     return Deployment(client, servers, folder)
@@ -152,23 +153,33 @@ def running(deployment: Deployment) -> Generator[Deployment]:
         end_users_of(deployment.folder)
 
 
-def _model(url: str) -> dict[str, str]:
+def model_at(url: str) -> dict[str, str]:
+    """The settings of an agent whose model is there."""
     return {"HERMES_BASE_URL": url, "HERMES_MODEL": "scripted", "HERMES_API_KEY": "test-key"}
 
 
-def _certificates(folder: Path, services: Sequence[str]) -> dict[str, str]:
-    """Make a CA and certificates with the command that users have; those of an operator."""
+def make_certificates(folder: Path, services: Sequence[str], **names: Sequence[str]) -> Path:
+    """Make a CA and certificates with the command that users have: for services and an operator.
+
+    A service that is not called by the name of this machine has names.
+    """
     certs = folder / "certs"
     maker = Home.make(folder / "maker")
-    for argv in (["init"], *(["issue", name] for name in (*services, "operator"))):
+    issued = [["issue", one, *_names(names.get(one, ()))] for one in (*services, "operator")]
+    for argv in (["init"], *issued):
         made = maker.run("certs", *argv, "--folder", certs)
         assert made.status == 0, made.err
-    return _tls(certs, "operator")
+    return certs
 
 
-def _tls(certs: Path, identity: str) -> dict[str, str]:
+def tls_of(certs: Path, identity: str) -> dict[str, str]:
+    """The settings of a service with its certificate."""
     return {
         "HERMES_TLS_CA": str(certs / "ca.crt"),
         "HERMES_TLS_CERTIFICATE": str(certs / f"{identity}.crt"),
         "HERMES_TLS_KEY": str(certs / f"{identity}.key"),
     }
+
+
+def _names(names: Sequence[str]) -> list[str]:
+    return [word for name in names for word in ("--name", name)]

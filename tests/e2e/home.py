@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -45,6 +45,8 @@ class Home:
 
     path: Path
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    prefix: Sequence[str] = ()
+    """What `hermes` is run through."""
 
     @staticmethod
     def make(folder: Path, config: Mapping[str, Any] | None = None, **variables: str) -> "Home":
@@ -89,7 +91,7 @@ class Home:
             "text": True,
             **options,
         }
-        return subprocess.Popen([HERMES, *argv], **chosen)
+        return subprocess.Popen([*self.prefix, HERMES, *argv], **chosen)
 
     def run(
         self,

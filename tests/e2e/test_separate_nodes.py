@@ -1,0 +1,267 @@
+"""Executors on machines of their own: nothing is shared with the agent but one port."""
+
+import asyncio
+import hashlib
+import io
+import socket
+import tarfile
+import time
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermes.executor.v1 import file_pb2, pool_pb2
+from services.auth import Identity
+from services.certs import files_of
+from services.channels import Channels
+from tests.e2e.model import TELL, Json, calls, model_process, rule, terminal_call, tool_call
+from tests.e2e.nodes import PORT, Cluster, Node, cluster, need_nodes
+from tests.e2e.processes import wait_until, with_marker
+from tests.executor_client import Client
+
+pytestmark = pytest.mark.timeout(180)
+
+MOVED_WITHIN_S = 10.0
+"""How long a session may be without an executor, the time of its model included."""
+HIGHEST_PORT = 65_535
+MARKER = "7411.25"
+"""Seconds that no other sleep on this machine takes."""
+ENGINES = ("/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock")
+
+RULES: tuple[Json, ...] = (
+    rule(
+        "every tool",
+        calls(tool_call("write_file", path="src/note.txt", content="one\ntwo\n")),
+        calls(
+            tool_call(
+                "patch", mode="replace", path="src/note.txt", old_string="two", new_string="three"
+            )
+        ),
+        calls(tool_call("read_file", path="src/note.txt")),
+        calls(tool_call("search_files", pattern="thr..", path="src")),
+        calls(tool_call("list_directory", path="src")),
+        calls(terminal_call("cat src/note.txt; id -u; ls -d /root /home")),
+        TELL,
+    ),
+    rule("leave a file", calls(terminal_call("echo kept >file; echo it is there")), TELL),
+    rule("show the file", calls(terminal_call("cat file || echo there is none")), TELL),
+    rule("in the background", calls(terminal_call(f"sleep {MARKER}", background=True)), TELL),
+    rule("sleep long", calls(terminal_call(f"sleep {MARKER}", timeout=600)), TELL),
+    rule("", {"text": "You said: {user}"}),
+)
+
+
+@pytest.fixture(scope="module")
+def model_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A scripted model, on this machine."""
+    with model_process(tmp_path_factory.mktemp("model"), RULES) as process:
+        yield process.url
+
+
+@pytest.fixture(scope="module")
+def apart(model_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Two executors, each with a disk of its own."""
+    need_nodes()
+    with cluster(tmp_path_factory.mktemp("apart"), model_url) as running:
+        yield running
+
+
+def test_every_tool_works_over_the_network_alone(apart: Cluster) -> None:
+    answered = apart.client.ask("every tool")
+    names = [call["name"] for call in answered["tool_calls"]]
+    assert names == [
+        *("write_file", "patch", "read_file", "search_files", "list_directory", "terminal")
+    ]
+    # The last command ends with an error because the folders of this machine are not there.
+    assert [call["is_error"] for call in answered["tool_calls"]] == [False] * 5 + [True]
+    for line in ("one", "three", "1000"):
+        assert line in answered["answer"].splitlines()
+    assert answered["answer"].count("No such file") == 2
+    assert not list(apart.deployment.folder.rglob("wsp_*")), "the agent has no such folder"
+
+
+def test_archives_go_through_the_port_alone(apart: Cluster) -> None:
+    async def there_and_back(client: Client) -> None:
+        lease = (await client.acquire()).lease
+        archive = _archive({"tree/file": b"contents", "tree/deep/other": bytes(100_000)})
+        header = file_pb2.UploadArchiveRequest.Header(
+            lease=lease,
+            path="unpacked",
+            length_bytes=len(archive),
+            sha256=hashlib.sha256(archive).digest(),
+        )
+        pieces = [archive[at : at + 32_768] for at in range(0, len(archive), 32_768)]
+        messages = [file_pb2.UploadArchiveRequest(chunk=piece) for piece in pieces]
+        upload = iter([file_pb2.UploadArchiveRequest(header=header), *messages])
+        await client.files.UploadArchive(upload)
+        wanted = file_pb2.DownloadArchiveRequest(lease=lease, path="unpacked/tree")
+        downloaded.extend([part.chunk async for part in client.files.DownloadArchive(wanted)])
+        await client.release(lease)
+
+    downloaded: list[bytes] = []
+    _at(apart, apart.nodes[0], there_and_back)
+    with tarfile.open(fileobj=io.BytesIO(b"".join(downloaded))) as tar:
+        other = tar.extractfile("deep/other")
+        assert other is not None
+        assert other.read() == bytes(100_000)
+
+
+def test_only_the_port_of_the_executor_can_be_reached(apart: Cluster) -> None:
+    for node in apart.nodes:
+        assert _open_ports(node.host) == [PORT]
+
+
+def test_the_executor_reaches_nobody(apart: Cluster) -> None:
+    node, other = apart.nodes
+    places = apart.client.variables
+    ports = [
+        int(places[f"HERMES_{name}_ADDRESS"].rpartition(":")[2])
+        for name in ("AGENT", "GATEWAY", "SCHEDULER")
+    ]
+    for port in (*ports, 22, 2375, 2376):
+        assert "refused" in _connect_from(node, node.gateway, port)
+    assert "unreachable" in _connect_from(node, other.host, PORT)
+    assert "unreachable" in _connect_from(node, "198.51.100.1", 443)
+
+
+def test_no_path_and_no_engine_is_shared(apart: Cluster) -> None:
+    agents = (apart.deployment.folder, Path.home() / ".hermes", *map(Path, ENGINES))
+    for server in apart.executors:
+        for path in agents:
+            assert not (server.node.root / path.relative_to("/")).exists(), path
+        ours = {device for device, _ in _mounts("self")}
+        writable = {device for device, options in _mounts(str(server.pid)) if "rw" in options}
+        assert not writable & ours - _devices(), "what it can write is seen by nobody else"
+
+
+def test_a_session_goes_on_when_its_executor_is_killed(apart: Cluster) -> None:
+    session = apart.client.ask("leave a file")["session_id"]
+    apart.client.ask("in the background", "--resume", session)
+    running = with_marker(MARKER)
+    dead = apart.executor_of(session)
+    dead.kill()
+    with within(MOVED_WITHIN_S, "a new session"):
+        fresh = apart.client.ask("leave a file")
+    assert not fresh["tool_calls"][0]["is_error"]
+    with within(MOVED_WITHIN_S, "a session that was there"):
+        told = apart.client.ask("show the file", "--resume", session)["answer"]
+    assert "The sandbox is gone with the executor" in told
+    assert "does not have the files" in told
+    assert told.endswith("there is none")
+    assert apart.executor_of(session) is not dead
+    assert with_marker(MARKER) == running != [], "its box lives on, as nobody can reach it"
+    dead.start()
+    dead.wait_ready()
+    wait_until(lambda: not with_marker(MARKER), "what was left behind is ended")
+    again = apart.client.ask("show the file", "--resume", session)["answer"]
+    assert "gone" not in again, "it is told once"
+    assert apart.executor_of(session) is not dead
+
+
+def test_a_command_of_a_killed_executor_is_not_run_again(apart: Cluster) -> None:
+    session = apart.client.ask("leave a file")["session_id"]
+    dead = apart.executor_of(session)
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(apart.client.ask, "sleep long", "--resume", session)
+        wait_until(lambda: bool(with_marker(MARKER)), "the command runs")
+        running = with_marker(MARKER)
+        dead.kill()
+        with within(MOVED_WITHIN_S, "a command that ran there"):
+            answered = asking.result()
+    assert "It is not known whether this call took effect" in answered["answer"]
+    assert with_marker(MARKER) == running, "it runs on where it was, and nowhere else"
+    assert (
+        "gone with the executor" in apart.client.ask("show the file", "--resume", session)["answer"]
+    )
+    dead.start()
+    dead.wait_ready()
+    wait_until(lambda: not with_marker(MARKER), "what was left behind is ended")
+
+
+def test_a_draining_executor_keeps_what_it_has_and_takes_nothing_new(apart: Cluster) -> None:
+    session = apart.client.ask("leave a file")["session_id"]
+    draining = apart.executor_of(session)
+
+    async def drain(client: Client) -> None:
+        left = await client.pools.Drain(pool_pb2.DrainRequest())
+        assert left.claimed_count >= 1
+
+    _at(apart, draining.node, drain)
+    for _ in range(3):
+        assert apart.executor_of(apart.client.ask("leave a file")["session_id"]) is not draining
+    assert apart.client.ask("show the file", "--resume", session)["answer"] == "kept"
+    assert apart.executor_of(session) is draining
+    assert draining.stop() == 0
+    assert (
+        "gone with the executor" in apart.client.ask("show the file", "--resume", session)["answer"]
+    )
+    draining.start()
+    draining.wait_ready()
+
+
+@contextmanager
+def within(seconds: float, what: str) -> Generator[None]:
+    """Hold a block to a time, and show what it took."""
+    began = time.monotonic()
+    yield
+    took = time.monotonic() - began
+    print(f"{what}: {took:.2f} s")
+    assert took < seconds, f"{what} took {took:.1f} s"
+
+
+def _at(cluster: Cluster, node: Node, work: Callable[[Client], Coroutine[Any, Any, None]]) -> None:
+    """Do something at a node's executor as an operator does."""
+
+    @asynccontextmanager
+    async def client() -> AsyncGenerator[Client]:
+        files = files_of(cluster.deployment.folder / "certs", Identity.OPERATOR)
+        async with Channels(Identity.OPERATOR, {"executor": node.endpoint}, tls=files) as channels:
+            yield Client(channels.to("executor"), "")
+
+    async def run() -> None:
+        async with client() as opened:
+            await work(opened)
+
+    asyncio.run(run())
+
+
+def _open_ports(host: str) -> list[int]:
+    found: list[int] = []
+    for port in range(1, HIGHEST_PORT + 1):
+        with socket.socket() as probe:
+            probe.settimeout(2)
+            if probe.connect_ex((host, port)) == 0:
+                found.append(port)
+    return found
+
+
+def _connect_from(node: Node, host: str, port: int) -> str:
+    """How an attempt to connect ends that is made on a node."""
+    script = f"import socket; socket.create_connection(({host!r}, {port}), 2)"
+    return node.run("/usr/bin/python3", "-c", script).stderr.lower()
+
+
+def _mounts(process: str) -> list[tuple[str, set[str]]]:
+    """The device and the options of each of a process's mounts."""
+    lines = Path(f"/proc/{process}/mountinfo").read_text().splitlines()
+    return [(fields[2], set(fields[5].split(","))) for fields in map(str.split, lines)]
+
+
+def _devices() -> set[str]:
+    """The file system of device files, of which a node has the harmless ones."""
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    return {line.split()[2] for line in lines if " - devtmpfs " in line}
+
+
+def _archive(files: dict[str, bytes]) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        for name, contents in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(contents)
+            tar.addfile(member, io.BytesIO(contents))
+    return packed.getvalue()
