@@ -17,6 +17,7 @@ _OLDEST_BUBBLEWRAP = (0, 8)
 _OLDEST_PYTHON = (3, 8)
 _OLDEST_LINUX_THAT_COUNTS = (5, 14)
 _SYSTEM_PYTHONS = (Path("/usr/bin/python3"), Path("/usr/local/bin/python3"))
+_FILES_PER_TMPFS = 65536
 _PYTHON_IN_BOX = "/opt/hermes/python"
 _TOP_LEVEL_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _FILES_OF_ETC = (
@@ -54,7 +55,22 @@ _SYSCTL_FIXES = (
 )
 
 Argument = str | tuple[int, str]
-"""One of bubblewrap's arguments; a pair is the place of a staged path and a suffix."""
+"""One of bubblewrap's arguments; a pair is the place of what is staged and a suffix."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A new file system in memory."""
+
+    size: int
+    """In bytes."""
+    mode: str
+    """Of its folder, in octal."""
+    files: int = _FILES_PER_TMPFS
+
+
+Staged = Path | Memory
+"""What has to be in place before bubblewrap runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +118,7 @@ def write_own_etc(folder: Path) -> None:
         part.replace(folder / name)
 
 
-def root_arguments(host: Host, stage: list[Path], own_etc: Path) -> Iterator[Argument]:
+def root_arguments(host: Host, stage: list[Staged], own_etc: Path) -> Iterator[Argument]:
     """Arguments that lay out everything read-only: /usr, /etc, /opt; stage grows."""
     yield from ("--ro-bind", "/usr", "/usr")
     for name in _TOP_LEVEL_LINKS:

@@ -5,7 +5,8 @@
 It joins the box's control groups before anything of the box exists. When the executor is root it
 also gives root up, and first makes what the box needs reachable without it: every staged path is
 bound below /tmp in a mount namespace of its own, because a path below /root is closed to others.
-An argument that is a pair, a number and a suffix, stands for the place of that staged path.
+What is staged with a `size` is a new file system in memory, which only root can hold to a number of
+files. An argument that is a pair, a number and a suffix, stands for the place of what is staged.
 """
 
 import ctypes
@@ -24,9 +25,9 @@ def main(request: dict[str, Any]) -> None:
     """Do as the request says; never returns."""
     for group in request["control_groups"]:
         _join(group)
-    places = list(request["stage"])
+    places = request["stage"]
     if request["user"] is not None:
-        places = _stage(places)
+        places = _stage(request["stage"], request["user"])
         os.setgroups([])
         os.setresgid(request["user"], request["user"], request["user"])
         os.setresuid(request["user"], request["user"], request["user"])
@@ -47,8 +48,8 @@ def _in_place(argument: str | list[Any], places: list[str]) -> str:
     return f"{places[index]}{suffix}"
 
 
-def _stage(sources: list[str]) -> list[str]:
-    """Bind each source to a place that every user can reach."""
+def _stage(staged: list[Any], user: int) -> list[str]:
+    """Put everything that is staged to a place that every user can reach."""
     libc = ctypes.CDLL(None, use_errno=True)
 
     def checked(result: int, what: str) -> None:
@@ -68,18 +69,28 @@ def _stage(sources: list[str]) -> list[str]:
 
     checked(libc.unshare(_CLONE_NEWNS), "a new mount namespace")
     mount("none", "/", "", _MS_REC | _MS_PRIVATE, "")
-    opened = [os.open(source, os.O_PATH | os.O_CLOEXEC) for source in sources]
+    opened = [_open(source) for source in staged]
     mount("tmpfs", _STAGE, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=0755,size=1m")
     places: list[str] = []
-    for index, fd in enumerate(opened):
+    for index, (source, fd) in enumerate(zip(staged, opened, strict=True)):
         place = f"{_STAGE}/{index}"
-        if stat.S_ISDIR(os.fstat(fd).st_mode):
+        if fd is None or stat.S_ISDIR(os.fstat(fd).st_mode):
             os.mkdir(place)  # noqa: PTH102 - pathlib loads longer than all of this runs
         else:
             os.close(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
-        mount(f"/proc/self/fd/{fd}", place, "", _MS_BIND | _MS_REC, "")
+        if fd is None:
+            size, files, mode = source["size"], source["files"], source["mode"]
+            options = f"size={size},nr_inodes={files},mode={mode},uid={user},gid={user}"
+            mount("tmpfs", place, "tmpfs", _MS_NOSUID | _MS_NODEV, options)
+        else:
+            mount(f"/proc/self/fd/{fd}", place, "", _MS_BIND | _MS_REC, "")
         places.append(place)
     return places
+
+
+def _open(source: str | dict[str, Any]) -> int | None:
+    """A path, before something else is mounted over it; nothing for what is new."""
+    return os.open(source, os.O_PATH | os.O_CLOEXEC) if isinstance(source, str) else None
 
 
 if __name__ == "__main__":

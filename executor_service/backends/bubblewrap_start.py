@@ -9,12 +9,12 @@ import os
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from executor_service.backends import bubblewrap_launch
 from executor_service.backends.base import MIB
-from executor_service.backends.bubblewrap_host import Argument, Host, root_arguments
+from executor_service.backends.bubblewrap_host import Argument, Host, Memory, Staged, root_arguments
 from executor_service.backends.process_boxes import (
     BOX_USER,
     ENVIRONMENT,
@@ -53,15 +53,15 @@ class Parts:
 @contextmanager
 def start_box(order: Order, parts: Parts) -> Generator[Started]:
     """A box that goes on after the block, in which it is to be remembered."""
-    stage: list[Path] = []
+    stage: list[Staged] = []
     with ReadySocket.open() as ready, memory_file("filter", parts.filter) as filter_fd:
         argv: list[Argument] = list(_arguments(order, parts, stage))
         argv += ("--seccomp", str(filter_fd))
         argv += _supervisor_arguments(order, parts, ready)
         request = {
             "control_groups": [str(group) for group in order.groups],
-            "stage": [str(path) for path in stage],
-            "user": BOX_USER if os.geteuid() == 0 else None,
+            "stage": [asdict(one) if isinstance(one, Memory) else str(one) for one in stage],
+            "user": BOX_USER if _is_root() else None,
             "argv": argv,
         }
         launch = [sys.executable, "-I", "-S", bubblewrap_launch.__file__, json.dumps(request)]
@@ -69,7 +69,7 @@ def start_box(order: Order, parts: Parts) -> Generator[Started]:
             yield started
 
 
-def _arguments(order: Order, parts: Parts, stage: list[Path]) -> Iterator[Argument]:
+def _arguments(order: Order, parts: Parts, stage: list[Staged]) -> Iterator[Argument]:
     """bubblewrap's own arguments, but for its filter."""
 
     def staged(path: Path) -> Argument:
@@ -83,10 +83,11 @@ def _arguments(order: Order, parts: Parts, stage: list[Path]) -> Iterator[Argume
     yield from root_arguments(parts.host, stage, parts.own_etc)
     yield from ("--ro-bind", staged(parts.supervisor), SUPERVISOR_IN_BOX)
     yield from ("--proc", "/proc", "--dev", "/dev")
-    yield from ("--perms", "1777", "--size", str(_SHM_BYTES), "--tmpfs", _SHM)
+    yield from _in_memory(_SHM, Memory(_SHM_BYTES, "1777"), stage)
     yield from ("--remount-ro", "/dev")
-    yield from ("--perms", "1777", "--size", str(order.spec.limits.tmp_bytes), "--tmpfs", _TMP)
-    yield from ("--size", str(_RUN_BYTES), "--tmpfs", "/run", "--symlink", "../tmp", _VAR_TMP)
+    yield from _in_memory(_TMP, Memory(order.spec.limits.tmp_bytes, "1777"), stage)
+    yield from _in_memory("/run", Memory(_RUN_BYTES, "0755"), stage)
+    yield from ("--symlink", "../tmp", _VAR_TMP)
     for group, shown_at in order.shown_groups:
         yield from ("--ro-bind", str(group), str(shown_at))
     yield from ("--bind", staged(order.spec.workspace), "/workspace")
@@ -94,6 +95,19 @@ def _arguments(order: Order, parts: Parts, stage: list[Path]) -> Iterator[Argume
     yield from ("--remount-ro", "/", "--chdir", "/workspace")
     for name, value in ENVIRONMENT.items():
         yield from ("--setenv", name, value)
+
+
+def _in_memory(place: str, memory: Memory, stage: list[Staged]) -> Iterator[Argument]:
+    """Only root can limit the number of files; for others the limit of memory has to do."""
+    if _is_root():
+        stage.append(memory)
+        yield from ("--bind", (len(stage) - 1, ""), place)
+    else:
+        yield from ("--perms", memory.mode, "--size", str(memory.size), "--tmpfs", place)
+
+
+def _is_root() -> bool:
+    return os.geteuid() == 0
 
 
 def _supervisor_arguments(order: Order, parts: Parts, ready: ReadySocket) -> Iterator[str]:
