@@ -23,8 +23,9 @@ from executor_service.records import EndReason
 from services.errors import DatabaseUnavailable
 from services.lifecycle import Workers
 
-_GIVE_UP_AFTER_S = 4.0
-"""How long a box that cannot be reached is tried again before it counts as lost."""
+_GIVE_UP_AFTER_S = 3.5
+"""How long a box that cannot be reached is tried again before it counts as lost; callers are to
+hear of it within five seconds, the last pause included."""
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
 _PING_INTERVAL_S = 20.0
