@@ -107,6 +107,8 @@ class DockerBackend:
             environment={"HOME": "/workspace"},
             name=f"hermes-box-{spec.box_key}",
             hostname="sandbox",
+            # A first process hears no other: an engine that stops would wait for ten seconds.
+            stop_signal="SIGKILL",
             user=f"{self._walls.uid}:{self._walls.uid}",
             working_dir="/workspace",
             labels=labels,

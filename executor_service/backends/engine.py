@@ -212,6 +212,9 @@ class Engine:
         loop = asyncio.get_running_loop()
         async with self._answering(deadline_s):
             address = await self._reachable()
+            if address.is_local:
+                # The SDK leaves a socket open for each time that nobody listens.
+                await (await self._connect()).close()
             return await loop.run_in_executor(self._pool, self._run, address, job)
 
     def _run(self, address: EngineAddress, job: Callable[["docker.DockerClient"], T]) -> T:
