@@ -58,10 +58,29 @@ class ModelConfig(ConfigModel):
         )
 
 
+class SandboxPolicy(ConfigModel):
+    """Of which of the executor's templates a new session's sandbox is made."""
+
+    template: Annotated[str, Yaml("sandbox.template"), Env("HERMES_SANDBOX_TEMPLATE")] = ""
+    """Template of the sandboxes; unset is the executor's usual one."""
+    jobs: Annotated[str, Yaml("sandbox.jobs")] = ""
+    """Template for the runs of jobs; unset is that of other sessions."""
+    profiles: Annotated[dict[str, str], Yaml("sandbox.profiles")] = Field(
+        default_factory=dict[str, str]
+    )
+    """Templates of profiles that have one of their own."""
+
+    def of(self, profile: str, kind: str) -> str:
+        """The template of a session that begins with a turn of a kind; empty is the usual one."""
+        of_kind = self.jobs if kind == "job" else ""
+        return self.profiles.get(profile, "") or of_kind or self.template
+
+
 class AgentConfig(ConfigModel):
     """What the agent service can be configured with."""
 
     model: ModelConfig
+    sandbox: SandboxPolicy
     max_turns: Annotated[int, Field(ge=1, le=1000), Yaml("agent.max_turns")] = 90
     """Model calls that one message may cause."""
     system_message: Annotated[str, Yaml("agent.system_message")] = ""

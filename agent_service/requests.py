@@ -38,6 +38,8 @@ class TurnRequest:
     """Empty is the configured one."""
     system_message: str = ""
     workdir: str = ""
+    sandbox_template: str = ""
+    """What the session's sandboxes are made from; empty is what is configured."""
 
     @property
     def platform(self) -> str:

@@ -87,6 +87,7 @@ class AgentClient:
             kind=turn_pb2.TURN_KIND_USER,
             busy_mode=_BUSY[order.busy_mode],
             workdir=order.workdir,
+            sandbox_template=order.sandbox_template,
         )
         try:
             await self._turns.StartTurn(request)

@@ -88,4 +88,6 @@ class TurnOrder:
     text: str
     workdir: str = ""
     """The folder of this machine that a new session works in; empty means one of its own."""
+    sandbox_template: str = ""
+    """What a new session's sandboxes are made from; empty is what is configured."""
     busy_mode: BusyMode = BusyMode.INTERRUPT

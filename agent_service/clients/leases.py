@@ -128,11 +128,13 @@ class SandboxLeases:
 
     async def _acquire(self, turn: LiveTurn, stays: bool) -> Held:
         before = await self._database.read(lambda conn: bindings.get(conn, turn.session_id))
+        wish = await self._database.read(lambda conn: bindings.wish(conn, turn.session_id))
         request = sandbox_pb2.AcquireSandboxRequest(
             request_id=new_id("acq"),
             profile=turn.profile,
             session_id=turn.session_id,
-            workdir=await self._database.read(lambda conn: bindings.workdir(conn, turn.session_id)),
+            template=wish.template,
+            workdir=wish.workdir,
             wait=Duration(seconds=ACQUIRE_WAIT_S),
         )
         known = before.endpoint, before.sandbox_id

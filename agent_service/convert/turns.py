@@ -43,6 +43,7 @@ def turn_request(request: turn_pb2.StartTurnRequest) -> TurnRequest:
         model=request.model,
         system_message=request.system_message,
         workdir=request.workdir,
+        sandbox_template=request.sandbox_template,
     )
 
 

@@ -26,6 +26,16 @@ class Binding:
 
 
 @dataclass(frozen=True, slots=True)
+class Wish:
+    """What a session's sandbox shall be."""
+
+    workdir: str
+    """The folder of the host that the session works in; empty for a workspace."""
+    template: str
+    """What it is made from; empty is the usual."""
+
+
+@dataclass(frozen=True, slots=True)
 class Left:
     """A sandbox whose executor could not be reached, so that its session went on elsewhere."""
 
@@ -38,7 +48,9 @@ class Left:
 _BINDING = sa.select(
     sandbox_binding.c.sandbox_id, sandbox_binding.c.endpoint, sandbox_binding.c.workspace_id
 ).where(sandbox_binding.c.session_id == bindparam("session_id"))
-_WORKDIR = sa.select(session.c.workdir).where(session.c.id == bindparam("session_id"))
+_WISH = sa.select(session.c.workdir, session.c.sandbox_template).where(
+    session.c.id == bindparam("session_id")
+)
 _BIND = upsert(sandbox_binding, ("session_id",), ("sandbox_id", "endpoint", "workspace_id"))
 _OWNS = sa.select(turn.c.id).where(
     turn.c.id == bindparam("id"),
@@ -62,9 +74,9 @@ def get(conn: Connection, session_id: str) -> Binding:
     return Binding(row.sandbox_id, row.endpoint, row.workspace_id) if row else Binding("", "", "")
 
 
-def workdir(conn: Connection, session_id: str) -> str:
-    """The folder of the host that the session works in; empty for a workspace."""
-    return conn.execute(_WORKDIR, {"session_id": session_id}).scalar_one()
+def wish(conn: Connection, session_id: str) -> Wish:
+    """What the session's sandbox shall be."""
+    return Wish(*conn.execute(_WISH, {"session_id": session_id}).one())
 
 
 def put(conn: Connection, live: LiveTurn, binding: Binding) -> None:

@@ -28,6 +28,7 @@ class SessionDraft:
 
     system_prompt: str
     workdir: str
+    sandbox_template: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +157,7 @@ def _open_session(
             "title": " ".join(request.text.replace("\0", "").split())[:TITLE_CHARS],
             "system_prompt": draft.system_prompt,
             "workdir": draft.workdir,
+            "sandbox_template": draft.sandbox_template,
             "message_count": 0,
             "usage": Usage().stored(),
             "approved_tools": [],

@@ -217,6 +217,7 @@ class _Conversation:
             source=self._source(),
             text=text,
             workdir=self._opening.workdir,
+            sandbox_template=self._opening.sandbox_template,
         )
 
     def _source(self) -> Source:

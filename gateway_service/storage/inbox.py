@@ -129,7 +129,12 @@ def accept_client(
         "event_id": event_id,
         "profile": order.profile,
         "session_key": session_key,
-        "payload": {"source": asdict(order.source), "text": order.text, "workdir": order.workdir},
+        "payload": {
+            "source": asdict(order.source),
+            "text": order.text,
+            "workdir": order.workdir,
+            "sandbox_template": order.sandbox_template,
+        },
         "state": State.ACCEPTED,
         "session_id": order.session_id,
         "turn_id": order.turn_id,
@@ -212,6 +217,7 @@ def _order(row: sa.Row[Any]) -> TurnOrder:
         source=Source(**payload["source"]),
         text=payload["text"],
         workdir=payload.get("workdir", ""),
+        sandbox_template=payload.get("sandbox_template", ""),
     )
 
 

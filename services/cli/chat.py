@@ -35,6 +35,7 @@ examples:
   hermes chat -q "how much disk is left?"     ask once
   git log -20 | hermes chat -q "summarise this"
   hermes chat -q "run the tests" --here --json
+  hermes chat --sandbox gvisor                commands run in sandboxes of this template
 
 The first message of a --here session binds the current folder at /workspace."""
 
@@ -57,6 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     which.add_argument("-r", "--resume", metavar="ID", help="go on with this session")
     parser.add_argument("--here", action="store_true", help="work in the current folder")
+    parser.add_argument(
+        "--sandbox", metavar="NAME", default="", help="template of a new session's sandboxes"
+    )
     parser.add_argument("--model", metavar="NAME", help="the model to use")
     parser.add_argument("--base-url", metavar="URL", help="an OpenAI-compatible endpoint")
     # What this command starts is for itself alone: no sandbox in advance, and none left behind.
@@ -87,6 +91,7 @@ def opening(arguments: argparse.Namespace) -> ConverseRequest.Open:
         latest=arguments.latest,
         profile=arguments.profile or "",
         workdir=str(Path.cwd()) if arguments.here else "",
+        sandbox_template=arguments.sandbox,
     )
 
 

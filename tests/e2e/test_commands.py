@@ -79,6 +79,20 @@ def test_the_current_folder_is_the_workspace_where_that_is_asked_for(home: Home)
     assert [path.name for path in project.iterdir()] == ["made"]
 
 
+def test_a_session_has_the_sandbox_that_it_asks_for(home: Home, backend: str) -> None:
+    templates = {"walled": {"backend": "bubblewrap"}}
+    home.configure({**sandboxed(backend), "executor": {"templates": templates}})
+    named = home.ask("who are you", "--sandbox", "walled")
+    assert named["tool_calls"][0]["backend"] == "bubblewrap"
+    again = home.ask("who are you", "--resume", named["session_id"])
+    assert again["tool_calls"][0]["backend"] == "bubblewrap"
+    assert home.ask("who are you")["tool_calls"][0]["backend"] == backend
+    unknown = home.ask("who are you", "--sandbox", "unheard-of")
+    assert unknown["tool_calls"][0]["is_error"]
+    by_policy = home.set(HERMES_SANDBOX_TEMPLATE="walled").ask("who are you")
+    assert by_policy["tool_calls"][0]["backend"] == "bubblewrap"
+
+
 def test_what_is_piped_in_is_part_of_the_question(home: Home) -> None:
     piped = home.run("chat", "-q", "what is this?", "--json", text="some data\n")
     assert piped.json["answer"] == "You said: some data\n\nwhat is this?"

@@ -40,6 +40,7 @@ class ConverseRequest(_message.Message):
         AFTER_SEQUENCE_FIELD_NUMBER: _builtins.int
         WORKDIR_FIELD_NUMBER: _builtins.int
         TAKES_NEWS_FIELD_NUMBER: _builtins.int
+        SANDBOX_TEMPLATE_FIELD_NUMBER: _builtins.int
         profile: _builtins.str
         """Whose conversation it is; empty means "default"."""
         session_id: _builtins.str
@@ -60,6 +61,10 @@ class ConverseRequest(_message.Message):
         """Whether news, such as the output of a job, may be sent here: those of the session, and those
         of the profile's sessions that nobody has open. They wait while nobody takes them.
         """
+        sandbox_template: _builtins.str
+        """The executor's template of which a new session's sandboxes are made; empty means the configured
+        one.
+        """
         def __init__(
             self,
             *,
@@ -72,10 +77,11 @@ class ConverseRequest(_message.Message):
             after_sequence: _builtins.int = ...,
             workdir: _builtins.str = ...,
             takes_news: _builtins.bool = ...,
+            sandbox_template: _builtins.str = ...,
         ) -> None: ...
         _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "latest", b"latest", "platform", b"platform", "profile", b"profile", "session_id", b"session_id", "takes_news", b"takes_news", "turn_id", b"turn_id", "user_name", b"user_name", "workdir", b"workdir"]  # noqa: Y015
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "latest", b"latest", "platform", b"platform", "profile", b"profile", "sandbox_template", b"sandbox_template", "session_id", b"session_id", "takes_news", b"takes_news", "turn_id", b"turn_id", "user_name", b"user_name", "workdir", b"workdir"]  # noqa: Y015
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
