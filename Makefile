@@ -76,6 +76,10 @@ protos: $(TESTABLE) ## generate protos/gen from the contracts
 bench: $(TESTABLE) ## measure latency, throughput and memory; JSON=file writes the figures as well
 	@$(BIN)/python -m tests.bench $(if $(JSON),--json "$(JSON)")
 
+.PHONY: bench-executor
+bench-executor: $(TESTABLE) ## measure the executor alone, with every backend; JSON=file as well
+	@$(BIN)/python -m tests.bench.executor $(if $(JSON),--json "$(JSON)")
+
 .PHONY: clean
 clean: ## remove caches and build output; .venv stays
 	@rm -rf build dist .pytest_cache .ruff_cache .hypothesis

@@ -8,34 +8,13 @@ The exit status is 0 also where a bar is missed, which the table says; it is 1 w
 not be measured that this machine has the parts for. docs/benchmarks.md explains the figures.
 """
 
-import argparse
-import asyncio
 import sys
-import tempfile
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from time import perf_counter
 
-import grpc.aio
-import httpx
+from tests.bench import commands, execution, model_call, startup, throughput, turns
+from tests.bench.figures import FIGURES
+from tests.bench.running import Bench, Group
 
-from tests.bench import commands, execution, model_call, report, startup, throughput, turns
-from tests.bench.conditions import Conditions
-from tests.bench.figures import FIGURES, BenchError, Missing, Plan, Reading
-
-KEYS = tuple(figure.key for figure in FIGURES)
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Figures that are measured together."""
-
-    keys: Sequence[str]
-    measure: Callable[[Plan], Awaitable[list[Reading]]]
-
-
-GROUPS = (
+_GROUPS = (
     Group(("version_s",), commands.version),
     Group(("oneshot_s",), commands.one_shot),
     Group(("ready_s",), startup.ready),
@@ -49,71 +28,7 @@ GROUPS = (
     Group(("acquire_warm_ms", "acquire_cold_ms", "engine_cold_ms"), execution.acquisitions),
 )
 
-
-def main() -> int:
-    """Measure what the arguments ask for; returns the exit status."""
-    arguments = _arguments()
-    try:
-        with tempfile.TemporaryDirectory(prefix="hermes-bench-", dir=arguments.folder) as folder:
-            plan = Plan(Path(folder), arguments.samples)
-            conditions = Conditions(plan.folder)
-            readings, failed = asyncio.run(_measure(plan, arguments.only, conditions))
-    except Missing as missing:
-        sys.exit(f"bench: {missing}")
-    if arguments.json:
-        arguments.json.write_text(report.as_json(readings), encoding="utf-8")
-    return 1 if failed else 0
-
-
-async def _measure(
-    plan: Plan, only: Sequence[str], conditions: Conditions
-) -> tuple[dict[str, Reading], bool]:
-    readings: dict[str, Reading] = {}
-    failed, begun = False, perf_counter()
-    conditions.look()
-    for group in GROUPS:
-        if only and not set(only) & set(group.keys):
-            continue
-        report.say(f"measuring {', '.join(group.keys)} …")
-        try:
-            found = await group.measure(plan)
-        except Missing as missing:
-            found = [Reading(key, None, str(missing)) for key in group.keys]
-        except (BenchError, OSError, grpc.aio.AioRpcError, httpx.HTTPError) as error:
-            failed = True
-            found = [Reading(key, None, f"failed: {_line(error)}") for key in group.keys]
-        readings |= {reading.key: reading for reading in found}
-        conditions.look()
-    report.show(readings)
-    report.say(f"{plan.samples} samples in {perf_counter() - begun:.0f} s")
-    for line in conditions.lines():
-        report.say(line)
-    return readings, failed
-
-
-def _line(error: Exception) -> str:
-    if isinstance(error, grpc.aio.AioRpcError):
-        return f"{error.code().name}: {error.details()}"
-    return str(error) or type(error).__name__
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.bench", description="Measures Hermes against its bars."
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
-    parser.add_argument("--samples", type=int, default=200, help="of each figure in milliseconds")
-    parser.add_argument(
-        "--only", action="append", default=[], choices=KEYS, metavar="NAME", help="may be repeated"
-    )
-    parser.add_argument(
-        "--folder", type=Path, default=Path("/var/tmp"), help="a folder on disk for the homes"
-    )
-    arguments = parser.parse_args()
-    if arguments.samples < 1:
-        parser.error("--samples: at least 1")
-    return arguments
-
+BENCH = Bench("python -m tests.bench", "Measures Hermes against its bars.", FIGURES, _GROUPS)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(BENCH.main())

@@ -69,12 +69,16 @@ class Figure:
     """For a spread it is the bar of the middle."""
     at_least: bool = False
     """Whether more is better."""
+    slow_bar: float | None = None
+    """For a spread the bar of the slow end, if it has one too."""
 
     def met(self, value: Value | None) -> bool | None:
         """Whether the bar is reached; None where there is nothing to compare."""
         if self.bar is None or value is None:
             return None
         middle = value.p50 if isinstance(value, Spread) else value
+        if isinstance(value, Spread) and self.slow_bar is not None and value.p95 > self.slow_bar:
+            return False
         return middle >= self.bar if self.at_least else middle <= self.bar
 
 

@@ -2,24 +2,24 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench.figures import FIGURES, Figure, Reading, Spread, Value
+from tests.bench.figures import Figure, Reading, Spread, Value
 
 _FILE_WIDTH = 150
 
 
-def show(readings: Mapping[str, Reading]) -> None:
+def show(figures: Sequence[Figure], readings: Mapping[str, Reading]) -> None:
     """Print the figures that were asked for."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("figure", "p50", "p95", "bar", "met?", "what it is"):
         table.add_column(name, justify="right" if name in ("p50", "p95", "bar") else "left")
-    for figure in FIGURES:
+    for figure in figures:
         if reading := readings.get(figure.key):
             table.add_row(*_row(figure, reading))
     _console().print(table)
@@ -30,9 +30,9 @@ def say(text: str) -> None:
     _console().print(text, markup=False, highlight=False)
 
 
-def as_json(readings: Mapping[str, Reading]) -> str:
+def as_json(figures: Sequence[Figure], readings: Mapping[str, Reading]) -> str:
     """Return all figures as one JSON object; those that were not measured are null."""
-    values = {figure.key: _plain(readings, figure.key) for figure in FIGURES}
+    values = {figure.key: _plain(readings, figure.key) for figure in figures}
     return json.dumps(values, indent=2) + "\n"
 
 
@@ -41,6 +41,8 @@ def _row(figure: Figure, reading: Reading) -> tuple[str, ...]:
     p50 = value.p50 if isinstance(value, Spread) else value
     p95 = value.p95 if isinstance(value, Spread) else None
     bar = "" if figure.bar is None else f"{'≥' if figure.at_least else '≤'} {figure.bar:g}"
+    if figure.slow_bar is not None:
+        bar += f", {figure.slow_bar:g}"
     verdict = "" if met is None else "met" if met else "[bold red]missed[/]"
     note = f" ({reading.note})" if reading.note else ""
     return figure.key, _number(p50), _number(p95), bar, verdict, figure.meaning + note

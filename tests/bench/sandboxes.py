@@ -1,7 +1,8 @@
 """Sandboxes as the executor's callers have them: acquired, used for a command, released."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, cast
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     Call = grpc.aio.StreamStreamCall[exec_pb2.AttachExecRequest, exec_pb2.AttachExecResponse]
 
 PROGRAM = "true"
+_ACK_BYTES = 256 * 1024
 
 _CLEARING_UP_S = 0.5
 """An engine goes on for so long after a command or a container has ended."""
@@ -69,29 +71,60 @@ async def release_all(channels: Channels) -> set[str]:
 
 
 class Commands:
-    """Runs the same short program in a sandbox, again and again."""
+    """Runs programs in a sandbox."""
 
     def __init__(self, channels: Channels, acquired: Acquired) -> None:
         self._stub = ExecServiceStub(channels.to("executor"))
         self._lease = acquired.lease
+        self.attached_count = 0
+        """Streams that have been opened by `attached`."""
 
     async def run_ms(self) -> float:
-        """Start a command and attach to it; returns the milliseconds until its exit is known."""
-        exec_id = new_id("exc")
-        start = exec_pb2.StartExecRequest(
-            lease=self._lease, exec_id=exec_id, argv=exec_pb2.Argv(arguments=[PROGRAM])
-        )
-        # Without an iterator of requests, which the stubs ask for, the call is written to.
-        attach = cast("Callable[[], Call]", self._stub.AttachExec)
+        """Start a short command and attach to it; the milliseconds until its exit is known."""
         begun = perf_counter()
-        async with open_stream(attach()) as call:
-            await call.write(exec_pb2.AttachExecRequest(start=start))
+        async with self._start(PROGRAM) as call:
             async for response in call:
                 if response.HasField("exited"):
                     took_ms = (perf_counter() - begun) * 1_000
                     _check(response.exited)
                     return took_ms
         raise BenchError("a command's stream ended without its exit")
+
+    async def output(self, *argv: str) -> list[bytes]:
+        """Run a program and return what it writes, acknowledged as it comes."""
+        pieces: list[bytes] = []
+        end = acknowledged = 0
+        async with self._start(*argv) as call:
+            async for response in call:
+                if response.HasField("exited"):
+                    _check(response.exited)
+                    return pieces
+                if response.HasField("output"):
+                    pieces.append(response.output.data)
+                    end += len(response.output.data)
+                    if end - acknowledged >= _ACK_BYTES:
+                        acknowledged = end
+                        ack = exec_pb2.AttachExecRequest.Ack(stdout_offset=end)
+                        await call.write(exec_pb2.AttachExecRequest(ack=ack))
+        raise BenchError("a command's stream ended without its exit")
+
+    async def attached(self) -> None:
+        """Start a program that does nothing, and be attached to it until cancelled."""
+        async with self._start("sleep", "600") as call:
+            async for response in call:
+                if response.HasField("opened"):
+                    self.attached_count += 1
+
+    @asynccontextmanager
+    async def _start(self, *argv: str) -> AsyncGenerator["Call"]:
+        start = exec_pb2.StartExecRequest(
+            lease=self._lease, exec_id=new_id("exc"), argv=exec_pb2.Argv(arguments=argv)
+        )
+        # Without an iterator of requests, which the stubs ask for, the call is written to.
+        attach = cast("Callable[[], Call]", self._stub.AttachExec)
+        async with open_stream(attach()) as call:
+            await call.write(exec_pb2.AttachExecRequest(start=start))
+            yield call
 
 
 def _check(exited: exec_pb2.Exit) -> None:

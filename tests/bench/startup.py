@@ -35,7 +35,7 @@ async def idle(plan: Plan) -> list[Reading]:
         await serving.until_warm()
         await asyncio.sleep(_SETTLING_S)
         processes = await asyncio.to_thread(lambda: list(_with_children(serving.process.pid)))
-        total_kb = await asyncio.to_thread(lambda: sum(map(_pss_kb, processes)))
+        total_kb = await asyncio.to_thread(lambda: sum(map(pss_kb, processes)))
     note = f"{len(processes)} process{'es' if len(processes) > 1 else ''}"
     return [Reading("idle_rss_mb", round(total_kb / 1024, 1), note)]
 
@@ -50,7 +50,7 @@ def _with_children(pid: int) -> Iterator[int]:
             yield from _with_children(int(child))
 
 
-def _pss_kb(pid: int) -> int:
+def pss_kb(pid: int) -> int:
     """Return a process's share of the memory that it maps."""
     lines = (_PROC / str(pid) / "smaps_rollup").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))

@@ -1,0 +1,1 @@
+"""The executor measured by itself: its own process, reached over gRPC."""

@@ -1,0 +1,192 @@
+"""Commands in sandboxes of each backend, one at a time, many at a time, and with much output."""
+
+import asyncio
+import hashlib
+import tempfile
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+
+import pytest
+
+from tests import apptainer
+from tests.bench.engine import engine
+from tests.bench.executor.process import Executor, executor
+from tests.bench.figures import BenchError, Missing, NotReady, Plan, Reading, Spread
+from tests.bench.sandboxes import Acquired, Commands, engine_at_rest
+from tests.kubernetes_cluster import cluster
+from tests.ssh_server import ssh_server
+
+_WARM_UP = 5
+_BLOCK = 10
+"""Commands of one side before the other has its turn."""
+SESSIONS = 32
+_SECONDS_PER_SAMPLE = 0.05
+_LEAD_S = 1.0
+_BYTES = 1_000_000_000
+_PIECE = bytes(range(256)) * 4000
+_WRITER = (
+    f"import os\nfor _ in range({_BYTES // len(_PIECE)}): os.write(1, bytes(range(256)) * 4000)"
+)
+_LEAST_BYTES = 10 * len(_PIECE)
+
+
+async def docker(plan: Plan) -> list[Reading]:
+    """Measure commands in a docker sandbox, and between them those of the bare engine."""
+    ours_ms: list[float] = []
+    bare_ms: list[float] = []
+    async with (
+        engine() as bare,
+        bare.container() as container,
+        _commands(plan, "docker") as commands,
+    ):
+        await bare.exec_ms(container)
+        while len(ours_ms) < plan.samples:
+            await engine_at_rest()
+            block = range(min(_BLOCK, plan.samples - len(ours_ms)))
+            ours_ms += [await commands.run_ms() for _ in block]
+            bare_ms += [await bare.exec_ms(container) for _ in block]
+    ours, theirs = Spread.of(ours_ms), Spread.of(bare_ms)
+    times = theirs.p50 / ours.p50
+    return [
+        Reading("exec_docker_ms", ours),
+        Reading("engine_exec_ms", theirs),
+        Reading("exec_docker_times", round(times, 1)),
+    ]
+
+
+async def bubblewrap(plan: Plan) -> list[Reading]:
+    """Measure commands in a bubblewrap sandbox."""
+    return [await _alone(plan, "bubblewrap", {})]
+
+
+async def ssh(plan: Plan) -> list[Reading]:
+    """Measure commands of another account, through a real SSH server on this machine."""
+    with ExitStack() as stack:
+        try:
+            server = await asyncio.to_thread(stack.enter_context, ssh_server())
+        except pytest.skip.Exception as skipped:
+            raise Missing(str(skipped)) from None
+        options = server.options
+        settings = {
+            "HERMES_SSH_HOST": options.host,
+            "HERMES_SSH_PORT": str(options.port),
+            "HERMES_SSH_USER": options.user,
+            "HERMES_SSH_KEY": options.key_file,
+            "HERMES_SSH_KNOWN_HOSTS": options.known_hosts,
+            "HERMES_SSH_FOLDER": options.folder,
+        }
+        try:
+            return [await _alone(plan, "ssh", settings)]
+        finally:
+            await asyncio.to_thread(stack.close)
+
+
+async def singularity(plan: Plan) -> list[Reading]:
+    """Measure commands in a sandbox of Apptainer."""
+    options = apptainer.options()
+    settings = {
+        "HERMES_SINGULARITY_IMAGE": options.image,
+        "HERMES_SINGULARITY_PROGRAM": options.program,
+    }
+    # The Apptainer of the tests has a file system of its own, in which only /tmp is this machine's.
+    with tempfile.TemporaryDirectory(prefix="hermes-bench-", dir="/tmp") as folder:
+        return [await _alone(replace(plan, folder=Path(folder)), "singularity", settings)]
+
+
+async def kubernetes(plan: Plan) -> list[Reading]:
+    """Measure commands in a pod of the stand-in cluster."""
+    with ExitStack() as stack:
+        try:
+            made = await asyncio.to_thread(stack.enter_context, cluster(plan.folder / "cluster"))
+        except pytest.skip.Exception as skipped:
+            raise Missing(str(skipped)) from None
+        settings = {"HERMES_KUBERNETES_KUBECONFIG": str(made.kubeconfig)}
+        try:
+            return [await _alone(plan, "kubernetes", settings)]
+        finally:
+            await asyncio.to_thread(stack.close)
+
+
+async def per_second(plan: Plan) -> list[Reading]:
+    """Measure how many commands end in a second while 32 sessions run one after the other."""
+    lasting_s = max(1.0, plan.samples * _SECONDS_PER_SAMPLE)
+    async with (
+        engine(),
+        executor(plan.folder / "rate", "docker", HERMES_MAX_SANDBOXES="64") as running,
+        running.sandboxes(SESSIONS) as acquired,
+    ):
+        await engine_at_rest()
+        begin = perf_counter() + _LEAD_S
+        sessions = [Commands(running.channels, one) for one in acquired]
+        counts = await asyncio.gather(
+            *(_run(commands, begin, begin + lasting_s) for commands in sessions)
+        )
+    note = f"in {lasting_s:g} s, {min(counts)} to {max(counts)} a session"
+    return [Reading("commands_per_s_32", round(sum(counts) / lasting_s, 1), note)]
+
+
+async def output(plan: Plan) -> list[Reading]:
+    """Measure how fast a client gets 1 GB that a command writes, and compare what it got."""
+    async with (
+        engine(),
+        executor(plan.folder / "output", "docker") as running,
+        running.sandboxes(1) as (acquired,),
+    ):
+        begun = perf_counter()
+        pieces = await Commands(running.channels, acquired).output("python3", "-c", _WRITER)
+        took_s = perf_counter() - begun
+    await asyncio.to_thread(_check, pieces)
+    return [Reading("output_mb_s", round(_BYTES / 1e6 / took_s, 1), "1 GB, its digest compared")]
+
+
+def _check(pieces: list[bytes]) -> None:
+    wanted, got = hashlib.sha256(), hashlib.sha256()
+    for _ in range(_BYTES // len(_PIECE)):
+        wanted.update(_PIECE)
+    for piece in pieces:
+        got.update(piece)
+    if wanted.digest() != got.digest():
+        raise BenchError(f"of {_BYTES} bytes {sum(map(len, pieces))} came, or others")
+
+
+async def _run(commands: Commands, begin: float, end: float) -> int:
+    """Run commands until the end; returns how many ended in the time."""
+    count = 0
+    while True:
+        await commands.run_ms()
+        now = perf_counter()
+        if now >= end:
+            return count
+        count += now >= begin
+
+
+async def _alone(plan: Plan, backend: str, settings: Mapping[str, str]) -> Reading:
+    async with _commands(plan, backend, **settings) as commands:
+        times_ms = [await commands.run_ms() for _ in range(plan.samples)]
+    return Reading(f"exec_{backend}_ms", Spread.of(times_ms))
+
+
+@asynccontextmanager
+async def _commands(plan: Plan, backend: str, **settings: str) -> AsyncGenerator[Commands]:
+    async with AsyncExitStack() as stack:
+        try:
+            running = await stack.enter_async_context(
+                executor(plan.folder / backend, backend, **settings)
+            )
+        except NotReady as error:
+            raise Missing(str(error)) from None
+        commands = Commands(running.channels, await _one(stack, running, backend))
+        for _ in range(_WARM_UP):
+            await commands.run_ms()
+        await engine_at_rest()
+        yield commands
+
+
+async def _one(stack: AsyncExitStack, running: Executor, backend: str) -> Acquired:
+    (acquired,) = await stack.enter_async_context(running.sandboxes(1))
+    if acquired.backend != backend:
+        raise BenchError(f"the sandbox is of {acquired.backend}, not of {backend}")
+    return acquired
