@@ -3,6 +3,16 @@
 Its SDK blocks: tests that have an event loop call it in threads.
 """
 
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import docker
@@ -33,3 +43,83 @@ def run_in(client: docker.DockerClient, container: str, *argv: str) -> tuple[int
     """Run a command in a container as its own user; exit status and output."""
     result: Any = client.containers.get(container).exec_run(list(argv))
     return result.exit_code, result.output.decode(errors="replace").strip()
+
+
+_STARTS_WITHIN_S = 60
+_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(slots=True)
+class OwnEngine:
+    """An engine of a test's own, which may do with it what it wants."""
+
+    folder: Path
+    _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    @property
+    def host(self) -> str:
+        """Where it listens."""
+        return f"unix://{self.folder}/engine.sock"
+
+    def client(self) -> docker.DockerClient:
+        """A client of it."""
+        return docker.DockerClient(base_url=self.host, timeout=60)
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        folder = self.folder
+        (folder / "none.json").write_text("{}")
+        with (folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    *("dockerd", "--config-file", str(folder / "none.json"), "--host", self.host),
+                    *("--data-root", str(folder / "data"), "--exec-root", str(folder / "exec")),
+                    *("--pidfile", str(folder / "pid"), "--shutdown-timeout", "1"),
+                    *("--bridge", "none", "--iptables=false", "--ip-masq=false"),
+                ],
+                stdout=log,
+                stderr=log,
+                env={"PATH": _PATH, "HOME": str(folder)},
+            )
+        give_up_at = time.monotonic() + _STARTS_WITHIN_S
+        while not self._answers():
+            assert time.monotonic() < give_up_at, (folder / "log").read_text()[-2000:]
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """Stop it as an operator does, which ends its containers."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+            self._process = None
+
+    def _answers(self) -> bool:
+        # The SDK leaves a socket behind where nobody listens.
+        with socket.socket(socket.AF_UNIX) as sock:
+            try:
+                sock.connect(self.host.removeprefix("unix://"))
+                sock.sendall(b"GET /_ping HTTP/1.0\r\n\r\n")
+                return b" 200 " in sock.recv(64)
+            except OSError:
+                return False
+
+
+@contextmanager
+def own_engine() -> Generator[OwnEngine]:
+    """A second engine with the sandbox image, for the time of the block."""
+    first = docker_client()
+    can_start = os.geteuid() == 0 and shutil.which("dockerd", path=_PATH) is not None
+    require("docker", can_start, "starting an engine of one's own needs root and dockerd")
+    folder = Path(tempfile.mkdtemp(prefix="hermes-engine-"))
+    engine = OwnEngine(folder)
+    try:
+        engine.start()
+        second = engine.client()
+        image: Any = first.images.get(SANDBOX_IMAGE)
+        second.images.load(image.save(named=SANDBOX_IMAGE))
+        second.close()
+        yield engine
+    finally:
+        engine.stop()
+        first.close()
+        shutil.rmtree(folder, ignore_errors=True)

@@ -142,6 +142,8 @@ class Process:
         self.settings = settings
         self.tokens = new_tokens() if tokens is None else tokens
         self.address = UnixAddress(settings.home.run / socket)
+        self.program: tuple[str, ...] = ("tests.executors",)
+        """The module that serves, and its own arguments."""
         self._process: asyncio.subprocess.Process | None = None
 
     async def __aenter__(self) -> Self:
@@ -159,7 +161,7 @@ class Process:
         """Its first line."""
         environ = json.dumps(dict(self.settings.environ))
         process = self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.executors", environ, str(self.address.path)),
+            *(sys.executable, "-m", *self.program, environ, str(self.address.path)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
         )
@@ -219,5 +221,10 @@ async def _say_ready(_addresses: tuple[Address, ...]) -> None:
     print("ready", flush=True)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Serves one executor until it is told to stop."""
     asyncio.run(_main(json.loads(sys.argv[1]), Path(sys.argv[2])))
+
+
+if __name__ == "__main__":
+    main()

@@ -5,7 +5,6 @@ import hashlib
 import random
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from pathlib import Path
 from typing import cast
 
 import pytest
@@ -15,6 +14,7 @@ from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from services.config import Settings
 from tests.executor_client import Client
 from tests.executors import Process, end_boxes, executor_settings
+from tests.memory import Memory
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -47,22 +47,6 @@ async def client(process: Process) -> AsyncIterator[Client]:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def lease(client: Client) -> sandbox_pb2.Lease:
     return (await client.acquire()).lease
-
-
-class Memory:
-    """How much memory a process takes more than before, at its highest."""
-
-    def __init__(self, pid: int) -> None:
-        self._folder = Path(f"/proc/{pid}")
-        (self._folder / "clear_refs").write_text("5")  # forgets the peak
-        self._before_kib = self._kib("VmRSS")
-
-    def grown_mib(self) -> float:
-        return (self._kib("VmHWM") - self._before_kib) / 1024
-
-    def _kib(self, name: str) -> int:
-        lines = (self._folder / "status").read_text().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
 
 
 def line(number: int) -> bytes:

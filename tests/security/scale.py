@@ -1,0 +1,72 @@
+"""How hard the adversarial tests attack: as CI does by default, or as hard as they are written."""
+
+import os
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The sizes of all attacks."""
+
+    flood_s: float
+    """How long a command floods its output."""
+    slow_reader_s: float
+    """How long a reader does not read."""
+    kills: int
+    """How often an executor is killed, with twenty commands running."""
+    kills_elsewhere: int
+    """The same, on the backends that are slower to set up."""
+    claims: int
+    """Sandboxes of which each looks for what the ones before have left."""
+    cycles: int
+    """Times that a sandbox is acquired, used and released."""
+    swaps: int
+    """Reads through a link that is swapped all the time."""
+    files: int
+    """Empty files that somebody tries to make."""
+    fuzzed: int
+    """Random answers of a hostile supervisor."""
+    rounds: int
+    """Times that a neighbour is measured with the attack and without, in turn."""
+    slack_s: float
+    """What a neighbour may be slower on top, as other things run on the same machine."""
+
+
+_SCALES = {
+    "ci": Scale(
+        flood_s=3,
+        slow_reader_s=5,
+        kills=5,
+        kills_elsewhere=1,
+        claims=20,
+        cycles=300,
+        swaps=300,
+        files=80_000,
+        fuzzed=30,
+        rounds=4,
+        slack_s=0.1,
+    ),
+    "full": Scale(
+        flood_s=30,
+        slow_reader_s=60,
+        kills=50,
+        kills_elsewhere=5,
+        claims=200,
+        cycles=10_000,
+        swaps=10_000,
+        files=1_000_000,
+        fuzzed=1_000,
+        rounds=25,
+        slack_s=0.02,
+    ),
+}
+
+
+def scale_name() -> str:
+    """What HERMES_SCALE says: `full`, or else `ci`."""
+    return os.environ.get("HERMES_SCALE") or "ci"
+
+
+def scale() -> Scale:
+    """The sizes to attack with."""
+    return _SCALES[scale_name()]

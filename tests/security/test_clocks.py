@@ -1,0 +1,132 @@
+"""Clocks that are ten minutes wrong: leases are measured in time that has passed."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.duration_pb2 import Duration
+
+from executor_service import app
+from hermes.executor.v1 import exec_pb2, file_pb2, sandbox_pb2
+from services.config import Settings
+from tests.executor_client import Client
+from tests.executors import Process, end_boxes, executor_settings, serving, until
+from tests.security.mutants import Mutant, WrongClock, clock_is_ahead, clock_is_behind, without
+
+SKEWS_S = (600, -600)
+READY = sandbox_pb2.SANDBOX_STATE_READY
+
+
+class WallClock(WrongClock):
+    """One that measures with its wall time: the control is off."""
+
+    def monotonic(self) -> float:
+        return self.now().timestamp()
+
+
+@pytest.fixture(params=["bubblewrap", "docker"])
+async def settings(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Settings]:
+    """No box is left at the end."""
+    settings = await asyncio.to_thread(
+        executor_settings, tmp_path, request.param, HERMES_KEEP_SANDBOXES="true"
+    )
+    yield settings
+    await end_boxes(settings)
+
+
+@asynccontextmanager
+async def agent(settings: Settings, clock: WrongClock) -> AsyncGenerator[Client]:
+    """An agent of an executor with this clock."""
+    with without(app, "SystemClock", lambda: clock):
+        async with serving(settings) as executor, executor.client() as client:
+            yield client
+
+
+async def acquire(client: Client, session_id: str, idle_s: int) -> sandbox_pb2.Lease:
+    return (await client.acquire(session_id, idle_ttl=Duration(seconds=idle_s))).lease
+
+
+async def state(client: Client, lease: sandbox_pb2.Lease) -> object:
+    request = sandbox_pb2.GetSandboxRequest(sandbox_id=lease.sandbox_id)
+    return (await client.sandboxes.GetSandbox(request)).sandbox.state
+
+
+async def has_ended(client: Client, lease: sandbox_pb2.Lease, within_s: float) -> bool:
+    async def is_over() -> bool:
+        return await state(client, lease) != READY
+
+    try:
+        await until(is_over, within_s)
+    except TimeoutError:
+        return False
+    return True
+
+
+async def test_a_clock_that_is_set_changes_no_lease(settings: Settings) -> None:
+    clock = WrongClock()
+    async with agent(settings, clock) as client:
+        lease = await acquire(client, "s", 60)
+        running = await client.start(lease, "sleep", "600")
+        for skew_s in SKEWS_S:
+            clock.skew_s = skew_s
+            idle = await acquire(client, f"idle{skew_s}", 1)
+            assert await has_ended(client, idle, 10)
+            assert await state(client, lease) == READY
+            renewal = sandbox_pb2.RenewLeaseRequest(lease=lease)
+            left = (await client.sandboxes.RenewLease(renewal)).expires_in.ToMilliseconds()
+            assert 50_000 < left <= 60_000
+            found = await client.get(lease, running.exec_id)
+            assert found.state == exec_pb2.EXEC_STATE_RUNNING
+        await client.release(lease)
+
+
+async def test_the_next_executor_s_clock_changes_no_lease(settings: Settings) -> None:
+    async with Process(settings) as process, process.client() as client:
+        lease = await acquire(client, "s", 60)
+        await process.kill()
+    for number, wrong in enumerate((clock_is_ahead, clock_is_behind)):
+        async with (
+            Mutant(wrong, settings, f"{number}.sock") as process,
+            process.client() as client,
+        ):
+            assert not await has_ended(client, lease, 1.5)
+            assert await client.output(lease, "echo works") == "works"
+            await process.kill()
+
+
+async def test_a_lease_that_is_measured_by_the_wall_clock_ends(settings: Settings) -> None:
+    clock = WallClock()
+    async with agent(settings, clock) as client:
+        lease = await acquire(client, "s", 60)
+        clock.skew_s = SKEWS_S[0]
+        assert await has_ended(client, lease, 5)
+
+
+def messages(inside: Descriptor) -> Iterator[Descriptor]:
+    """A message and all that are in it."""
+    yield inside
+    for field in inside.fields:
+        if field.message_type is not None and field.message_type.file is inside.file:
+            yield from messages(field.message_type)
+
+
+def test_no_caller_says_what_time_it_is() -> None:
+    asked = [
+        method.input_type
+        for file in (sandbox_pb2, exec_pb2, file_pb2)
+        for service in file.DESCRIPTOR.services_by_name.values()
+        for method in service.methods
+    ]
+    assert len(asked) > 15
+    times = [
+        f"{message.full_name}.{field.name}"
+        for request in asked
+        for message in messages(request)
+        for field in message.fields
+        if field.message_type is not None
+        and field.message_type.full_name == "google.protobuf.Timestamp"
+    ]
+    assert times == []

@@ -1,0 +1,217 @@
+"""An executor that is killed again and again, while twenty commands run."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc.aio
+import pytest
+
+from executor_service.backends import BACKENDS, Site
+from executor_service.config import ExecutorConfig
+from executor_service.journal import Journal
+from hermes.executor.v1 import exec_pb2
+from services.config import Settings
+from services.errors import Reason, reason_of
+from tests.executor_client import Client
+from tests.executors import Process, end_boxes, refused, until
+from tests.security.dens import Lease
+from tests.security.places import EVERYTHING_HELD, PLACES, Place
+from tests.security.scale import scale
+
+Note = Callable[[str, object], None]
+
+SANDBOXES, COMMANDS_EACH = 4, 5
+KNOWN_WITHIN_S = 10
+COUNT = 'echo "$0" >>started; i=0; while :; do echo $i; i=$((i + 1)); sleep 0.2; done'
+"""Notes that it was started, and goes on for ever."""
+
+RUNNING = exec_pb2.EXEC_STATE_RUNNING
+LOST = exec_pb2.EXIT_REASON_SANDBOX_LOST
+
+
+@pytest.fixture
+async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
+    async with PLACES[request.param](tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+async def settings(place: Place, tmp_path: Path) -> AsyncIterator[Settings]:
+    """No box is left at the end."""
+    home = tmp_path / "home"
+    settings = await asyncio.to_thread(place.settings, home, HERMES_KEEP_SANDBOXES="true")
+    yield settings
+    await end_boxes(settings)
+
+
+@asynccontextmanager
+async def life(settings: Settings) -> AsyncGenerator[tuple[Process, Client]]:
+    """An executor, at an address of its own: gRPC waits a while before it tries one again that was
+    dead."""
+    async with (
+        Process(settings, f"{secrets.token_hex(4)}.sock") as process,
+        process.client() as client,
+    ):
+        yield process, client
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """Twenty commands in four sandboxes."""
+
+    leases: tuple[Lease, ...]
+    exec_ids: dict[str, Lease]
+
+    @classmethod
+    async def start(cls, client: Client) -> "Running":
+        answers = await asyncio.gather(*(client.acquire() for _ in range(SANDBOXES)))
+        leases = tuple(answer.lease for answer in answers)
+        exec_ids = {f"c{n}": leases[n % SANDBOXES] for n in range(SANDBOXES * COMMANDS_EACH)}
+        await asyncio.gather(
+            *(start(client, lease, exec_id) for exec_id, lease in exec_ids.items())
+        )
+        return cls(leases, exec_ids)
+
+
+async def start(client: Client, lease: Lease, exec_id: str) -> exec_pb2.Exec:
+    return await client.start(lease, "sh", "-c", COUNT, exec_id, exec_id=exec_id)
+
+
+async def fates(client: Client, running: Running) -> dict[str, str]:
+    """What has become of each command: `goes on`, `lost`, or what else is said of it."""
+
+    async def fate(exec_id: str, lease: Lease) -> str:
+        try:
+            found = await client.get(lease, exec_id)
+            if found.state != RUNNING:
+                return "lost" if found.exit.reason == LOST else str(found.exit)
+            before = (await client.read(lease, exec_id, 0, 0)).total_bytes
+
+            async def goes_on() -> bool:
+                return (await client.read(lease, exec_id, 0, 0)).total_bytes > before
+
+            await until(goes_on, KNOWN_WITHIN_S)
+        except (grpc.aio.AioRpcError, TimeoutError) as error:
+            return str(reason_of(error)) if isinstance(error, grpc.aio.AioRpcError) else "silent"
+        return "goes on"
+
+    found = await asyncio.gather(*(fate(*one) for one in running.exec_ids.items()))
+    return dict(zip(running.exec_ids, found, strict=True))
+
+
+async def starts(client: Client, running: Running) -> list[str]:
+    """Every start of a command that ever was, in the sandboxes that live."""
+    texts = [await client.output(lease, "cat started") for lease in running.leases]
+    return sorted(line for text in texts for line in text.split())
+
+
+async def boxes_of(settings: Settings) -> int:
+    """How many boxes there are of an executor that does not run."""
+    folder = settings.home.state / "executor"
+    async with Journal(folder / "journal.db") as journal:
+        site = Site(journal.owner, folder, b"", settings.load(ExecutorConfig))
+    backend = BACKENDS[settings.environ["HERMES_BACKEND"]](site)
+    try:
+        return len(await backend.list_boxes())
+    finally:
+        await backend.close()
+
+
+async def ask_again(client: Client, running: Running, number: int) -> None:
+    """A caller who heard nothing, as the executor was killed, asks once more."""
+    if number:
+        await start(client, running.leases[0], f"late{number}")
+        await client.signal(running.leases[0], f"late{number}")
+
+
+async def kill_again_and_again(settings: Settings, times: int) -> tuple[Running, float]:
+    """Kills executors, each with a command on its way; the longest time until all was known."""
+    slowest_s = 0.0
+    async with life(settings) as (process, client):
+        running = await Running.start(client)
+        await process.kill()
+    for number in range(times):
+        began = time.monotonic()
+        async with life(settings) as (process, client):
+            assert set((await fates(client, running)).values()) == {"goes on"}
+            slowest_s = max(slowest_s, time.monotonic() - began)
+            await ask_again(client, running, number)
+            asking = asyncio.ensure_future(start(client, running.leases[0], f"late{number + 1}"))
+            await asyncio.sleep(0.003 * (number % 10))
+            await process.kill()
+            with suppress(grpc.aio.AioRpcError):
+                await asking
+    return running, slowest_s
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
+async def test_commands_go_on_or_are_lost_and_none_is_started_twice(
+    place: Place, settings: Settings, record_property: Note
+) -> None:
+    size = scale()
+    times = size.kills if place.backend in EVERYTHING_HELD else size.kills_elsewhere
+    running, slowest_s = await kill_again_and_again(settings, times)
+    record_property("figure", f"{times} kills, all known within {slowest_s:.1f} s")
+    assert slowest_s < KNOWN_WITHIN_S
+    async with life(settings) as (process, client):
+        await ask_again(client, running, times)
+        wanted = sorted([*running.exec_ids, *(f"late{number + 1}" for number in range(times))])
+        assert await starts(client, running) == wanted
+        await process.kill()
+    assert await boxes_of(settings) == SANDBOXES
+    if place.backend != "ssh":  # where a machine's boxes are lost together
+        await place.lose(settings.home.root, running.leases[0].sandbox_id)
+    async with life(settings) as (process, client):
+        found = await fates(client, running)
+        lost = {exec_id for exec_id, fate in found.items() if fate == "lost"}
+        gone = set[str]() if place.backend == "ssh" else {running.leases[0].sandbox_id}
+        assert {running.exec_ids[exec_id].sandbox_id for exec_id in lost} == gone
+        assert set(found.values()) <= {"goes on", "lost"}
+        for lease in running.leases[bool(gone) :]:
+            await client.release(lease)
+        await process.stop()
+    assert await boxes_of(settings) == 0
+
+
+@pytest.mark.parametrize("place", EVERYTHING_HELD, indirect=True)
+async def test_without_the_journal_nothing_is_found_again(place: Place, settings: Settings) -> None:
+    async with life(settings) as (process, client):
+        running = await Running.start(client)
+        await process.kill()
+    journal = settings.home.state / "executor" / "journal.db"
+    kept = await asyncio.to_thread(journal.read_bytes)
+    logged = journal.with_name("journal.db-wal")
+    kept_log = await asyncio.to_thread(logged.read_bytes)
+    await asyncio.to_thread(journal.unlink)
+    await asyncio.to_thread(logged.unlink)
+    async with life(settings) as (process, client):
+        assert set((await fates(client, running)).values()) == {Reason.NOT_FOUND}
+        await process.kill()
+    # And its boxes are nobody's, until the journal is there again.
+    assert await boxes_of(settings) == 0
+    await asyncio.to_thread(journal.write_bytes, kept)
+    await asyncio.to_thread(logged.write_bytes, kept_log)
+    assert await boxes_of(settings) == SANDBOXES
+
+
+@pytest.mark.parametrize("place", EVERYTHING_HELD, indirect=True)
+async def test_a_caller_who_asks_under_another_id_starts_it_twice(
+    place: Place, settings: Settings
+) -> None:
+    async with life(settings) as (process, client):
+        lease = (await client.acquire()).lease
+        script = "echo x >>started"
+        await client.start(lease, script=script, exec_id="one")
+        await process.kill()
+    async with life(settings) as (process, client):
+        await client.run(lease, script=script, exec_id="one")
+        assert await client.output(lease, "cat started") == "x"
+        await client.run(lease, script=script, exec_id="another")
+        assert await client.output(lease, "cat started") == "x\nx"
+        assert await refused(client.start(lease, "false", exec_id="one")) is Reason.ALREADY_EXISTS

@@ -1,0 +1,119 @@
+"""A sandbox that gets lost is told soon, and nothing runs anywhere else in its place."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from pathlib import Path
+
+import grpc.aio
+import pytest
+
+from executor_service import boxes
+from hermes.executor.v1 import exec_pb2
+from services.errors import Reason
+from tests.executor_client import Client, Seen
+from tests.executors import Executor, end_boxes, refused, serving, until
+from tests.security.dens import Lease
+from tests.security.mutants import without
+from tests.security.places import EVERYTHING_HELD, LOSSES, Place
+
+Note = Callable[[str, object], None]
+
+TOLD_WITHIN_S = 5
+LEAVE_CANARY = 'echo ran >"$0"; echo begun; sleep 600'
+
+
+@pytest.fixture
+async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
+    async with LOSSES[request.param](tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+async def executor(place: Place, tmp_path: Path) -> AsyncIterator[Executor]:
+    settings = await asyncio.to_thread(place.settings, tmp_path / "home")
+    async with serving(settings) as running:
+        yield running
+    await end_boxes(settings)
+
+
+@pytest.fixture
+def canary(tmp_path: Path) -> Path:
+    """A file of the host that no sandbox can make, and whatever runs beside the executor can."""
+    folder = tmp_path / "host"
+    folder.mkdir(mode=0o700)
+    return folder / "canary"
+
+
+async def follow(client: Client, lease: Lease, canary: Path) -> "asyncio.Task[Seen]":
+    """What somebody will see who follows a command that has begun."""
+    following = asyncio.create_task(
+        client.run(lease, "sh", "-c", LEAVE_CANARY, str(canary), exec_id="x")
+    )
+
+    async def has_begun() -> bool:
+        with suppress(grpc.aio.AioRpcError):
+            return bool((await client.read(lease, "x", 0, 9)).data)
+        return False
+
+    await until(has_begun)
+    return following
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("place", LOSSES, indirect=True)
+async def test_a_loss_is_told_and_nothing_runs_elsewhere(
+    place: Place, executor: Executor, canary: Path, record_property: Note
+) -> None:
+    async with executor.client() as client:
+        lease = (await client.acquire("s")).lease
+        following = await follow(client, lease, canary)
+        losing = asyncio.ensure_future(place.lose(executor.home, lease.sandbox_id))
+        began = time.monotonic()
+        async with asyncio.timeout(3 * TOLD_WITHIN_S):
+            seen = await following
+        told_s = time.monotonic() - began
+        record_property("figure", f"told after {told_s:.1f} s")
+        assert seen.exit is not None
+        assert seen.exit.reason == exec_pb2.EXIT_REASON_SANDBOX_LOST
+        assert not seen.exit.HasField("code")
+        assert told_s < TOLD_WITHIN_S
+        again = client.start(lease, "sh", "-c", LEAVE_CANARY, str(canary))
+        assert await refused(again) is Reason.SANDBOX_LOST
+        await losing
+        await place.mend()
+        later = await client.acquire("s")
+        assert later.sandbox.sandbox_id != lease.sandbox_id
+        assert later.sandbox.backend == place.backend
+        assert await client.output(later.lease, "echo new") == "new"
+        await client.release(later.lease)
+    assert not await asyncio.to_thread(canary.exists)
+
+
+@pytest.mark.parametrize("place", EVERYTHING_HELD, indirect=True)
+async def test_a_loss_that_nobody_looks_for_is_not_told(
+    place: Place, executor: Executor, canary: Path
+) -> None:
+    class NeverRaised(Exception):
+        """Nothing that a backend says."""
+
+    async with executor.client() as client:
+        lease = (await client.acquire()).lease
+        following = await follow(client, lease, canary)
+        with (
+            without(boxes, "BoxLost", NeverRaised),
+            without(boxes, "_GIVE_UP_AFTER_S", 3600.0),
+        ):
+            await place.lose(executor.home, lease.sandbox_id)
+            await asyncio.wait([following], timeout=TOLD_WITHIN_S)
+            assert not following.done()
+        seen = await following
+        assert seen.exit is not None
+        assert seen.exit.reason == exec_pb2.EXIT_REASON_SANDBOX_LOST
+
+
+async def test_the_canary_tells_what_runs_beside_the_executor(canary: Path) -> None:
+    beside = await asyncio.create_subprocess_exec("sh", "-c", 'echo ran >"$0"', str(canary))
+    assert await beside.wait() == 0
+    assert await asyncio.to_thread(canary.read_text) == "ran\n"

@@ -1,0 +1,255 @@
+"""Attacks that use up what a machine has: processes, memory, processors, disk.
+
+Each is made where the limits hold, and once more where they are too wide for it.
+"""
+
+import asyncio
+import signal
+import time
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+import pytest_asyncio
+
+from hermes.executor.v1 import exec_pb2, sandbox_pb2
+from tests.memory import Memory
+from tests.requirements import require
+from tests.security.dens import FREE, HELD, MIB, Den, Lease, den, fare
+from tests.security.scale import scale
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+Note = Callable[[str, object], None]
+
+BOMB = """
+import os
+leader = os.getpid()
+while True:
+    try:
+        os.fork()
+    except OSError:
+        if os.getpid() == leader:
+            print("full", flush=True)
+"""
+CROWD = 300
+GATHER = f"""
+import os, time
+count = 0
+try:
+    while count < {CROWD} and os.fork():
+        count += 1
+    if count < {CROWD}: time.sleep(600)
+except OSError:
+    pass
+print("gathered", count, flush=True)
+time.sleep(600)
+"""
+MEMORY_BYTES = 400 * MIB
+SPIN_S = 2.0
+SPIN = f"""
+import os, sys, time
+while time.time() < float(sys.argv[2]): pass
+children = []
+for _ in range(int(sys.argv[1])):
+    child = os.fork()
+    if not child:
+        end = time.time() + {SPIN_S}
+        while time.time() < end: pass
+        os._exit(0)
+    children.append(child)
+for child in children: os.waitpid(child, 0)
+used = os.times()
+print(used.children_user + used.children_system)
+"""
+FILL_BYTES = 40 * MIB
+FILL = """
+import os, sys
+written = 0
+try:
+    with open(sys.argv[1] + "/fill", "wb", buffering=0) as file:
+        while written < int(sys.argv[2]):
+            written += file.write(bytes(65536))
+    print("all", written)
+except OSError as error:
+    print(error.errno, written)
+"""
+EMPTY = """
+import os, sys
+made = 0
+try:
+    os.mkdir(sys.argv[1] + "/many")
+    while made < int(sys.argv[2]):
+        os.close(os.open(f"{sys.argv[1]}/many/{made}", os.O_CREAT | os.O_WRONLY))
+        made += 1
+    print("all", made)
+except OSError as error:
+    print(error.errno, made)
+"""
+"""What says how far it came, and why not further."""
+NO_SPACE = "28"
+
+
+@pytest.fixture(scope="module", params=["bubblewrap", "docker"])
+def backend(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def held(backend: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Den]:
+    """Where attacks run into limits."""
+    async with den(tmp_path_factory.mktemp("held"), backend, HELD) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def free(backend: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Den]:
+    """Where they do not."""
+    async with den(tmp_path_factory.mktemp("free"), backend, FREE) as opened:
+        yield opened
+
+
+async def gathered(at: Den) -> int:
+    """How many processes a command can have besides its first one."""
+    lease = await at.lease()
+    started = await at.client.start(lease, "python3", "-c", GATHER)
+    said = await at.until_it_says(lease, started.exec_id, b"gathered")
+    await at.client.release(lease)
+    return int(said.split()[1])
+
+
+async def test_a_fork_bomb_is_contained(held: Den, record_property: Note) -> None:
+    bombed, neighbour = await held.lease(), await held.lease()
+    bomb = await held.client.start(bombed, "python3", "-c", BOMB)
+    await held.until_it_says(bombed, bomb.exec_id, b"full")
+
+    async def go_on(is_loud: bool) -> None:
+        number = signal.SIGCONT if is_loud else signal.SIGSTOP
+        await held.client.signal(bombed, bomb.exec_id, number)
+
+    found = await fare(lambda: held.latency_s(neighbour), go_on, scale().rounds)
+    record_property("figure", found)
+    assert found.loud_s < 2 * found.quiet_s + scale().slack_s
+    started = time.monotonic()
+    assert await held.client.output(bombed, "echo works") == "works"
+    assert time.monotonic() - started < 5
+    ended = await held.client.wait(bombed, bomb.exec_id)
+    assert ended.exit.reason == exec_pb2.EXIT_REASON_PIDS_LIMIT
+    assert await gathered(held) < HELD["pids"]
+    for lease in (bombed, neighbour):
+        await held.client.release(lease)
+
+
+async def test_without_the_limit_of_processes_a_crowd_gathers(free: Den) -> None:
+    assert await gathered(free) == CROWD
+
+
+async def memory_bomb(at: Den, lease: Lease) -> exec_pb2.Exit:
+    """How a command ends that takes more memory than there is."""
+    script = f"x = b'x' * {MEMORY_BYTES}; print(len(x))"
+    seen = await at.client.run(lease, "python3", "-c", script)
+    assert seen.exit is not None
+    return seen.exit
+
+
+async def test_a_memory_bomb_takes_only_itself(held: Den, record_property: Note) -> None:
+    lease = await held.lease()
+    beside = await held.client.start(lease, "sleep", "600")
+    memory = await asyncio.to_thread(Memory, held.process.pid)
+    for _ in range(3):
+        exit_ = await memory_bomb(held, lease)
+        assert exit_.reason == exec_pb2.EXIT_REASON_OOM
+    grown_mib = await asyncio.to_thread(memory.grown_mib)
+    record_property("figure", f"the executor + {grown_mib:.1f} MiB")
+    assert grown_mib < 20
+    # The supervisor lives, and what else runs in the sandbox.
+    found = await held.client.get(lease, beside.exec_id)
+    assert found.state == exec_pb2.EXEC_STATE_RUNNING
+    assert await held.client.output(lease, "echo works") == "works"
+    await held.client.release(lease)
+
+
+async def test_without_the_limit_of_memory_the_bomb_has_it(free: Den) -> None:
+    lease = await free.lease()
+    exit_ = await memory_bomb(free, lease)
+    assert (exit_.reason, exit_.code) == (exec_pb2.EXIT_REASON_EXITED, 0)
+    await free.client.release(lease)
+
+
+async def spin(at: Den, hog: Lease, neighbour: Lease) -> float:
+    """How much time of processors two processes get for each second that sixteen others get."""
+    start_at = str(time.time() + 1)
+    used = await asyncio.gather(
+        *(
+            at.client.run(lease, "python3", "-c", SPIN, count, start_at)
+            for lease, count in ((hog, "16"), (neighbour, "2"))
+        )
+    )
+    assert [seen.code for seen in used] == [0, 0], used
+    hogged_s, left_s = (float(seen.stdout) for seen in used)
+    return left_s / hogged_s
+
+
+async def test_a_neighbour_of_a_hog_has_its_share(held: Den, record_property: Note) -> None:
+    capabilities = await held.client.sandboxes.GetCapabilities(sandbox_pb2.GetCapabilitiesRequest())
+    is_held = capabilities.backends[0].cpu_limit == sandbox_pb2.LIMIT_ENFORCEMENT_KERNEL
+    require("cpu", is_held, "nothing limits processors here")
+    hog, neighbour = await held.lease(), await held.lease()
+    share = await spin(held, hog, neighbour)
+    record_property("figure", f"{share:.0%} of what the hog gets")
+    assert share >= 0.8
+    # Without a sandbox of its own it is one of many.
+    assert await spin(held, hog, hog) < 0.5
+    for lease in (hog, neighbour):
+        await held.client.release(lease)
+
+
+async def places(at: Den, lease: Lease) -> list[str]:
+    """Every folder that commands can write files to; the kernel itself limits message queues."""
+    script = (
+        "for d in $(find / -xdev -type d -writable 2>/dev/null) $(cut -d' ' -f2 /proc/mounts); do "
+        "case $d in /proc*|/dev/mqueue) continue;; esac; : >$d/x && rm $d/x && echo $d; done"
+    )
+    found = (await at.client.run(lease, script=f"({script}) 2>/dev/null")).stdout.decode()
+    return sorted(set(found.split()))
+
+
+async def fill(at: Den, lease: Lease, script: str, path: str, most: int) -> tuple[str, int]:
+    """Why somebody who fills a folder had to stop, and how far it came."""
+    seen = await at.client.run(lease, "python3", "-c", script + "\nimport time; time.sleep(3)",
+        path, str(most), run_timeout={"seconds": 55})  # fmt: skip
+    assert seen.exit is not None
+    why, _, count = seen.stdout.decode().strip().partition(" ")
+    if seen.exit.reason != exec_pb2.EXIT_REASON_EXITED:
+        why = exec_pb2.ExitReason.Name(seen.exit.reason).removeprefix("EXIT_REASON_")
+    await at.client.run(lease, script=f"rm -rf {path}/fill {path}/many")
+    return why, int(count or 0)
+
+
+async def test_every_place_is_full_at_its_size(held: Den, record_property: Note) -> None:
+    lease = await held.lease()
+    found = await places(held, lease)
+    assert {"/tmp", "/workspace", "/dev/shm", "/run"} <= set(found), found
+    for path in found:
+        most = 4 * FILL_BYTES if path == "/dev/shm" else FILL_BYTES
+        why, written = await fill(held, lease, FILL, path, most)
+        assert why == NO_SPACE or (path == "/workspace" and why == "DISK_QUOTA"), (path, why)
+        record_property("figure", f"{path} {f'{written // MIB} MiB' if written else why}")
+    assert await held.client.output(lease, "echo works") == "works"
+    await held.client.release(lease)
+
+
+async def test_empty_files_run_out_as_well(held: Den, record_property: Note) -> None:
+    lease = await held.lease()
+    for path in await places(held, lease):
+        why, made = await fill(held, lease, EMPTY, path, scale().files)
+        assert why in {NO_SPACE, "DISK_QUOTA", "OOM"}, (path, why, made)
+        record_property("figure", f"{path} {made or 'too many'} files")
+    assert await held.client.output(lease, "echo works") == "works"
+    await held.client.release(lease)
+
+
+async def test_without_the_sizes_there_is_room(free: Den) -> None:
+    lease = await free.lease()
+    for path in ("/tmp", "/workspace"):
+        assert await fill(free, lease, FILL, path, FILL_BYTES) == ("all", FILL_BYTES)
+    await free.client.release(lease)
