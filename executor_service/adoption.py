@@ -14,6 +14,7 @@ from executor_service.records import Claim, CommandRecord, EndReason, SandboxSta
 from executor_service.sandbox import Sandbox
 from executor_service.spool import Spool
 from executor_service.templates import Template, Templates
+from executor_service.workspace_rows import WorkspaceRows
 from executor_service.workspaces import Workspaces
 from services.clock import Clock
 from services.lifecycle import Workers
@@ -59,9 +60,10 @@ async def adopt(inheritance: Inheritance, workers: Workers) -> None:
         workers.start(f"reap {found.box.key}", found.template.strays.end(found.box))
     # Before anything new is made, which would not be among what is kept.
     await spool.remove_all_but(claim.sandbox_id for claim in claims)
-    folders = await journal.workspaces()
+    folder = inheritance.workspaces.folder
+    kept = {folder / name for name in await WorkspaceRows(journal).ids()}
     left = {found.box.workspace for found in boxes.values()}
-    await inheritance.workspaces.sweep({*folders, *left})
+    await inheritance.workspaces.sweep({*kept, *left})
 
 
 @dataclass(frozen=True, slots=True)

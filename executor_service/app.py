@@ -11,10 +11,16 @@ from typing import Any, Self
 import grpc.aio
 
 from executor_service.adoption import Inheritance, adopt
+from executor_service.backends.folder_store import local_store
+from executor_service.catalog import Catalog
+from executor_service.collector import Collector
 from executor_service.commands import Stores
 from executor_service.config import ExecutorConfig
+from executor_service.custody import Custody
 from executor_service.journal import Journal
+from executor_service.keeping import Keeping
 from executor_service.leases import Leases
+from executor_service.lending import Lending
 from executor_service.limits import WorkspaceWatch
 from executor_service.metrics import ExecutorMetrics
 from executor_service.opening import Ground, TemplateMaker
@@ -26,8 +32,10 @@ from executor_service.servicer.files import FileServicer
 from executor_service.servicer.pools import PoolServicer
 from executor_service.servicer.sandboxes import SandboxServicer
 from executor_service.servicer.services import POLICY, register
+from executor_service.servicer.workspaces import WorkspaceServicer
 from executor_service.spool import Spool, SpoolLimits
 from executor_service.templates import Templates
+from executor_service.workspace_rows import WorkspaceRows
 from executor_service.workspaces import WorkdirPolicy, Workspaces
 from services import deadlines
 from services.channels import Channels
@@ -54,6 +62,8 @@ class _Parts:
 
     templates: Templates
     leases: Leases
+    catalog: Catalog
+    custody: Custody
     jobs: Sequence[Callable[[], Coroutine[Any, Any, None]]]
     """What runs beside the server."""
 
@@ -98,7 +108,9 @@ class ExecutorService:
             parts.leases, parts.templates, self._config.endpoint, self._clock, self._metrics
         )
         pools = PoolServicer(parts.templates, parts.leases)
-        register(server, sandboxes, ExecServicer(parts.leases), FileServicer(parts.leases), pools)
+        workspaces = WorkspaceServicer(parts.catalog, parts.custody, parts.templates)
+        execs, files = ExecServicer(parts.leases), FileServicer(parts.leases)
+        register(server, sandboxes, execs, files, pools, workspaces)
 
     async def run(self) -> None:
         """Keeps boxes ready, stores what commands write, ends and forgets what is over."""
@@ -138,17 +150,29 @@ class ExecutorService:
         stores = Stores(journal, spool, recorder, clock, metrics)
         workdirs = WorkdirPolicy(config.allow_workdir, self._home.root, Path.home())
         workspaces = Workspaces(self._home.workspaces, workdirs)
-        maker = TemplateMaker(config, Ground(journal.owner, folder, workspaces, stores, workers))
+        ground = Ground(journal.owner, folder, workspaces, stores, workers)
+        maker = TemplateMaker(config, ground)
         templates = Templates(maker.names, maker.open)
         backends.push_async_callback(templates.close)
         await templates.open()
+        here = local_store(folder, self._home.workspaces, await maker.supervisor())
+        keeping = Keeping(templates, here, workspaces)
+        rows = WorkspaceRows(journal)
+        catalog = Catalog(rows, self._home.workspaces, config.workspaces.total_bytes)
+        lending = Lending(catalog, keeping, workspaces, clock)
         lifetimes = Lifetimes(config.idle_timeout_s, config.max_age_s)
-        leases = Leases(templates, journal, workspaces, lifetimes, clock, workers, metrics)
+        leases = Leases(templates, journal, lending, lifetimes, clock, workers, metrics)
+        await lending.take_over(templates.default)
         inheritance = Inheritance(
             templates, journal, spool, workspaces, leases, maker.make_table, clock
         )
         await adopt(inheritance, workers)
         retention = Retention(journal, spool, leases, clock, metrics)
         watch = WorkspaceWatch(leases, workspaces, templates)
+        custody = Custody(catalog, leases, keeping, workers, clock, metrics)
+        await custody.recover()
+        days = config.workspaces.retention_days
+        collector = Collector(catalog, custody, clock, days, metrics)
         jobs = [spool.run, recorder.run, templates.run, leases.run, retention.run, watch.run]
-        return _Parts(templates, leases, jobs)
+        jobs.append(collector.run)
+        return _Parts(templates, leases, catalog, custody, jobs)

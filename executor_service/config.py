@@ -225,6 +225,27 @@ class TemplateConfig(ConfigModel):
 DEFAULT_TEMPLATE = "default"
 """The usual sandboxes; they are there whether or not they are among the templates."""
 
+
+class WorkspacesConfig(ConfigModel):
+    """How long workspaces and snapshots are kept, and how much of them."""
+
+    retention_days: Annotated[
+        float,
+        Field(ge=0),
+        Yaml("executor.workspaces.retention_days"),
+        Env("HERMES_WORKSPACE_RETENTION_DAYS"),
+    ] = 0.0
+    """Days without use after which a workspace or snapshot is removed; 0 keeps them."""
+    total_bytes: Annotated[
+        int,
+        Field(ge=0),
+        Yaml("executor.workspaces.total_bytes"),
+        Env("HERMES_WORKSPACE_TOTAL_BYTES"),
+    ] = 0
+    """Size of all workspaces and snapshots of a profile together in bytes, from which on no new one
+    is made; 0 is no limit."""
+
+
 TemplateName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,31}$")]
 
 
@@ -238,6 +259,7 @@ class ExecutorConfig(ConfigModel):
     ssh: SshConfig
     singularity: SingularityConfig
     box: BoxConfig
+    workspaces: WorkspacesConfig
     backend: Annotated[
         str, Yaml("executor.backend", "terminal.backend"), Env("HERMES_BACKEND"), Flag("backend")
     ] = ""

@@ -6,6 +6,7 @@ ExecutorError
 │   ├── BoxCreateFailed *     a box could not be made
 │   ├── BoxLost               the box is gone: died, was removed, or cannot be reached again
 │   │   └── BoxOutOfMemory    all of it was ended, because it exceeded its memory limit
+│   ├── WorkspaceRefused *    a workspace cannot be copied as it is; the message says why
 │   └── EngineRefused         a container engine answered with an error; kept inside its backend
 ├── LinkClosed                the channel to a box ended; connect again and resume by offset
 │   └── LinkRefused           the box does not take this executor: stale epoch, other version
@@ -56,6 +57,10 @@ class BoxLost(BackendError):
 
 class BoxOutOfMemory(BoxLost):
     """The box exceeded its memory limit, and what runs it ended not one command but all of it."""
+
+
+class WorkspaceRefused(BackendError, FailedPrecondition):
+    """A workspace cannot be copied as it is: too large, too deep, or no room."""
 
 
 class EngineRefused(BackendError):

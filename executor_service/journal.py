@@ -28,7 +28,6 @@ from executor_service.records import (
 from services.errors import DatabaseUnavailable
 from services.ids import new_id
 
-_SCHEMA_VERSION = 1
 _SCHEMA = """
 CREATE TABLE installation (owner TEXT NOT NULL);
 CREATE TABLE claim (sandbox_id TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID;
@@ -42,17 +41,35 @@ CREATE TABLE command (
 ) WITHOUT ROWID;
 CREATE INDEX command_ended ON command (ended_at) WHERE ended_at IS NOT NULL
 """
+_WORKSPACES = """
+CREATE TABLE kept_workspace (
+    workspace_id TEXT PRIMARY KEY, kind TEXT NOT NULL, profile TEXT NOT NULL, place TEXT NOT NULL,
+    template TEXT NOT NULL, backend TEXT NOT NULL, created_at REAL NOT NULL, used_at REAL NOT NULL,
+    state TEXT NOT NULL, name TEXT NOT NULL, source_id TEXT NOT NULL, request_id TEXT NOT NULL,
+    size_bytes INTEGER, measured_at REAL NOT NULL, reason TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX kept_workspace_profile ON kept_workspace (profile, workspace_id);
+CREATE INDEX kept_workspace_request ON kept_workspace (profile, request_id) WHERE request_id > '';
+CREATE INDEX kept_workspace_used ON kept_workspace (used_at);
+CREATE TABLE session_workspace (
+    profile TEXT, session_id TEXT, place TEXT, workspace_id TEXT NOT NULL,
+    PRIMARY KEY (profile, session_id, place)
+) WITHOUT ROWID;
+CREATE INDEX session_workspace_id ON session_workspace (workspace_id)
+"""
+_VERSIONS = (_SCHEMA, _WORKSPACES)
+"""What each version of the file adds to the one before it."""
 _COMMAND = "SELECT sandbox_id, exec_id, digest, started_at, ended_at, exit, stored_bytes"
 _LOCK_TIMEOUT_S = 2.0
 _EXIT_FIELDS = tuple(field.name for field in fields(CommandExit))
 
 _T = TypeVar("_T")
 _Row = tuple[Any, ...]
-_Job: TypeAlias = Callable[[sqlite3.Connection], _T]
+Job: TypeAlias = Callable[[sqlite3.Connection], _T]
 
 
 class Journal:
-    """Claims, the sessions' workspaces, and commands; enter it to hold the file."""
+    """Claims, workspaces and commands; enter it to hold the file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -83,17 +100,16 @@ class Journal:
 
     # ---- sandboxes
 
-    async def put_claim(self, claim: Claim, *, keeps_workspace: bool = False) -> None:
-        """Stores a claim, and with `keeps_workspace` that the session has its folder; synced."""
+    async def put_claim(self, claim: Claim, also: Job[object] | None = None) -> None:
+        """Stores a claim, and what else is to be true with it; synced."""
 
         def write(db: sqlite3.Connection) -> None:
             record = json.dumps(asdict(claim))
             db.execute("REPLACE INTO claim VALUES (?, ?)", (claim.sandbox_id, record))
-            if keeps_workspace:
-                row = (claim.profile, claim.session_id, claim.workspace)
-                db.execute("REPLACE INTO workspace VALUES (?, ?, ?)", row)
+            if also is not None:
+                also(db)
 
-        await self._write(write, synced=True)
+        await self.write(write, synced=True)
 
     async def claims(self) -> list[Claim]:
         """All claims, the oldest first."""
@@ -101,18 +117,7 @@ class Journal:
         def read(db: sqlite3.Connection) -> list[Claim]:
             return [_claim(record) for (record,) in db.execute("SELECT record FROM claim")]
 
-        return sorted(await self._read(read), key=lambda claim: claim.claimed_at)
-
-    async def workspace_of(self, profile: str, session_id: str) -> Path | None:
-        """The folder that the session's earlier sandboxes had."""
-        query = "SELECT folder FROM workspace WHERE profile = ? AND session_id = ?"
-        row = await self._read(lambda db: db.execute(query, (profile, session_id)).fetchone())
-        return Path(row[0]) if row else None
-
-    async def workspaces(self) -> set[Path]:
-        """The folders of all sessions."""
-        query = "SELECT folder FROM workspace"
-        return {Path(folder) for (folder,) in await self._read(lambda db: [*db.execute(query)])}
+        return sorted(await self.read(read), key=lambda claim: claim.claimed_at)
 
     async def forget_sandbox(self, sandbox_id: str) -> None:
         """Removes a claim and its commands."""
@@ -121,7 +126,7 @@ class Journal:
             for table in ("claim", "command"):
                 db.execute(f"DELETE FROM {table} WHERE sandbox_id = ?", (sandbox_id,))  # noqa: S608
 
-        await self._write(write)
+        await self.write(write)
 
     # ---- commands
 
@@ -135,12 +140,12 @@ class Journal:
             for record in records
         ]
         query = "REPLACE INTO command VALUES (?, ?, ?, ?, ?, ?, ?)"
-        await self._write(lambda db: db.executemany(query, rows))
+        await self.write(lambda db: db.executemany(query, rows))
 
     async def command(self, sandbox_id: str, exec_id: str) -> CommandRecord | None:
         """One command."""
         query = f"{_COMMAND} FROM command WHERE sandbox_id = ? AND exec_id = ?"
-        row = await self._read(lambda db: db.execute(query, (sandbox_id, exec_id)).fetchone())
+        row = await self.read(lambda db: db.execute(query, (sandbox_id, exec_id)).fetchone())
         return _command(row) if row else None
 
     async def commands(self, sandbox_id: str) -> list[CommandRecord]:
@@ -151,7 +156,7 @@ class Journal:
     async def ended_commands(self, sandbox_id: str) -> set[str]:
         """The ids of a sandbox's commands that have ended."""
         query = "SELECT exec_id FROM command WHERE sandbox_id = ? AND ended_at IS NOT NULL"
-        rows = await self._read(lambda db: db.execute(query, (sandbox_id,)).fetchall())
+        rows = await self.read(lambda db: db.execute(query, (sandbox_id,)).fetchall())
         return {exec_id for (exec_id,) in rows}
 
     async def running_commands(self) -> list[CommandRecord]:
@@ -171,21 +176,23 @@ class Journal:
     async def stored_bytes(self) -> int:
         """How much output of ended commands is on disk."""
         query = "SELECT coalesce(sum(stored_bytes), 0) FROM command"
-        return int((await self._read(lambda db: db.execute(query).fetchone()))[0])
+        return int((await self.read(lambda db: db.execute(query).fetchone()))[0])
 
     async def forget_commands(self, commands: Iterable[tuple[str, str]]) -> None:
         """Removes commands, each by its sandbox and its own id."""
         keys = list(commands)
         query = "DELETE FROM command WHERE sandbox_id = ? AND exec_id = ?"
-        await self._write(lambda db: db.executemany(query, keys))
+        await self.write(lambda db: db.executemany(query, keys))
 
     async def _commands(self, query: str, *values: object) -> list[CommandRecord]:
-        rows = await self._read(lambda db: db.execute(query, values).fetchall())
+        rows = await self.read(lambda db: db.execute(query, values).fetchall())
         return [_command(row) for row in rows]
 
     # ---- the file
 
-    async def _write(self, job: _Job[object], synced: bool = False) -> None:
+    async def write(self, job: Job[object], synced: bool = False) -> None:
+        """Does something in one transaction; fails with DatabaseUnavailable."""
+
         def write() -> None:
             with self._transaction(synced) as db:
                 job(db)
@@ -196,7 +203,8 @@ class Journal:
             message = f"the executor's journal {self._path} cannot be written: {error}"
             raise DatabaseUnavailable(message) from error
 
-    async def _read(self, job: _Job[_T]) -> _T:
+    async def read(self, job: Job[_T]) -> _T:
+        """Asks something; fails with DatabaseUnavailable."""
         try:
             return await self._do(lambda: job(self._db))
         except sqlite3.Error as error:
@@ -236,13 +244,14 @@ class Journal:
         self._connection.execute("PRAGMA journal_mode = WAL")
         with self._transaction(synced=True) as db:
             version = int(db.execute("PRAGMA user_version").fetchone()[0])
-            if version > _SCHEMA_VERSION:
+            if version > len(_VERSIONS):
                 raise JournalUnusable("a later version has written it")
-            if version == 0:
-                for statement in _SCHEMA.split(";"):
+            for statements in _VERSIONS[version:]:
+                for statement in statements.split(";"):
                     db.execute(statement)
+            if version == 0:
                 db.execute("INSERT INTO installation VALUES (?)", (new_id("own"),))
-                db.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
+            db.execute(f"PRAGMA user_version = {len(_VERSIONS)}")
             return str(db.execute("SELECT owner FROM installation").fetchone()[0])
 
     async def _close(self) -> None:

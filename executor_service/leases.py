@@ -13,14 +13,14 @@ from executor_service.backends.base import Isolation
 from executor_service.boxes import LiveBox
 from executor_service.errors import BackendUnavailable, SandboxLost
 from executor_service.journal import Journal
+from executor_service.lending import Lending, Loan, Want
 from executor_service.metrics import ExecutorMetrics
 from executor_service.records import Claim, EndReason, Lifetimes, SandboxState
 from executor_service.sandbox import Sandbox
 from executor_service.templates import Template, Templates
 from executor_service.tokens import TokenMint, is_token_of, with_epoch
-from executor_service.workspaces import Workspaces
 from services.clock import Clock
-from services.errors import LeaseInvalid, NotFound, StaleEpoch
+from services.errors import FailedPrecondition, LeaseInvalid, NotFound, StaleEpoch
 from services.lifecycle import Workers
 
 _TICK_S = 1.0
@@ -49,6 +49,8 @@ class Wish:
     min_isolation: Isolation
     workdir: str
     """A folder of the host to be bound; empty is the session's own workspace."""
+    workspace_id: str
+    """Which workspace it is to be; empty is that of the session's earlier sandboxes."""
     lifetimes: Lifetimes
     """0 stands for the usual time."""
     wait_s: float
@@ -82,7 +84,7 @@ class Leases:
         self,
         templates: Templates,
         journal: Journal,
-        workspaces: Workspaces,
+        lending: Lending,
         lifetimes: Lifetimes,
         clock: Clock,
         workers: Workers,
@@ -90,7 +92,7 @@ class Leases:
     ) -> None:
         self._templates = templates
         self._journal = journal
-        self._workspaces = workspaces
+        self._lending = lending
         self._lifetimes = lifetimes
         self._clock = clock
         self._workers = workers
@@ -147,25 +149,29 @@ class Leases:
     async def acquire(self, wish: Wish) -> Grant:
         """Gives a session its sandbox: the one that it has, else a ready one, else a new one.
 
-        Fails with BackendUnavailable, InvalidArgument, PathInvalid, PoolExhausted or Draining.
+        Fails with BackendUnavailable, InvalidArgument, PathInvalid, PoolExhausted or Draining; for
+        its workspace with NotFound, FailedPrecondition or LimitExceeded.
         """
         session = (wish.profile, wish.session_id)
         async with self._lock(session):
             current = self._by_session.get(session)
             if current is not None:
                 _check_isolation(current.claim.backend, current.claim.isolation, wish)
+                await self._check_workspace(current, wish)
                 with suppress(SandboxLost):
                     return await self._resume(current, wish)
                 await self._end(current, SandboxState.LOST, EndReason.SANDBOX_LOST)
             template = self._templates.find(wish.template)
             found = template.capabilities
             _check_isolation(found.name, found.isolation, wish)
-            live, launch = await self._provide(template, wish)
-            try:
-                return await self._claim(template, live, wish, launch)
-            except BaseException:
-                template.pool.end(live, EndReason.LEASE_EXPIRED)
-                raise
+            want = Want(wish.profile, wish.session_id, wish.workspace_id, wish.workdir)
+            async with self._lending.lent(template, want) as loan:
+                live, launch = await _provide(template, loan.folder, wish.wait_s)
+                try:
+                    return await self._claim(template, live, wish, launch, loan)
+                except BaseException:
+                    template.pool.end(live, EndReason.LEASE_EXPIRED)
+                    raise
 
     async def release(self, sandbox: Sandbox) -> None:
         """Ends a sandbox; its workspace is kept. Does nothing when it has ended."""
@@ -228,25 +234,23 @@ class Leases:
         if live is not None:
             await live.gone.wait()
         sandbox.live = None
+        self._lending.left(Path(claim.workspace))
 
     # ---- claiming
 
-    async def _provide(self, template: Template, wish: Wish) -> tuple[LiveBox, Launch]:
-        folder = await self._folder(template, wish)
-        if folder is not None:
-            return await template.pool.make(folder, wish.wait_s), Launch.COLD
-        live, was_ready = await template.pool.take(wish.wait_s)
-        return live, Launch.WARM if was_ready else Launch.COLD
+    async def _check_workspace(self, current: Sandbox, wish: Wish) -> None:
+        """Refuses another workspace for a session that has a sandbox already."""
+        has = Path(current.claim.workspace).name
+        if wish.workspace_id and wish.workspace_id != has:
+            await self._lending.check(wish.profile, wish.workspace_id)
+            raise FailedPrecondition(
+                f"session {wish.session_id} has a sandbox over another workspace, "
+                f"{has}: release it first"
+            )
 
-    async def _folder(self, template: Template, wish: Wish) -> Path | None:
-        """The folder that the session's sandbox must have, if there is one."""
-        if wish.workdir:
-            place = template.capabilities.workspaces
-            return await self._workspaces.workdir(wish.workdir, place)
-        known = await self._journal.workspace_of(wish.profile, wish.session_id)
-        return await self._workspaces.restore(known) if known else None
-
-    async def _claim(self, template: Template, live: LiveBox, wish: Wish, launch: Launch) -> Grant:
+    async def _claim(
+        self, template: Template, live: LiveBox, wish: Wish, launch: Launch, loan: Loan
+    ) -> Grant:
         sandbox_id, epoch = live.box.key, 1
         token = self._mint.token(sandbox_id, epoch)
         claim = Claim(
@@ -261,9 +265,11 @@ class Leases:
             epoch=epoch,
             request_id=wish.request_id,
             token_digests=with_epoch({}, epoch, token),
+            workspace_id=live.box.workspace.name if loan.kept else "",
             template=template.name,
         )
-        await self._journal.put_claim(claim, keeps_workspace=not wish.workdir)
+        await self._journal.put_claim(claim, loan.claimed(live.box.workspace))
+        self._lending.claimed(live.box.workspace)
         live.epoch = epoch
         template.pool.claimed(live)
         sandbox = Sandbox(claim, live.commands, live, self._clock)
@@ -298,6 +304,15 @@ class Leases:
         if lock is None:
             lock = self._locks[session] = asyncio.Lock()
         return lock
+
+
+async def _provide(
+    template: Template, folder: Path | None, wait_s: float
+) -> tuple[LiveBox, Launch]:
+    if folder is not None:
+        return await template.pool.make(folder, wait_s), Launch.COLD
+    live, was_ready = await template.pool.take(wait_s)
+    return live, Launch.WARM if was_ready else Launch.COLD
 
 
 def _check_isolation(backend: str, isolation: str, wish: Wish) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from executor_service.backends import AUTOMATIC, BACKENDS, Site
 from executor_service.backends.base import Box, Capabilities, Enforcement, Limits, WorkspacePlace
+from executor_service.backends.stores import store_elsewhere
 from executor_service.choice import Choice, choose
 from executor_service.commands import CommandTable, Stores
 from executor_service.config import (
@@ -50,6 +51,11 @@ class TemplateMaker:
         """The templates that are configured."""
         return list(self._config.templates)
 
+    async def supervisor(self) -> bytes:
+        """The program that runs in every box, and looks after workspaces."""
+        self._supervisor = self._supervisor or await asyncio.to_thread(build_zipapp)
+        return self._supervisor
+
     def make_table(self, sandbox_id: str, backend: str) -> CommandTable:
         """The commands of a box."""
         return CommandTable(sandbox_id, backend, self._ground.stores)
@@ -71,13 +77,13 @@ class TemplateMaker:
         return Template(name, choice, options.limits, pool, strays)
 
     async def _choose(self, name: str, wanted: TemplateConfig) -> Choice:
-        self._supervisor = self._supervisor or await asyncio.to_thread(build_zipapp)
         config = self._config.for_template(wanted)
-        site = Site(self._ground.owner, self._ground.folder, self._supervisor, config)
+        site = Site(self._ground.owner, self._ground.folder, await self.supervisor(), config)
         backends = {backend: partial(make, site) for backend, make in BACKENDS.items()}
         setting = f"executor.templates.{name}.backend" if wanted.backend else "terminal.backend"
         choice = await choose(wanted.backend or self._usual_backend, backends, AUTOMATIC, setting)
-        return replace(choice, capabilities=_with_watch(choice.capabilities))
+        found = replace(choice.capabilities, copies_workspaces=_copies(choice))
+        return replace(choice, capabilities=_with_watch(found))
 
     def _options(self, name: str, wanted: TemplateConfig, found: Capabilities) -> PoolOptions:
         config = self._config
@@ -96,6 +102,12 @@ class TemplateMaker:
         """Whose boxes a template answers for: its own, and those of templates that are no more."""
         known = {DEFAULT_TEMPLATE, *self._config.templates}
         return lambda box: box.pool == name or box.pool not in known
+
+
+def _copies(choice: Choice) -> bool:
+    """Whether somebody can copy the backend's workspaces."""
+    is_here = choice.capabilities.workspaces is WorkspacePlace.HERE
+    return is_here or store_elsewhere(choice.backend) is not None
 
 
 def _limits(usual: BoxConfig, wanted: TemplateConfig) -> Limits:

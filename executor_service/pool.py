@@ -243,7 +243,7 @@ class Pool:
             live = self._hold(box, self._make_table(key), fresh)
         except BaseException:
             if fresh is not None:
-                await self._workspaces.discard(fresh)
+                await self._workspaces.discard(fresh, self._backend)
             raise
         finally:
             self._making.discard(key)
@@ -277,7 +277,7 @@ class Pool:
         await destroy(self._backend, live.box)
         held = self._held.pop(live.box.key)
         if held.fresh_workspace is not None:
-            await self._workspaces.discard(held.fresh_workspace)
+            await self._workspaces.discard(held.fresh_workspace, self._backend)
         live.gone.set()
         await self._announce()
 

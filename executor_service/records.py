@@ -65,6 +65,8 @@ class Claim:
     """Of the call that made the latest epoch."""
     token_digests: Mapping[int, str] = field(repr=False)
     """SHA-256 of the token of each epoch that is remembered."""
+    workspace_id: str = ""
+    """The workspace that it is; empty if it ends with the sandbox, or is a folder of the host."""
     template: str = DEFAULT_TEMPLATE
     """What it was made from."""
     state: SandboxState = SandboxState.READY

@@ -12,6 +12,7 @@ from executor_service.backends.base import Backend, Box
 from executor_service.errors import BackendError
 from executor_service.journal import Journal
 from executor_service.metrics import ExecutorMetrics
+from executor_service.workspace_rows import WorkspaceRows
 from executor_service.workspaces import Workspaces
 
 _LOOK_EVERY_S = 60.0
@@ -35,7 +36,7 @@ class Strays:
     ) -> None:
         self._backend = backend
         self._workspaces = workspaces
-        self._journal = journal
+        self._rows = WorkspaceRows(journal)
         self._is_ours = is_ours
         self._known = known
         self._metrics = metrics
@@ -82,8 +83,8 @@ class Strays:
             _log.info("ending box %s, which nobody claimed", box.key)
             await destroy(self._backend, box)
             # That of a session whose sandbox was given up is still the session's.
-            if box.workspace not in await self._journal.workspaces():
-                await self._workspaces.discard(box.workspace)
+            if await self._rows.get(box.workspace.name) is None:
+                await self._workspaces.discard(box.workspace, self._backend)
         finally:
             self._ending.discard(box.key)
             if not self._ending:

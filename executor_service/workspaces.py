@@ -3,11 +3,13 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import Container
+from collections import defaultdict
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from executor_service.backends.base import WorkspacePlace
+from executor_service.backends.base import Backend, WorkspacePlace
+from executor_service.backends.stores import store_elsewhere
 from executor_service.errors import PathInvalid
 from services.ids import new_id
 
@@ -32,6 +34,14 @@ class Workspaces:
     def __init__(self, folder: Path, policy: WorkdirPolicy) -> None:
         self._folder = folder
         self._policy = policy
+        self.unclaimed: set[Path] = set()
+        """Those that were made for boxes which no session has yet."""
+        self._stale: defaultdict[str, set[Path]] = defaultdict(set)
+
+    @property
+    def folder(self) -> Path:
+        """What they are below."""
+        return self._folder
 
     def is_ours(self, path: Path) -> bool:
         """Whether a folder is a session's, and not one of the host that was bound instead."""
@@ -40,6 +50,7 @@ class Workspaces:
     async def fresh(self) -> Path:
         """Makes an empty folder."""
         path = self._folder / new_id(_PREFIX)
+        self.unclaimed.add(path)
         await asyncio.to_thread(_make, path)
         return path
 
@@ -48,10 +59,23 @@ class Workspaces:
         await asyncio.to_thread(_make, path)
         return path
 
-    async def discard(self, path: Path) -> None:
-        """Removes the folder of a box that nobody had; what has content is a session's."""
-        if self.is_ours(path):
-            await asyncio.to_thread(_remove_empty, path)
+    async def discard(self, path: Path, backend: Backend) -> None:
+        """Removes the folder of a box that nobody had; what has content is a session's.
+
+        What stands for it elsewhere is noted, for somebody to remove it there.
+        """
+        if not self.is_ours(path):
+            return
+        await asyncio.to_thread(_remove_empty, path)
+        store = store_elsewhere(backend)
+        if store is not None:
+            self._stale[store.place].add(path)
+        self.unclaimed.discard(path)
+
+    def take_stale(self) -> Mapping[str, set[Path]]:
+        """Those that were noted since the last time, by the places where they are."""
+        stale, self._stale = self._stale, defaultdict(set)
+        return stale
 
     async def sweep(self, kept: Container[Path]) -> None:
         """Removes folders that no session has; what has content stays, whoever left it."""

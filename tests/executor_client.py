@@ -74,6 +74,7 @@ class Client:
     """What agents do with an executor."""
 
     def __init__(self, channel: "grpc.aio.Channel", profile: str) -> None:
+        self.channel = channel
         self.sandboxes = SandboxServiceStub(channel)
         self.execs = ExecServiceStub(channel)
         self.files = FileServiceStub(channel)

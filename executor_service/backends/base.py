@@ -121,6 +121,8 @@ class Capabilities:
     network_policies: tuple[NetworkMode, ...] = tuple(NetworkMode)
     """None where a box has the network of its machine, and nobody can take it away."""
     workspaces: WorkspacePlace = WorkspacePlace.HERE
+    copies_workspaces: bool = False
+    """Whether a workspace can be forked and snapshots be taken of it; the executor finds it out."""
     account: str = ""
     """Without isolation, as whom commands run, and where: user@host."""
 

@@ -9,7 +9,6 @@ would look to the supervisor like an executor that is there.
 
 import asyncio
 import json
-import re
 import secrets
 from hashlib import sha256
 from http import HTTPStatus
@@ -36,6 +35,7 @@ from executor_service.backends.modal_account import (
     ModalOptions,
 )
 from executor_service.backends.modal_records import Record, Records
+from executor_service.backends.modal_store import VolumeStore, volume_name
 from executor_service.backends.modal_stream import ModalStream
 from executor_service.errors import (
     BackendError,
@@ -63,7 +63,6 @@ _IDLE_S = 2400
 """Longer than the supervisor waits for an executor."""
 _CPU_REQUEST = 0.125
 _MEMORY_REQUEST_MIB = 256
-_VOLUME_NAME = 40
 _GONE = (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 
 
@@ -75,6 +74,7 @@ class ModalBackend:
         self._options = options
         self._account = ModalAccount(options, supervisor, folder)
         self._records = Records(folder / "boxes")
+        self._store = VolumeStore(owner, self._account)
         self._keys: dict[str, str] = {}
         """Which box each living sandbox is, by its id: the tag is asked for once."""
 
@@ -113,7 +113,7 @@ class ModalBackend:
 
         options, limits = self._options, spec.limits
         volume = Volume.from_name(
-            self._volume_name(spec.workspace),
+            volume_name(self._owner, spec.workspace),
             environment_name=options.environment or None,
             create_if_missing=True,
             client=opened.client,
@@ -152,12 +152,6 @@ class ModalBackend:
             await self._end(key)
         except BackendError:
             return
-
-    def _volume_name(self, workspace: Path) -> str:
-        """What Modal calls a workspace: its folder's name, and a digest so that it is ours."""
-        readable = re.sub(r"[^A-Za-z0-9_.-]", "-", workspace.name)[:_VOLUME_NAME]
-        digest = sha256(f"{self._owner}\0{workspace}".encode()).hexdigest()[:12]
-        return f"hermes-{readable}-{digest}"
 
     async def connect(self, box: Box) -> ModalStream:
         """Run a bridge in the sandbox and take its streams over."""
@@ -229,6 +223,11 @@ class ModalBackend:
     async def close(self) -> None:
         """Let go of the client; the boxes live on."""
         await self._account.close()
+
+    @property
+    def workspace_store(self) -> VolumeStore:
+        """The volumes of workspaces."""
+        return self._store
 
 
 def _start(record: Record, built: Built) -> tuple[str, ...]:

@@ -6,11 +6,12 @@ outlives the connection, and everything that is remembered of it lies on the mac
 """
 
 import asyncio
+import json
 import shlex
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib import resources
-from typing import Self
+from typing import Any, Self
 
 from executor_service.backends.base import (
     Box,
@@ -20,12 +21,14 @@ from executor_service.backends.base import (
     Isolation,
     WorkspacePlace,
 )
+from executor_service.backends.folder_store import FolderStore
 from executor_service.backends.greeting import expect_greeting
 from executor_service.backends.keeper import NO_LIMITS, KeptBoxes, read_answer, socket_of
 from executor_service.backends.ssh_connection import Answer, SshOptions
 from executor_service.backends.ssh_machine import CALL_DEADLINE_S, Machine
 from executor_service.errors import BackendError, BackendUnavailable
 from executor_service.supervisor.install import ANSWER, OLDEST
+from executor_service.supervisor.keeper import WORKSPACES
 
 NAME = "ssh"
 _PYTHON = "exec python3 -I -S"
@@ -43,6 +46,9 @@ class SshBackend:
         self._options = options
         self._machine = Machine(options)
         self._boxes = KeptBoxes(NAME, owner, WorkspacePlace.THERE, self._keep)
+        user = f"{options.user}@" if options.user else ""
+        place = f"ssh {user}{options.name} {options.folder}"
+        self._store = FolderStore(place, self._work_on_folders)
         self._installing = asyncio.Lock()
         self._place: _Place | None = None
 
@@ -90,6 +96,22 @@ class SshBackend:
     async def close(self) -> None:
         """Let go of the connections; the boxes live on."""
         await self._machine.close()
+
+    @property
+    def workspace_store(self) -> FolderStore:
+        """The folders of workspaces on the machine."""
+        return self._store
+
+    async def _work_on_folders(self, wanted: dict[str, Any]) -> bytes:
+        """Run the program that looks after them."""
+        place = await self._installed()
+        request = json.dumps({**wanted, "root": f"{place.folder}/{WORKSPACES}"})
+        program = shlex.join([place.supervisor, "--folders", request])
+        answer = await self._machine.run(f"{_PYTHON} {program}", b"", wanted["within_s"])
+        if answer.status != 0:
+            self._place = None
+            raise BackendUnavailable(_complaint(self._options, answer))
+        return answer.stdout
 
     async def _keep(self, request: bytes) -> bytes:
         """Run the program that keeps the boxes."""

@@ -55,6 +55,7 @@ def wish(request: sandbox_pb2.AcquireSandboxRequest) -> Wish:
         if request.min_isolation
         else Isolation.NONE,
         workdir=request.workdir,
+        workspace_id=request.workspace_id,
         lifetimes=Lifetimes(
             idle_s=seconds("idle_ttl", request.idle_ttl, 0, _LONGEST_LIFE_S),
             total_s=seconds("max_ttl", request.max_ttl, 0, _LONGEST_LIFE_S),
@@ -93,6 +94,7 @@ def sandbox(found: Sandbox) -> sandbox_pb2.Sandbox:
         template=claim.template,
         profile=claim.profile,
         expires_in=duration(found.expires_in_s),
+        workspace_id=claim.workspace_id,
     )
 
 
@@ -115,6 +117,7 @@ def capabilities(
         keeps_workspace=found.workspaces is not WorkspacePlace.IN_BOX,
         has_network_of_machine=not found.network_policies,
         account=found.account,
+        snapshot_kinds=[sandbox_pb2.SNAPSHOT_KIND_WORKSPACE_COPY] * found.copies_workspaces,
     )
 
 

@@ -6,7 +6,14 @@ from executor_service.servicer.execs import ExecServicer
 from executor_service.servicer.files import FileServicer
 from executor_service.servicer.pools import PoolServicer
 from executor_service.servicer.sandboxes import SandboxServicer
-from hermes.executor.v1 import exec_pb2_grpc, file_pb2_grpc, pool_pb2_grpc, sandbox_pb2_grpc
+from executor_service.servicer.workspaces import WorkspaceServicer
+from hermes.executor.v1 import (
+    exec_pb2_grpc,
+    file_pb2_grpc,
+    pool_pb2_grpc,
+    sandbox_pb2_grpc,
+    workspace_pb2_grpc,
+)
 from services.auth import Identity, Policy, allow
 
 _USERS = (Identity.AGENT, Identity.OPERATOR)
@@ -23,6 +30,10 @@ _METHODS = {
     "FileService": (
         *("UploadFile", "DownloadFile", "StatPath", "ListDirectory"),
         *("MovePath", "RemovePath", "UploadArchive", "DownloadArchive"),
+    ),
+    "WorkspaceService": (
+        *("CreateWorkspace", "GetWorkspace", "ListWorkspaces", "DeleteWorkspace"),
+        *("ForkWorkspace", "CreateSnapshot", "ListSnapshots", "DeleteSnapshot"),
     ),
     "PoolService": ("GetPoolStats", "ResizePool", "Drain", "ListOrphans", "Reap"),
 }
@@ -42,9 +53,11 @@ def register(
     execs: ExecServicer,
     files: FileServicer,
     pools: PoolServicer,
+    workspaces: WorkspaceServicer,
 ) -> None:
     """Adds the servicers to a server."""
     sandbox_pb2_grpc.add_SandboxServiceServicer_to_server(sandboxes, server)
     exec_pb2_grpc.add_ExecServiceServicer_to_server(execs, server)
     file_pb2_grpc.add_FileServiceServicer_to_server(files, server)
     pool_pb2_grpc.add_PoolServiceServicer_to_server(pools, server)
+    workspace_pb2_grpc.add_WorkspaceServiceServicer_to_server(workspaces, server)

@@ -7,6 +7,8 @@ if __name__ == "__main__":
         from executor_service.supervisor.bridge import main
     elif sys.argv[1:2] == ["--keep"]:
         from executor_service.supervisor.keeper import main
+    elif sys.argv[1:2] == ["--folders"]:
+        from executor_service.supervisor.folders import main
     else:
         from executor_service.supervisor.main import main
     sys.exit(main(sys.argv[1:]))

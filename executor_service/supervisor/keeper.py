@@ -27,6 +27,7 @@ from executor_service.supervisor.processes import Process, read_process, send_si
 
 ANSWER = "hermes-keeper:"
 """Begins the line that is the answer: a login shell may have said something before."""
+WORKSPACES = "workspaces"
 _START_TIMEOUT_S = 15.0
 _END_TIMEOUT_S = 5.0
 _UNFINISHED_AFTER_S = 120.0
@@ -68,7 +69,7 @@ class Keeper:
 
     def __init__(self, folder: str) -> None:
         self._boxes = os.path.join(folder, "boxes")
-        self._workspaces = os.path.join(folder, "workspaces")
+        self._workspaces = os.path.join(folder, WORKSPACES)
 
     def start(self, request: dict[str, Any]) -> dict[str, Any]:
         """Start a box's supervisor; what is remembered of it, once it listens."""

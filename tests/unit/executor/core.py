@@ -11,11 +11,15 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from executor_service.backends.base import Isolation
+from executor_service.backends.folder_store import local_store
+from executor_service.catalog import Catalog
 from executor_service.choice import Choice
 from executor_service.command import Command
 from executor_service.commands import CommandTable, Stores
 from executor_service.journal import Journal
+from executor_service.keeping import Keeping
 from executor_service.leases import Grant, Leases, Wish
+from executor_service.lending import Lending
 from executor_service.link import StartCommand
 from executor_service.metrics import ExecutorMetrics
 from executor_service.pool import Pool, PoolOptions
@@ -25,6 +29,7 @@ from executor_service.segments import CommandLimits
 from executor_service.spool import Spool, SpoolLimits
 from executor_service.strays import Strays
 from executor_service.templates import Template, Templates
+from executor_service.workspace_rows import WorkspaceRows
 from executor_service.workspaces import WorkdirPolicy, Workspaces
 from services.lifecycle import Workers
 from services.metrics import Meter
@@ -73,6 +78,7 @@ def wish(session_id: str = "", **changes: object) -> Wish:
         template="",
         min_isolation=Isolation.NONE,
         workdir="",
+        workspace_id="",
         lifetimes=Lifetimes(0, 0),
         wait_s=5,
     )
@@ -120,7 +126,10 @@ async def open_core(
 
         templates = Templates([], only)
         await templates.open()
-        leases = Leases(templates, journal, workspaces, LIFETIMES, clock, workers, metrics)
+        keeping = Keeping(templates, local_store(folder, folder, b""), workspaces)
+        catalog = Catalog(WorkspaceRows(journal), folder / "workspaces", 0)
+        lending = Lending(catalog, keeping, workspaces, clock)
+        leases = Leases(templates, journal, lending, LIFETIMES, clock, workers, metrics)
         for name, job in (("spool", spool), ("recorder", recorder), ("pool", pool)):
             workers.start(name, job.run())
         workers.start("leases", leases.run())

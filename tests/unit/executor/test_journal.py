@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,8 @@ from executor_service.records import (
     Lifetimes,
     SandboxState,
 )
+from executor_service.workspace_records import Workspace, WorkspaceKind
+from executor_service.workspace_rows import WorkspaceRows, give
 from services.errors import DatabaseUnavailable
 from tests.unit.executor.core import full_disk
 
@@ -37,6 +40,9 @@ CLAIM = Claim(
     request_id="acq_1",
     token_digests={1: "a" * 64, 2: "b" * 64},
 )
+WORKSPACE = Workspace(
+    "wsp_1", WorkspaceKind.WORKSPACE, "default", "here", "default", "plain", 2.0, 3.0
+)
 EXIT = CommandExit(EndReason.TIMEOUT, None, 9, 10, 20, True, 0, 1500)
 
 
@@ -49,7 +55,7 @@ async def test_claims_come_back_as_they_were(tmp_path: Path) -> None:
     path = tmp_path / "state" / "journal.db"
     async with Journal(path) as journal:
         owner = journal.owner
-        await journal.put_claim(CLAIM, keeps_workspace=True)
+        await journal.put_claim(CLAIM, partial(give, workspace=WORKSPACE, session_id="s"))
         await journal.put_claim(replace(CLAIM, sandbox_id="sbx_0", claimed_at=1.0))
         await journal.put_claim(replace(CLAIM, state=SandboxState.LOST, ended_at=7.0))
     async with Journal(path) as journal:
@@ -57,13 +63,15 @@ async def test_claims_come_back_as_they_were(tmp_path: Path) -> None:
         older, newer = await journal.claims()
         assert (older.sandbox_id, older.state) == ("sbx_0", SandboxState.READY)
         assert newer == replace(CLAIM, state=SandboxState.LOST, ended_at=7.0)
-        assert await journal.workspace_of("default", "s") == Path("/home/w/wsp_1")
-        assert await journal.workspace_of("other", "s") is None
-        assert await journal.workspaces() == {Path("/home/w/wsp_1")}
+        rows = WorkspaceRows(journal)
+        assert await rows.of_session("default", "s", "here") == WORKSPACE
+        assert await rows.of_session("other", "s", "here") is None
+        assert await rows.of_session("default", "s", "elsewhere") is None
+        assert await rows.ids() == {"wsp_1"}
         await journal.forget_sandbox("sbx_1")
         assert [claim.sandbox_id for claim in await journal.claims()] == ["sbx_0"]
         # The session's files outlive all of its sandboxes.
-        assert await journal.workspace_of("default", "s") is not None
+        assert await rows.of_session("default", "s", "here") is not None
 
 
 async def test_commands_are_found_by_what_they_are_wanted_for(tmp_path: Path) -> None:
@@ -87,11 +95,13 @@ _WRITER = """
 import asyncio, os, sys
 from pathlib import Path
 from executor_service.journal import Journal
-from tests.unit.executor.test_journal import CLAIM, record
+from functools import partial
+from executor_service.workspace_rows import give
+from tests.unit.executor.test_journal import CLAIM, WORKSPACE, record
 
 async def main():
     async with Journal(Path(sys.argv[1])) as journal:
-        await journal.put_claim(CLAIM, keeps_workspace=True)
+        await journal.put_claim(CLAIM, partial(give, workspace=WORKSPACE, session_id="s"))
         await journal.put_commands([record("a", 3.0), record("b")])
         print("written", flush=True)
         await asyncio.sleep(60)
@@ -125,7 +135,7 @@ def test_one_process_at_a_time_and_its_death_loses_nothing(tmp_path: Path) -> No
         async with Journal(path) as journal:
             assert await journal.claims() == [CLAIM]
             assert await journal.commands("sbx_1") == [record("a", 3.0), record("b")]
-            assert await journal.workspaces() == {Path(CLAIM.workspace)}
+            assert await WorkspaceRows(journal).get("wsp_1") == WORKSPACE
 
     asyncio.run(look())
 

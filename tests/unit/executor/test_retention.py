@@ -7,6 +7,7 @@ import pytest
 
 from executor_service.link import StartCommand
 from executor_service.retention import Retention
+from executor_service.workspace_rows import WorkspaceRows
 from services.errors import NotFound
 from tests.executors import until
 from tests.unit.executor.core import Core, open_core, start
@@ -70,7 +71,8 @@ async def test_sandboxes_are_kept_for_a_day_after_their_end(tmp_path: Path) -> N
         assert await core.journal.claims() == []
         assert await folders(core) == set()
         assert core.spool.stored_bytes == 0
-        assert await core.journal.workspace_of(claim.profile, claim.session_id)
+        rows = WorkspaceRows(core.journal)
+        assert await rows.of_session(claim.profile, claim.session_id, "here")
 
 
 async def test_too_much_output_goes_the_oldest_first_and_that_of_what_runs_last(

@@ -81,6 +81,26 @@ LIMIT_ENFORCEMENT_KERNEL: LimitEnforcement.ValueType  # 3
 """By the kernel."""
 Global___LimitEnforcement: _TypeAlias = LimitEnforcement  # noqa: Y015
 
+class _SnapshotKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SnapshotKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SnapshotKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SNAPSHOT_KIND_UNSPECIFIED: _SnapshotKind.ValueType  # 0
+    """Never sent."""
+    SNAPSHOT_KIND_WORKSPACE_COPY: _SnapshotKind.ValueType  # 1
+    """All files of a workspace are copied, one by one; blocks are shared where the file system can."""
+
+class SnapshotKind(_SnapshotKind, metaclass=_SnapshotKindEnumTypeWrapper):
+    """How a snapshot is made."""
+
+SNAPSHOT_KIND_UNSPECIFIED: SnapshotKind.ValueType  # 0
+"""Never sent."""
+SNAPSHOT_KIND_WORKSPACE_COPY: SnapshotKind.ValueType  # 1
+"""All files of a workspace are copied, one by one; blocks are shared where the file system can."""
+Global___SnapshotKind: _TypeAlias = SnapshotKind  # noqa: Y015
+
 class _LaunchKind:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -198,6 +218,7 @@ class BackendCapabilities(_message.Message):
     KEEPS_WORKSPACE_FIELD_NUMBER: _builtins.int
     HAS_NETWORK_OF_MACHINE_FIELD_NUMBER: _builtins.int
     ACCOUNT_FIELD_NUMBER: _builtins.int
+    SNAPSHOT_KINDS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The backend's name: "bubblewrap", "docker"; empty for a template that cannot be used now."""
     available: _builtins.bool
@@ -228,6 +249,10 @@ class BackendCapabilities(_message.Message):
     """Whether commands reach what their machine reaches, as nothing can keep them from it."""
     account: _builtins.str
     """As whom commands run where nothing isolates them, and where: "deploy@build1"; else empty."""
+    @_builtins.property
+    def snapshot_kinds(self) -> _containers.RepeatedScalarFieldContainer[Global___SnapshotKind.ValueType]:
+        """How a snapshot of a workspace can be made; empty if it cannot."""
+
     def __init__(
         self,
         *,
@@ -245,10 +270,11 @@ class BackendCapabilities(_message.Message):
         keeps_workspace: _builtins.bool = ...,
         has_network_of_machine: _builtins.bool = ...,
         account: _builtins.str = ...,
+        snapshot_kinds: _abc.Iterable[Global___SnapshotKind.ValueType] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["account", b"account", "available", b"available", "choice_reason", b"choice_reason", "cpu_limit", b"cpu_limit", "detail", b"detail", "disk_limit", b"disk_limit", "has_network_of_machine", b"has_network_of_machine", "isolation", b"isolation", "keeps_workspace", b"keeps_workspace", "memory_limit", b"memory_limit", "name", b"name", "pids_limit", b"pids_limit", "pty", b"pty", "template", b"template"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["account", b"account", "available", b"available", "choice_reason", b"choice_reason", "cpu_limit", b"cpu_limit", "detail", b"detail", "disk_limit", b"disk_limit", "has_network_of_machine", b"has_network_of_machine", "isolation", b"isolation", "keeps_workspace", b"keeps_workspace", "memory_limit", b"memory_limit", "name", b"name", "pids_limit", b"pids_limit", "pty", b"pty", "snapshot_kinds", b"snapshot_kinds", "template", b"template"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -269,6 +295,7 @@ class AcquireSandboxRequest(_message.Message):
     MAX_TTL_FIELD_NUMBER: _builtins.int
     WAIT_FIELD_NUMBER: _builtins.int
     TEMPLATE_FIELD_NUMBER: _builtins.int
+    WORKSPACE_ID_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Chosen by the caller; calling again with the same id returns the same lease."""
     profile: _builtins.str
@@ -284,6 +311,11 @@ class AcquireSandboxRequest(_message.Message):
     template: _builtins.str
     """Template of which a new sandbox is made, as the executor's configuration names it; empty means
     the usual. A sandbox that the session has already is returned whatever its template.
+    """
+    workspace_id: _builtins.str
+    """Workspace of the profile that it is to have, which is the session's from then on; empty means
+    that of the session's earlier sandboxes, or a new one. NOT_FOUND unless it is kept where the
+    template's sandboxes are; FAILED_PRECONDITION if the session has a sandbox over another one.
     """
     @_builtins.property
     def idle_ttl(self) -> _duration_pb2.Duration:
@@ -309,10 +341,11 @@ class AcquireSandboxRequest(_message.Message):
         max_ttl: _duration_pb2.Duration | None = ...,
         wait: _duration_pb2.Duration | None = ...,
         template: _builtins.str = ...,
+        workspace_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["idle_ttl", b"idle_ttl", "max_ttl", b"max_ttl", "wait", b"wait"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["idle_ttl", b"idle_ttl", "max_ttl", b"max_ttl", "min_isolation", b"min_isolation", "profile", b"profile", "request_id", b"request_id", "session_id", b"session_id", "template", b"template", "wait", b"wait", "workdir", b"workdir"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["idle_ttl", b"idle_ttl", "max_ttl", b"max_ttl", "min_isolation", b"min_isolation", "profile", b"profile", "request_id", b"request_id", "session_id", b"session_id", "template", b"template", "wait", b"wait", "workdir", b"workdir", "workspace_id", b"workspace_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -608,6 +641,7 @@ class Sandbox(_message.Message):
     TEMPLATE_FIELD_NUMBER: _builtins.int
     PROFILE_FIELD_NUMBER: _builtins.int
     EXPIRES_IN_FIELD_NUMBER: _builtins.int
+    WORKSPACE_ID_FIELD_NUMBER: _builtins.int
     sandbox_id: _builtins.str
     """The sandbox's id."""
     session_id: _builtins.str
@@ -624,6 +658,8 @@ class Sandbox(_message.Message):
     """Template that it was made from."""
     profile: _builtins.str
     """Whose it is."""
+    workspace_id: _builtins.str
+    """The workspace that it has; empty where that ends with it, or is a folder of the host."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
         """When it was claimed."""
@@ -645,10 +681,11 @@ class Sandbox(_message.Message):
         template: _builtins.str = ...,
         profile: _builtins.str = ...,
         expires_in: _duration_pb2.Duration | None = ...,
+        workspace_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "expires_in", b"expires_in"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["backend", b"backend", "create_time", b"create_time", "expires_in", b"expires_in", "isolation", b"isolation", "profile", b"profile", "running_command_count", b"running_command_count", "sandbox_id", b"sandbox_id", "session_id", b"session_id", "state", b"state", "template", b"template"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["backend", b"backend", "create_time", b"create_time", "expires_in", b"expires_in", "isolation", b"isolation", "profile", b"profile", "running_command_count", b"running_command_count", "sandbox_id", b"sandbox_id", "session_id", b"session_id", "state", b"state", "template", b"template", "workspace_id", b"workspace_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -81,7 +81,8 @@ class SandboxServiceServicer:
     def AcquireSandbox(self, request, context):
         """Claims a sandbox for a session, or takes over the one that the session has: same box, epoch + 1,
         a new token, the old token is void. Idempotent by `request_id` while the lease lives. Fails with
-        BACKEND_UNAVAILABLE, POOL_EXHAUSTED, PATH_INVALID (the workdir), INVALID_ARGUMENT or DRAINING.
+        BACKEND_UNAVAILABLE, POOL_EXHAUSTED, PATH_INVALID (the workdir), INVALID_ARGUMENT or DRAINING; for
+        the workspace with NOT_FOUND, FAILED_PRECONDITION or LIMIT_EXCEEDED (the profile's quota).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

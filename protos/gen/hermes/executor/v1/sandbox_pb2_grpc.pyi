@@ -21,7 +21,8 @@ class SandboxServiceStub:
     AcquireSandbox: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.AcquireSandboxRequest, _sandbox_pb2.AcquireSandboxResponse]
     """Claims a sandbox for a session, or takes over the one that the session has: same box, epoch + 1,
     a new token, the old token is void. Idempotent by `request_id` while the lease lives. Fails with
-    BACKEND_UNAVAILABLE, POOL_EXHAUSTED, PATH_INVALID (the workdir), INVALID_ARGUMENT or DRAINING.
+    BACKEND_UNAVAILABLE, POOL_EXHAUSTED, PATH_INVALID (the workdir), INVALID_ARGUMENT or DRAINING; for
+    the workspace with NOT_FOUND, FAILED_PRECONDITION or LIMIT_EXCEEDED (the profile's quota).
     """
     RenewLease: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.RenewLeaseRequest, _sandbox_pb2.RenewLeaseResponse]
     """Prolongs a lease by its own length. Idempotent. Fails with LEASE_INVALID or STALE_EPOCH."""
@@ -55,7 +56,8 @@ class SandboxServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_sandbox_pb2.AcquireSandboxResponse]:
         """Claims a sandbox for a session, or takes over the one that the session has: same box, epoch + 1,
         a new token, the old token is void. Idempotent by `request_id` while the lease lives. Fails with
-        BACKEND_UNAVAILABLE, POOL_EXHAUSTED, PATH_INVALID (the workdir), INVALID_ARGUMENT or DRAINING.
+        BACKEND_UNAVAILABLE, POOL_EXHAUSTED, PATH_INVALID (the workdir), INVALID_ARGUMENT or DRAINING; for
+        the workspace with NOT_FOUND, FAILED_PRECONDITION or LIMIT_EXCEEDED (the profile's quota).
         """
 
     @_abc_1.abstractmethod

@@ -1,0 +1,117 @@
+"""Workspaces that are folders of some machine, looked after by a program that runs there.
+
+`executor_service.supervisor.folders` is that program. Locally it is a process of its own, which can
+be killed at any time and holds nothing up while it copies.
+"""
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from executor_service.backends.keeper import read_answer
+from executor_service.errors import BackendError, WorkspaceRefused
+from executor_service.supervisor.folders import ANSWER
+from executor_service.supervisor_zipapp import install_supervisor
+from services.errors import Reason
+from services.lifecycle import unbroken
+
+Run = Callable[[dict[str, Any]], Awaitable[bytes]]
+"""Runs the program with this request, to which it adds the `root`; its output, or BackendError."""
+
+HERE = "here"
+_LIMITS = frozenset({"TOO_LARGE", "TOO_DEEP", "NO_SPACE"})
+_LOOK_DEADLINE_S = 60
+_WORK_DEADLINE_S = 1800
+"""How long a copy or a removal may take."""
+
+
+class FolderStore:
+    """The workspaces in one folder of some machine."""
+
+    def __init__(self, place: str, run: Run) -> None:
+        self._place = place
+        self._run = run
+
+    @property
+    def place(self) -> str:
+        """Names the machine and the folder."""
+        return self._place
+
+    async def present(self, folder: Path) -> list[Path]:
+        """All folders that are there."""
+        answer = await self._ask(_LOOK_DEADLINE_S, do="list")
+        return [folder / name for name in answer["names"]]
+
+    async def measure(self, workspace: Path, most_bytes: int) -> int:
+        """Blocks on disk, and something for each entry."""
+        wanted = {"do": "measure", "name": workspace.name, "most_bytes": most_bytes}
+        return int((await self._ask(_LOOK_DEADLINE_S, **wanted))["bytes"])
+
+    async def copy(self, source: Path, target: Path, most_bytes: int) -> int:
+        """Copy, with blocks shared where the file system can."""
+        names = {"name": source.name, "target": target.name}
+        answer = await self._ask(_WORK_DEADLINE_S, do="copy", **names, most_bytes=most_bytes)
+        return int(answer["bytes"])
+
+    async def remove(self, workspace: Path) -> None:
+        """Remove a folder and what is in it."""
+        await self._ask(_WORK_DEADLINE_S, do="remove", name=workspace.name)
+
+    async def remove_empty(self, workspaces: Sequence[Path]) -> list[Path]:
+        """Remove the folders that nothing is in."""
+        names = [workspace.name for workspace in workspaces]
+        answer = await self._ask(_LOOK_DEADLINE_S, do="remove_empty", names=names)
+        return [workspace for workspace in workspaces if workspace.name in answer["gone"]]
+
+    async def _ask(self, within_s: int, **wanted: Any) -> dict[str, Any]:
+        said = await self._run({**wanted, "within_s": within_s})
+        return read_outcome(said.decode(errors="replace"))
+
+
+def read_outcome(said: str) -> dict[str, Any]:
+    """What the program has done; WorkspaceRefused or BackendError says why it has not."""
+    answer = read_answer(said, ANSWER)
+    if "error" not in answer:
+        return answer
+    if answer["code"] == "IO_ERROR":
+        raise BackendError(f"the workspace cannot be worked on: {answer['error']}")
+    reason = Reason.LIMIT_EXCEEDED if answer["code"] in _LIMITS else None
+    message = f"the workspace cannot be copied: {answer['error']}"
+    raise WorkspaceRefused(message, reason=reason)
+
+
+def local_store(folder: Path, root: Path, supervisor: bytes) -> FolderStore:
+    """The workspaces of this machine; the program is put into a folder when it is needed."""
+
+    async def run(wanted: dict[str, Any]) -> bytes:
+        program = await asyncio.to_thread(_installed, folder, supervisor)
+        request = json.dumps({**wanted, "root": str(root)})
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", "-S", str(program), "--folders", request),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            start_new_session=True,
+            cwd="/",
+        )
+        try:
+            async with asyncio.timeout(wanted["within_s"]):
+                said, _ = await process.communicate()
+        except TimeoutError:
+            raise BackendError(f"not done within {wanted['within_s']:g} s") from None
+        finally:
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+                await unbroken(process.wait())
+        return said
+
+    return FolderStore(HERE, run)
+
+
+def _installed(folder: Path, supervisor: bytes) -> Path:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return install_supervisor(supervisor, folder, str(folder))

@@ -1,0 +1,133 @@
+"""What becomes of workspaces that nobody uses: measured, removed when empty or when too old."""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable
+from contextlib import suppress
+from pathlib import Path
+
+from executor_service.backends.stores import WorkspaceStore
+from executor_service.catalog import Catalog
+from executor_service.custody import Custody
+from executor_service.errors import BackendError
+from executor_service.metrics import ExecutorMetrics
+from executor_service.workspace_records import RemovalReason, Workspace, WorkspaceState
+from services.clock import Clock
+from services.errors import DatabaseUnavailable, HermesError
+
+_INTERVAL_S = 600.0
+_GATHER_S = 2.0
+"""How long those that are left are gathered: looking after many costs as much as after one."""
+_AT_ONCE = 100
+_COUNTED_BYTES = 1 << 50
+_DAY_S = 24 * 3600.0
+
+_log = logging.getLogger(__name__)
+
+
+class Collector:
+    """Looks after workspaces when their sandboxes have ended, and now and then after all."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        custody: Custody,
+        clock: Clock,
+        retention_days: float,
+        metrics: ExecutorMetrics,
+    ) -> None:
+        self._catalog = catalog
+        self._rows = catalog.rows
+        self._custody = custody
+        self._clock = clock
+        self._retention_days = retention_days
+        self._metrics = metrics
+
+    async def run(self) -> None:
+        """Does what is due, until cancelled."""
+        while True:
+            try:
+                await self.collect()
+            except DatabaseUnavailable as error:
+                _log.warning("workspaces are not looked after now: %s", error)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_INTERVAL_S):
+                    await self._catalog.changed.wait()
+            await asyncio.sleep(_GATHER_S)
+
+    async def collect(self) -> None:
+        """Removes what goes, is empty, or was not used for too long, and measures the others."""
+        self._catalog.changed.clear()
+        for workspace in await self._rows.in_state(WorkspaceState.GOING):
+            await self._attempt(self._custody.finish(workspace))
+        await self._remove_empty()
+        await self._remove_stale()
+        await self._measure()
+        if self._retention_days:
+            await self._remove_old()
+        usage = await self._rows.usage()
+        self._metrics.workspaces.set(usage.count)
+        self._metrics.workspace_bytes.set(usage.size_bytes)
+
+    async def _remove_empty(self) -> None:
+        left, self._catalog.left = self._catalog.left, set()
+        found = [await self._rows.get(workspace_id) for workspace_id in sorted(left)]
+        now = self._clock.now().timestamp()
+        for workspace in found:
+            if workspace is not None:
+                await self._rows.used(workspace.workspace_id, now)
+        # Who has made one on purpose wants it although nothing is in it yet.
+        made = [one for one in found if one and not one.request_id]
+        by_place: defaultdict[str, list[Workspace]] = defaultdict(list)
+        for workspace in self._custody.unused(made):
+            if workspace.state is WorkspaceState.READY:
+                by_place[workspace.place].append(workspace)
+        stores = self._custody.keeping.stores()
+        for place, workspaces in by_place.items():
+            if place in stores:
+                await self._attempt(self._remove_empty_of(stores[place], workspaces))
+
+    async def _remove_empty_of(self, store: WorkspaceStore, workspaces: list[Workspace]) -> None:
+        # Some may be in use again since others were removed.
+        paths = {self._path(one): one for one in self._custody.unused(workspaces)}
+        with self._catalog.closed(*(one.workspace_id for one in paths.values())):
+            for path in await store.remove_empty(list(paths)):
+                await self._rows.forget(paths[path].workspace_id)
+                self._metrics.workspaces_removed.labels(RemovalReason.EMPTY).inc()
+
+    async def _remove_stale(self) -> None:
+        stores = self._custody.keeping.stores()
+        for place, paths in self._custody.keeping.take_stale().items():
+            if place in stores:
+                await self._attempt(stores[place].remove_empty(sorted(paths)))
+
+    async def _measure(self) -> None:
+        stores = self._custody.keeping.stores()
+        for workspace in await self._rows.unmeasured(_AT_ONCE):
+            if store := stores.get(workspace.place):
+                await self._attempt(self._measure_one(store, workspace))
+
+    async def _measure_one(self, store: WorkspaceStore, workspace: Workspace) -> None:
+        now = self._clock.now().timestamp()
+        size = await store.measure(self._path(workspace), _COUNTED_BYTES)
+        await self._rows.measured(workspace.workspace_id, size, now)
+
+    async def _remove_old(self) -> None:
+        before = self._clock.now().timestamp() - self._retention_days * _DAY_S
+        old = await self._rows.unused_since(before, _AT_ONCE)
+        for workspace in self._custody.unused(old):
+            _log.info("workspace %s was not used for too long", workspace.workspace_id)
+            await self._attempt(self._custody.remove(workspace, RemovalReason.RETENTION))
+
+    def _path(self, workspace: Workspace) -> Path:
+        return self._catalog.path(workspace.workspace_id)
+
+    async def _attempt(self, work: Awaitable[object]) -> None:
+        """One that fails takes nothing from the others."""
+        try:
+            await work
+        except DatabaseUnavailable:
+            raise
+        except (BackendError, HermesError) as error:
+            _log.warning("a workspace is left for later: %s", error)

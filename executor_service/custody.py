@@ -1,0 +1,320 @@
+"""Making, copying and removing workspaces, on request and never under somebody's feet.
+
+What is about to be done is written down first: a copy is MAKING until it is whole, and what goes is
+GOING until it is gone. An executor that dies in between leaves either to its successor.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from executor_service.backends.stores import WorkspaceStore
+from executor_service.catalog import Catalog
+from executor_service.errors import BackendError
+from executor_service.keeping import Keeping
+from executor_service.leases import Leases
+from executor_service.metrics import ExecutorMetrics
+from executor_service.records import SandboxState
+from executor_service.templates import Template
+from executor_service.workspace_records import (
+    RemovalReason,
+    Workspace,
+    WorkspaceKind,
+    WorkspaceState,
+)
+from services.clock import Clock
+from services.errors import (
+    AlreadyExists,
+    FailedPrecondition,
+    HermesError,
+    NotFound,
+    Unavailable,
+)
+from services.ids import new_id
+from services.lifecycle import Workers, unbroken
+
+_AT_ONCE = 2
+"""Copies and removals, which keep a disk busy."""
+_PREFIXES = {WorkspaceKind.WORKSPACE: "wsp", WorkspaceKind.SNAPSHOT: "snp"}
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Who wants a workspace or a snapshot."""
+
+    profile: str
+    request_id: str
+    """The same one gets the same workspace."""
+    name: str
+    kind: WorkspaceKind = WorkspaceKind.WORKSPACE
+
+
+class Custody:
+    """What is done with workspaces while no sandbox does it."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        leases: Leases,
+        keeping: Keeping,
+        workers: Workers,
+        clock: Clock,
+        metrics: ExecutorMetrics,
+    ) -> None:
+        self.keeping = keeping
+        self._catalog = catalog
+        self._rows = catalog.rows
+        self._leases = leases
+        self._workers = workers
+        self._clock = clock
+        self._metrics = metrics
+        self._ordering = asyncio.Lock()
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._copying: dict[str, _Copying] = {}
+        self._removing: dict[str, asyncio.Task[None]] = {}
+
+    # ---- making
+
+    async def create(self, order: Order, template: Template) -> Workspace:
+        """Returns a new, empty workspace for sandboxes of a template, or the one that was made for
+        this request."""
+        place = self.keeping.place_of(template)
+        if not place:
+            raise FailedPrecondition(
+                f"sandboxes of template {template.name} keep no workspace: it ends with each"
+            )
+        async with self._ordering:
+            if known := await self._known(order, ""):
+                return known
+            made = self._new(order, template.name, template.capabilities.name, place)
+            await self._catalog.check_room(order.profile)
+            await self._rows.put(made)
+        return made
+
+    async def copy(self, order: Order, source: Workspace) -> Workspace:
+        """Returns a workspace or snapshot with all that another one has.
+
+        It is made to its end when the caller leaves; who calls again gets the same. Fails with
+        FailedPrecondition, LimitExceeded, BackendUnavailable or Unavailable.
+        """
+        async with self._ordering:
+            target = await self._known(order, source.workspace_id)
+            if target is None:
+                target = await self._begin_copy(order, source)
+            elif target.state is WorkspaceState.READY:
+                return target
+            copying = self._copying.get(target.workspace_id)
+        if copying is None:
+            raise Unavailable(
+                "the copy that was begun is being cleared away; try again in a moment"
+            )
+        return await asyncio.shield(copying.done)
+
+    async def _begin_copy(self, order: Order, source: Workspace) -> Workspace:
+        is_closed = self._catalog.is_closed(source.workspace_id)
+        if source.state is not WorkspaceState.READY or is_closed:
+            raise FailedPrecondition(f"{source.workspace_id} is not there yet, or not any more")
+        with ExitStack() as holding:
+            holding.enter_context(self._catalog.held(source.workspace_id))
+            store = self.keeping.store_at(source.place, source.backend)
+            await self._catalog.check_room(order.profile)
+            target = self._new(order, source.template, source.backend, source.place)
+            target = replace(target, state=WorkspaceState.MAKING, source_id=source.workspace_id)
+            await self._rows.put(target)
+            copying = _Copying(source, holding.pop_all())
+            self._copying[target.workspace_id] = copying
+            work = self._copy(copying, target, store)
+            copying.task = self._workers.start(f"copy {target.workspace_id}", work)
+        return target
+
+    async def _copy(self, copying: "_Copying", target: Workspace, store: WorkspaceStore) -> None:
+        source, path = copying.source, self._catalog.path
+        most_bytes = self.keeping.most_bytes(source.template)
+        try:
+            with copying.holding:
+                async with self._slots:
+                    size = await store.copy(
+                        path(source.workspace_id), path(target.workspace_id), most_bytes
+                    )
+            now = self._clock.now().timestamp()
+            whole = replace(
+                target, state=WorkspaceState.READY, size_bytes=size, used_at=now, measured_at=now
+            )
+            await self._rows.put(whole)
+        except HermesError as error:
+            await unbroken(self._fail(copying, target, error))
+            return
+        except BackendError as error:
+            await unbroken(self._fail(copying, target, Unavailable(f"nothing is copied: {error}")))
+            return
+        except BaseException:
+            why = FailedPrecondition("the copy was given up before it was whole")
+            await unbroken(self._fail(copying, target, why))
+            raise
+        del self._copying[target.workspace_id]
+        copying.done.set_result(whole)
+        await self._rows.used(source.workspace_id, now)
+
+    async def _fail(self, copying: "_Copying", target: Workspace, why: HermesError) -> None:
+        copying.done.set_exception(why)
+        # Whoever asked may have left.
+        copying.done.exception()
+        del self._copying[target.workspace_id]
+        await self._clear(target.going(RemovalReason.UNFINISHED))
+
+    def _new(self, order: Order, template: str, backend: str, place: str) -> Workspace:
+        now = self._clock.now().timestamp()
+        return Workspace(
+            workspace_id=new_id(_PREFIXES[order.kind]),
+            kind=order.kind,
+            profile=order.profile,
+            place=place,
+            template=template,
+            backend=backend,
+            created_at=now,
+            used_at=now,
+            name=order.name,
+            request_id=order.request_id,
+        )
+
+    async def _known(self, order: Order, source_id: str) -> Workspace | None:
+        """What this request has made already."""
+        known = await self._rows.requested(order.profile, order.request_id)
+        if known is None:
+            return None
+        if (known.kind, known.source_id) != (order.kind, source_id):
+            raise AlreadyExists(f"request {order.request_id} was another one")
+        if known.state is WorkspaceState.GOING:
+            raise FailedPrecondition(f"{known.workspace_id}, which it made, is being removed")
+        return known
+
+    # ---- removing
+
+    async def remove(self, workspace: Workspace, reason: RemovalReason) -> None:
+        """Removes a workspace or snapshot that nobody uses; returns when nothing is left of it.
+
+        A copy that is being made is given up. Fails with FailedPrecondition while it is used, with
+        BackendUnavailable where nobody can remove it, or with Unavailable; it then goes later.
+        """
+        ident = workspace.workspace_id
+        if copying := self._copying.get(ident):
+            await copying.give_up()
+            return
+        if workspace.state is WorkspaceState.READY:
+            # What nobody can remove is not marked either.
+            self.keeping.store_at(workspace.place, workspace.backend)
+            self._check_unused(workspace)
+            workspace = workspace.going(reason)
+            with self._catalog.closed(ident):
+                await self._rows.mark_going(workspace)
+        await self.finish(workspace)
+
+    async def recover(self) -> None:
+        """Has what an executor before this one has not finished removed, some time soon."""
+        for workspace in await self._rows.in_state(WorkspaceState.MAKING):
+            await self._rows.mark_going(workspace.going(RemovalReason.UNFINISHED))
+
+    async def finish(self, workspace: Workspace) -> None:
+        """Goes on removing what goes; whoever comes second waits with the first."""
+        ident = workspace.workspace_id
+        if ident not in self._removing:
+            task = self._workers.start(f"remove {ident}", self._clear(workspace))
+            self._removing[ident] = task
+            task.add_done_callback(lambda _: self._removing.pop(ident, None))
+        await asyncio.shield(self._removing[ident])
+        if await self._rows.get(ident):
+            raise Unavailable(f"{ident} cannot be removed now; that is tried again")
+
+    async def _clear(self, workspace: Workspace) -> None:
+        """Removes what there is of one, and forgets it; what cannot be removed now stays GOING."""
+        ident = workspace.workspace_id
+        try:
+            store = self.keeping.store_at(workspace.place, workspace.backend)
+            async with self._slots:
+                await store.remove(self._catalog.path(ident))
+            await self._rows.forget(ident)
+        except (BackendError, HermesError) as error:
+            _log.warning("workspace %s stays until it can be removed: %s", ident, error)
+            await self._rows.mark_going(workspace)
+            return
+        self._metrics.workspaces_removed.labels(workspace.reason).inc()
+        _log.info("workspace %s is gone: %s", ident, workspace.reason)
+
+    # ---- those that nobody has
+
+    async def orphans(self) -> list[Path]:
+        """Folders and volumes of ours that nothing is written down about."""
+        found: list[Path] = []
+        for store in self.keeping.stores().values():
+            try:
+                found += await store.present(self._catalog.folder)
+            except BackendError as error:
+                raise Unavailable(f"{store.place} cannot be looked at: {error}") from error
+        known = await self._rows.ids() | {path.name for path in self.keeping.unclaimed}
+        return sorted(path for path in found if path.name not in known)
+
+    async def remove_orphan(self, workspace_id: str) -> None:
+        """Removes one of those; fails with NotFound."""
+        if workspace_id not in {path.name for path in await self.orphans()}:
+            raise NotFound(f"there is no workspace {workspace_id} that nobody has")
+        for store in self.keeping.stores().values():
+            path = self._catalog.path(workspace_id)
+            try:
+                if path in await store.present(self._catalog.folder):
+                    await store.remove(path)
+            except BackendError as error:
+                raise Unavailable(f"{workspace_id} cannot be removed now: {error}") from error
+
+    # ---- who uses one
+
+    def users(self, workspace_id: str) -> list[str]:
+        """The sessions whose sandboxes are over it now."""
+        path = self._catalog.path(workspace_id)
+        return sorted(
+            sandbox.claim.session_id
+            for sandbox in self._leases
+            if sandbox.claim.state is SandboxState.READY or sandbox.live is not None
+            if Path(sandbox.claim.workspace) == path
+        )
+
+    def unused(self, workspaces: Iterable[Workspace]) -> list[Workspace]:
+        """Those that nobody uses now."""
+        return [
+            one
+            for one in workspaces
+            if not (self._catalog.is_busy(one.workspace_id) or self.users(one.workspace_id))
+        ]
+
+    def _check_unused(self, workspace: Workspace) -> None:
+        ident = workspace.workspace_id
+        if sessions := self.users(ident):
+            raise FailedPrecondition(
+                f"{ident} is in use by session {', '.join(sessions)}: release its sandbox first, "
+                "or wait until it ends"
+            )
+        if self._catalog.is_busy(ident):
+            raise FailedPrecondition(f"{ident} is in use: it is being copied or claimed; try again")
+
+
+class _Copying:
+    """A copy under way."""
+
+    def __init__(self, source: Workspace, holding: ExitStack) -> None:
+        self.source = source
+        self.holding = holding
+        """Keeps the source."""
+        self.done: asyncio.Future[Workspace] = asyncio.get_running_loop().create_future()
+        self.task: asyncio.Task[None] | None = None
+
+    async def give_up(self) -> None:
+        """Stops it; returns when nothing is left of it."""
+        # One that has not taken its first step would not notice.
+        await asyncio.sleep(0)
+        if self.task is not None:
+            self.task.cancel()
+            await asyncio.wait({self.task})

@@ -1,0 +1,71 @@
+"""Which store has the workspaces of which template."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from executor_service.backends.base import Enforcement, WorkspacePlace
+from executor_service.backends.stores import WorkspaceStore, store_elsewhere
+from executor_service.errors import BackendUnavailable
+from executor_service.templates import Template, Templates
+from executor_service.workspaces import Workspaces
+
+_ANY_BYTES = 1 << 50
+
+
+class Keeping:
+    """The stores of all templates that can be had."""
+
+    def __init__(self, templates: Templates, here: WorkspaceStore, workspaces: Workspaces) -> None:
+        self._templates = templates
+        self._here = here
+        self._workspaces = workspaces
+
+    @property
+    def unclaimed(self) -> set[Path]:
+        """Those of boxes that nobody has claimed yet."""
+        return self._workspaces.unclaimed
+
+    def take_stale(self) -> Mapping[str, set[Path]]:
+        """Those that nobody has claimed, elsewhere, whose boxes have ended; each once."""
+        return self._workspaces.take_stale()
+
+    def stores(self) -> dict[str, WorkspaceStore]:
+        """All of them by their places."""
+        found = {self._here.place: self._here}
+        for template in self._templates:
+            store = self.store_of(template)
+            if store is not None:
+                found[store.place] = store
+        return found
+
+    def store_of(self, template: Template) -> WorkspaceStore | None:
+        """Where a template's workspaces are kept, if they can be looked after there."""
+        if template.capabilities.workspaces is WorkspacePlace.HERE:
+            return self._here
+        return store_elsewhere(template.choice.backend)
+
+    def place_of(self, template: Template) -> str:
+        """Names where a template's workspaces are; empty where they end with their boxes."""
+        if template.capabilities.workspaces is WorkspacePlace.IN_BOX:
+            return ""
+        store = self.store_of(template)
+        return template.name if store is None else store.place
+
+    def store_at(self, place: str, backend: str) -> WorkspaceStore:
+        """The store of a place; fails with BackendUnavailable."""
+        store = self.stores().get(place)
+        if store is None:
+            raise BackendUnavailable(
+                f"nobody looks after workspaces at {place}: the backend {backend} cannot, or it is "
+                "not configured or not reached now"
+            )
+        return store
+
+    def most_bytes(self, template: str) -> int:
+        """How large a workspace of a template may be; where nothing holds it to that, any size."""
+        for one in self._templates:
+            if one.name == template and one.capabilities.limits.workspace is Enforcement.NONE:
+                return _ANY_BYTES
+            if one.name == template:
+                return one.limits.workspace_bytes
+        return self._templates.default.limits.workspace_bytes

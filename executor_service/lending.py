@@ -1,0 +1,117 @@
+"""Which workspace a session's next sandbox gets."""
+
+import sqlite3
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from executor_service.catalog import Catalog
+from executor_service.journal import Job
+from executor_service.keeping import Keeping
+from executor_service.templates import Template
+from executor_service.workspace_records import Workspace, WorkspaceKind
+from executor_service.workspace_rows import give
+from executor_service.workspaces import Workspaces
+from services.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """What a session says of its workspace."""
+
+    profile: str
+    session_id: str
+    workspace_id: str = ""
+    """Which one; empty is that of its earlier sandboxes, or a new one."""
+    workdir: str = ""
+    """A folder of the host to be bound instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loan:
+    """What a sandbox that is about to be claimed is made over."""
+
+    folder: Path | None
+    """None is a new one."""
+    kept: Workspace | None
+    """What is written down of it; None where it ends with the sandbox, or is no workspace."""
+    session_id: str
+
+    def claimed(self, folder: Path) -> Job[object] | None:
+        """What is to be written with the claim: that the session has it."""
+        if self.kept is None:
+            return None
+        workspace = replace(self.kept, workspace_id=folder.name)
+
+        def write(db: sqlite3.Connection) -> None:
+            give(db, workspace, self.session_id)
+
+        return write
+
+
+class Lending:
+    """Finds the workspaces of sessions, and keeps them from being removed meanwhile."""
+
+    def __init__(
+        self, catalog: Catalog, keeping: Keeping, workspaces: Workspaces, clock: Clock
+    ) -> None:
+        self._catalog = catalog
+        self._keeping = keeping
+        self._workspaces = workspaces
+        self._clock = clock
+
+    @asynccontextmanager
+    async def lent(self, template: Template, want: Want) -> AsyncGenerator[Loan]:
+        """What the session's next sandbox is made over, which stays as long as the block lasts.
+
+        Fails with PathInvalid, NotFound or LimitExceeded.
+        """
+        place = self._keeping.place_of(template)
+        if want.workdir:
+            folder = await self._workspaces.workdir(want.workdir, template.capabilities.workspaces)
+            yield Loan(folder, None, want.session_id)
+        elif not place:
+            yield Loan(None, None, want.session_id)
+        else:
+            async with self._catalog.lent(
+                want.profile, want.session_id, place, want.workspace_id
+            ) as found:
+                now = self._clock.now().timestamp()
+                if found is None:
+                    kept = self._new(template, want.profile, place, now)
+                    yield Loan(None, kept, want.session_id)
+                else:
+                    path = self._catalog.path(found.workspace_id)
+                    folder = await self._workspaces.restore(path)
+                    yield Loan(folder, replace(found, used_at=now), want.session_id)
+
+    async def take_over(self, template: Template) -> None:
+        """Writes down the workspaces of sessions of earlier versions as those of a template."""
+        now = self._clock.now().timestamp()
+        place = self._keeping.place_of(template)
+        await self._catalog.rows.take_over(self._new(template, "", place, now))
+
+    async def check(self, profile: str, workspace_id: str) -> None:
+        """Fails with NotFound unless the profile has this workspace."""
+        await self._catalog.find(profile, workspace_id, WorkspaceKind.WORKSPACE)
+
+    def claimed(self, folder: Path) -> None:
+        """A session has it, and what is known of it is written down."""
+        self._workspaces.unclaimed.discard(folder)
+
+    def left(self, folder: Path) -> None:
+        """A sandbox over it has ended."""
+        self._catalog.leave(folder.name)
+
+    def _new(self, template: Template, profile: str, place: str, now: float) -> Workspace:
+        return Workspace(
+            workspace_id="",
+            kind=WorkspaceKind.WORKSPACE,
+            profile=profile,
+            place=place,
+            template=template.name,
+            backend=template.capabilities.name,
+            created_at=now,
+            used_at=now,
+        )

@@ -1,0 +1,141 @@
+"""WorkspaceService."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import grpc.aio
+
+from executor_service.catalog import Catalog
+from executor_service.convert import workspaces as convert
+from executor_service.convert.common import profile_of
+from executor_service.custody import Custody
+from executor_service.templates import Templates
+from executor_service.workspace_records import RemovalReason, Workspace, WorkspaceKind
+from hermes.executor.v1 import workspace_pb2, workspace_pb2_grpc
+from services.auth import Identity, caller
+from services.errors import PermissionDenied
+from services.validation import page_size
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+_PAGE_ENTRIES = 100
+
+
+class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
+    """Serves workspaces and snapshots."""
+
+    def __init__(self, catalog: Catalog, custody: Custody, templates: Templates) -> None:
+        self._catalog = catalog
+        self._custody = custody
+        self._templates = templates
+
+    async def CreateWorkspace(
+        self, request: workspace_pb2.CreateWorkspaceRequest, context: Context
+    ) -> workspace_pb2.CreateWorkspaceResponse:
+        """Makes an empty workspace."""
+        template = self._templates.find(request.template)
+        made = await self._custody.create(convert.order(request), template)
+        return workspace_pb2.CreateWorkspaceResponse(workspace=await self._one(made))
+
+    async def GetWorkspace(
+        self, request: workspace_pb2.GetWorkspaceRequest, context: Context
+    ) -> workspace_pb2.GetWorkspaceResponse:
+        """Returns a workspace."""
+        found = await self._find(request.profile, request.workspace_id, WorkspaceKind.WORKSPACE)
+        return workspace_pb2.GetWorkspaceResponse(workspace=await self._one(found))
+
+    async def ListWorkspaces(
+        self, request: workspace_pb2.ListWorkspacesRequest, context: Context
+    ) -> workspace_pb2.ListWorkspacesResponse:
+        """Lists workspaces."""
+        if request.orphans:
+            _check_operator()
+            orphans = [convert.orphan(path) for path in await self._custody.orphans()]
+            return workspace_pb2.ListWorkspacesResponse(workspaces=orphans)
+        found, token = await self._page(request, WorkspaceKind.WORKSPACE, "")
+        return workspace_pb2.ListWorkspacesResponse(
+            workspaces=await self._all(found), next_page_token=token
+        )
+
+    async def DeleteWorkspace(
+        self, request: workspace_pb2.DeleteWorkspaceRequest, context: Context
+    ) -> workspace_pb2.DeleteWorkspaceResponse:
+        """Removes a workspace."""
+        if request.orphan:
+            _check_operator()
+            await self._custody.remove_orphan(request.workspace_id)
+            return workspace_pb2.DeleteWorkspaceResponse()
+        await self._remove(request.profile, request.workspace_id, WorkspaceKind.WORKSPACE)
+        return workspace_pb2.DeleteWorkspaceResponse()
+
+    async def ForkWorkspace(
+        self, request: workspace_pb2.ForkWorkspaceRequest, context: Context
+    ) -> workspace_pb2.ForkWorkspaceResponse:
+        """Copies a workspace or a snapshot."""
+        is_snapshot = request.source_id.startswith("snp_")
+        kind = WorkspaceKind.SNAPSHOT if is_snapshot else WorkspaceKind.WORKSPACE
+        source = await self._find(request.profile, request.source_id, kind)
+        made = await self._custody.copy(convert.order(request), source)
+        return workspace_pb2.ForkWorkspaceResponse(workspace=await self._one(made))
+
+    async def CreateSnapshot(
+        self, request: workspace_pb2.CreateSnapshotRequest, context: Context
+    ) -> workspace_pb2.CreateSnapshotResponse:
+        """Keeps a copy of a workspace."""
+        source = await self._find(request.profile, request.workspace_id, WorkspaceKind.WORKSPACE)
+        order = convert.order(request, WorkspaceKind.SNAPSHOT)
+        made = await self._custody.copy(order, source)
+        return workspace_pb2.CreateSnapshotResponse(snapshot=convert.snapshot(made))
+
+    async def ListSnapshots(
+        self, request: workspace_pb2.ListSnapshotsRequest, context: Context
+    ) -> workspace_pb2.ListSnapshotsResponse:
+        """Lists snapshots."""
+        found, token = await self._page(request, WorkspaceKind.SNAPSHOT, request.workspace_id)
+        return workspace_pb2.ListSnapshotsResponse(
+            snapshots=[convert.snapshot(one) for one in found], next_page_token=token
+        )
+
+    async def DeleteSnapshot(
+        self, request: workspace_pb2.DeleteSnapshotRequest, context: Context
+    ) -> workspace_pb2.DeleteSnapshotResponse:
+        """Removes a snapshot."""
+        await self._remove(request.profile, request.snapshot_id, WorkspaceKind.SNAPSHOT)
+        return workspace_pb2.DeleteSnapshotResponse()
+
+    async def _find(self, profile: str, workspace_id: str, kind: WorkspaceKind) -> Workspace:
+        return await self._catalog.find(profile_of(profile), workspace_id, kind)
+
+    async def _remove(self, profile: str, workspace_id: str, kind: WorkspaceKind) -> None:
+        found = await self._find(profile, workspace_id, kind)
+        await self._custody.remove(found, RemovalReason.ASKED)
+
+    async def _page(
+        self,
+        request: workspace_pb2.ListWorkspacesRequest | workspace_pb2.ListSnapshotsRequest,
+        kind: WorkspaceKind,
+        source_id: str,
+    ) -> tuple[list[Workspace], str]:
+        """Some of a profile's, and the token of the page that follows."""
+        size = page_size(request.page_size, _PAGE_ENTRIES)
+        found = await self._catalog.rows.of_profile(
+            profile_of(request.profile), kind, source_id, request.page_token, size + 1
+        )
+        page = found[:size]
+        return page, page[-1].workspace_id if len(found) > size else ""
+
+    async def _one(self, found: Workspace) -> workspace_pb2.Workspace:
+        return (await self._all([found]))[0]
+
+    async def _all(self, found: Sequence[Workspace]) -> list[workspace_pb2.Workspace]:
+        ids = [one.workspace_id for one in found]
+        sessions = await self._catalog.rows.sessions_of(ids)
+        return [
+            convert.workspace(one, sessions[ident], self._custody.users(ident))
+            for ident, one in zip(ids, found, strict=True)
+        ]
+
+
+def _check_operator() -> None:
+    if caller() is not Identity.OPERATOR:
+        raise PermissionDenied("only an operator looks after what nobody has")

@@ -1,0 +1,147 @@
+"""Looking at whole workspaces and removing them, whatever commands have left in them.
+
+Folders are opened in the ones that they are in, and links are never followed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from contextlib import suppress
+from typing import Callable, Iterator
+
+MAX_DEPTH = 200
+BLOCK_BYTES = 512
+BYTES_OF_AN_ENTRY = 256
+"""What a file costs besides its content, so that empty ones are counted too."""
+READ_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,200}")
+PART = ".part-"
+"""Begins the name of a copy that is being made."""
+_DEEP = ".deep-"
+
+
+def listed(root: str) -> list[str]:
+    """The folders in root."""
+    with os.scandir(root) as scan:
+        folders = (entry.name for entry in scan if entry.is_dir(follow_symlinks=False))
+        return sorted(filter(NAME.fullmatch, folders))
+
+
+def measure(folder: str | os.PathLike[str], most_bytes: int) -> tuple[int, bool]:
+    """What a folder's content takes, and whether all was seen: not more than `most_bytes`, nor too
+    deep. Whoever fills it may change it meanwhile."""
+    try:
+        root = os.open(folder, READ_FOLDER)
+    except OSError:
+        return 0, True
+    used, stack = 0, [(root, iter(entries(root)))]
+    try:
+        while stack:
+            parent, left = stack[-1]
+            entry = next(left, None)
+            if entry is None:
+                os.close(stack.pop()[0])
+                continue
+            used += BYTES_OF_AN_ENTRY
+            try:
+                status = entry.stat(follow_symlinks=False)
+                used += status.st_blocks * BLOCK_BYTES
+                if stat.S_ISDIR(status.st_mode):
+                    child = os.open(entry.name, READ_FOLDER, dir_fd=parent)
+                    stack.append((child, iter(entries(child))))
+            except OSError:
+                continue
+            if used > most_bytes or len(stack) > MAX_DEPTH:
+                return used, False
+        return used, True
+    finally:
+        for fd, _ in stack:
+            os.close(fd)
+
+
+def entries(fd: int) -> Iterator[os.DirEntry[str]]:
+    """What is in an open folder."""
+    with os.scandir(fd) as scan:
+        yield from scan
+
+
+def remove_empty(root: str, name: str) -> bool:
+    """Remove a folder of root if nothing is in it; whether it is gone."""
+    try:
+        os.rmdir(os.path.join(root, name))
+    except OSError as error:
+        return error.errno == errno.ENOENT
+    return True
+
+
+def remove(root: str, name: str) -> None:
+    """Remove a folder of root with all that it has, however deep; no error if it is gone."""
+    # Whoever still copies to it finds nothing to give the name to.
+    for each in (PART + name, name):
+        clear(root, each)
+
+
+def clear(root: str, name: str) -> None:
+    """Remove one thing of root that is a folder."""
+    folder = os.open(root, READ_FOLDER)
+    try:
+        top = _open_to_clear(name, folder)
+        if top is None:
+            return
+        try:
+            _clear(top, lambda deep: _lift(deep, top), 0)
+        finally:
+            os.close(top)
+        with suppress(FileNotFoundError):
+            os.rmdir(name, dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+def _clear(folder: int, lift: Callable[[tuple[int, str]], None], depth: int) -> None:
+    """Remove what is in a folder; what is too deep for so many descriptors is lifted to the top."""
+    is_empty = False
+    while not is_empty:
+        is_empty = True
+        for entry in entries(folder):
+            is_empty = False
+            if not entry.is_dir(follow_symlinks=False):
+                os.unlink(entry.name, dir_fd=folder)
+                continue
+            inner = _open_to_clear(entry.name, folder)
+            if inner is None:
+                continue
+            try:
+                if depth >= MAX_DEPTH:
+                    lift((folder, entry.name))
+                    continue
+                _clear(inner, lift, depth + 1)
+            finally:
+                os.close(inner)
+            os.rmdir(entry.name, dir_fd=folder)
+
+
+def _lift(deep: tuple[int, str], top: int) -> None:
+    folder, name = deep
+    number = os.stat(name, dir_fd=folder, follow_symlinks=False).st_ino
+    os.rename(name, f"{_DEEP}{number}", src_dir_fd=folder, dst_dir_fd=top)
+
+
+def _open_to_clear(name: str, folder: int) -> int | None:
+    """A folder that can be read and emptied, whatever its bits were; None if it is gone."""
+    try:
+        if os.geteuid() == 0:
+            return os.open(name, READ_FOLDER, dir_fd=folder)
+        held = os.open(name, os.O_PATH | READ_FOLDER, dir_fd=folder)
+        try:
+            if stat.S_IMODE(os.fstat(held).st_mode) & 0o700 != 0o700:
+                # Only through procfs can this be done to what is open and not to its name.
+                os.chmod(f"/proc/self/fd/{held}", 0o700)
+            return os.open(".", READ_FOLDER, dir_fd=held)
+        finally:
+            os.close(held)
+    except FileNotFoundError:
+        return None
