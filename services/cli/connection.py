@@ -54,6 +54,22 @@ async def connected(settings: Settings, services: Sequence[str]) -> AsyncGenerat
             yield client
 
 
+@asynccontextmanager
+async def running(settings: Settings, service: str) -> AsyncGenerator[Channels]:
+    """Channels to a service that runs; nothing is started here.
+
+    ServiceUnavailable says how it can be started.
+    """
+    config = settings.load(ServiceConfig)
+    addresses = {service: config.addresses.of(service, settings.home)}
+    if at_home(settings, (service,)) and not await is_running(settings):
+        raise ServiceUnavailable(f"the {service} does not run; start it with: hermes up")
+    async with await _client(settings, config, addresses) as client:
+        if silent := await _unanswered(client, addresses):
+            raise ServiceUnavailable("\n".join(silent.values()))
+        yield client
+
+
 async def reach(settings: Settings, services: Sequence[str]) -> None:
     """Wait until those of the services that are elsewhere answer, as `connected` does."""
     addresses = elsewhere(settings, services)

@@ -29,6 +29,7 @@ COMMANDS = {
     "demo": "see the whole system work, with a scripted model",
     "sessions": "list and show conversations",
     "jobs": "add, list and remove scheduled jobs",
+    "sandboxes": "list, use and end sandboxes, and read what ran in them",
     "serve": "run one service",
     "doctor": "check everything this machine needs",
     "config": "show, set and check the configuration",

@@ -59,6 +59,11 @@ class Terminal:
         self._reader.start()
 
     @property
+    def descriptor(self) -> int:
+        """The side of the terminal on which it is seen and typed into."""
+        return self._master
+
+    @property
     def screen(self) -> str:
         """The lines on the screen, without the empty ones at its end."""
         with self._lock:
@@ -75,12 +80,15 @@ class Terminal:
     def wait_for(self, pattern: str, *, count: int = 1, timeout_s: float = WAIT_S) -> str:
         """Wait until the screen shows the pattern so many times; the screen as it then is."""
         end = time.monotonic() + timeout_s
-        while len(re.findall(pattern, screen := self.screen, re.MULTILINE)) < count:
+        while True:
+            # Before the screen is looked at: what is written last is on it then.
             over = self.process.poll() is not None and not self._reader.is_alive()
+            screen = self.screen
+            if len(re.findall(pattern, screen, re.MULTILINE)) >= count:
+                return screen
             assert not over, f"the command ended without {pattern!r}:\n{screen}"
             assert time.monotonic() < end, f"no {pattern!r} on the screen:\n{screen}"
             time.sleep(0.01)
-        return screen
 
     def wait_end(self, timeout_s: float = WAIT_S) -> int:
         """Wait until the command has ended and all is shown; its exit status."""

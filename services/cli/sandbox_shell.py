@@ -1,0 +1,212 @@
+"""A program in a sandbox that is used from here, with a terminal or with pipes."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Coroutine, Generator, Sequence
+from contextlib import aclosing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc.aio
+from google.protobuf.duration_pb2 import Duration
+
+from hermes.executor.v1 import exec_pb2, sandbox_pb2
+from hermes.executor.v1.exec_pb2_grpc import ExecServiceStub
+from services.cli.console import EXIT_FAILURE, complain
+from services.cli.exec_stream import ExecStream
+from services.cli.failures import EXPECTED
+from services.cli.raw_terminal import DetachKeys, raw_mode, terminal_size, typed
+from services.errors import Draining
+from services.ids import new_id
+from services.lifecycle import Workers
+
+LONGEST_RUN_S = 24 * 3600
+KILL_DEADLINE_S = 15.0
+SHOWN_AGAIN_BYTES = 4096
+"""Output that is shown of a program that was left, so that one sees where it is."""
+
+_SHELL = "if command -v bash >/dev/null; then exec bash; else exec sh; fi"
+_STOPPING = (signal.SIGHUP, signal.SIGTERM)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A sandbox, and the way to its executor as an operator."""
+
+    channel: grpc.aio.Channel
+    sandbox_id: str
+    profile: str
+
+    @property
+    def lease(self) -> sandbox_pb2.Lease:
+        """An operator's lease: it names the sandbox and proves nothing."""
+        return sandbox_pb2.Lease(sandbox_id=self.sandbox_id)
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """What every request about it says."""
+        return {"lease": self.lease, "profile": self.profile}
+
+
+@dataclass(slots=True)
+class Shell:
+    """One sitting at a program in a sandbox."""
+
+    place: Place
+    term: str
+    """What kind of terminal this is; empty where there is none, and pipes are used."""
+    _keys: DetachKeys = field(default_factory=DetachKeys)
+    _exit: exec_pb2.Exit | None = None
+    _detached: bool = False
+    _failure: Exception | None = None
+
+    async def run(self, command: Sequence[str]) -> int:
+        """Start a command, a shell when there is none, and follow it; its exit status.
+
+        It ends with this sitting, however that ends, unless it is detached from.
+        """
+        request = exec_pb2.StartExecRequest(
+            **self.place.named,
+            exec_id=new_id("exc"),
+            run_timeout=Duration(seconds=LONGEST_RUN_S),
+            stdin=True,
+        )
+        if command:
+            request.argv.arguments.extend(command)
+        else:
+            request.script = _SHELL
+        if self.term:
+            request.terminal.CopyFrom(_size())
+            request.env["TERM"] = self.term
+        try:
+            return await self._follow(exec_pb2.AttachExecRequest(start=request))
+        finally:
+            if self._exit is None and not self._detached:
+                await self._kill(request.exec_id)
+
+    async def rejoin(self, exec_id: str) -> int:
+        """Follow a command that runs already, which outlives this sitting; its exit status."""
+        newest = await ExecServiceStub(self.place.channel).ReadExecOutput(
+            exec_pb2.ReadExecOutputRequest(
+                **self.place.named,
+                exec_id=exec_id,
+                stream=exec_pb2.OUTPUT_STREAM_STDOUT,
+                offset=-SHOWN_AGAIN_BYTES,
+                length_bytes=1,
+            )
+        )
+        opening = exec_pb2.AttachExecRequest.Open(
+            **self.place.named, exec_id=exec_id, stdout_offset=newest.offset
+        )
+        return await self._follow(exec_pb2.AttachExecRequest(open=opening))
+
+    async def _follow(self, opening: exec_pb2.AttachExecRequest) -> int:
+        place = self.place
+        stream = ExecStream(place.channel, place.lease, place.profile, opening)
+        with _stoppable():
+            await self._drive(stream)
+        if self._exit is None:
+            complain(
+                f"left running; go back with: hermes sandboxes open {place.sandbox_id} "
+                f"--exec {stream.exec_id}"
+            )
+            return 0
+        return _status(self._exit)
+
+    async def _drive(self, stream: ExecStream) -> None:
+        resized = asyncio.Event()
+        terminal = raw_mode(resized.set) if self.term else nullcontext()
+        with terminal:
+            async with Workers() as workers:
+                if self.term:
+                    workers.start("size", _follow_size(stream, resized))
+                reading = workers.start("output", self._noting(self._show(stream)))
+                feeding = workers.start("input", self._noting(self._feed(stream)))
+                await asyncio.wait({feeding, reading}, return_when=asyncio.FIRST_COMPLETED)
+                if not self._detached and self._failure is None:
+                    await reading
+        if self._failure is not None:
+            raise self._failure
+
+    async def _noting(self, work: Coroutine[Any, Any, None]) -> None:
+        """A failure is for the person who is here, and not for the log."""
+        try:
+            await work
+        except (*EXPECTED, OSError) as error:
+            self._failure = error
+
+    async def _feed(self, stream: ExecStream) -> None:
+        async with aclosing(typed()) as pieces:
+            async for piece in pieces:
+                data = piece
+                if self.term:
+                    data, self._detached = self._keys.pass_on(piece)
+                await stream.write(data)
+                if self._detached:
+                    return
+        await stream.end_input()
+
+    async def _show(self, stream: ExecStream) -> None:
+        async with aclosing(stream.happenings()) as happenings:
+            async for happened in happenings:
+                if isinstance(happened, exec_pb2.Exit):
+                    self._exit = happened
+                    return
+                is_error = happened.stream == exec_pb2.OUTPUT_STREAM_STDERR
+                out = sys.stderr.buffer if is_error else sys.stdout.buffer
+                out.write(happened.data)
+                out.flush()
+
+    async def _kill(self, exec_id: str) -> None:
+        request = exec_pb2.SignalExecRequest(**self.place.named, exec_id=exec_id)
+        with suppress(grpc.aio.AioRpcError):  # it never started, or its executor is gone
+            stub = ExecServiceStub(self.place.channel)
+            await stub.SignalExec(request, timeout=KILL_DEADLINE_S)
+
+
+async def _follow_size(stream: ExecStream, resized: asyncio.Event) -> None:
+    while True:
+        await resized.wait()
+        resized.clear()
+        await stream.resize(_size())
+
+
+def _size() -> exec_pb2.TerminalSize:
+    rows, columns = terminal_size()
+    return exec_pb2.TerminalSize(row_count=rows, column_count=columns)
+
+
+@contextmanager
+def _stoppable() -> Generator[None]:
+    """A terminal that is closed, or somebody who ends this process, ends what is inside first."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None, "a command is a task"
+    told: list[signal.Signals] = []
+
+    def stop(number: signal.Signals) -> None:
+        told.append(number)
+        task.cancel()
+
+    for number in _STOPPING:
+        loop.add_signal_handler(number, stop, number)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not told:
+            raise
+        task.uncancel()
+        raise Draining(f"stopped by {told[0].name}") from None
+    finally:
+        for number in _STOPPING:
+            loop.remove_signal_handler(number)
+
+
+def _status(ended: exec_pb2.Exit) -> int:
+    """What this command ends with: what the other ended with."""
+    if ended.reason not in (exec_pb2.EXIT_REASON_EXITED, exec_pb2.EXIT_REASON_SIGNALED):
+        name = exec_pb2.ExitReason.Name(ended.reason).removeprefix("EXIT_REASON_").lower()
+        complain(f"the command was ended: {name}")
+    if ended.HasField("code"):
+        return ended.code
+    return 128 + ended.signal if ended.signal else EXIT_FAILURE

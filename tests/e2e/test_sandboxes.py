@@ -1,0 +1,165 @@
+"""Sandboxes as their operator sees them, while an agent has them."""
+
+import fcntl
+import signal
+import struct
+import termios
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.backends import sandboxed
+from tests.e2e.deployment import Deployment, one_process
+from tests.e2e.home import Home, check_complaint
+from tests.e2e.model import ModelProcess
+from tests.e2e.processes import wait_until
+from tests.e2e.terminal import COLUMNS, CTRL_C, Terminal, terminal
+
+CTRL_RIGHT_BRACKET = "\x1d"
+PROMPT = r"[$#] ?$"
+
+
+@pytest.fixture
+def session(up: Deployment) -> str:
+    """A session that has a sandbox."""
+    return up.client.ask("who are you")["session_id"]
+
+
+@pytest.fixture
+def sandbox(up: Deployment, session: str) -> str:
+    """That sandbox."""
+    return described(up.client, session)["sandbox_id"]
+
+
+def described(home: Home, session: str) -> dict[str, Any]:
+    """What the list says of a session's sandbox."""
+    listed = home.run("sandboxes", "list", "--json").json
+    (found,) = [one for one in listed if one["session_id"] == session]
+    return found
+
+
+def test_a_sandbox_is_listed_as_long_as_it_lives(
+    up: Deployment, session: str, sandbox: str, backend: str
+) -> None:
+    found = described(up.client, session)
+    assert (found["backend"], found["isolation"], found["state"]) == (backend, "namespace", "ready")
+    assert (found["profile"], found["template"]) == ("default", "default")
+    assert found["running_commands"] == 0
+    assert 0 < found["expires_in_s"] <= 30 * 60
+    for options in ([], ["--all"]):
+        shown = up.client.run("sandboxes", "list", *options).out
+        assert sandbox in shown
+        assert session in shown
+    check_complaint(up.client.run("sandboxes", "kill", sandbox), "--yes")
+    assert up.client.run("sandboxes", "kill", sandbox, "--yes").status == 0
+    assert sandbox not in up.client.run("sandboxes", "list", "--all").out
+    assert up.client.run("sandboxes", "logs", sandbox).out.endswith("/workspace\n")
+    check_complaint(up.client.run("sandboxes", "open", sandbox), "there is no sandbox")
+    # What the session had in its workspace is there again.
+    assert up.client.ask("who are you", "--resume", session)["tool_calls"][0]["exit_code"] == 0
+    assert described(up.client, session)["sandbox_id"] != sandbox
+
+
+def test_a_command_takes_input_and_gives_its_output_and_status(
+    up: Deployment, session: str, sandbox: str
+) -> None:
+    data = "line of input\n" * 20_000
+    script = "cat; echo to stderr >&2; exit 7"
+    piped = up.client.run("sandboxes", "open", sandbox, "--", "sh", "-c", script, text=data)
+    assert (piped.status, piped.out, piped.err) == (7, data, "to stderr\n")
+    shell = up.client.run("sandboxes", "open", session, text="echo from a shell; cat\nthe rest")
+    assert (shell.status, shell.out) == (0, "from a shell\nthe rest")
+    killed = up.client.run("sandboxes", "open", sandbox, "--", "sh", "-c", "kill -9 $$")
+    assert killed.status == 128 + 9
+    missing = up.client.run("sandboxes", "open", sandbox, "--", "no-such-program")
+    check_complaint(missing, "no-such-program")
+    # All that time the session went on having it.
+    (call,) = up.client.ask("who are you", "--resume", session)["tool_calls"]
+    assert call["sandbox_id"] == sandbox
+
+
+def test_a_shell_in_a_terminal(up: Deployment, sandbox: str) -> None:
+    with terminal(up.client, "sandboxes", "open", sandbox) as shell:
+        before = attributes(shell)
+        shell.wait_for(PROMPT)
+        assert attributes(shell) != before, "keys go to the shell as they are"
+        shell.type("echo $((6 * 7)) $TERM; stty size")
+        shell.wait_for("^42 xterm-256color\n100 110$")
+        shell.type("sleep 600")
+        time.sleep(0.3)
+        shell.press(CTRL_C)
+        shell.type("echo still $((1 + 1))")
+        shell.wait_for("^still 2$")
+        resize(shell, 30, COLUMNS)
+        shell.type('until [ "$(stty size)" = "30 110" ]; do sleep 0.05; done; echo re""sized')
+        shell.wait_for("^resized$")
+        shell.type("exit 5")
+        assert shell.wait_end() == 5
+        assert attributes(shell) == before
+
+
+def test_a_shell_that_is_left_goes_on(up: Deployment, session: str, sandbox: str) -> None:
+    with terminal(up.client, "sandboxes", "open", sandbox) as shell:
+        shell.wait_for(PROMPT)
+        shell.type("kept=yes")
+        shell.press(CTRL_RIGHT_BRACKET * 2)
+        assert shell.wait_end() == 0
+        told = shell.screen.replace("\n", "")  # longer than the terminal is wide
+        exec_id = told.rpartition("--exec ")[2]
+    assert described(up.client, session)["running_commands"] == 1
+    with terminal(up.client, "sandboxes", "open", sandbox, "--exec", exec_id) as shell:
+        shell.type("echo it is $kept")
+        shell.wait_for("^it is yes$")
+        shell.type("exit")
+        assert shell.wait_end() == 0
+    assert described(up.client, session)["running_commands"] == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_what_was_opened_ends_with_who_opened_it(
+    up: Deployment, session: str, sandbox: str, number: signal.Signals
+) -> None:
+    with up.client.spawn("sandboxes", "open", sandbox, "--", "sleep", "600") as opened:
+        wait_until(lambda: described(up.client, session)["running_commands"] == 1, "it runs")
+        opened.send_signal(number)
+        _, err = opened.communicate(timeout=20)
+    assert opened.returncode in (1, 130)
+    assert "Traceback" not in err
+    assert described(up.client, session)["running_commands"] == 0
+
+
+def test_what_commands_wrote_can_be_read_and_followed(up: Deployment, sandbox: str) -> None:
+    script = "echo first; echo wrong >&2; while [ ! -e go ]; do sleep 0.05; done; echo last"
+    with up.client.spawn("sandboxes", "open", sandbox, "--", "sh", "-c", script) as opened:
+        wait_until(lambda: "first" in up.client.run("sandboxes", "logs", sandbox).out, "it runs")
+        shown = up.client.run("sandboxes", "logs", sandbox).out
+        exec_id = next(line.split()[1] for line in shown.splitlines() if line.endswith("  runs"))
+        with up.client.spawn("sandboxes", "logs", sandbox, exec_id, "--follow") as following:
+            up.client.run("sandboxes", "open", sandbox, "--", "touch", "go")
+            out, err = following.communicate(timeout=20)
+        opened.communicate(timeout=20)
+    assert (out, err) == ("first\nlast\n", "wrong\n")
+    listed = up.client.run("sandboxes", "logs", sandbox).out.splitlines()
+    (heading,) = [line for line in listed if line.startswith(f"── {exec_id} ")]
+    assert "  exit 0 after " in heading
+    alone = up.client.run("sandboxes", "logs", sandbox, exec_id)
+    assert (alone.out, alone.err) == ("first\nlast\n", "wrong\n")
+
+
+def test_nothing_is_started_to_look_at_sandboxes(model: ModelProcess, tmp_path: Path) -> None:
+    home = one_process(tmp_path, model.url, sandboxed("bubblewrap")).client
+    for action in (["list"], ["open", "sbx_1"], ["kill", "sbx_1", "--yes"], ["logs", "sbx_1"]):
+        check_complaint(home.run("sandboxes", *action), "hermes up")
+    assert not list((home.path / "state").glob("*"))
+
+
+def attributes(shown: Terminal) -> list[Any]:
+    """How the terminal is set."""
+    return termios.tcgetattr(shown.descriptor)
+
+
+def resize(shown: Terminal, rows: int, columns: int) -> None:
+    """Make the terminal another size, as its window does."""
+    fcntl.ioctl(shown.descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
