@@ -87,6 +87,8 @@ async def _adopt_claim(
     if found is not None:
         live = found.template.pool.adopt(found.box, table)
         live.epoch = claim.epoch
+        if claim.network is not None:
+            live.hold(claim.network, found.template.networks)
         _log.info("sandbox %s is taken over with %d commands", claim.sandbox_id, len(running))
     elif claim.state is SandboxState.READY:
         now = inheritance.clock.now().timestamp()

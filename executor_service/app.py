@@ -17,6 +17,8 @@ from executor_service.collector import Collector
 from executor_service.commands import Stores
 from executor_service.config import ExecutorConfig
 from executor_service.custody import Custody
+from executor_service.egress.addresses import AddressVetting, ranges
+from executor_service.egress.gate import Gate, Resolver
 from executor_service.journal import Journal
 from executor_service.keeping import Keeping
 from executor_service.leases import Leases
@@ -74,8 +76,16 @@ class ExecutorService:
     name = "executor"
     policy = POLICY
 
-    def __init__(self, config: ExecutorConfig, home: HomePaths, metrics: ExecutorMetrics) -> None:
+    def __init__(
+        self,
+        config: ExecutorConfig,
+        home: HomePaths,
+        metrics: ExecutorMetrics,
+        gate: Gate | None = None,
+    ) -> None:
+        """Tests have a `gate` to a world of their own."""
         self._config = config
+        self._gate = gate
         self._home = home
         self._metrics = metrics
         self._clock = SystemClock()
@@ -145,12 +155,13 @@ class ExecutorService:
         spool = await stack.enter_async_context(Spool(folder / "spool", limits))
         # Backends are closed after what works with them has ended.
         backends = await stack.enter_async_context(AsyncExitStack())
+        gate = self._gate or _gate(config, stack)
         workers = await stack.enter_async_context(Workers())
         recorder = Recorder(journal)
         stores = Stores(journal, spool, recorder, clock, metrics)
         workdirs = WorkdirPolicy(config.allow_workdir, self._home.root, Path.home())
         workspaces = Workspaces(self._home.workspaces, workdirs)
-        ground = Ground(journal.owner, folder, workspaces, stores, workers)
+        ground = Ground(journal.owner, folder, workspaces, stores, gate, workers)
         maker = TemplateMaker(config, ground)
         templates = Templates(maker.names, maker.open)
         backends.push_async_callback(templates.close)
@@ -176,3 +187,10 @@ class ExecutorService:
         jobs = [spool.run, recorder.run, templates.run, leases.run, retention.run, watch.run]
         jobs.append(collector.run)
         return _Parts(templates, leases, catalog, custody, jobs)
+
+
+def _gate(config: ExecutorConfig, stack: AsyncExitStack) -> Gate:
+    """The way to the world, of this machine's resolver and what is refused here."""
+    resolver = Resolver()
+    stack.callback(resolver.close)
+    return Gate(AddressVetting(refused=ranges(config.network.refused)), resolver)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from executor_service.backends.base import Backend, Box
 from executor_service.command import Command
 from executor_service.commands import CommandTable
+from executor_service.egress.network import Networks, SandboxNetwork
+from executor_service.egress.policy import NetworkPolicy
 from executor_service.errors import (
     BackendError,
     BoxLost,
@@ -15,6 +17,8 @@ from executor_service.errors import (
     ExecutorError,
     LinkClosed,
     LinkRefused,
+    NetworkUnusable,
+    ProxyRefused,
     SandboxLost,
     StartRefused,
 )
@@ -49,6 +53,7 @@ class LiveBox:
         """Set when nothing of the box is left."""
         self._backend = backend
         self._workers = workers
+        self._network: SandboxNetwork | None = None
         self._link: SupervisorLink | None = None
         self._settled = asyncio.Event()
         self._retired = asyncio.Event()
@@ -99,6 +104,37 @@ class LiveBox:
         """Ends it: commands that still run end for this reason, and `run` returns."""
         self._end_reason = reason
         self._retired.set()
+
+    # ---- the network
+
+    def hold(self, policy: NetworkPolicy, networks: Networks) -> None:
+        """Lets its commands reach what a policy allows, once the box is told of it."""
+        # Most sandboxes never have a network, and need nothing for that.
+        if self._network is None and not policy.is_initial:
+            self._network = networks.make()
+        if self._network is not None:
+            self._network.apply(policy)
+
+    async def connect(self, policy: NetworkPolicy, networks: Networks) -> None:
+        """Does so, and returns when the box knows; fails with NetworkUnusable or SandboxLost."""
+        self.hold(policy, networks)
+        while self._network is not None:
+            link = await self.link()
+            try:
+                await self._network.tell(link.streams)
+                break
+            except ProxyRefused as error:
+                raise NetworkUnusable(f"commands have no way to the network: {error}") from error
+            except (LinkClosed, BoxPoisoned):
+                # The next link is told as it comes up.
+                continue
+
+    async def _tell_over(self, link: SupervisorLink) -> None:
+        if self._network is not None:
+            try:
+                await self._network.tell(link.streams)
+            except ProxyRefused as error:
+                _log.warning("box %s has no way to the network: %s", self.box.key, error)
 
     # ---- commands
 
@@ -154,6 +190,7 @@ class LiveBox:
             async with open_link(stream, hello, self.commands.adopt) as link:
                 self.commands.linked(link.commands)
                 linked = True
+                await self._tell_over(link)
                 self._link = link
                 self._settled.set()
                 try:

@@ -3,6 +3,7 @@
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     Field,
     SecretStr,
     StringConstraints,
@@ -12,6 +13,8 @@ from pydantic import (
     model_validator,
 )
 
+from executor_service.egress.addresses import ranges
+from executor_service.egress.policy import Rule
 from services.config import ConfigModel, Env, Flag, HomePolicy, Yaml
 
 _MIB = 1024 * 1024
@@ -193,6 +196,43 @@ class BoxConfig(ConfigModel):
     """Size of a session's workspace in bytes."""
 
 
+def _rule(text: str) -> str:
+    Rule.parse(text)
+    return text
+
+
+def _range(text: str) -> str:
+    ranges([text])
+    return text
+
+
+HostRule = Annotated[str, AfterValidator(_rule)]
+NetworkModeName = Literal["none", "allow_list", "open"]
+
+
+class NetworkConfig(ConfigModel):
+    """What commands in sandboxes may reach where a caller does not say so."""
+
+    mode: Annotated[NetworkModeName, Yaml("executor.network.mode"), Env("HERMES_NETWORK_MODE")] = (
+        "none"
+    )
+    """`none`, `allow_list` for the hosts below, or `open` for every public address."""
+    hosts: Annotated[tuple[HostRule, ...], Yaml("executor.network.hosts")] = ()
+    """Hosts of the allow list: `example.com`, `*.example.com`, with other ports than 80 and 443
+    `example.com:22,8443`."""
+    refused: Annotated[
+        tuple[Annotated[str, AfterValidator(_range)], ...], Yaml("executor.network.refused")
+    ] = ()
+    """Address ranges that are never reached, beside those that are not public: `203.0.113.0/24`."""
+
+    @field_validator("hosts")
+    @classmethod
+    def _are_of_a_list(cls, hosts: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if hosts and info.data.get("mode") != "allow_list":
+            raise ValueError("hosts are for the mode allow_list")
+        return hosts
+
+
 class TemplateConfig(ConfigModel):
     """How one kind of sandbox differs from the usual one; what is unset is as there."""
 
@@ -214,11 +254,17 @@ class TemplateConfig(ConfigModel):
     """Sandboxes of this kind that are kept ready; unset is none."""
     max_sandboxes: Annotated[int | None, Field(ge=1, le=10_000)] = None
     """Sandboxes of this kind in all, ready ones included."""
+    network_mode: NetworkModeName | None = None
+    """What commands may reach: `none`, `allow_list` or `open`."""
+    network_hosts: tuple[HostRule, ...] = ()
+    """Hosts of the allow list."""
 
     @model_validator(mode="after")
     def _settings_are_of_a_backend(self) -> Self:
         if self.settings and not self.backend:
             raise ValueError("settings need to know of which backend: set `backend` as well")
+        if self.network_hosts and self.network_mode != "allow_list":
+            raise ValueError("network_hosts are for the network_mode allow_list")
         return self
 
 
@@ -259,6 +305,7 @@ class ExecutorConfig(ConfigModel):
     ssh: SshConfig
     singularity: SingularityConfig
     box: BoxConfig
+    network: NetworkConfig
     workspaces: WorkspacesConfig
     backend: Annotated[
         str, Yaml("executor.backend", "terminal.backend"), Env("HERMES_BACKEND"), Flag("backend")

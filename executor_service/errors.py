@@ -15,6 +15,7 @@ ExecutorError
 ├── FileRefused               the box could not do what was asked with a file
 ├── ProxyRefused          the box could not open a way to the network
 ├── EgressRefused         a command may not connect to where it wants, or it cannot be reached
+├── NetworkUnusable *     a sandbox's commands cannot be given the network that was asked for
 ├── SandboxLost *             the sandbox's box is gone
 ├── PoolExhausted *           no box became free in time
 ├── PathInvalid *             a path is not allowed, or is not of the expected kind
@@ -116,6 +117,12 @@ class EgressRefused(ExecutorError):
         super().__init__(message)
         self.outcome = outcome
         """What it is counted as: not_listed, address_refused and the like."""
+
+
+class NetworkUnusable(ExecutorError, FailedPrecondition):
+    """The commands of a sandbox cannot be given the network that was asked for."""
+
+    default_reason = Reason.BACKEND_UNAVAILABLE
 
 
 class SandboxLost(ExecutorError, Aborted):

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar
 
+from executor_service.egress.policy import NetworkPolicy
 from executor_service.errors import JournalUnusable
 from executor_service.records import (
     Claim,
@@ -273,6 +274,8 @@ def _claim(record: str) -> Claim:
     values: dict[str, Any] = json.loads(record)
     values["lifetimes"] = Lifetimes(**values["lifetimes"])
     values["state"] = SandboxState(values["state"])
+    if values.get("network") is not None:
+        values["network"] = NetworkPolicy.of_record(values["network"])
     # JSON has names for keys, not numbers.
     values["token_digests"] = {int(k): digest for k, digest in values["token_digests"].items()}
     return Claim(**values)

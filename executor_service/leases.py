@@ -9,8 +9,9 @@ from enum import StrEnum
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from executor_service.backends.base import Isolation
+from executor_service.backends.base import Capabilities, Isolation
 from executor_service.boxes import LiveBox
+from executor_service.egress.policy import NetworkPolicy
 from executor_service.errors import BackendUnavailable, SandboxLost
 from executor_service.journal import Journal
 from executor_service.lending import Lending, Loan, Want
@@ -54,6 +55,8 @@ class Wish:
     lifetimes: Lifetimes
     """0 stands for the usual time."""
     wait_s: float
+    network: NetworkPolicy | None = None
+    """What it may reach; None is what its template says, or what it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +167,7 @@ class Leases:
             template = self._templates.find(wish.template)
             found = template.capabilities
             _check_isolation(found.name, found.isolation, wish)
+            _check_network(found, wish.network)
             want = Want(wish.profile, wish.session_id, wish.workspace_id, wish.workdir)
             async with self._lending.lent(template, want) as loan:
                 live, launch = await _provide(template, loan.folder, wish.wait_s)
@@ -267,7 +271,10 @@ class Leases:
             token_digests=with_epoch({}, epoch, token),
             workspace_id=live.box.workspace.name if loan.kept else "",
             template=template.name,
+            network=_network(template, wish),
         )
+        if claim.network is not None:
+            await live.connect(claim.network, template.networks)
         await self._journal.put_claim(claim, loan.claimed(live.box.workspace))
         self._lending.claimed(live.box.workspace)
         live.epoch = epoch
@@ -297,7 +304,25 @@ class Leases:
         if live.is_lost:
             raise SandboxLost(f"the box of sandbox {claim.sandbox_id} is gone")
         live.epoch = claim.epoch
+        if wish.network is not None and not wish.network.same_as(claim.network):
+            await self._replace_network(sandbox, wish.network)
         return Grant(sandbox, token, Launch.RESUMED)
+
+    async def set_network(self, sandbox: Sandbox, policy: NetworkPolicy) -> NetworkPolicy:
+        """Replaces what it may reach; fails with SandboxLost or BackendUnavailable."""
+        async with self._lock((sandbox.claim.profile, sandbox.claim.session_id)):
+            return await self._replace_network(sandbox, policy)
+
+    async def _replace_network(self, sandbox: Sandbox, policy: NetworkPolicy) -> NetworkPolicy:
+        live = sandbox.box()
+        template = self._templates.of(live.box)
+        _check_network(template.capabilities, policy)
+        policy = sandbox.claim.next_network(policy)
+        claim = replace(sandbox.claim, network=policy)
+        await self._journal.put_claim(claim)
+        sandbox.claim = claim
+        await live.connect(policy, template.networks)
+        return policy
 
     def _lock(self, session: tuple[str, str]) -> asyncio.Lock:
         lock = self._locks.get(session)
@@ -320,6 +345,19 @@ def _check_isolation(backend: str, isolation: str, wish: Wish) -> None:
         raise BackendUnavailable(
             f"{backend} isolates by {isolation} only, and {wish.min_isolation} is wanted; "
             "configure a stronger backend, or name a template that has one"
+        )
+
+
+def _network(template: Template, wish: Wish) -> NetworkPolicy | None:
+    has_policies = bool(template.capabilities.network_policies)
+    return (wish.network or template.network) if has_policies else None
+
+
+def _check_network(found: Capabilities, policy: NetworkPolicy | None) -> None:
+    if policy is not None and policy.mode not in found.network_policies:
+        raise BackendUnavailable(
+            f"{found.name} cannot hold a sandbox to a network policy, as its commands have the "
+            "network of their machine; name a template with another backend, or no policy"
         )
 
 

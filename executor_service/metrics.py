@@ -5,6 +5,7 @@ from typing import Self
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from executor_service.egress.metrics import EgressMetrics
 from executor_service.records import CommandExit
 from services.metrics import LONG_SECONDS, Meter
 
@@ -24,6 +25,7 @@ class ExecutorMetrics:
     stale_epochs: Counter
     operator_uses: Counter
     spool_bytes: Gauge
+    egress: EgressMetrics
     workspaces: Gauge
     workspace_bytes: Gauge
     workspaces_removed: Counter
@@ -76,6 +78,7 @@ class ExecutorMetrics:
                 "hermes_operator_uses_total", "Calls of operators to sandboxes that others have."
             ),
             spool_bytes=meter.gauge("hermes_spool_bytes", "Output of commands on disk."),
+            egress=EgressMetrics.create(meter),
             workspaces=meter.gauge("hermes_workspaces", "Workspaces and snapshots."),
             workspace_bytes=meter.gauge(
                 "hermes_workspace_bytes", "What workspaces and snapshots take, where it is known."

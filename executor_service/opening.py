@@ -15,8 +15,13 @@ from executor_service.config import (
     DEFAULT_TEMPLATE,
     BoxConfig,
     ExecutorConfig,
+    NetworkConfig,
     TemplateConfig,
 )
+from executor_service.egress.gate import Gate
+from executor_service.egress.network import Networks
+from executor_service.egress.policy import NetworkMode, NetworkPolicy, Rule
+from executor_service.errors import BackendUnavailable
 from executor_service.pool import Pool, PoolOptions
 from executor_service.strays import Strays
 from executor_service.supervisor_zipapp import build_zipapp
@@ -34,6 +39,7 @@ class Ground:
     """Where backends keep notes of their own."""
     workspaces: Workspaces
     stores: Stores
+    gate: Gate
     workers: Workers
 
 
@@ -66,6 +72,13 @@ class TemplateMaker:
         choice = await self._choose(name, wanted)
         if name == DEFAULT_TEMPLATE:
             self._usual_backend = choice.capabilities.name
+        network = _network(self._config.network, wanted)
+        if not choice.capabilities.holds(network.mode):
+            await choice.backend.close()
+            raise BackendUnavailable(
+                f"{choice.capabilities.name} cannot hold commands to the network {network.mode} "
+                f"of template {name}: leave it out, or choose another backend"
+            )
         options = self._options(name, wanted, choice.capabilities)
         ground, backend = self._ground, choice.backend
         make_table = partial(self.make_table, backend=choice.capabilities.name)
@@ -74,7 +87,8 @@ class TemplateMaker:
         journal = ground.stores.journal
         is_ours = self._finds(name)
         strays = Strays(backend, ground.workspaces, journal, is_ours, pool.keys, metrics)
-        return Template(name, choice, options.limits, pool, strays)
+        networks = Networks(ground.gate, metrics.egress, ground.workers)
+        return Template(name, choice, options.limits, pool, strays, networks, network)
 
     async def _choose(self, name: str, wanted: TemplateConfig) -> Choice:
         config = self._config.for_template(wanted)
@@ -108,6 +122,14 @@ def _copies(choice: Choice) -> bool:
     """Whether somebody can copy the backend's workspaces."""
     is_here = choice.capabilities.workspaces is WorkspacePlace.HERE
     return is_here or store_elsewhere(choice.backend) is not None
+
+
+def _network(usual: NetworkConfig, wanted: TemplateConfig) -> NetworkPolicy:
+    if wanted.network_mode is None:
+        mode, hosts = usual.mode, usual.hosts
+    else:
+        mode, hosts = wanted.network_mode, wanted.network_hosts
+    return NetworkPolicy(NetworkMode(mode), tuple(map(Rule.parse, hosts)))
 
 
 def _limits(usual: BoxConfig, wanted: TemplateConfig) -> Limits:

@@ -1,10 +1,11 @@
 """What the executor remembers of sandboxes and commands, also across its own restarts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from executor_service.config import DEFAULT_TEMPLATE
+from executor_service.egress.policy import NetworkPolicy
 
 
 class SandboxState(StrEnum):
@@ -69,8 +70,15 @@ class Claim:
     """The workspace that it is; empty if it ends with the sandbox, or is a folder of the host."""
     template: str = DEFAULT_TEMPLATE
     """What it was made from."""
+    network: NetworkPolicy | None = None
+    """What it may reach; None where it has the network of its machine."""
     state: SandboxState = SandboxState.READY
     ended_at: float | None = None
+
+    def next_network(self, policy: NetworkPolicy) -> NetworkPolicy:
+        """A policy as the one that follows this."""
+        before = 0 if self.network is None else self.network.generation
+        return replace(policy, generation=before + 1)
 
 
 @dataclass(frozen=True, slots=True)

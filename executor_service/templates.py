@@ -3,11 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from executor_service.backends.base import Box, Capabilities, Limits
 from executor_service.choice import Choice
 from executor_service.config import DEFAULT_TEMPLATE
+from executor_service.egress.network import Networks
+from executor_service.egress.policy import NetworkPolicy
 from executor_service.errors import BackendUnavailable
 from executor_service.pool import Pool
 from executor_service.strays import Strays
@@ -27,6 +29,9 @@ class Template:
     limits: Limits
     pool: Pool
     strays: Strays
+    networks: Networks
+    network: NetworkPolicy = field(default_factory=NetworkPolicy)
+    """What its sandboxes may reach where nobody says so."""
 
     @property
     def capabilities(self) -> Capabilities:

@@ -21,8 +21,10 @@ from prometheus_client import CollectorRegistry
 from executor_service.app import ExecutorService, build
 from executor_service.backends import BACKENDS, Site
 from executor_service.config import ExecutorConfig
+from executor_service.egress.gate import Gate
 from executor_service.errors import BackendUnavailable, JournalUnusable
 from executor_service.journal import Journal
+from executor_service.metrics import ExecutorMetrics
 from services.addresses import Address, UnixAddress
 from services.auth import Identity, Tokens, new_tokens
 from services.channels import Channels
@@ -82,12 +84,16 @@ async def open_client(
 
 
 @asynccontextmanager
-async def serving(settings: Settings) -> AsyncGenerator[Executor]:
+async def serving(settings: Settings, gate: Gate | None = None) -> AsyncGenerator[Executor]:
     """An executor in this process; skipped where its backend cannot be used."""
     await asyncio.to_thread(settings.home.create)
     registry, tokens = CollectorRegistry(), new_tokens()
     address = UnixAddress(settings.home.socket)
-    service = build(settings, Channels(Identity.EXECUTOR, {}), Meter(registry))
+    if gate is None:
+        service = build(settings, Channels(Identity.EXECUTOR, {}), Meter(registry))
+    else:
+        config, metrics = settings.load(ExecutorConfig), ExecutorMetrics.create(Meter(registry))
+        service = ExecutorService(config, settings.home, metrics, gate)
     try:
         await service.__aenter__()
     except BackendUnavailable as error:

@@ -126,6 +126,10 @@ class Capabilities:
     account: str = ""
     """Without isolation, as whom commands run, and where: user@host."""
 
+    def holds(self, mode: NetworkMode) -> bool:
+        """Whether boxes can be held to a kind of network; none is no wish where they cannot."""
+        return mode in (NetworkMode.NONE, *self.network_policies)
+
 
 class ByteStream(Protocol):
     """A two-way stream of bytes to the supervisor of one box."""

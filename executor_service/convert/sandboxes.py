@@ -1,6 +1,7 @@
 """Sandboxes, leases and what backends can do."""
 
 from executor_service.backends.base import Capabilities, Enforcement, Isolation, WorkspacePlace
+from executor_service.convert import networks
 from executor_service.convert.common import duration, profile_of, seconds, timestamp
 from executor_service.leases import Grant, Launch, Wish
 from executor_service.records import Lifetimes, SandboxState
@@ -61,6 +62,9 @@ def wish(request: sandbox_pb2.AcquireSandboxRequest) -> Wish:
             total_s=seconds("max_ttl", request.max_ttl, 0, _LONGEST_LIFE_S),
         ),
         wait_s=seconds("wait", request.wait, _DEFAULT_WAIT_S, _LONGEST_WAIT_S),
+        network=networks.policy("network_policy", request.network_policy)
+        if request.network_policy.mode
+        else None,
     )
 
 
@@ -83,6 +87,7 @@ def acquired(grant: Grant, endpoint: str) -> sandbox_pb2.AcquireSandboxResponse:
 def sandbox(found: Sandbox) -> sandbox_pb2.Sandbox:
     """A sandbox as it is now."""
     claim = found.claim
+    policy = claim.network and networks.policy_to_wire(claim.network)
     return sandbox_pb2.Sandbox(
         sandbox_id=claim.sandbox_id,
         session_id=claim.session_id,
@@ -95,6 +100,7 @@ def sandbox(found: Sandbox) -> sandbox_pb2.Sandbox:
         profile=claim.profile,
         expires_in=duration(found.expires_in_s),
         workspace_id=claim.workspace_id,
+        network_policy=policy,
     )
 
 
@@ -117,6 +123,7 @@ def capabilities(
         keeps_workspace=found.workspaces is not WorkspacePlace.IN_BOX,
         has_network_of_machine=not found.network_policies,
         account=found.account,
+        network_modes=[networks.MODES[mode] for mode in found.network_policies],
         snapshot_kinds=[sandbox_pb2.SNAPSHOT_KIND_WORKSPACE_COPY] * found.copies_workspaces,
     )
 

@@ -66,8 +66,8 @@ class AddressVetting:
         return not refused and not _is_own(address)
 
 
-def networks(texts: Sequence[str]) -> list[Network]:
-    """The networks that texts such as `10.96.0.0/12` name; ValueError for what is none."""
+def ranges(texts: Sequence[str]) -> list[Network]:
+    """The address ranges that texts such as `10.96.0.0/12` name; ValueError for what is none."""
     return [ip_network(text) for text in texts]
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from executor_service.egress.conversation import Conversation, Road
 from executor_service.egress.gate import Gate
@@ -20,6 +21,19 @@ PROXY_ENV: Mapping[str, str] = {
 }
 """What commands find in their environment where a policy allows something."""
 _LOOKUPS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Networks:
+    """Makes the networks of sandboxes."""
+
+    gate: Gate
+    metrics: EgressMetrics
+    workers: Workers
+
+    def make(self) -> "SandboxNetwork":
+        """The network of one more sandbox."""
+        return SandboxNetwork(self.gate, self.metrics, self.workers)
 
 
 class SandboxNetwork:

@@ -1,10 +1,10 @@
 """What a sandbox may reach: nothing, some hosts, or every public address."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
+from typing import Any, Self
 
 from executor_service.egress.addresses import address_of
 
@@ -108,11 +108,22 @@ class NetworkPolicy:
         if len(self.rules) > MAX_RULES:
             raise ValueError(f"at most {MAX_RULES} rules are taken")
 
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Self:
+        """The policy that `dataclasses.asdict` made a record of."""
+        rules = tuple(Rule(rule["host"], tuple(rule["ports"])) for rule in record["rules"])
+        return cls(NetworkMode(record["mode"]), rules, record["generation"])
+
     def rule_for(self, target: Target) -> Rule | None:
         """The rule that allows a target; of an open network it is EVERYTHING."""
         if self.mode is NetworkMode.OPEN:
             return EVERYTHING
         return next((rule for rule in self.rules if rule.matches(target)), None)
+
+    @property
+    def is_initial(self) -> bool:
+        """Whether the sandbox never had another than none."""
+        return self.mode is NetworkMode.NONE and self.generation == 1
 
     def requires_tls(self, target: Target, rule: Rule) -> bool:
         """Whether a tunnel to a target must be TLS: unless a rule names its port, and not 443."""
@@ -120,9 +131,9 @@ class NetworkPolicy:
             return target.port == 443
         return target.port == 443 or target.port not in rule.ports
 
-    def same_as(self, other: "NetworkPolicy") -> bool:
+    def same_as(self, other: "NetworkPolicy | None") -> bool:
         """Whether both allow the same."""
-        return (self.mode, self.rules) == (other.mode, other.rules)
+        return other is not None and (self.mode, self.rules) == (other.mode, other.rules)
 
 
 def host_of(text: str) -> str:

@@ -21,7 +21,7 @@ _CALLERS = {"PoolService": (Identity.OPERATOR,)}
 _METHODS = {
     "SandboxService": (
         *("GetCapabilities", "AcquireSandbox", "RenewLease", "ReleaseSandbox"),
-        *("GetSandbox", "ListSandboxes"),
+        *("GetSandbox", "ListSandboxes", "SetNetworkPolicy"),
     ),
     "ExecService": (
         *("StartExec", "AttachExec", "GetExec", "WaitExec", "SignalExec"),

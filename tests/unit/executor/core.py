@@ -2,7 +2,7 @@
 
 import resource
 import uuid
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,6 +16,9 @@ from executor_service.catalog import Catalog
 from executor_service.choice import Choice
 from executor_service.command import Command
 from executor_service.commands import CommandTable, Stores
+from executor_service.egress.addresses import Address, AddressVetting
+from executor_service.egress.gate import Gate
+from executor_service.egress.network import Networks
 from executor_service.journal import Journal
 from executor_service.keeping import Keeping
 from executor_service.leases import Grant, Leases, Wish
@@ -102,6 +105,11 @@ def full_disk() -> Generator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+async def no_names(_host: str) -> Sequence[Address]:
+    """A resolver for those who have no network."""
+    return ()
+
+
 @asynccontextmanager
 async def open_core(
     folder: Path, options: PoolOptions = OPTIONS, spool_limits: SpoolLimits = SPOOL
@@ -119,7 +127,8 @@ async def open_core(
         pool = Pool(backend, options, workspaces, make_table, workers, metrics)
         strays = Strays(backend, workspaces, journal, lambda _box: True, pool.keys, metrics)
         choice = Choice(backend, await backend.probe(), "for tests")
-        template = Template(options.template, choice, options.limits, pool, strays)
+        networks = Networks(Gate(AddressVetting(), no_names), metrics.egress, workers)
+        template = Template(options.template, choice, options.limits, pool, strays, networks)
 
         async def only(_name: str) -> Template:
             return template
