@@ -16,10 +16,14 @@ from services.errors import Reason, reason_of
 from services.ids import new_id
 
 ACQUIRE_DEADLINE_S = 90
-PROBE_S = 2.0
+PROBE_S = 1.5
 """How long an executor may take to say that it is there."""
 REMEMBERED_S = 30.0
 """How long one that was away is asked only once, and not waited for again."""
+JUST_S = 3.0
+"""How long one that was away is not asked again at all."""
+MAX_PASSED = 8
+"""How many that take nothing new are passed over before one of them says so."""
 
 AWAY = frozenset({Reason.SERVICE_UNAVAILABLE, Reason.DRAINING})
 """Answers of an executor in whose place another can be asked."""
@@ -60,13 +64,13 @@ class Executors:
 
         The answer names the endpoint where that is known.
         """
-        if endpoint:
+        if endpoint and not self._was_just_missed(endpoint):
             try:
                 return await self.acquire_at(request, endpoint, sandbox_id)
             except grpc.aio.AioRpcError as error:
                 if not self.is_away(endpoint, error):
                     raise
-        return await patiently(lambda: self._acquire("", request))
+        return await patiently(lambda: self._acquire_anywhere(request))
 
     async def acquire_at(
         self, request: sandbox_pb2.AcquireSandboxRequest, endpoint: str, sandbox_id: str
@@ -110,6 +114,10 @@ class Executors:
         release = sandbox_pb2.ReleaseSandboxRequest(lease=taken.lease, profile=profile)
         await stub.ReleaseSandbox(release)
 
+    def _was_just_missed(self, endpoint: str) -> bool:
+        since = self._away_since.get(endpoint, float("-inf"))
+        return asyncio.get_running_loop().time() - since < JUST_S
+
     async def _reach(self, endpoint: str, look: sandbox_pb2.GetSandboxRequest) -> None:
         """Return when an executor answers, whatever it says; fail when it has to be given up."""
         stub = SandboxServiceStub(self.channel(endpoint))
@@ -121,6 +129,25 @@ class Executors:
             if self.is_away(endpoint, error):
                 raise
         self._away_since.pop(endpoint, None)
+
+    async def _acquire_anywhere(
+        self, request: sandbox_pb2.AcquireSandboxRequest
+    ) -> sandbox_pb2.AcquireSandboxResponse:
+        """Claim a sandbox at an executor that has just answered.
+
+        One to which the way is lost would not be noticed for as long as a claim may take.
+        """
+        stub = SandboxServiceStub(self.channel(""))
+        look = sandbox_pb2.GetCapabilitiesRequest()
+        found = await stub.GetCapabilities(look, timeout=PROBE_S)
+        for _ in range(MAX_PASSED):
+            if not found.draining:
+                break
+            # Each call goes to the next of them.
+            found = await stub.GetCapabilities(look, timeout=PROBE_S)
+        answer = await self._acquire(found.endpoint, request)
+        answer.endpoint = answer.endpoint or found.endpoint
+        return answer
 
     async def _acquire(
         self, endpoint: str, request: sandbox_pb2.AcquireSandboxRequest

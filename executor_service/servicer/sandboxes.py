@@ -4,7 +4,6 @@ from typing import Any
 
 import grpc.aio
 
-from executor_service.convert import networks
 from executor_service.convert import sandboxes as convert
 from executor_service.convert.common import duration, profile_of, proof
 from executor_service.leases import Launch, Leases
@@ -46,7 +45,11 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
         found += [convert.refused(name, why) for name, why in self._templates.refused.items()]
         others = self._templates.default.choice.others
         found += [convert.capabilities(other) for other in others]
-        return sandbox_pb2.GetCapabilitiesResponse(backends=found)
+        return sandbox_pb2.GetCapabilitiesResponse(
+            backends=found,
+            endpoint=self._endpoint,
+            draining=self._templates.default.pool.stats.draining,
+        )
 
     async def AcquireSandbox(
         self, request: sandbox_pb2.AcquireSandboxRequest, context: Context
@@ -76,15 +79,6 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
         """Ends a lease and its box."""
         await self._leases.release(self._leases.prove(proof(request.lease, request.profile)))
         return sandbox_pb2.ReleaseSandboxResponse()
-
-    async def SetNetworkPolicy(
-        self, request: sandbox_pb2.SetNetworkPolicyRequest, context: Context
-    ) -> sandbox_pb2.SetNetworkPolicyResponse:
-        """Replaces what a sandbox may reach."""
-        wanted = networks.policy("policy", request.policy)
-        sandbox = self._leases.prove(proof(request.lease, request.profile))
-        applied = await self._leases.set_network(sandbox, wanted)
-        return sandbox_pb2.SetNetworkPolicyResponse(generation=applied.generation)
 
     async def GetSandbox(
         self, request: sandbox_pb2.GetSandboxRequest, context: Context

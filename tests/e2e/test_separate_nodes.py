@@ -162,6 +162,22 @@ def test_a_session_goes_on_when_its_executor_is_killed(apart: Cluster) -> None:
     assert apart.executor_of(session) is not dead
 
 
+def test_a_session_goes_on_when_its_executor_cannot_be_reached(apart: Cluster) -> None:
+    session = apart.client.ask("leave a file")["session_id"]
+    cut_off = apart.executor_of(session)
+    cut_off.node.cut_off()
+    try:
+        with within(MOVED_WITHIN_S, "a session whose executor is cut off"):
+            told = apart.client.ask("show the file", "--resume", session)["answer"]
+        for _ in range(2):
+            with within(MOVED_WITHIN_S, "a new session while one is cut off"):
+                apart.client.ask("leave a file")
+    finally:
+        cut_off.node.cut_off(cut=False)
+    assert "The sandbox is gone with the executor" in told
+    assert apart.executor_of(session) is not cut_off
+
+
 def test_a_command_of_a_killed_executor_is_not_run_again(apart: Cluster) -> None:
     session = apart.client.ask("leave a file")["session_id"]
     dead = apart.executor_of(session)

@@ -21,6 +21,11 @@ class ForgetfulExecutor(sandbox_pb2_grpc.SandboxServiceServicer, exec_pb2_grpc.E
         self.sandboxes: list[str] = []
         self.started: list[str] = []
 
+    async def GetCapabilities(
+        self, request: sandbox_pb2.GetCapabilitiesRequest, context: _Context
+    ) -> sandbox_pb2.GetCapabilitiesResponse:
+        return sandbox_pb2.GetCapabilitiesResponse()
+
     async def AcquireSandbox(
         self, request: sandbox_pb2.AcquireSandboxRequest, context: _Context
     ) -> sandbox_pb2.AcquireSandboxResponse:

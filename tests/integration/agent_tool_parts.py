@@ -86,7 +86,9 @@ class Tools:
 
 
 @asynccontextmanager
-async def open_tools(folder: Path, address: Address, tokens: Tokens) -> AsyncGenerator[Tools]:
+async def open_tools(
+    folder: Path, address: Address, tokens: Tokens, *, away_s: float = AWAY_S
+) -> AsyncGenerator[Tools]:
     """The tools of a turn of a new session, with an executor at an address."""
     leases, clock = turn_leases(LEASE_S), SystemClock()
     claimant = Claimant(new_owner("test"), "", leases)
@@ -106,7 +108,7 @@ async def open_tools(folder: Path, address: Address, tokens: Tokens) -> AsyncGen
     ):
         await database.migrate(metadata.create_all)
         turn = await database.write(begin)
-        executors = Executors(channels, AWAY_S)
+        executors = Executors(channels, away_s)
         contexts = ToolContexts(database, leases, SandboxLeases(executors, database))
         toolbox = Toolbox(builtin_tools(ask_before_commands=False), contexts.of)
         yield Tools(toolbox, turn, LeftSandboxes(executors, database))

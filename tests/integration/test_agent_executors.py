@@ -130,7 +130,7 @@ async def test_a_dead_executor_that_comes_back_loses_what_has_moved_on(
 async def test_an_executor_that_restarts_soon_keeps_its_sessions(
     pair: Pair, tmp_path: Path
 ) -> None:
-    async with open_tools(tmp_path, pair.near, pair.tokens) as tools:
+    async with open_tools(tmp_path, pair.near, pair.tokens, away_s=30) as tools:
         await tools.shell("touch file")
         await pair.lose_first()
         coming = asyncio.ensure_future(tools.shell("ls"))
