@@ -24,6 +24,7 @@ _NAME_CHARACTERS = 40
 _DIGEST_CHARACTERS = 12
 _COPY_DEADLINE_S = 1800
 _START_DEADLINE_S = 120.0
+_MEMORY_MIB = (128, 512)
 _BYTES_OF_AN_ENTRY = 256
 
 
@@ -153,6 +154,7 @@ class VolumeStore:
                 timeout=_COPY_DEADLINE_S,
                 workdir="/",
                 region=self._account.options.region or None,
+                memory=_MEMORY_MIB,
                 block_network=True,
                 volumes=volumes,
                 client=opened.client,

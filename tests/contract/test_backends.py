@@ -13,12 +13,15 @@ from tests.contract.backend_suite_commands import CommandSuite
 from tests.contract.backend_suite_endings import EndingSuite
 from tests.contract.backend_suite_egress import EgressSuite
 from tests.contract.backend_suite_files import FileSuite
+from tests.contract.backend_suite_workspaces import WorkspaceSuite
 from tests.users import users_folder
 
 from tests.world import World, open_world
 
 HAVE_MACHINE_S_NETWORK = ("local", "ssh")
 """Backends that cannot keep commands from it."""
+END_WORKSPACES = ("kubernetes",)
+"""Those that end a workspace with its box as they are set up here."""
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
@@ -29,7 +32,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def folder() -> Iterator[Path]:
+def folder(name: str) -> Iterator[Path]:
     """Where the backend keeps what it must, and workspaces are; also for who is not root."""
     with users_folder() as folder:
         yield folder
@@ -92,3 +95,13 @@ class TestArchives(ArchiveSuite):
 )
 class TestEgress(EgressSuite):
     """See backend_suite_egress."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name for name in BACKENDS if name not in END_WORKSPACES],
+    indirect=True,
+    scope="module",
+)
+class TestWorkspaces(WorkspaceSuite):
+    """See backend_suite_workspaces."""

@@ -96,9 +96,11 @@ class Cloud:
                 extra = top / "extra.py"
                 extra.touch() if really else extra.unlink(missing_ok=True)
 
-    def volume(self, name: str) -> str:
-        """The id of a volume, made if it is not there."""
+    def volume(self, name: str, *, make: bool) -> str:
+        """The id of a volume, made if it is not there and may be."""
         ident = "vo-" + hashlib.sha256(name.encode()).hexdigest()[:22]
+        if not make and ident not in self.volumes:
+            raise GRPCError(Status.NOT_FOUND, f"Volume {name} not found")
         self.volumes[ident] = self.folder / "volumes" / name
         self.volumes[ident].mkdir(parents=True, exist_ok=True)
         return ident
@@ -140,3 +142,15 @@ def jwt(subject: str) -> str:
     return ".".join(
         base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts
     )
+
+
+def volume_entries(root: Path, recursive: bool) -> list[api_pb2.FileEntry]:
+    """What is in a volume."""
+    return [
+        api_pb2.FileEntry(
+            path=str(path.relative_to(root)),
+            type=api_pb2.FileEntry.DIRECTORY if path.is_dir() else api_pb2.FileEntry.FILE,
+            size=path.lstat().st_size,
+        )
+        for path in (root.rglob("*") if recursive else root.glob("*"))
+    ]

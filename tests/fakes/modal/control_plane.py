@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import hashlib
+import shutil
 from typing import Any
 
 from google.protobuf.empty_pb2 import Empty
@@ -10,7 +11,7 @@ from grpclib import GRPCError, Status
 from grpclib.server import Stream
 from modal_proto import api_pb2
 
-from tests.fakes.modal.cloud import Cloud, Tagged, jwt
+from tests.fakes.modal.cloud import Cloud, Tagged, jwt, volume_entries
 from tests.fakes.modal.machine import SUCCESS
 
 _BUILDER = "2025.06"
@@ -78,11 +79,37 @@ class ControlPlane:
 
     async def VolumeGetOrCreate(self, stream: Stream[Any, Any]) -> None:
         request = await _request(stream)
-        ident = self._cloud.volume(request.deployment_name)
+        made = api_pb2.OBJECT_CREATION_TYPE_CREATE_IF_MISSING
+        is_wanted = request.object_creation_type == made
+        ident = self._cloud.volume(request.deployment_name, make=is_wanted)
         metadata = api_pb2.VolumeMetadata(name=request.deployment_name, version=request.version)
         await stream.send_message(
             api_pb2.VolumeGetOrCreateResponse(volume_id=ident, metadata=metadata)
         )
+
+    async def VolumeList(self, stream: Stream[Any, Any]) -> None:
+        await _request(stream)
+        items = [
+            api_pb2.VolumeListItem(
+                label=folder.name,
+                volume_id=ident,
+                metadata=api_pb2.VolumeMetadata(name=folder.name),
+            )
+            for ident, folder in self._cloud.volumes.items()
+        ]
+        await stream.send_message(api_pb2.VolumeListResponse(items=items))
+
+    async def VolumeListFiles(self, stream: Stream[Any, Any]) -> None:
+        request = await _request(stream)
+        entries = await asyncio.to_thread(
+            volume_entries, self._cloud.volumes[request.volume_id], request.recursive
+        )
+        await stream.send_message(api_pb2.VolumeListFilesResponse(entries=entries))
+
+    async def VolumeDelete(self, stream: Stream[Any, Any]) -> None:
+        request = await _request(stream)
+        await asyncio.to_thread(shutil.rmtree, self._cloud.volumes.pop(request.volume_id))
+        await stream.send_message(Empty())
 
     async def SandboxCreateV2(self, stream: Stream[Any, Any]) -> None:
         request = await _request(stream)
