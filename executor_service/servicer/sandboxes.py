@@ -4,6 +4,7 @@ from typing import Any
 
 import grpc.aio
 
+from executor_service.convert import networks
 from executor_service.convert import sandboxes as convert
 from executor_service.convert.common import duration, profile_of, proof
 from executor_service.leases import Launch, Leases
@@ -79,6 +80,15 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
         """Ends a lease and its box."""
         await self._leases.release(self._leases.prove(proof(request.lease, request.profile)))
         return sandbox_pb2.ReleaseSandboxResponse()
+
+    async def SetNetworkPolicy(
+        self, request: sandbox_pb2.SetNetworkPolicyRequest, context: Context
+    ) -> sandbox_pb2.SetNetworkPolicyResponse:
+        """Replaces what a sandbox may reach."""
+        wanted = networks.policy("policy", request.policy)
+        sandbox = self._leases.prove(proof(request.lease, request.profile))
+        applied = await self._leases.set_network(sandbox, wanted)
+        return sandbox_pb2.SetNetworkPolicyResponse(generation=applied.generation)
 
     async def GetSandbox(
         self, request: sandbox_pb2.GetSandboxRequest, context: Context

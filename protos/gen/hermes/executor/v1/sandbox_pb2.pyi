@@ -10,6 +10,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from hermes.executor.v1 import network_pb2 as _network_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -227,6 +228,7 @@ class BackendCapabilities(_message.Message):
     HAS_NETWORK_OF_MACHINE_FIELD_NUMBER: _builtins.int
     ACCOUNT_FIELD_NUMBER: _builtins.int
     SNAPSHOT_KINDS_FIELD_NUMBER: _builtins.int
+    NETWORK_MODES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The backend's name: "bubblewrap", "docker"; empty for a template that cannot be used now."""
     available: _builtins.bool
@@ -261,6 +263,12 @@ class BackendCapabilities(_message.Message):
     def snapshot_kinds(self) -> _containers.RepeatedScalarFieldContainer[Global___SnapshotKind.ValueType]:
         """How a snapshot of a workspace can be made; empty if it cannot."""
 
+    @_builtins.property
+    def network_modes(self) -> _containers.RepeatedScalarFieldContainer[_network_pb2.NetworkMode.ValueType]:
+        """The network policies that its sandboxes can be held to; none where commands have the network of
+        their machine.
+        """
+
     def __init__(
         self,
         *,
@@ -279,10 +287,11 @@ class BackendCapabilities(_message.Message):
         has_network_of_machine: _builtins.bool = ...,
         account: _builtins.str = ...,
         snapshot_kinds: _abc.Iterable[Global___SnapshotKind.ValueType] | None = ...,
+        network_modes: _abc.Iterable[_network_pb2.NetworkMode.ValueType] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["account", b"account", "available", b"available", "choice_reason", b"choice_reason", "cpu_limit", b"cpu_limit", "detail", b"detail", "disk_limit", b"disk_limit", "has_network_of_machine", b"has_network_of_machine", "isolation", b"isolation", "keeps_workspace", b"keeps_workspace", "memory_limit", b"memory_limit", "name", b"name", "pids_limit", b"pids_limit", "pty", b"pty", "snapshot_kinds", b"snapshot_kinds", "template", b"template"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["account", b"account", "available", b"available", "choice_reason", b"choice_reason", "cpu_limit", b"cpu_limit", "detail", b"detail", "disk_limit", b"disk_limit", "has_network_of_machine", b"has_network_of_machine", "isolation", b"isolation", "keeps_workspace", b"keeps_workspace", "memory_limit", b"memory_limit", "name", b"name", "network_modes", b"network_modes", "pids_limit", b"pids_limit", "pty", b"pty", "snapshot_kinds", b"snapshot_kinds", "template", b"template"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -304,6 +313,7 @@ class AcquireSandboxRequest(_message.Message):
     WAIT_FIELD_NUMBER: _builtins.int
     TEMPLATE_FIELD_NUMBER: _builtins.int
     WORKSPACE_ID_FIELD_NUMBER: _builtins.int
+    NETWORK_POLICY_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Chosen by the caller; calling again with the same id returns the same lease."""
     profile: _builtins.str
@@ -337,6 +347,13 @@ class AcquireSandboxRequest(_message.Message):
     def wait(self) -> _duration_pb2.Duration:
         """How long to wait for a free place, at most 5 minutes; 0 means 60 seconds."""
 
+    @_builtins.property
+    def network_policy(self) -> _network_pb2.NetworkPolicy:
+        """What the sandbox may reach; unset, or of no mode, means what its template says, and for a sandbox
+        that the session has already what that has. Fails with BACKEND_UNAVAILABLE where nothing can hold
+        the sandbox to it.
+        """
+
     def __init__(
         self,
         *,
@@ -350,10 +367,11 @@ class AcquireSandboxRequest(_message.Message):
         wait: _duration_pb2.Duration | None = ...,
         template: _builtins.str = ...,
         workspace_id: _builtins.str = ...,
+        network_policy: _network_pb2.NetworkPolicy | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["idle_ttl", b"idle_ttl", "max_ttl", b"max_ttl", "wait", b"wait"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["idle_ttl", b"idle_ttl", "max_ttl", b"max_ttl", "network_policy", b"network_policy", "wait", b"wait"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["idle_ttl", b"idle_ttl", "max_ttl", b"max_ttl", "min_isolation", b"min_isolation", "profile", b"profile", "request_id", b"request_id", "session_id", b"session_id", "template", b"template", "wait", b"wait", "workdir", b"workdir", "workspace_id", b"workspace_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["idle_ttl", b"idle_ttl", "max_ttl", b"max_ttl", "min_isolation", b"min_isolation", "network_policy", b"network_policy", "profile", b"profile", "request_id", b"request_id", "session_id", b"session_id", "template", b"template", "wait", b"wait", "workdir", b"workdir", "workspace_id", b"workspace_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -534,6 +552,62 @@ class ReleaseSandboxResponse(_message.Message):
 Global___ReleaseSandboxResponse: _TypeAlias = ReleaseSandboxResponse  # noqa: Y015
 
 @_typing.final
+class SetNetworkPolicyRequest(_message.Message):
+    """Request of SetNetworkPolicy."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEASE_FIELD_NUMBER: _builtins.int
+    PROFILE_FIELD_NUMBER: _builtins.int
+    POLICY_FIELD_NUMBER: _builtins.int
+    profile: _builtins.str
+    """Whose sandbox it is; empty means "default"."""
+    @_builtins.property
+    def lease(self) -> Global___Lease:
+        """The lease of the sandbox."""
+
+    @_builtins.property
+    def policy(self) -> _network_pb2.NetworkPolicy:
+        """What it may reach from now on; its mode must be set."""
+
+    def __init__(
+        self,
+        *,
+        lease: Global___Lease | None = ...,
+        profile: _builtins.str = ...,
+        policy: _network_pb2.NetworkPolicy | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "policy", b"policy"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "policy", b"policy", "profile", b"profile"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetNetworkPolicyRequest: _TypeAlias = SetNetworkPolicyRequest  # noqa: Y015
+
+@_typing.final
+class SetNetworkPolicyResponse(_message.Message):
+    """Response of SetNetworkPolicy."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GENERATION_FIELD_NUMBER: _builtins.int
+    generation: _builtins.int
+    """Which of the sandbox's policies this is, counted from 1."""
+    def __init__(
+        self,
+        *,
+        generation: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetNetworkPolicyResponse: _TypeAlias = SetNetworkPolicyResponse  # noqa: Y015
+
+@_typing.final
 class GetSandboxRequest(_message.Message):
     """Request of GetSandbox."""
 
@@ -650,6 +724,7 @@ class Sandbox(_message.Message):
     PROFILE_FIELD_NUMBER: _builtins.int
     EXPIRES_IN_FIELD_NUMBER: _builtins.int
     WORKSPACE_ID_FIELD_NUMBER: _builtins.int
+    NETWORK_POLICY_FIELD_NUMBER: _builtins.int
     sandbox_id: _builtins.str
     """The sandbox's id."""
     session_id: _builtins.str
@@ -676,6 +751,10 @@ class Sandbox(_message.Message):
     def expires_in(self) -> _duration_pb2.Duration:
         """How long it lives if nobody uses it; a running command uses it."""
 
+    @_builtins.property
+    def network_policy(self) -> _network_pb2.NetworkPolicy:
+        """What it may reach; unset where it has the network of its machine."""
+
     def __init__(
         self,
         *,
@@ -690,10 +769,11 @@ class Sandbox(_message.Message):
         profile: _builtins.str = ...,
         expires_in: _duration_pb2.Duration | None = ...,
         workspace_id: _builtins.str = ...,
+        network_policy: _network_pb2.NetworkPolicy | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "expires_in", b"expires_in"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "expires_in", b"expires_in", "network_policy", b"network_policy"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["backend", b"backend", "create_time", b"create_time", "expires_in", b"expires_in", "isolation", b"isolation", "profile", b"profile", "running_command_count", b"running_command_count", "sandbox_id", b"sandbox_id", "session_id", b"session_id", "state", b"state", "template", b"template", "workspace_id", b"workspace_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["backend", b"backend", "create_time", b"create_time", "expires_in", b"expires_in", "isolation", b"isolation", "network_policy", b"network_policy", "profile", b"profile", "running_command_count", b"running_command_count", "sandbox_id", b"sandbox_id", "session_id", b"session_id", "state", b"state", "template", b"template", "workspace_id", b"workspace_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
