@@ -10,6 +10,8 @@ class Verdict(StrEnum):
     OK = "ok"
     NOTE = "note"
     """It works, and a person should know something."""
+    OFF = "off"
+    """It is not used; the message says how it can be."""
     FAILED = "failed"
 
 

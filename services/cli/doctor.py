@@ -39,12 +39,16 @@ CHECKS = {
 }
 """Where services check what they need, which matters where they run."""
 
+BACKENDS = "executor_service.checks:checks"
+"""Where the backends are tried of which a running executor does not tell."""
+
 WITH_DATABASE = ("agent", "gateway", "scheduler")
 """Services with rows of their own; the executor's journal is a part of its sandboxes."""
 
 _MARKS = {
     Verdict.OK: ("✓", "green"),
     Verdict.NOTE: ("!", "yellow"),
+    Verdict.OFF: ("·", "dim"),
     Verdict.FAILED: ("✗", "red"),
 }
 
@@ -139,11 +143,7 @@ def _file(path: Path) -> Check | None:
 async def _parts(settings: Settings) -> list[Check]:
     found = await _databases(settings)
     for service in at_home(settings, tuple(CHECKS)):
-        module, _, function = CHECKS[service].partition(":")
-        ask: Callable[[Settings], Awaitable[list[Check]]] = getattr(
-            importlib.import_module(module), function
-        )
-        found += await ask(settings)
+        found += await _function(CHECKS[service])(settings)
     try:
         silent = await unanswered(settings, process.ALL)
     except EXPECTED as error:
@@ -151,6 +151,11 @@ async def _parts(settings: Settings) -> list[Check]:
     if "executor" not in silent:
         found += await _sandboxes(settings)
     return [*found, *await _services(settings, silent)]
+
+
+def _function(named: str) -> Callable[..., Awaitable[list[Check]]]:
+    module, _, function = named.partition(":")
+    return getattr(importlib.import_module(module), function)
 
 
 async def _services(settings: Settings, silent: Mapping[str, str]) -> list[Check]:
@@ -173,17 +178,24 @@ async def _sandboxes(settings: Settings) -> list[Check]:
         async with connected(settings, ("executor",)) as channels:
             stub = SandboxServiceStub(channels.to("executor"))
             answer = await stub.GetCapabilities(sandbox_pb2.GetCapabilitiesRequest())
+            found = [_backend(backend) for backend in answer.backends]
+            told = [backend.name for backend in answer.backends]
     except EXPECTED as error:
-        return [Check("sandbox", Verdict.FAILED, explain(error))]
-    return [_backend(backend) for backend in answer.backends]
+        found, told = [Check("sandbox", Verdict.FAILED, explain(error))], []
+    if at_home(settings, ("executor",)):
+        found += await _function(BACKENDS)(settings, told)
+    return found
 
 
 def _backend(backend: sandbox_pb2.BackendCapabilities) -> Check:
     isolation = sandbox_pb2.IsolationLevel.Name(backend.isolation)
     level = isolation.removeprefix("ISOLATION_LEVEL_").lower()
+    is_usual = backend.template in ("", "default")
+    name = backend.name if is_usual else f"template {backend.template}: {backend.name}"
     if not backend.available:
-        verdict = Verdict.FAILED if backend.choice_reason else Verdict.NOTE
-        return Check("sandbox", verdict, f"{backend.name}: {backend.detail}")
+        # Whoever asks for sandboxes of a template gets none.
+        verdict = Verdict.FAILED if backend.template else Verdict.NOTE
+        return Check("sandbox", verdict, f"{name.removesuffix(': ')}: {backend.detail}")
     chosen = f" — used: {backend.choice_reason}" if backend.choice_reason else ""
     detail = f" ({backend.detail})" if backend.detail else ""
-    return Check("sandbox", Verdict.OK, f"{backend.name}, isolation {level}{chosen}{detail}")
+    return Check("sandbox", Verdict.OK, f"{name}, isolation {level}{chosen}{detail}")

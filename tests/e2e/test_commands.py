@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from executor_service.backends import BACKENDS
+from executor_service.checks import WAYS
 from gateway_service.convert import MAX_TEXT_BYTES
 from services.cli.chat import MAX_QUESTION_BYTES
 from services.cli.main import COMMANDS
@@ -199,6 +201,9 @@ def test_doctor_says_what_works(home: Home, backend: str) -> None:
     assert found["approvals"]["verdict"] == "note", "the default asks nobody, and doctor says so"
     used = [check for check in result.json if "used:" in check["message"]]
     assert [check["message"].split(",")[0] for check in used] == [backend]
+    assert [check["verdict"] for check in result.json].count("off") >= len(WAYS) - 1
+    told = " ".join(check["message"] for check in result.json if check["check"] == "sandbox")
+    assert [name for name in BACKENDS if name not in told] == []
     plain = home.run("doctor")
     assert plain.status == 0
     assert "✓ model" in plain.out
