@@ -13,7 +13,7 @@ from executor_service.link.messages import (
     number,
     read_file_info,
     read_page,
-    text,
+    words,
 )
 from executor_service.link.outgoing import Outgoing
 from executor_service.supervisor import frames
@@ -259,7 +259,7 @@ class RemoteFiles:
     def on_failed(self, ident: int, payload: memoryview) -> None:
         """A FILE_FAILED frame."""
         message = frames.read_json(payload)
-        error = FileRefused(text(message, "code"), text(message, "message"))
+        error = FileRefused(words(message, "code"), words(message, "message"))
         self._operation(ident).failed(error)
         del self._operations[ident]
 

@@ -15,7 +15,7 @@ from executor_service.errors import (
 )
 from executor_service.link.command import CommandSink, RemoteCommand
 from executor_service.link.files import RemoteFiles
-from executor_service.link.messages import StartCommand, number, read_command, text
+from executor_service.link.messages import StartCommand, number, read_command, words
 from executor_service.link.outgoing import Outgoing
 from executor_service.link.streams import RemoteStreams
 from executor_service.supervisor import frames
@@ -246,11 +246,11 @@ class SupervisorLink:
     def _on_denied(self, _ident: int, payload: memoryview) -> None:
         if self._is_ready:
             raise FrameError("refused after the welcome")
-        self._end(LinkRefused(text(frames.read_json(payload), "reason")))
+        self._end(LinkRefused(words(frames.read_json(payload), "reason")))
 
     def _on_start_failed(self, ident: int, payload: memoryview) -> None:
         message = frames.read_json(payload)
-        error = StartRefused(text(message, "code"), text(message, "message"))
+        error = StartRefused(words(message, "code"), words(message, "message"))
         starting = self._starting.pop(ident, None)
         if starting is not None:
             if not starting.answer.done():

@@ -238,6 +238,12 @@ def text(message: Mapping[str, Any], name: str) -> str:
     return value
 
 
+def words(message: Mapping[str, Any], name: str) -> str:
+    """A field that people read: what no terminal shows, or no answer can carry, is replaced."""
+    said = text(message, name)
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in said)
+
+
 def _any_number(message: Mapping[str, Any], name: str) -> int:
     value = message.get(name)
     if type(value) is not int or abs(value) > _MAX_NUMBER:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from executor_service.errors import ExecutorError, LinkClosed, ProxyRefused
-from executor_service.link.messages import number, text
+from executor_service.link.messages import number, words
 from executor_service.link.outgoing import Outgoing
 from executor_service.supervisor import frames
 from executor_service.supervisor.frames import FrameError
@@ -200,7 +200,7 @@ class RemoteStreams:
         if refusal is None and port < 1 << 16:
             answer.set_result(None)
         else:
-            answer.set_exception(ProxyRefused(text(message, "error")))
+            answer.set_exception(ProxyRefused(words(message, "error")))
 
     def _on_opened(self, ident: int, _payload: memoryview) -> None:
         if ident <= self._last_ident or len(self._streams) >= frames.MAX_STREAMS:
