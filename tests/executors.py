@@ -25,6 +25,7 @@ from executor_service.egress.gate import Gate
 from executor_service.errors import BackendUnavailable, JournalUnusable
 from executor_service.journal import Journal
 from executor_service.metrics import ExecutorMetrics
+from executor_service.supervisor_zipapp import build_zipapp
 from services.addresses import Address, UnixAddress
 from services.auth import Identity, Tokens, new_tokens
 from services.channels import Channels
@@ -116,7 +117,8 @@ async def end_boxes(settings: Settings) -> None:
     folder = settings.home.state / "executor"
     async with Journal(folder / "journal.db") as journal:
         owner = journal.owner
-    site = Site(owner, folder, b"", settings.load(ExecutorConfig))
+    zipapp = await asyncio.to_thread(build_zipapp)
+    site = Site(owner, folder, zipapp, settings.load(ExecutorConfig))
     backend = BACKENDS[settings.environ["HERMES_BACKEND"]](site)
     try:
         for box in await backend.list_boxes():

@@ -24,6 +24,8 @@ class Scale:
     """Reads through a link that is swapped all the time."""
     files: int
     """Empty files that somebody tries to make."""
+    every_nth: int
+    """Which of a hostile supervisor's attacks are made on the backends that are slower to set up."""
     fuzzed: int
     """Random answers of a hostile supervisor."""
     rounds: int
@@ -42,6 +44,7 @@ _SCALES = {
         cycles=300,
         swaps=300,
         files=80_000,
+        every_nth=4,
         fuzzed=30,
         rounds=4,
         slack_s=0.1,
@@ -55,6 +58,7 @@ _SCALES = {
         cycles=10_000,
         swaps=10_000,
         files=1_000_000,
+        every_nth=1,
         fuzzed=1_000,
         rounds=25,
         slack_s=0.02,

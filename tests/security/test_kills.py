@@ -14,6 +14,7 @@ import pytest
 from executor_service.backends import BACKENDS, Site
 from executor_service.config import ExecutorConfig
 from executor_service.journal import Journal
+from executor_service.supervisor_zipapp import build_zipapp
 from hermes.executor.v1 import exec_pb2
 from services.config import Settings
 from services.errors import Reason, reason_of
@@ -114,7 +115,9 @@ async def boxes_of(settings: Settings) -> int:
     """How many boxes there are of an executor that does not run."""
     folder = settings.home.state / "executor"
     async with Journal(folder / "journal.db") as journal:
-        site = Site(journal.owner, folder, b"", settings.load(ExecutorConfig))
+        owner = journal.owner
+    zipapp = await asyncio.to_thread(build_zipapp)
+    site = Site(owner, folder, zipapp, settings.load(ExecutorConfig))
     backend = BACKENDS[settings.environ["HERMES_BACKEND"]](site)
     try:
         return len(await backend.list_boxes())

@@ -66,7 +66,8 @@ def running(cluster: Cluster) -> Generator[StandIn]:
             await runner.setup()
             await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
             url = f"https://127.0.0.1:{runner.addresses[0][1]}"
-            kubeconfig = _kubeconfig(folder, url, authority, cluster.rights.token)
+            token = cluster.rights.token
+            kubeconfig = await asyncio.to_thread(_kubeconfig, folder, url, authority, token)
             found = StandIn(cluster, kubeconfig, asyncio.get_running_loop())
             started.set_result((found, over))
             await over.wait()
