@@ -1,18 +1,21 @@
 """The stand-in cluster of tests, set up as the documentation says."""
 
+import base64
 import re
 import secrets
 from collections.abc import Generator
 from contextlib import contextmanager
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 
 from ruamel.yaml import YAML
 
+from executor_service.backends.base import BoxSpec, Limits
 from executor_service.backends.kubernetes import KubernetesBackend
 from executor_service.backends.kubernetes_api import ClusterAddress
 from executor_service.backends.kubernetes_json import Json
-from executor_service.backends.kubernetes_pod import KubernetesOptions
+from executor_service.backends.kubernetes_pod import KubernetesOptions, Objects, manifest
 from executor_service.supervisor_zipapp import build_zipapp
 from tests.docker_engine import docker_client
 from tests.fakes.kubernetes.rights import Rights
@@ -21,13 +24,16 @@ from tests.fakes.kubernetes.server import Cluster
 from tests.markdown import ROOT
 
 NAMESPACE = "hermes-sandboxes"
+WARM_POOL = "hermes"
+NOTHING = Objects({}, "")
 PAGE = ROOT / "docs" / "backends" / "kubernetes.md"
 
 
-def documented() -> dict[str, Json]:
+def documented(*, with_claims: bool = False) -> dict[str, Json]:
     """The objects that the documentation has an administrator apply, by their kind."""
     text = PAGE.read_text("utf-8")
-    (block,) = re.findall(r"```yaml\n(apiVersion: v1\nkind: Namespace.*?)```", text, re.DOTALL)
+    first, second = re.findall(r"```yaml\n(apiVersion: .*?)```", text, re.DOTALL)
+    block = f"{first}---\n{second}" if with_claims else first
     return {thing["kind"]: thing for thing in YAML(typ="safe", pure=True).load_all(block)}
 
 
@@ -36,17 +42,46 @@ def _supervisor() -> bytes:
     return build_zipapp()
 
 
+def another_supervisor() -> dict[str, str]:
+    """What a ConfigMap has of a version that is not ours, and runs."""
+    content = b"#!/usr/bin/env python3\n" + _supervisor()
+    return {"supervisor.pyz": base64.b64encode(content).decode()}
+
+
+def template_of(pod_template: Json, limits: Limits) -> Json:
+    """A pod's template in these sizes, and with the tests' image."""
+    ours = manifest(BoxSpec("x", "x", "x", Path("/x"), limits), KubernetesOptions(), NOTHING, "")
+    spec = deepcopy(pod_template["spec"])
+    (container,) = spec["containers"]
+    (wanted,) = ours["spec"]["containers"]
+    container.update(image=wanted["image"], resources={"limits": wanted["resources"]["limits"]})
+    volumes = {each["name"]: each for each in ours["spec"]["volumes"]}
+    spec["volumes"] = [
+        volumes[each["name"]] if "emptyDir" in each else each for each in spec["volumes"]
+    ]
+    return {**pod_template, "spec": spec}
+
+
 @contextmanager
-def cluster(folder: Path) -> Generator[StandIn]:
-    """A cluster with what is documented, for the time of the block."""
+def cluster(folder: Path, claims_of: Limits | None = None, ready: int = 2) -> Generator[StandIn]:
+    """A cluster with what is documented, for the time of the block.
+
+    With limits, it keeps pods of this size ready to be claimed.
+    """
     docker_client().close()
     # Here and not where a loop must not wait for files.
     _supervisor()
-    things = documented()
+    things = documented(with_claims=claims_of is not None)
     rights = Rights(NAMESPACE, things["Role"]["rules"], secrets.token_hex(16))
     made = Cluster(rights, folder)
     policy = made.store.complete("networkpolicies", things["NetworkPolicy"])
     made.store.add("networkpolicies", policy)
+    if claims_of is not None:
+        template, pool = things["SandboxTemplate"], things["SandboxWarmPool"]
+        template["spec"]["podTemplate"] = template_of(template["spec"]["podTemplate"], claims_of)
+        pool["spec"]["replicas"] = ready
+        for resource, thing in (("sandboxtemplates", template), ("sandboxwarmpools", pool)):
+            made.store.add(resource, made.store.complete(resource, thing))
     with running(made) as stand_in:
         yield stand_in
 

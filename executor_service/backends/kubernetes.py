@@ -10,35 +10,19 @@ from http import HTTPStatus
 
 from executor_service.backends import kubernetes_probe
 from executor_service.backends.base import Box, BoxSpec, ByteStream, Capabilities
-from executor_service.backends.greeting import expect_greeting
+from executor_service.backends.greeting import expect_greeting, introduce
 from executor_service.backends.kubernetes_api import CALL_DEADLINE_S, Cluster
-from executor_service.backends.kubernetes_json import Json
-from executor_service.backends.kubernetes_objects import (
-    ensure_objects,
-    keep_secret,
-    kept_secrets,
-)
+from executor_service.backends.kubernetes_claims import ClaimedPods
+from executor_service.backends.kubernetes_ordered import OrderedPods
 from executor_service.backends.kubernetes_pod import (
     CONTAINER,
-    OWNER,
-    SELECTED,
     SOCKET,
     SUPERVISOR,
     KubernetesOptions,
-    box_of,
-    is_box_of,
-    label,
-    manifest,
-    pod_name,
 )
-from executor_service.backends.kubernetes_pods import Pods
-from executor_service.backends.kubernetes_status import (
-    is_out_of_memory,
-    is_running,
-    why_gone,
-    why_hopeless,
-    why_waiting,
-)
+from executor_service.backends.kubernetes_source import Source
+from executor_service.backends.kubernetes_status import is_out_of_memory, why_gone
+from executor_service.backends.kubernetes_stream import ExecStream
 from executor_service.backends.kubernetes_watch import PodWatch
 from executor_service.backends.making import made
 from executor_service.errors import (
@@ -61,63 +45,54 @@ class KubernetesBackend:
 
     def __init__(self, owner: str, supervisor: bytes, options: KubernetesOptions) -> None:
         self._owner = owner
-        self._supervisor = supervisor
         self._options = options
-        self._namespace = options.namespace
         self._cluster = Cluster(options.address)
-        self._pods = Pods(self._cluster, options.namespace)
-        wanted = {**SELECTED, OWNER: label(owner)}
-        self._selector = ",".join(f"{name}={value}" for name, value in wanted.items())
-        self._watch = PodWatch(self._cluster, options.namespace, self._selector)
+        make = ClaimedPods if options.warm_pool else OrderedPods
+        self._source: Source = make(self._cluster, options, owner, supervisor)
+        self._watch = PodWatch(self._cluster, options.namespace, self._source.selector)
 
     async def probe(self) -> Capabilities:
         """What the cluster allows here, and what it is said to enforce."""
         return await kubernetes_probe.probe(self._cluster, self._options, self._owner)
 
     async def create(self, spec: BoxSpec) -> Box:
-        """Make a pod and wait until its supervisor answers."""
-        box = await made(self._make(spec), self.destroy)
+        """Come by a pod and wait until its supervisor answers."""
+        box = await made(self._order(spec), self.destroy)
         try:
-            await self._until_ready(box)
+            return await self._until_ready(box, spec)
         except BaseException:
             await unbroken(self.destroy(box))
             raise
-        return box
 
-    async def _make(self, spec: BoxSpec) -> Box:
-        secret = secrets.token_hex(32)
+    async def _order(self, spec: BoxSpec) -> Box:
         try:
-            objects = await ensure_objects(self._cluster, self._options, self._supervisor)
-            wanted = manifest(spec, self._options, objects, secret)
-            pod = await self._pods.create(wanted)
-            try:
-                await keep_secret(self._cluster, pod, secret)
-            except BackendError:
-                await self._pods.remove(pod)
-                raise
+            return await self._source.order(spec, secrets.token_hex(32))
         except EngineRefused as error:
             raise _create_failed(error) from error
-        return box_of(pod, secret)
 
-    async def _until_ready(self, box: Box) -> None:
-        """Wait until the bridge into the box can be used."""
+    async def _until_ready(self, box: Box, spec: BoxSpec) -> Box:
+        """Wait until the supervisor has taken the box's name and secret."""
         pause_s = _FIRST_POLL_S
-        pod: Json = {}
+        found: Box | str = "the cluster does not answer"
         try:
             async with asyncio.timeout(self._options.start_timeout_s):
-                while not is_running(pod):
+                while isinstance(found, str):
                     await asyncio.sleep(pause_s)
                     pause_s = min(1.5 * pause_s, _LONGEST_POLL_S)
-                    pod = await self._pods.find(pod_name(box.key)) or _vanished(box)
-                    if why := why_hopeless(pod):
-                        raise BoxCreateFailed(f"the pod of box {box.key} cannot run: {why}")
-                stream = await self.connect(box)
-                await stream.close()
+                    found = await self._source.ordered(box, spec)
+                stream = await self.connect(found)
+                try:
+                    await introduce(stream, found, CALL_DEADLINE_S)
+                finally:
+                    await stream.close()
+                return found
         except TimeoutError as error:
             raise BoxCreateFailed(
                 f"the pod of box {box.key} does not run after {self._options.start_timeout_s:g} s: "
-                f"{why_waiting(pod) if pod else 'the cluster does not answer'}"
+                f"{found if isinstance(found, str) else 'its supervisor does not answer'}"
             ) from error
+        except EngineRefused as error:
+            raise _create_failed(error) from error
         except (BoxLost, LinkClosed) as error:
             raise BoxCreateFailed(f"the supervisor does not answer: {error}") from error
 
@@ -125,17 +100,20 @@ class KubernetesBackend:
         """Run a bridge in the pod and take its streams over, until the pod is lost."""
         # First, as it may be lost while it is looked at.
         self._watch.guard(box.native_id)
-        pod = await self._pods.find(pod_name(box.key))
-        if pod is None or not is_box_of(pod, self._owner):
+        pod = await self._source.pod(box)
+        if pod is None:
             raise BoxLost(f"box {box.key} is gone: it has no pod")
         if why := why_gone(pod, box.native_id):
             lost = BoxOutOfMemory if is_out_of_memory(pod) else BoxLost
             raise lost(f"box {box.key} is gone: {why}")
+        stream = await self._bridge(box, pod["metadata"]["name"])
+        self._watch.hold(box.native_id, stream)
+        return stream
+
+    async def _bridge(self, box: Box, pod: str) -> ExecStream:
         command = (*SUPERVISOR, "--bridge", SOCKET)
         try:
-            stream = await self._cluster.exec(
-                self._namespace, pod_name(box.key), CONTAINER, command
-            )
+            stream = await self._cluster.exec(self._options.namespace, pod, CONTAINER, command)
         except EngineRefused as error:
             if error.status == HTTPStatus.NOT_FOUND:
                 raise BoxLost(f"box {box.key} is gone: {error}") from error
@@ -148,32 +126,19 @@ class KubernetesBackend:
         except BaseException:
             await stream.close()
             raise
-        self._watch.hold(box.native_id, stream)
         return stream
 
     async def destroy(self, box: Box) -> None:
         """Have the node end the pod, then make sure that it is gone."""
         self._watch.forget(box.native_id)
-        pod = await self._pods.find(pod_name(box.key))
-        if pod is not None and is_box_of(pod, self._owner):
-            await self._pods.remove(pod)
+        await self._source.end(box)
 
     async def list_boxes(self) -> list[Box]:
-        """All pods of this owner that nobody is ending, those that have ended included.
-
-        Nobody but the executor removes those.
-        """
+        """All boxes of this owner that nobody is ending."""
         try:
-            # Pods first: the secret of a pod comes after it.
-            pods = (await self._pods.list(self._selector))["items"]
-            known = await kept_secrets(self._cluster, self._namespace, self._selector)
+            return list(await self._source.boxes())
         except EngineRefused as error:
             raise BackendUnavailable(f"the cluster refuses to list boxes: {error}") from error
-        return [
-            box_of(pod, known.get(pod["metadata"]["uid"], ""))
-            for pod in pods
-            if is_box_of(pod, self._owner) and not pod["metadata"].get("deletionTimestamp")
-        ]
 
     async def close(self) -> None:
         """Let go of the cluster's client; the boxes live on."""
@@ -187,7 +152,3 @@ def _create_failed(error: EngineRefused) -> BackendError:
     if error.status >= 500:
         return BackendUnavailable(f"the cluster cannot make boxes now: {error}")
     return BoxCreateFailed(f"the cluster refuses the box: {error}")
-
-
-def _vanished(box: Box) -> Json:
-    raise BoxCreateFailed(f"the pod of box {box.key} was removed before it ran")

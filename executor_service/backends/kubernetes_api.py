@@ -78,6 +78,7 @@ class Apis:
     networking: Any
     authorization: Any
     version: Any
+    custom: Any
 
 
 class Cluster:
@@ -165,14 +166,19 @@ class Cluster:
             return self._client
 
     def _run(self, job: Callable[[Apis], Any]) -> Any:
-        from kubernetes.client import AuthorizationV1Api, CoreV1Api, NetworkingV1Api, VersionApi
+        from kubernetes import client as apis
         from kubernetes.client.exceptions import ApiException
         from urllib3.exceptions import HTTPError
 
         client = self._loaded()
-        parts = (CoreV1Api, NetworkingV1Api, AuthorizationV1Api, VersionApi)
         if self._apis is None:
-            self._apis = Apis(*(part(client) for part in parts))
+            self._apis = Apis(
+                apis.CoreV1Api(client),
+                apis.NetworkingV1Api(client),
+                apis.AuthorizationV1Api(client),
+                apis.VersionApi(client),
+                apis.CustomObjectsApi(client),
+            )
         try:
             return json.loads(job(self._apis).data)
         except ApiException as error:

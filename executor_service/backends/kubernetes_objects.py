@@ -25,18 +25,47 @@ async def ensure_objects(
     cluster: Cluster, options: KubernetesOptions, supervisor: bytes
 ) -> Objects:
     """The owner of all boxes and the ConfigMap with the supervisor, made if they are missing."""
-    owner = await _ensure(cluster, options.namespace, {"metadata": {"name": options.release}})
-    reference = _owned_by(owner, "ConfigMap")
+    reference = await ensure_owner(cluster, options)
+    name = f"{supervisor_of(options)}-{sha256(supervisor).hexdigest()[:16]}"
+    content = _supervisor(name, reference, supervisor)
+    await _ensure(cluster, options.namespace, {**content, "immutable": True})
+    return Objects(reference, name)
+
+
+async def ensure_owner(cluster: Cluster, options: KubernetesOptions) -> Json:
+    """The reference to what owns all boxes, made if it is missing."""
+    wanted = {"metadata": {"name": options.release}}
+    return _reference(await _ensure(cluster, options.namespace, wanted))
+
+
+def supervisor_of(options: KubernetesOptions) -> str:
+    """The ConfigMap that a template mounts, whatever version it has."""
+    return f"{options.release}-supervisor"
+
+
+async def offer_supervisor(
+    cluster: Cluster, options: KubernetesOptions, owner: Json, supervisor: bytes
+) -> None:
+    """Have this supervisor in the ConfigMap that templates mount; pods that run keep theirs."""
+    content = _supervisor(supervisor_of(options), owner, supervisor)
+    there = await _ensure(cluster, options.namespace, content)
+    if there.get("binaryData") == content["binaryData"]:
+        return
+    wanted = {**there, "binaryData": content["binaryData"]}
+    await cluster.call(
+        lambda api: api.core.replace_namespaced_config_map(
+            supervisor_of(options), options.namespace, wanted, **RAW
+        )
+    )
+
+
+def _supervisor(name: str, owner: Json, supervisor: bytes) -> Json:
     if len(supervisor) > _MAX_CONFIG_MAP_BYTES:
         raise BackendUnavailable("the supervisor is too large for a ConfigMap")
-    name = f"{options.release}-supervisor-{sha256(supervisor).hexdigest()[:16]}"
-    content = {
-        "metadata": {"name": name, "ownerReferences": [reference]},
-        "immutable": True,
+    return {
+        "metadata": {"name": name, "ownerReferences": [owner]},
         "binaryData": {PROGRAM: base64.b64encode(supervisor).decode()},
     }
-    await _ensure(cluster, options.namespace, content)
-    return Objects(reference, name)
 
 
 async def _ensure(cluster: Cluster, namespace: str, config_map: Json) -> Json:
@@ -70,22 +99,22 @@ async def _read(cluster: Cluster, namespace: str, name: str) -> Json:
     )
 
 
-def _owned_by(thing: Json, kind: str) -> Json:
+def _reference(thing: Json) -> Json:
     metadata: Json = thing["metadata"]
     return {
-        "apiVersion": "v1",
-        "kind": kind,
+        "apiVersion": thing["apiVersion"],
+        "kind": thing["kind"],
         "name": metadata["name"],
         "uid": metadata["uid"],
     }
 
 
-async def keep_secret(cluster: Cluster, pod: Json, secret: str) -> None:
-    """Note a box's secret where whoever may only look at pods does not see it.
+async def keep_secret(cluster: Cluster, box: Json, secret: str) -> None:
+    """Note the secret of a pod or a claim where whoever may only look at those does not see it.
 
-    No pod mounts it, and it goes with the pod that owns it.
+    No pod mounts it, and it goes with the box that owns it.
     """
-    metadata: Json = pod["metadata"]
+    metadata: Json = box["metadata"]
     content = {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -94,7 +123,7 @@ async def keep_secret(cluster: Cluster, pod: Json, secret: str) -> None:
         "metadata": {
             "name": metadata["name"],
             "labels": metadata["labels"],
-            "ownerReferences": [_owned_by(pod, "Pod")],
+            "ownerReferences": [_reference(box)],
         },
         "data": {_SECRET_KEY: base64.b64encode(secret.encode()).decode()},
     }
@@ -104,7 +133,7 @@ async def keep_secret(cluster: Cluster, pod: Json, secret: str) -> None:
 
 
 async def kept_secrets(cluster: Cluster, namespace: str, selector: str) -> dict[str, str]:
-    """The secrets by the uid of their pods."""
+    """The secrets by the uid of their pods or claims."""
     found = await cluster.call(
         lambda api: api.core.list_namespaced_secret(namespace, label_selector=selector, **RAW)
     )

@@ -30,6 +30,8 @@ SUPERVISOR = ("python3", "-I", "-S", f"{FOLDER}/{PROGRAM}")
 SOCKET = "@hermes-supervisor"
 """Not a file: it lies in the pod's own network namespace, where no command can replace it."""
 UID = 1000
+UNCLAIMED = "--unclaimed"
+"""Of a supervisor whose box is named by whoever comes first."""
 GRACE_S = 1
 _DEFAULT_CPU_COUNT = 1.0
 _LOG_BYTES = 64 * MIB
@@ -58,6 +60,8 @@ class KubernetesOptions:
     """File below the nodes' seccomp folder; empty is the runtime's default."""
     node_selector: Mapping[str, str] = field(default_factory=dict[str, str])
     tolerations: Sequence[Mapping[str, Any]] = ()
+    warm_pool: str = ""
+    """SandboxWarmPool of agent-sandbox that boxes are claimed from; without one they are made."""
     workspace_claim: str = ""
     """PersistentVolumeClaim that holds the workspaces; without one they end with their boxes."""
     max_age_s: float = 48 * 3600.0
@@ -93,6 +97,35 @@ def labels_of(owner: str, pool: str, box_key: str) -> dict[str, str]:
     return {**SELECTED, OWNER: label(owner), POOL: label(pool), BOX: label(box_key)}
 
 
+def notes_of(spec: BoxSpec) -> dict[str, str]:
+    """The annotations of a box's object."""
+    return {
+        BOX: spec.box_key,
+        OWNER: spec.owner,
+        POOL: spec.pool,
+        WORKSPACE: str(spec.workspace),
+    }
+
+
+def selecting(labels: Mapping[str, str]) -> str:
+    """These labels as a selector."""
+    return ",".join(f"{name}={value}" for name, value in labels.items())
+
+
+def owned_by(owner: str) -> str:
+    """The selector of all that is an owner's."""
+    return selecting({**SELECTED, OWNER: label(owner)})
+
+
+def program(limits: Limits, options: KubernetesOptions, *identity: str) -> list[str]:
+    """The command of a box's container."""
+    command = [*SUPERVISOR, "--socket", SOCKET, *identity]
+    if not options.host_users:
+        # Counts the uid's processes, which only in a user namespace of its own are the box's.
+        command += ["--max-processes", str(limits.pids)]
+    return command
+
+
 def manifest(spec: BoxSpec, options: KubernetesOptions, objects: Objects, secret: str) -> Json:
     """The pod, as the API wants it."""
     if sum(tmpfs_sizes(spec.limits).values()) >= spec.limits.memory_bytes:
@@ -104,12 +137,7 @@ def manifest(spec: BoxSpec, options: KubernetesOptions, objects: Objects, secret
             "name": pod_name(spec.box_key),
             "namespace": options.namespace,
             "labels": labels_of(spec.owner, spec.pool, spec.box_key),
-            "annotations": {
-                BOX: spec.box_key,
-                OWNER: spec.owner,
-                POOL: spec.pool,
-                WORKSPACE: str(spec.workspace),
-            },
+            "annotations": notes_of(spec),
             "ownerReferences": [objects.owner],
         },
         "spec": {
@@ -155,13 +183,8 @@ def _placement(options: KubernetesOptions) -> Json:
 
 def _container(spec: BoxSpec, options: KubernetesOptions, secret: str) -> Json:
     limits = spec.limits
-    command = [
-        *(*SUPERVISOR, "--socket", SOCKET, "--box", spec.box_key),
-        *("--secret-sha256", sha256(secret.encode()).hexdigest()),
-    ]
-    if not options.host_users:
-        # Counts the uid's processes, which only in a user namespace of its own are the box's.
-        command += ["--max-processes", str(limits.pids)]
+    digest = sha256(secret.encode()).hexdigest()
+    identity = ("--box", spec.box_key, "--secret-sha256", digest)
     resources = {
         "memory": str(limits.memory_bytes),
         "cpu": f"{max(1, round((limits.cpu_count or _DEFAULT_CPU_COUNT) * 1000))}m",
@@ -174,7 +197,7 @@ def _container(spec: BoxSpec, options: KubernetesOptions, secret: str) -> Json:
     return {
         "name": CONTAINER,
         "image": spec.image or options.image,
-        "command": command,
+        "command": program(limits, options, *identity),
         "workingDir": "/workspace",
         "env": [{"name": "HOME", "value": "/workspace"}],
         "resources": {"requests": resources, "limits": dict(resources)},
@@ -221,7 +244,7 @@ def _seccomp(profile: str) -> Json:
 
 
 def box_of(pod: Json, secret: str) -> Box:
-    """The box that a pod of ours is."""
+    """The box that a pod or a claim of ours is."""
     notes = pod["metadata"]["annotations"]
     return Box(
         key=notes[BOX],
@@ -235,7 +258,7 @@ def box_of(pod: Json, secret: str) -> Box:
 
 
 def is_box_of(pod: Json, owner: str) -> bool:
-    """Whether a pod is a box of that owner, whatever its labels say."""
+    """Whether a pod or a claim is a box of that owner, whatever its labels say."""
     notes = part(pod, "metadata", "annotations")
     complete = {BOX, OWNER, POOL, WORKSPACE} <= set(notes)
     return complete and notes[OWNER] == owner and pod["metadata"]["name"] == pod_name(notes[BOX])

@@ -24,8 +24,8 @@ from executor_service.link import RemoteCommand
 from tests.boxes import Console, Recorder, Yard, new_spec, open_console
 from tests.contract.backend_suite_boxes import BoxSuite
 from tests.fakes.kubernetes.execs import V4, V5
+from tests.fakes.kubernetes.faults import Fault, evict
 from tests.fakes.kubernetes.running import StandIn
-from tests.fakes.kubernetes.server import Fault
 from tests.kubernetes_cluster import backend_of, cluster
 
 EVICTED = "The node was low on resource: memory."
@@ -97,7 +97,7 @@ async def test_an_evicted_pod_is_lost_at_once(
     box = await backend.create(spec)
     async with open_console(backend, box) as console:
         recorder = await console.shell("sleep 600")
-        await stand_in.do(lambda there: there.evict(pod_name(box.key), EVICTED))
+        await stand_in.do(lambda there: evict(there, pod_name(box.key), EVICTED))
         why, after_s = await lose(backend, box, console)
     assert f"Evicted: {EVICTED}" in why
     assert after_s < 5

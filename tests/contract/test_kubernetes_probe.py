@@ -11,8 +11,8 @@ from executor_service.backends.kubernetes import KubernetesBackend
 from executor_service.backends.kubernetes_api import ClusterAddress
 from executor_service.backends.kubernetes_json import Json
 from executor_service.backends.kubernetes_pod import SELECTED, KubernetesOptions
+from tests.fakes.kubernetes.faults import Fault
 from tests.fakes.kubernetes.running import StandIn
-from tests.fakes.kubernetes.server import Fault
 from tests.kubernetes_cluster import backend_of, cluster
 
 

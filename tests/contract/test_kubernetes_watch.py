@@ -14,8 +14,9 @@ from executor_service.backends.kubernetes import KubernetesBackend
 from executor_service.backends.kubernetes_pod import pod_name
 from executor_service.errors import BoxLost, BoxOutOfMemory, LinkClosed
 from tests.boxes import Console, new_spec, open_console
+from tests.fakes.kubernetes.faults import Fault, condemn, erase, restart
 from tests.fakes.kubernetes.running import StandIn
-from tests.fakes.kubernetes.server import Cluster, Fault
+from tests.fakes.kubernetes.server import Cluster
 from tests.kubernetes_cluster import backend_of, cluster
 
 SOON_S = 5.0
@@ -40,6 +41,8 @@ async def backend(stand_in: StandIn, owner: str) -> AsyncIterator[KubernetesBack
     for box in await backend.list_boxes():
         await backend.destroy(box)
     await backend.close()
+    # Which the stand-in sees when it has something to say.
+    await until(lambda: stand_in.cluster.store.watches.open_count == 0)
 
 
 @pytest.fixture
@@ -77,9 +80,9 @@ async def told(backend: KubernetesBackend, box: Box, console: Console) -> tuple[
 @pytest.mark.parametrize(
     ("happens", "why"),
     [
-        (Cluster.erase, "it has no pod"),
-        (Cluster.condemn, "its pod is being deleted"),
-        (Cluster.restart, "its container has ended"),
+        (erase, "it has no pod"),
+        (condemn, "its pod is being deleted"),
+        (restart, "its container has ended"),
     ],
     ids=["erased", "condemned", "restarted"],
 )
@@ -104,7 +107,7 @@ async def test_other_pods_are_left_alone(
 ) -> None:
     other = await backend.create(await asyncio.to_thread(new_spec, owner, tmp_path))
     async with open_console(backend, box) as console, open_console(backend, other) as second:
-        await stand_in.tell(lambda there: there.condemn(pod_name(other.key)))
+        await stand_in.tell(lambda there: condemn(there, pod_name(other.key)))
         await told(backend, other, second)
         assert await console.output("echo still here") == "still here"
 
@@ -122,7 +125,7 @@ async def test_a_watch_that_is_cut_goes_on_where_it_was(
 
         def lose_unseen(there: Cluster) -> None:
             there.store.watches.cut()
-            there.erase(pod_name(box.key))
+            erase(there, pod_name(box.key))
 
         stand_in.cluster.faults.append(Fault(503, "GET", "/pods$", times=2))
         await stand_in.tell(lose_unseen)
@@ -135,7 +138,7 @@ async def test_where_the_past_is_forgotten_the_present_is_looked_at(
     backend: KubernetesBackend, stand_in: StandIn, box: Box
 ) -> None:
     def lose(there: Cluster) -> None:
-        there.erase(pod_name(box.key))
+        erase(there, pod_name(box.key))
         there.store.watches.forget()
         there.store.watches.cut()
 

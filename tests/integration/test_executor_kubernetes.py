@@ -12,6 +12,7 @@ from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from services.errors import Reason
 from tests.executor_client import Client
 from tests.executors import executor_settings, refused, serving, until
+from tests.fakes.kubernetes.faults import erase, evict
 from tests.fakes.kubernetes.running import StandIn
 from tests.fakes.kubernetes.server import Cluster
 from tests.kubernetes_cluster import cluster
@@ -57,24 +58,24 @@ async def test_a_cut_stream_is_nothing_to_a_command(client: Client, stand_in: St
     assert await client.output(answer.lease, "echo still here") == "still here"
 
 
-async def evict(there: Cluster, pod: Json) -> None:
-    await there.evict(pod["metadata"]["name"], "The node was low on resource: memory.")
+async def evicted(there: Cluster, pod: Json) -> None:
+    await evict(there, pod["metadata"]["name"], "The node was low on resource: memory.")
 
 
-async def erase(there: Cluster, pod: Json) -> None:
-    there.erase(pod["metadata"]["name"])
+async def erased(there: Cluster, pod: Json) -> None:
+    erase(there, pod["metadata"]["name"])
 
 
-async def exhaust(there: Cluster, pod: Json) -> None:
+async def out_of_memory(there: Cluster, pod: Json) -> None:
     await there.kubelet.exhaust(pod)
 
 
 @pytest.mark.parametrize(
     ("happens", "reason"),
     [
-        (evict, exec_pb2.EXIT_REASON_SANDBOX_LOST),
-        (erase, exec_pb2.EXIT_REASON_SANDBOX_LOST),
-        (exhaust, exec_pb2.EXIT_REASON_OOM),
+        (evicted, exec_pb2.EXIT_REASON_SANDBOX_LOST),
+        (erased, exec_pb2.EXIT_REASON_SANDBOX_LOST),
+        (out_of_memory, exec_pb2.EXIT_REASON_OOM),
     ],
 )
 async def test_a_lost_pod_is_a_lost_sandbox(

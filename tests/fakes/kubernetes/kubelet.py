@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import itertools
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ LABEL = "org.hermes.test.cluster"
 POD_PIDS_LIMIT = 64
 """What `podPidsLimit` of a real node's configuration is."""
 _FOREVER_S = 1e6
+_MOUNT_AGAIN_S = 0.1
 
 
 class Kubelet:
@@ -27,6 +29,7 @@ class Kubelet:
         self._cluster = cluster
         self.engine = Engine(EngineAddress())
         self._containers: dict[str, str] = {}
+        self._addresses = itertools.cycle(range(1, 255))
         self._out_of_memory: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -82,6 +85,10 @@ class Kubelet:
             message = f'Back-off pulling image "{image}"'
             self._state(pod, {"waiting": {"reason": "ImagePullBackOff", "message": message}})
             return
+        while missing := self._missing(spec):
+            message = f'configmap "{missing}" not found'
+            self._state(pod, {"waiting": {"reason": "ContainerCreating", "message": message}})
+            await asyncio.sleep(_MOUNT_AGAIN_S)
         wanted = await asyncio.to_thread(self._container, pod)
         name = f"{self._cluster}-{uid}"
         try:
@@ -92,7 +99,9 @@ class Kubelet:
             waiting = {"reason": "RunContainerError", "message": str(error)}
             self._state(pod, {"waiting": waiting})
             return
-        self._note(pod, phase="Running")
+        ready = {"type": "Ready", "status": "True"}
+        address = f"10.0.0.{next(self._addresses)}"
+        self._note(pod, phase="Running", conditions=[ready], podIPs=[{"ip": address}])
         self._state(pod, {"running": {"startedAt": now()}})
         await self._watch(pod, made["Id"])
 
@@ -117,6 +126,12 @@ class Kubelet:
         container = pod["spec"]["containers"][0]
         known = {"name": container["name"], "image": container["image"], "restartCount": 0}
         self._note(pod, containerStatuses=[{**known, "ready": "running" in state, "state": state}])
+
+    def _missing(self, spec: Json) -> str:
+        """A ConfigMap that a pod cannot start without."""
+        there = {each["metadata"]["name"] for each in self._store.select("configmaps")}
+        wanted = [part(each, "configMap").get("name") for each in spec["volumes"]]
+        return next((name for name in wanted if name and name not in there), "")
 
     def _volumes(self, pod: Json) -> Path:
         return self._folder / "pods" / pod["metadata"]["uid"]
@@ -165,8 +180,9 @@ class Kubelet:
                 tmpfs[path] = f"rw,exec,mode={mode},size={empty['sizeLimit']}"
                 continue
             folder = self._folder_of(pod, volume) / mount.get("subPath", "")
-            folder.mkdir(parents=True, exist_ok=True)
-            if group:
+            if not folder.is_file():
+                folder.mkdir(parents=True, exist_ok=True)
+            if group and folder.is_dir():
                 # Of which a kubelet makes the group its owner; here not everyone may.
                 folder.chmod(0o2777)
             binds.append(f"{folder}:{path}{':ro' if mount.get('readOnly') else ''}")
@@ -181,7 +197,7 @@ class Kubelet:
             found = self._store.get("configmaps", source["name"])
             for name, content in part(found, "binaryData").items():
                 (folder / name).write_bytes(base64.b64decode(content))
-                (folder / name).chmod(source["defaultMode"])
+                (folder / name).chmod(source.get("defaultMode", 0o644))
         return folder
 
 

@@ -1,14 +1,13 @@
 """Who may do what: the one account that there is, by the rules of its Role."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aiohttp import web
 
 from executor_service.backends.kubernetes_json import Json
 from tests.fakes.kubernetes.errors import Refused
 
-_EVERYBODY_MAY = ("/version", "/apis/authorization.k8s.io/")
 _VERBS = {"POST": "create", "DELETE": "delete", "PUT": "update"}
 
 
@@ -19,6 +18,8 @@ class Rights:
     namespace: str
     rules: Sequence[Json]
     token: str
+    used: set[tuple[str, str, str]] = field(default_factory=set[tuple[str, str, str]])
+    """Verb, API group and resource of all that was allowed."""
 
     def allows(self, verb: str, group: str, resource: str, name: str = "") -> bool:
         """Whether the Role has it; a subresource stands behind a slash."""
@@ -34,9 +35,10 @@ class Rights:
         """Raises Refused where the account may not."""
         if request.headers.get("Authorization") != f"Bearer {self.token}":
             raise Refused(401, "Unauthorized")
-        if request.path.startswith(_EVERYBODY_MAY):
-            return
         info = request.match_info
+        if "namespace" not in info:
+            # The version, what resources there are, one's own rights: anybody may ask for that.
+            return
         resource, name = info.get("resource", "pods"), info.get("name", "")
         verbs = [_VERBS.get(request.method, "get" if name else "list")]
         if "watch" in request.query:
@@ -52,3 +54,4 @@ class Rights:
                     f'{resource} is forbidden: User "hermes" cannot {verb} resource "{resource}" '
                     f'in the namespace "{info["namespace"]}"',
                 )
+            self.used.add((verb, group, resource))

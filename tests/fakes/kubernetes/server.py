@@ -1,7 +1,6 @@
 """The API server: who may do what, what is admitted, and what can be made to go wrong."""
 
 import asyncio
-import re
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -12,30 +11,21 @@ from pathlib import Path
 from aiohttp import web
 
 from executor_service.backends.kubernetes_json import Json, part
+from tests.fakes.kubernetes import crds
 from tests.fakes.kubernetes.admission import VERSION, admit, validate
+from tests.fakes.kubernetes.agent_sandbox import AgentSandbox
 from tests.fakes.kubernetes.errors import Refused
 from tests.fakes.kubernetes.execs import Execs
+from tests.fakes.kubernetes.faults import Fault, fault_of
 from tests.fakes.kubernetes.kubelet import Kubelet
 from tests.fakes.kubernetes.rights import Rights
-from tests.fakes.kubernetes.store import KINDS, Store, now
+from tests.fakes.kubernetes.store import KINDS, RESOURCES, Store, now
 
 CORE = "/api/v1/namespaces/{namespace}"
 NETWORKING = "/apis/networking.k8s.io/v1/namespaces/{namespace}"
+_EXTENSIONS = f"/apis/{crds.EXTENSIONS}/{crds.VERSION}"
 _RESOURCE = "{resource:pods|configmaps|secrets}"
-_GROUPS = {"networkpolicies": "networking.k8s.io"}
-
-
-@dataclass
-class Fault:
-    """Answers that requests get instead."""
-
-    code: int
-    method: str
-    path: str
-    """Regular expression that is found in the path."""
-    times: int = 1
-    is_late: bool = False
-    """Whether the request is carried out all the same."""
+_GROUPS = {"networkpolicies": "networking.k8s.io", **dict.fromkeys(crds.KINDS, crds.EXTENSIONS)}
 
 
 @dataclass
@@ -47,6 +37,8 @@ class Cluster:
     faults: list[Fault] = field(default_factory=list[Fault])
     quota: int = 1000
     """Pods that there may be."""
+    has_agent_sandbox: bool = True
+    """Whether the custom resources of agent-sandbox are defined."""
     seen: list[str] = field(default_factory=list[str])
     """Every request's method and path."""
 
@@ -61,6 +53,7 @@ class Cluster:
         self.execs = Execs(self.kubelet)
         self._ending: set[asyncio.Task[None]] = set()
         self._lines: set[asyncio.Transport] = set()
+        self.agent_sandbox = AgentSandbox(self.store, self.make_pod, self.remove)
         app = web.Application(middlewares=[self._guard], client_max_size=4 * 1024 * 1024)
         app.add_routes(
             [
@@ -68,12 +61,20 @@ class Cluster:
                 web.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", self._review),
                 web.get(f"{CORE}/pods/{{name}}/exec", self._exec),
                 *self._collection(f"{CORE}/{_RESOURCE}"),
+                web.put(f"{CORE}/{{resource:configmaps}}/{{name}}", self._replace),
                 *self._collection(f"{NETWORKING}/{{resource:networkpolicies}}"),
+                web.get(_EXTENSIONS, self._resources),
+                *self._collection(
+                    f"{_EXTENSIONS}/namespaces/{{namespace}}/{{resource:{'|'.join(crds.KINDS)}}}"
+                ),
             ]
         )
+        controlling = asyncio.ensure_future(self.agent_sandbox.run())
         try:
             yield app
         finally:
+            controlling.cancel()
+            await asyncio.wait([controlling])
             await asyncio.gather(*self._ending, return_exceptions=True)
             await self.kubelet.close()
             for line in self._lines:
@@ -93,29 +94,13 @@ class Cluster:
         """Remove an object, and with it what it owns."""
         self._end(self.store.remove(resource, self.store.get(resource, name)))
 
-    async def evict(self, name: str, message: str) -> None:
-        """What a kubelet does to a pod when its node runs short of something."""
-        pod = self.store.get("pods", name)
-        pod["status"].update(phase="Failed", reason="Evicted", message=message)
-        self.store.touch(pod)
-        await self.kubelet.end(pod)
-
-    def restart(self, name: str) -> None:
-        """What a kubelet notes when it has started a container again."""
-        pod = self.store.get("pods", name)
-        (status,) = pod["status"]["containerStatuses"]
-        status["restartCount"] += 1
-        self.store.touch(pod)
-
-    def condemn(self, name: str) -> None:
-        """What a control plane notes of a pod whose node it does not hear any more."""
-        pod = self.store.get("pods", name)
-        pod["metadata"]["deletionTimestamp"] = now()
-        self.store.touch(pod)
-
-    def erase(self, name: str) -> None:
-        """Remove a pod's object by force, which ends none of its processes."""
-        self.store.remove("pods", self.store.get("pods", name))
+    async def make_pod(self, thing: Json) -> Json:
+        """Admit a pod and run it."""
+        await asyncio.to_thread(validate, thing)
+        self._admit(thing)
+        thing = self.store.add("pods", self.store.complete("pods", deepcopy(thing)))
+        self.kubelet.run(thing)
+        return thing
 
     @web.middleware
     async def _guard(
@@ -128,22 +113,13 @@ class Cluster:
             self._lines.add(request.transport)
         try:
             self.rights.check(request, _GROUPS.get(request.match_info.get("resource", ""), ""))
-            fault = self._fault(request)
+            fault = fault_of(self.faults, request)
             if fault is not None and not fault.is_late:
                 return Refused(fault.code, "made to fail").response()
             response = await handler(request)
         except Refused as refused:
             return refused.response()
         return Refused(fault.code, "made to fail late").response() if fault else response
-
-    def _fault(self, request: web.Request) -> Fault | None:
-        for fault in self.faults:
-            if fault.method == request.method and re.search(fault.path, request.path):
-                fault.times -= 1
-                if not fault.times:
-                    self.faults.remove(fault)
-                return fault
-        return None
 
     async def _version(self, _request: web.Request) -> web.Response:
         return web.json_response({"gitVersion": f"v{VERSION}.0-standin", "platform": "linux/amd64"})
@@ -184,16 +160,35 @@ class Cluster:
         thing = await request.json()
         await asyncio.to_thread(validate, thing)
         if resource == "pods":
-            admit(thing)
-            if len(self.store.select("pods")) >= self.quota:
-                name = thing["metadata"]["name"]
-                raise Refused(403, f'pods "{name}" is forbidden: exceeded quota: boxes')
+            self._admit(thing)
         thing = self.store.complete(resource, deepcopy(thing))
         if request.query.get("dryRun") != "All":
             self.store.add(resource, thing)
             if resource == "pods":
                 self.kubelet.run(thing)
         return web.json_response(thing, status=201)
+
+    def _admit(self, pod: Json) -> None:
+        admit(pod)
+        if len(self.store.select("pods")) >= self.quota:
+            name = pod["metadata"]["name"]
+            raise Refused(403, f'pods "{name}" is forbidden: exceeded quota: boxes')
+
+    async def _replace(self, request: web.Request) -> web.Response:
+        info, thing = request.match_info, await request.json()
+        await asyncio.to_thread(validate, thing)
+        there = self.store.get(info["resource"], info["name"])
+        if thing["metadata"]["resourceVersion"] != there["metadata"]["resourceVersion"]:
+            raise Refused(409, "the object has been modified")
+        there.update(thing)
+        self.store.touch(there)
+        return web.json_response(there)
+
+    async def _resources(self, _request: web.Request) -> web.Response:
+        if not self.has_agent_sandbox:
+            raise Refused(404, "the server could not find the requested resource")
+        found = [{"name": resource, "kind": kind} for resource, kind in crds.KINDS.items()]
+        return web.json_response({"kind": "APIResourceList", "resources": found})
 
     async def _delete(self, request: web.Request) -> web.Response:
         info = request.match_info
@@ -207,18 +202,31 @@ class Cluster:
                 thing["metadata"]["deletionTimestamp"] = now()
                 self.store.touch(thing)
                 self._end([thing])
+        elif options.get("propagationPolicy") == "Foreground":
+            if "deletionTimestamp" not in thing["metadata"]:
+                thing["metadata"]["deletionTimestamp"] = now()
+                self.store.touch(thing)
+                self._end(self.store.abandon(thing), then=thing)
         else:
             # Without grace the object goes at once, and nobody waits for its processes.
             self._end([thing] if info["resource"] == "pods" else [])
             self._end(self.store.remove(info["resource"], thing))
         return web.json_response(thing)
 
-    def _end(self, pods: list[Json]) -> None:
-        async def end(pod: Json) -> None:
-            await self.kubelet.end(pod)
-            self._end(self.store.remove("pods", pod))
+    def remove(self, resource: str, thing: Json) -> None:
+        """Remove an object and what it owns, pods after their processes."""
+        self._end(self.store.remove(resource, thing))
 
-        for pod in pods:
-            task = asyncio.get_running_loop().create_task(end(pod))
-            self._ending.add(task)
-            task.add_done_callback(self._ending.discard)
+    def _end(self, pods: list[Json], then: Json | None = None) -> None:
+        async def end() -> None:
+            for pod in pods:
+                await self.kubelet.end(pod)
+                self._end(self.store.remove("pods", pod))
+            if then is not None:
+                self.remove(RESOURCES[then["kind"]], then)
+
+        if not pods and then is None:
+            return
+        task = asyncio.get_running_loop().create_task(end())
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)

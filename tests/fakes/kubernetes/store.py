@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from executor_service.backends.kubernetes_json import Json, part, parts
+from tests.fakes.kubernetes import crds
 from tests.fakes.kubernetes.errors import Refused
 from tests.fakes.kubernetes.watches import Watches
 
@@ -14,6 +15,8 @@ KINDS = {
     "configmaps": "ConfigMap",
     "secrets": "Secret",
     "networkpolicies": "NetworkPolicy",
+    "sandboxes": "Sandbox",
+    **crds.KINDS,
 }
 
 RESOURCES = {kind: resource for resource, kind in KINDS.items()}
@@ -85,6 +88,11 @@ class Store:
             del self._things[resource][metadata["name"]]
             metadata["resourceVersion"] = self.version
             self.watches.note("DELETED", resource, thing)
+        return self.abandon(thing)
+
+    def abandon(self, thing: Json) -> list[Json]:
+        """Removes what an object owns; the pods that must end with it."""
+        metadata = thing["metadata"]
         pods: list[Json] = []
         for kind, owned in list(self._owned_by(metadata["uid"])):
             if kind == "pods":

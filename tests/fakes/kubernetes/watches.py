@@ -57,10 +57,11 @@ class Watches:
 
     def cut(self) -> int:
         """Break every watch as a load balancer would."""
-        for request in self._open.values():
+        requests, self._open = self._open, {}
+        for request in requests.values():
             if request.transport is not None:
                 request.transport.abort()
-        return len(self._open)
+        return len(requests)
 
     async def serve(
         self, request: web.Request, resource: str, latest: Callable[[], str]
@@ -89,7 +90,7 @@ class Watches:
         except (TimeoutError, ConnectionError):
             pass
         finally:
-            del self._open[id(request)]
+            self._open.pop(id(request), None)
         return response
 
     def _after(
