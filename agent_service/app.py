@@ -12,6 +12,7 @@ import grpc.aio
 from agent_service.clients.executors import Executors
 from agent_service.clients.leases import SandboxLeases
 from agent_service.clients.left import LeftSandboxes
+from agent_service.clients.sandbox_kinds import SandboxKinds
 from agent_service.config import AgentConfig
 from agent_service.contexts import ToolContexts
 from agent_service.drafts import SessionDrafts
@@ -75,6 +76,8 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "AgentService
         ZoneInfo(config.time_zone) if config.time_zone else None,
         sorted({tool.toolset for tool in tools}),
         config.system_message,
+        SandboxKinds(channels, clock),
+        config.sandbox,
     )
     left = LeftSandboxes(executors, database)
     return AgentService(database, model, turns, drafts, left, workers)

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from datetime import tzinfo
 
+from agent_service.clients.sandbox_kinds import SandboxKinds
+from agent_service.config import SandboxPolicy
 from agent_service.prompt.layers import SessionFacts, build
 from agent_service.requests import TurnRequest
 from agent_service.storage.turns import SessionDraft
@@ -13,21 +15,33 @@ class SessionDrafts:
     """Builds the system prompt of a session that a turn may create."""
 
     def __init__(
-        self, clock: Clock, zone: tzinfo | None, toolsets: Sequence[str], system_message: str
+        self,
+        clock: Clock,
+        zone: tzinfo | None,
+        toolsets: Sequence[str],
+        system_message: str,
+        sandboxes: SandboxKinds,
+        policy: SandboxPolicy,
     ) -> None:
         self._clock = clock
         self._zone = zone
         self._toolsets = frozenset(toolsets)
         self._system_message = system_message
+        self._sandboxes = sandboxes
+        self._policy = policy
 
-    def draft(self, request: TurnRequest) -> SessionDraft:
+    async def draft(self, request: TurnRequest) -> SessionDraft:
         """The session as this turn would create it."""
         wanted = frozenset(request.toolsets)
+        toolsets = self._toolsets & wanted if wanted else self._toolsets
+        template = request.sandbox_template or self._policy.of(request.profile, request.kind)
         facts = SessionFacts(
             session_id=request.session_id,
             platform=request.platform,
             started_at=self._clock.now().astimezone(self._zone),
-            toolsets=self._toolsets & wanted if wanted else self._toolsets,
+            toolsets=toolsets,
+            sandbox=await self._sandboxes.of(template) if "terminal" in toolsets else None,
+            workdir=request.workdir,
             system_messages=(self._system_message, request.system_message),
         )
-        return SessionDraft(build(facts), request.workdir)
+        return SessionDraft(build(facts), request.workdir, template)

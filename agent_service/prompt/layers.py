@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+from agent_service.prompt.sandbox import SandboxKind, describe
+
 IDENTITY = """\
 You are Hermes, a personal assistant that gets things done for one person.
 Be helpful, knowledgeable and direct. Say what you know and say what you do not know. Prefer a
@@ -15,12 +17,6 @@ TOOL_USE = """\
 Use a tool when it brings you closer to the goal, and several in one message when they do not
 depend on each other. Do what you announce in the same message. Read a result before you rely
 on it; when a call fails, find out why before you try again."""
-
-TERMINAL = """\
-# Sandbox
-Commands and files live in this session's own sandbox, an isolated Linux machine without
-network. Its folder /workspace is kept for the session; everything else may be gone when the
-sandbox is replaced. The user cannot see files in it unless you show what they contain."""
 
 _PLATFORMS = {
     "cli": "You are talking in a terminal that shows text as it is. Keep lines and tables narrow.",
@@ -41,6 +37,10 @@ class SessionFacts:
     """Aware, in the user's time zone."""
     toolsets: frozenset[str]
     """Toolsets that are loaded."""
+    sandbox: SandboxKind | None = None
+    """What commands run in; None when nobody could be asked."""
+    workdir: str = ""
+    """The user's own folder that is /workspace; empty is one of the session's."""
     system_messages: tuple[str, ...] = ()
     """From the configuration and from the caller that creates the session."""
 
@@ -55,7 +55,7 @@ def _layers(facts: SessionFacts) -> Iterable[str]:
     if facts.toolsets:
         yield TOOL_USE
     if "terminal" in facts.toolsets:
-        yield TERMINAL
+        yield describe(facts.sandbox, facts.workdir)
     yield from facts.system_messages
     yield (
         f"Current time: {facts.started_at.isoformat(timespec='seconds')}\n"

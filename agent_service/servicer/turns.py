@@ -31,7 +31,7 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
     ) -> turn_pb2.StartTurnResponse:
         """Starts or queues a turn."""
         wanted = turn_request(request)
-        info = await self._turns.start(wanted, self._drafts.draft(wanted))
+        info = await self._turns.start(wanted, await self._drafts.draft(wanted))
         return turn_pb2.StartTurnResponse(turn=turn(info))
 
     async def WatchTurn(

@@ -7,6 +7,7 @@ root. A box is one supervisor with all that it has started; it outlives the exec
 
 import asyncio
 import os
+import platform
 import pwd
 import subprocess
 import sys
@@ -67,6 +68,7 @@ class LocalBackend:
             f"commands run on this machine itself, without isolation: as {_name_of(self._user)}, "
             "with that user's files, network and processes",
             available=True,
+            account=f"{_name_of(self._user)}@{platform.node()}",
         )
 
     async def create(self, spec: BoxSpec) -> Box:
@@ -142,7 +144,7 @@ class LocalBackend:
         return install_supervisor(self._supervisor, self._folder, str(self._folder))
 
 
-def _capabilities(reason: str, *, available: bool) -> Capabilities:
+def _capabilities(reason: str, *, available: bool, account: str = "") -> Capabilities:
     return Capabilities(
         name=NAME,
         available=available,
@@ -151,6 +153,7 @@ def _capabilities(reason: str, *, available: bool) -> Capabilities:
         limits=NO_LIMITS,
         # Commands have whatever network the machine has.
         network_policies=(),
+        account=account,
         workspaces=WorkspacePlace.HERE,
     )
 

@@ -154,6 +154,7 @@ class SshBackend:
             limits=NO_LIMITS,
             # Commands have whatever network the machine has.
             network_policies=(),
+            account=f"{self._options.user}@{self._options.host}".removeprefix("@"),
             workspaces=WorkspacePlace.THERE,
         )
 

@@ -6,6 +6,7 @@ from executor_service.convert.common import duration, profile_of, seconds, times
 from executor_service.leases import Grant, Launch, Wish
 from executor_service.records import Lifetimes, SandboxState
 from executor_service.sandbox import Sandbox
+from executor_service.templates import Template
 from hermes.executor.v1 import sandbox_pb2
 from services.validation import check_id
 
@@ -104,6 +105,14 @@ def sandbox(found: Sandbox) -> sandbox_pb2.Sandbox:
     )
 
 
+def of_template(template: Template) -> sandbox_pb2.BackendCapabilities:
+    """What a backend can do, and what a template makes of it."""
+    wire = capabilities(template.capabilities, template.name, template.choice.reason)
+    if wire.network_modes:
+        wire.network_mode = networks.MODES[template.network.mode]
+    return wire
+
+
 def capabilities(
     found: Capabilities, template: str = "", choice_reason: str = ""
 ) -> sandbox_pb2.BackendCapabilities:
@@ -121,7 +130,6 @@ def capabilities(
         choice_reason=choice_reason,
         template=template,
         keeps_workspace=found.workspaces is not WorkspacePlace.IN_BOX,
-        has_network_of_machine=not found.network_policies,
         account=found.account,
         network_modes=[networks.MODES[mode] for mode in found.network_policies],
         snapshot_kinds=[sandbox_pb2.SNAPSHOT_KIND_WORKSPACE_COPY] * found.copies_workspaces,

@@ -39,10 +39,7 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
         self, request: sandbox_pb2.GetCapabilitiesRequest, context: Context
     ) -> sandbox_pb2.GetCapabilitiesResponse:
         """Says what the backends can do."""
-        found = [
-            convert.capabilities(one.capabilities, one.name, one.choice.reason)
-            for one in self._templates
-        ]
+        found = [convert.of_template(one) for one in self._templates]
         found += [convert.refused(name, why) for name, why in self._templates.refused.items()]
         others = self._templates.default.choice.others
         found += [convert.capabilities(other) for other in others]

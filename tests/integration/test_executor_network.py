@@ -236,7 +236,7 @@ async def test_commands_with_the_machine_s_network_are_held_to_nothing(
     async with serving(elsewhere, world.gate()) as executor, executor.client() as client:
         request = sandbox_pb2.GetCapabilitiesRequest()
         (found,) = (await client.sandboxes.GetCapabilities(request)).backends
-        assert (found.has_network_of_machine, list(found.network_modes)) == (True, [])
+        assert (found.network_mode, list(found.network_modes)) == (0, [])
         for mode in (NONE, OPEN):
             call = client.acquire(network_policy=network_pb2.NetworkPolicy(mode=mode))
             assert await refused(call) is Reason.BACKEND_UNAVAILABLE

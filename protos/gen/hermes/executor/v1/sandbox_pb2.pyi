@@ -225,7 +225,7 @@ class BackendCapabilities(_message.Message):
     CHOICE_REASON_FIELD_NUMBER: _builtins.int
     TEMPLATE_FIELD_NUMBER: _builtins.int
     KEEPS_WORKSPACE_FIELD_NUMBER: _builtins.int
-    HAS_NETWORK_OF_MACHINE_FIELD_NUMBER: _builtins.int
+    NETWORK_MODE_FIELD_NUMBER: _builtins.int
     ACCOUNT_FIELD_NUMBER: _builtins.int
     SNAPSHOT_KINDS_FIELD_NUMBER: _builtins.int
     NETWORK_MODES_FIELD_NUMBER: _builtins.int
@@ -255,8 +255,10 @@ class BackendCapabilities(_message.Message):
     """
     keeps_workspace: _builtins.bool
     """Whether /workspace outlives a sandbox."""
-    has_network_of_machine: _builtins.bool
-    """Whether commands reach what their machine reaches, as nothing can keep them from it."""
+    network_mode: _network_pb2.NetworkMode.ValueType
+    """What a new sandbox of the template may reach where its request does not say so; unset where
+    commands have the network of their machine.
+    """
     account: _builtins.str
     """As whom commands run where nothing isolates them, and where: "deploy@build1"; else empty."""
     @_builtins.property
@@ -284,14 +286,14 @@ class BackendCapabilities(_message.Message):
         choice_reason: _builtins.str = ...,
         template: _builtins.str = ...,
         keeps_workspace: _builtins.bool = ...,
-        has_network_of_machine: _builtins.bool = ...,
+        network_mode: _network_pb2.NetworkMode.ValueType = ...,
         account: _builtins.str = ...,
         snapshot_kinds: _abc.Iterable[Global___SnapshotKind.ValueType] | None = ...,
         network_modes: _abc.Iterable[_network_pb2.NetworkMode.ValueType] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["account", b"account", "available", b"available", "choice_reason", b"choice_reason", "cpu_limit", b"cpu_limit", "detail", b"detail", "disk_limit", b"disk_limit", "has_network_of_machine", b"has_network_of_machine", "isolation", b"isolation", "keeps_workspace", b"keeps_workspace", "memory_limit", b"memory_limit", "name", b"name", "network_modes", b"network_modes", "pids_limit", b"pids_limit", "pty", b"pty", "snapshot_kinds", b"snapshot_kinds", "template", b"template"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["account", b"account", "available", b"available", "choice_reason", b"choice_reason", "cpu_limit", b"cpu_limit", "detail", b"detail", "disk_limit", b"disk_limit", "isolation", b"isolation", "keeps_workspace", b"keeps_workspace", "memory_limit", b"memory_limit", "name", b"name", "network_mode", b"network_mode", "network_modes", b"network_modes", "pids_limit", b"pids_limit", "pty", b"pty", "snapshot_kinds", b"snapshot_kinds", "template", b"template"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,84 @@
+"""What the prompt says of the place where commands run: only what is true of it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Network(StrEnum):
+    """What commands can reach."""
+
+    NONE = "none"
+    ALLOW_LIST = "allow_list"
+    OPEN = "open"
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxKind:
+    """What the sandboxes of a deployment are like."""
+
+    is_isolated: bool
+    network: Network
+    keeps_workspace: bool
+    """Whether /workspace outlives the sandbox."""
+    machine: str = ""
+    """The account whose processes commands are where nothing isolates them, as user@host."""
+
+
+_NETWORKS = {
+    Network.NONE: "without network",
+    Network.ALLOW_LIST: "whose network reaches only the hosts that the user has allowed",
+    Network.OPEN: "with network",
+}
+
+_HIDDEN = "The user cannot see files in it unless you show what they contain."
+
+
+def describe(kind: SandboxKind | None, workdir: str) -> str:
+    """The layer about commands and files; None when nobody could be asked.
+
+    `workdir` is the user's own folder where the session works in one, else empty.
+    """
+    if kind is not None and not kind.is_isolated:
+        return _machine(kind)
+    sentences = [
+        f"Commands and files live in this session's own sandbox{_nature(kind)}",
+        _workspace(kind is None or kind.keeps_workspace, workdir),
+    ]
+    if not workdir:
+        sentences.append(_HIDDEN)
+    return "# Sandbox\n" + " ".join(sentences)
+
+
+def _nature(kind: SandboxKind | None) -> str:
+    if kind is None:
+        return (
+            ". How well it is kept apart from the machine that it runs on, and what network it "
+            "has, is not known: be careful, and try before you rely on either."
+        )
+    return f", an isolated Linux machine {_NETWORKS[kind.network]}."
+
+
+def _workspace(is_kept: bool, workdir: str) -> str:
+    rest = "everything else may be gone when the sandbox is replaced."
+    if workdir:
+        return (
+            f"Its folder /workspace is the user's own folder {workdir}: what you change there is "
+            f"changed for the user; {rest}"
+        )
+    if is_kept:
+        return f"Its folder /workspace is kept for the session; {rest}"
+    return (
+        "All of it, /workspace too, is gone when the sandbox is replaced, as after a longer pause: "
+        "show what must last in your answer."
+    )
+
+
+def _machine(kind: SandboxKind) -> str:
+    where = f"as {kind.machine}" if kind.machine else "as an account of a real machine"
+    return (
+        f"# Machine\nCommands run directly {where}, without any isolation: what they change or "
+        "delete is changed and deleted for everybody there. Be careful. Work in this session's own "
+        "folder, in which commands start and which the file tools call /workspace; touch what is "
+        "outside of it only when the user asks for that. The network is that machine's. The user "
+        "cannot see files there unless you show what they contain."
+    )

@@ -1,0 +1,72 @@
+"""What a session's prompt says of its sandbox comes from the executor, which is seldom asked."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from agent_service.clients.sandbox_kinds import ASK_AGAIN_S, FRESH_S, SandboxKinds
+from agent_service.config import SandboxPolicy
+from agent_service.drafts import SessionDrafts
+from agent_service.requests import TurnRequest
+from services.addresses import UnixAddress
+from services.auth import Identity, new_tokens
+from services.channels import Channels
+from services.clock import SystemClock
+from tests.executors import Process, executor_settings, serving
+from tests.fakes.clock import ManualClock
+
+REQUEST = TurnRequest("trn_1", "", "s", "hi", {"platform": "cli"}, "message")
+
+
+@asynccontextmanager
+async def asking(
+    address: UnixAddress, token: str, clock: ManualClock
+) -> AsyncGenerator[SessionDrafts]:
+    """What builds the prompts of an agent whose executor is at an address."""
+    async with Channels(Identity.AGENT, {"executor": address}, token=token) as channels:
+        kinds, policy = SandboxKinds(channels, clock), SandboxPolicy()
+        yield SessionDrafts(SystemClock(), None, ["terminal", "todo"], "", kinds, policy)
+
+
+async def test_many_sessions_cost_one_question(tmp_path: Path) -> None:
+    settings, clock = executor_settings(tmp_path, "bubblewrap"), ManualClock()
+    async with serving(settings) as executor:
+        assert isinstance(executor.address, UnixAddress)
+        token = executor.tokens[Identity.AGENT]
+        async with asking(executor.address, token, clock) as drafts:
+            made = await asyncio.gather(*(drafts.draft(REQUEST) for _ in range(20)))
+            assert executor.calls.begun == ["GetCapabilities"]
+            for draft in made:
+                assert "an isolated Linux machine without network" in draft.system_prompt
+                assert "/workspace is kept for the session" in draft.system_prompt
+            await clock.advance(FRESH_S)
+            await drafts.draft(REQUEST)
+            assert executor.calls.begun == ["GetCapabilities"] * 2
+
+
+async def test_the_configured_network_is_what_the_model_is_told(tmp_path: Path) -> None:
+    settings = executor_settings(tmp_path, "bubblewrap", HERMES_NETWORK_MODE="open")
+    async with serving(settings) as executor:
+        assert isinstance(executor.address, UnixAddress)
+        token = executor.tokens[Identity.AGENT]
+        async with asking(executor.address, token, ManualClock()) as drafts:
+            prompt = (await drafts.draft(REQUEST)).system_prompt
+    assert "an isolated Linux machine with network" in prompt
+
+
+async def test_an_executor_that_is_away_holds_nobody_up_for_long(tmp_path: Path) -> None:
+    settings, clock, tokens = executor_settings(tmp_path, "bubblewrap"), ManualClock(), new_tokens()
+    await asyncio.to_thread(settings.home.create)
+    executor = Process(settings, tokens=tokens)
+    async with asking(executor.address, tokens[Identity.AGENT], clock) as drafts:
+        async with asyncio.timeout(3):
+            unknown = (await drafts.draft(REQUEST)).system_prompt
+        assert "is not known: be careful" in unknown
+        async with executor:
+            # Whoever has just found nobody asks nobody.
+            assert (await drafts.draft(REQUEST)).system_prompt.count("is not known") == 1
+            await clock.advance(ASK_AGAIN_S)
+            assert "without network" in (await drafts.draft(REQUEST)).system_prompt
+        await clock.advance(FRESH_S)
+        assert "without network" in (await drafts.draft(REQUEST)).system_prompt

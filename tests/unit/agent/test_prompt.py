@@ -1,0 +1,71 @@
+"""What a session's prompt says of the place where its commands run."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from agent_service.prompt.layers import SessionFacts, build
+from agent_service.prompt.sandbox import Network, SandboxKind
+
+BOX = SandboxKind(is_isolated=True, network=Network.NONE, keeps_workspace=True)
+NO_BOX = SandboxKind(
+    is_isolated=False, network=Network.OPEN, keeps_workspace=True, machine="deploy@build1"
+)
+FACTS = SessionFacts(
+    session_id="20260105_120000_abcdef",
+    platform="cli",
+    started_at=datetime(2026, 1, 5, 12, tzinfo=UTC),
+    toolsets=frozenset({"terminal"}),
+)
+
+
+def prompt(kind: SandboxKind | None, workdir: str = "") -> str:
+    """The prompt of a session that has such a sandbox, in one line."""
+    return " ".join(build(replace(FACTS, sandbox=kind, workdir=workdir)).split())
+
+
+@pytest.mark.parametrize(
+    ("network", "said"),
+    [
+        (Network.NONE, "isolated Linux machine without network."),
+        (Network.ALLOW_LIST, "reaches only the hosts that the user has allowed."),
+        (Network.OPEN, "isolated Linux machine with network."),
+    ],
+)
+def test_the_network_is_said_as_it_is(network: Network, said: str) -> None:
+    assert said in prompt(replace(BOX, network=network))
+
+
+def test_without_isolation_the_machine_is_named_and_nothing_is_called_isolated() -> None:
+    said = prompt(NO_BOX)
+    assert "Commands run directly as deploy@build1, without any isolation" in said
+    assert "Be careful." in said
+    assert "isolated Linux machine" not in said
+    assert "# Sandbox" not in said
+
+
+def test_a_workspace_that_is_lost_with_its_sandbox_is_not_called_kept() -> None:
+    assert "/workspace is kept for the session" in prompt(BOX)
+    said = prompt(replace(BOX, keeps_workspace=False))
+    assert "kept" not in said
+    assert "/workspace too, is gone when the sandbox is replaced" in said
+
+
+def test_a_folder_of_the_user_is_not_called_hidden() -> None:
+    assert "The user cannot see files in it" in prompt(BOX)
+    said = prompt(BOX, "/home/me/project")
+    assert "the user's own folder /home/me/project" in said
+    assert "cannot see" not in said
+
+
+def test_where_nobody_could_be_asked_nothing_is_promised() -> None:
+    said = prompt(None)
+    assert "this session's own sandbox" in said
+    assert "is not known: be careful" in said
+    assert "isolated" not in said
+
+
+def test_without_commands_nothing_is_said_of_a_sandbox() -> None:
+    without = replace(FACTS, toolsets=frozenset({"todo"}), sandbox=BOX)
+    assert "andbox" not in build(without)
