@@ -113,7 +113,10 @@ class Leases:
     def find(self, profile: str, sandbox_id: str) -> Sandbox:
         """Returns a profile's sandbox; fails with NotFound, whether or not another has it."""
         sandbox = self._sandboxes.get(sandbox_id)
-        if sandbox is None or sandbox.claim.profile != profile:
+        if sandbox is not None and sandbox.claim.profile != profile:
+            self._audit(sandbox.claim, "other_profile")
+            sandbox = None
+        if sandbox is None:
             raise NotFound(f"there is no sandbox {sandbox_id}")
         return sandbox
 
@@ -139,13 +142,20 @@ class Leases:
             _log.info("an operator uses sandbox %s of %s", claim.sandbox_id, claim.profile)
             return sandbox
         if not is_token_of(claim.token_digests, proof.epoch, proof.token):
-            _log.warning("sandbox %s was asked for with a wrong token", claim.sandbox_id)
+            self._audit(claim, "wrong_token")
             raise LeaseInvalid("the lease token is not valid")
         if proof.epoch != claim.epoch:
             self._metrics.stale_epochs.inc()
+            self._audit(claim, "stale_epoch")
             raise StaleEpoch(f"sandbox {claim.sandbox_id} has a later owner")
         sandbox.use()
         return sandbox
+
+    def _audit(self, claim: Claim, why: str) -> None:
+        """Leaves a trace of somebody who asked for what is not theirs."""
+        self._metrics.lease_refusals.labels(why).inc()
+        about = {"audit": "lease_refused", "sandbox_id": claim.sandbox_id, "reason": why}
+        _log.warning("sandbox %s was refused: %s", claim.sandbox_id, why, extra=about)
 
     # ---- having
 

@@ -23,6 +23,7 @@ class ExecutorMetrics:
     truncated: Counter
     reaped: Counter
     stale_epochs: Counter
+    lease_refusals: Counter
     operator_uses: Counter
     spool_bytes: Gauge
     egress: EgressMetrics
@@ -70,6 +71,11 @@ class ExecutorMetrics:
             ),
             reaped=meter.counter(
                 "hermes_orphans_reaped_total", "Boxes that nobody knew, and that were ended."
+            ),
+            lease_refusals=meter.counter(
+                "hermes_lease_refusals_total",
+                "Calls about a sandbox that was not the caller's, by why it was not.",
+                "reason",
             ),
             stale_epochs=meter.counter(
                 "hermes_stale_epoch_rejections_total", "Calls of an owner that was followed."

@@ -25,7 +25,7 @@ class Scale:
     files: int
     """Empty files that somebody tries to make."""
     every_nth: int
-    """Which of a hostile supervisor's attacks are made on the backends that are slower to set up."""
+    """Which attacks of a hostile supervisor are made where making sandboxes takes longer."""
     fuzzed: int
     """Random answers of a hostile supervisor."""
     rounds: int

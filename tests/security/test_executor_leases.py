@@ -10,10 +10,14 @@ import grpc.aio
 import pytest
 import pytest_asyncio
 
+from executor_service.leases import Leases, Proof
+from executor_service.sandbox import Sandbox
 from hermes.executor.v1 import exec_pb2, file_pb2, sandbox_pb2
 from services.errors import Reason, details_of
 from tests.executor_client import Client
 from tests.executors import Executor, end_boxes, executor_settings, serving
+from tests.security.mutants import without
+from tests.security.places import PLACES
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -122,12 +126,16 @@ class Victim:
         assert found.state == exec_pb2.EXEC_STATE_RUNNING
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def executor(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Executor]:
-    settings = executor_settings(tmp_path_factory.mktemp("home"), "bubblewrap")
-    async with serving(settings) as running:
-        yield running
-    await end_boxes(settings)
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=PLACES)
+async def executor(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Executor]:
+    """One of each backend in turn."""
+    async with PLACES[request.param](tmp_path_factory.mktemp("place")) as place:
+        settings = place.settings(tmp_path_factory.mktemp("home"))
+        async with serving(settings) as running:
+            yield running
+        await end_boxes(settings)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -201,6 +209,62 @@ async def test_a_token_is_of_one_sandbox(victim: Victim) -> None:
         assert (await answer(call(victim.client, mixed, EXEC)))[0] is Reason.LEASE_INVALID, method
     await victim.client.release(own)
     await victim.assert_untouched()
+
+
+async def test_a_lease_that_is_over_is_no_lease(executor: Executor) -> None:
+    async with executor.client(profile="anna") as client:
+        lease = (await client.acquire()).lease
+        await client.release(lease)
+        for method in ("RenewLease", "StartExec", "UploadFile", "DownloadFile", "RemovePath"):
+            reason = (await answer(LEASED[method](client, lease, EXEC)))[0]
+            assert reason is Reason.LEASE_INVALID, method
+
+
+async def test_a_lease_is_of_one_executor(victim: Victim, tmp_path: Path) -> None:
+    """A token that is replayed elsewhere names nothing there."""
+    settings = executor_settings(tmp_path, "bubblewrap")
+    async with serving(settings) as other, other.client(profile="anna") as client:
+        own = (await client.acquire("s")).lease
+        for method, call in LEASED.items():
+            assert (await answer(call(client, victim.lease, EXEC)))[0] is Reason.NOT_FOUND, method
+            mixed = changed(own, token=victim.lease.token)
+            assert (await answer(call(client, mixed, EXEC)))[0] is Reason.LEASE_INVALID, method
+    await end_boxes(settings)
+
+
+async def test_who_is_refused_leaves_a_trace(
+    executor: Executor, victim: Victim, caplog: pytest.LogCaptureFixture
+) -> None:
+    refusals = {
+        "other_profile": ("ben", victim.lease),
+        "wrong_token": ("anna", changed(victim.lease, token="0" * 64)),
+    }
+    for why, (profile, lease) in refusals.items():
+        before = executor.metric("hermes_lease_refusals_total", reason=why)
+        caplog.clear()
+        async with executor.client(profile=profile) as client:
+            await answer(client.list(lease))
+        assert executor.metric("hermes_lease_refusals_total", reason=why) == before + 1
+        (row,) = [vars(record) for record in caplog.records if "audit" in vars(record)]
+        assert (row["audit"], row["sandbox_id"]) == ("lease_refused", lease.sandbox_id)
+        assert row["reason"] == why
+        assert lease.token not in caplog.text
+
+
+def believe(self: Leases, proof: Proof) -> Sandbox:
+    """Gives a sandbox to whoever names it."""
+    return self._sandboxes[proof.sandbox_id]  # pyright: ignore[reportPrivateUsage]
+
+
+async def test_without_the_check_everybody_gets_in(executor: Executor) -> None:
+    """Another profile, a wrong token and an earlier owner: each would be noticed."""
+    async with executor.client(profile="anna") as anna, executor.client(profile="ben") as ben:
+        old = (await anna.acquire("s2")).lease
+        lease = (await anna.acquire("s2")).lease
+        with without(Leases, "prove", believe):
+            assert await ben.output(changed(lease, token="0"), "echo in") == "in"
+            assert await anna.output(old, "echo in") == "in"
+        await anna.release(lease)
 
 
 async def test_a_follower_fences_the_owner_before(executor: Executor) -> None:
