@@ -160,7 +160,7 @@ class ExecutorService:
         recorder = Recorder(journal)
         stores = Stores(journal, spool, recorder, clock, metrics)
         workdirs = WorkdirPolicy(config.allow_workdir, self._home.root, Path.home())
-        workspaces = Workspaces(self._home.workspaces, workdirs)
+        workspaces = Workspaces(self._home.workspaces, workdirs, shared=config.workspaces.shared)
         ground = Ground(journal.owner, folder, workspaces, stores, gate, workers)
         maker = TemplateMaker(config, ground)
         templates = Templates(maker.names, maker.open)

@@ -77,6 +77,8 @@ class Collector:
         for workspace in found:
             if workspace is not None:
                 await self._rows.used(workspace.workspace_id, now)
+        if self._custody.keeping.is_shared:
+            return
         # Who has made one on purpose wants it although nothing is in it yet.
         made = [one for one in found if one and not one.request_id]
         by_place: defaultdict[str, list[Workspace]] = defaultdict(list)

@@ -295,6 +295,17 @@ class WorkspacesConfig(ConfigModel):
     ] = 0
     """Size of all workspaces and snapshots of a profile together in bytes, from which on no new one
     is made; 0 is no limit."""
+    shared: Annotated[bool, Yaml("executor.workspaces.shared"), Env("HERMES_WORKSPACES_SHARED")] = (
+        False
+    )
+    """Whether all executors have the same workspaces, on a file system of theirs or where the
+    backend keeps them; then none is removed unless somebody asks."""
+
+    @model_validator(mode="after")
+    def _nobody_removes_what_is_shared(self) -> Self:
+        if self.shared and self.retention_days:
+            raise ValueError("retention_days cannot be: one executor knows not what others use")
+        return self
 
 
 TemplateName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,31}$")]

@@ -25,6 +25,11 @@ class Keeping:
         """Those of boxes that nobody has claimed yet."""
         return self._workspaces.unclaimed
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether other executors have the same workspaces, and may be using them."""
+        return self._workspaces.is_shared
+
     def take_stale(self) -> Mapping[str, set[Path]]:
         """Those that nobody has claimed, elsewhere, whose boxes have ended; each once."""
         return self._workspaces.take_stale()

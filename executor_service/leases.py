@@ -52,6 +52,8 @@ class Wish:
     """A folder of the host to be bound; empty is the session's own workspace."""
     workspace_id: str
     """Which workspace it is to be; empty is that of the session's earlier sandboxes."""
+    earlier_workspace_id: str
+    """Which one the session had at another executor."""
     lifetimes: Lifetimes
     """0 stands for the usual time."""
     wait_s: float
@@ -178,7 +180,13 @@ class Leases:
             found = template.capabilities
             _check_isolation(found.name, found.isolation, wish)
             _check_network(found, wish.network)
-            want = Want(wish.profile, wish.session_id, wish.workspace_id, wish.workdir)
+            want = Want(
+                wish.profile,
+                wish.session_id,
+                wish.workspace_id,
+                wish.earlier_workspace_id,
+                wish.workdir,
+            )
             async with self._lending.lent(template, want) as loan:
                 live, launch = await _provide(template, loan.folder, wish.wait_s)
                 try:

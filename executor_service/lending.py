@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from executor_service.catalog import Catalog
+from executor_service.errors import BackendError
 from executor_service.journal import Job
 from executor_service.keeping import Keeping
 from executor_service.templates import Template
-from executor_service.workspace_records import Workspace, WorkspaceKind
+from executor_service.workspace_records import Workspace, WorkspaceKind, WorkspaceState
 from executor_service.workspace_rows import give
-from executor_service.workspaces import Workspaces
+from executor_service.workspaces import Workspaces, is_workspace_id
 from services.clock import Clock
+from services.errors import Unavailable
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,8 @@ class Want:
     session_id: str
     workspace_id: str = ""
     """Which one; empty is that of its earlier sandboxes, or a new one."""
+    earlier_id: str = ""
+    """Which one it had at another executor."""
     workdir: str = ""
     """A folder of the host to be bound instead."""
 
@@ -74,9 +78,8 @@ class Lending:
         elif not place:
             yield Loan(None, None, want.session_id)
         else:
-            async with self._catalog.lent(
-                want.profile, want.session_id, place, want.workspace_id
-            ) as found:
+            asked = want.workspace_id or await self._brought(template, place, want)
+            async with self._catalog.lent(want.profile, want.session_id, place, asked) as found:
                 now = self._clock.now().timestamp()
                 if found is None:
                     kept = self._new(template, want.profile, place, now)
@@ -103,6 +106,36 @@ class Lending:
     def left(self, folder: Path) -> None:
         """A sandbox over it has ended."""
         self._catalog.leave(folder.name)
+
+    async def _brought(self, template: Template, place: str, want: Want) -> str:
+        """The workspace that the session had at another executor, written down here as well; empty
+        where it is not shared.
+
+        Fails with Unavailable.
+        """
+        ident = want.earlier_id
+        if not self._workspaces.is_shared or not is_workspace_id(ident):
+            return ""
+        now = self._clock.now().timestamp()
+        theirs = replace(self._new(template, want.profile, place, now), workspace_id=ident)
+        known = await self._catalog.rows.get(ident)
+        if known is not None:
+            is_theirs = (known.profile, known.place) == (want.profile, place)
+            return ident if is_theirs and known.state is WorkspaceState.READY else ""
+        if not await self._is_there(template, ident):
+            return ""
+        await self._catalog.rows.put(theirs)
+        return ident
+
+    async def _is_there(self, template: Template, ident: str) -> bool:
+        """Whether there is such a workspace; where nobody can look it is made when it is not."""
+        store = self._keeping.store_of(template)
+        if store is None:
+            return True
+        try:
+            return self._catalog.path(ident) in await store.present(self._catalog.folder)
+        except BackendError as error:
+            raise Unavailable(f"{store.place} cannot be looked at: {error}") from error
 
     def _new(self, template: Template, profile: str, place: str, now: float) -> Workspace:
         return Workspace(

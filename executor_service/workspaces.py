@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import re
 from collections import defaultdict
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from executor_service.errors import PathInvalid
 from services.ids import new_id
 
 _PREFIX = "wsp"
+_ID = re.compile(rf"{_PREFIX}_[0-9a-v]{{26}}")
 _UNPRIVILEGED_UID = 1000
 """Who boxes are when the executor is root."""
 
@@ -31,9 +33,11 @@ class WorkdirPolicy:
 class Workspaces:
     """The sessions' folders, below one folder of the home."""
 
-    def __init__(self, folder: Path, policy: WorkdirPolicy) -> None:
+    def __init__(self, folder: Path, policy: WorkdirPolicy, *, shared: bool = False) -> None:
         self._folder = folder
         self._policy = policy
+        self.is_shared = shared
+        """Whether other executors have the same, so that what nobody has here may be theirs."""
         self.unclaimed: set[Path] = set()
         """Those that were made for boxes which no session has yet."""
         self._stale: defaultdict[str, set[Path]] = defaultdict(set)
@@ -79,6 +83,8 @@ class Workspaces:
 
     async def sweep(self, kept: Container[Path]) -> None:
         """Removes folders that no session has; what has content stays, whoever left it."""
+        if self.is_shared:
+            return
 
         def sweep() -> None:
             for path in self._folder.glob(f"{_PREFIX}_*"):
@@ -94,6 +100,11 @@ class Workspaces:
         if place is not WorkspacePlace.HERE:
             raise _refused("cannot be a folder of this machine: the sandboxes are elsewhere")
         return await asyncio.to_thread(_vet, asked, self._policy)
+
+
+def is_workspace_id(text: str) -> bool:
+    """Whether it is the name of a workspace as executors make them."""
+    return _ID.fullmatch(text) is not None
 
 
 def _make(path: Path) -> None:

@@ -135,6 +135,7 @@ class SandboxLeases:
             session_id=turn.session_id,
             template=wish.template,
             workdir=wish.workdir,
+            earlier_workspace_id=before.workspace_id,
             wait=Duration(seconds=ACQUIRE_WAIT_S),
         )
         known = before.endpoint, before.sandbox_id
@@ -145,7 +146,7 @@ class SandboxLeases:
                 answer = await self._executors.acquire(request, *known)
         except grpc.aio.AioRpcError as error:
             raise SandboxUnavailable(f"No sandbox can be had: {message_of(error)}") from error
-        binding = Binding(answer.sandbox.sandbox_id, answer.endpoint, "")
+        binding = Binding(answer.sandbox.sandbox_id, answer.endpoint, answer.sandbox.workspace_id)
         return Held(
             place=_place(answer.sandbox),
             lease=answer.lease,

@@ -58,6 +58,7 @@ def wish(request: sandbox_pb2.AcquireSandboxRequest) -> Wish:
         else Isolation.NONE,
         workdir=request.workdir,
         workspace_id=request.workspace_id,
+        earlier_workspace_id=request.earlier_workspace_id,
         lifetimes=Lifetimes(
             idle_s=seconds("idle_ttl", request.idle_ttl, 0, _LONGEST_LIFE_S),
             total_s=seconds("max_ttl", request.max_ttl, 0, _LONGEST_LIFE_S),

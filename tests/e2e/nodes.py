@@ -231,7 +231,9 @@ def cluster(folder: Path, model_url: str, *, shared: bool = False) -> Generator[
             node.end()
             node.start(_shared(folder) if shared else None)
             node.give(certs, "ca.crt", "executor.crt", "executor.key")
-        made = _deploy(folder, model_url, nodes, certs)
+        variables = {**LEAVE_NOTHING, "HERMES_WORKSPACES_SHARED": str(shared).lower()}
+        executors = [NodeServer(node, variables) for node in nodes]
+        made = _deploy(folder, model_url, executors, certs)
         stack.callback(made.deployment.kill)
         made.deployment.start()
         yield made
@@ -241,7 +243,8 @@ def cluster(folder: Path, model_url: str, *, shared: bool = False) -> Generator[
         check_nothing_left(folder)
 
 
-def _deploy(folder: Path, model_url: str, nodes: Sequence[Node], certs: Path) -> Cluster:
+def _deploy(folder: Path, model_url: str, executors: Sequence[NodeServer], certs: Path) -> Cluster:
+    nodes = [executor.node for executor in executors]
     hosts = folder / "hosts"
     hosts.write_text("".join(f"{node.host} {EXECUTORS}\n" for node in nodes))
     addresses = {
@@ -257,7 +260,6 @@ def _deploy(folder: Path, model_url: str, nodes: Sequence[Node], certs: Path) ->
         own |= model_at(model_url) if name == "agent" else {}
         home = Home.make(folder / name, None, **common, **own)
         servers[name] = Server(name, replace(home, prefix=_with_hosts(hosts)), "serve", name)
-    executors = [NodeServer(node, LEAVE_NOTHING) for node in nodes]
     servers |= {server.name: server for server in executors}
     return Cluster(Deployment(client, servers, folder), nodes, executors)
 

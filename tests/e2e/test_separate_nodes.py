@@ -19,7 +19,7 @@ from services.auth import Identity
 from services.certs import files_of
 from services.channels import Channels
 from tests.e2e.model import TELL, Json, calls, model_process, rule, terminal_call, tool_call
-from tests.e2e.nodes import PORT, Cluster, Node, cluster, need_nodes
+from tests.e2e.nodes import PORT, Cluster, Node, NodeServer, cluster, need_nodes
 from tests.e2e.processes import wait_until, with_marker
 from tests.executor_client import Client
 
@@ -27,6 +27,8 @@ pytestmark = pytest.mark.timeout(180)
 
 MOVED_WITHIN_S = 10.0
 """How long a session may be without an executor, the time of its model included."""
+COLLECTED_AFTER_S = 3.0
+"""How long after a sandbox's end an executor has removed a workspace in which nothing is."""
 HIGHEST_PORT = 65_535
 MARKER = "7411.25"
 """Seconds that no other sleep on this machine takes."""
@@ -49,6 +51,7 @@ RULES: tuple[Json, ...] = (
     ),
     rule("leave a file", calls(terminal_call("echo kept >file; echo it is there")), TELL),
     rule("show the file", calls(terminal_call("cat file || echo there is none")), TELL),
+    rule("look around", calls(terminal_call("ls -A | wc -l")), TELL),
     rule("in the background", calls(terminal_call(f"sleep {MARKER}", background=True)), TELL),
     rule("sleep long", calls(terminal_call(f"sleep {MARKER}", timeout=600)), TELL),
     rule("", {"text": "You said: {user}"}),
@@ -67,6 +70,14 @@ def apart(model_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """Two executors, each with a disk of its own."""
     need_nodes()
     with cluster(tmp_path_factory.mktemp("apart"), model_url) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def together(model_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Two executors that have the same folder for workspaces."""
+    need_nodes()
+    with cluster(tmp_path_factory.mktemp("together"), model_url, shared=True) as running:
         yield running
 
 
@@ -217,6 +228,39 @@ def test_a_draining_executor_keeps_what_it_has_and_takes_nothing_new(apart: Clus
     )
     draining.start()
     draining.wait_ready()
+
+
+def test_a_session_keeps_its_files_where_executors_share_them(together: Cluster) -> None:
+    session = together.client.ask("leave a file")["session_id"]
+    dead = together.executor_of(session)
+    empty = _session_at(together, dead, "look around")
+    dead.kill()
+    with within(MOVED_WITHIN_S, "a session and its files"):
+        told = together.client.ask("show the file", "--resume", session)["answer"]
+    assert "The sandbox is gone with the executor" in told
+    assert "over the same /workspace" in told
+    assert told.endswith("kept")
+    assert together.client.ask("look around", "--resume", empty)["answer"].endswith("0")
+    dead.start()
+    dead.wait_ready()
+    wait_until(
+        lambda: together.deployment.logs().count("which its session has left, is ended") == 2,
+        "what was left behind is ended",
+    )
+    time.sleep(COLLECTED_AFTER_S)
+    # Whoever had them first has not taken them for its own, full or empty.
+    assert together.client.ask("show the file", "--resume", session)["answer"] == "kept"
+    wrote = together.client.ask("leave a file", "--resume", empty)
+    assert wrote["answer"] == "it is there"
+
+
+def _session_at(cluster: Cluster, server: NodeServer, question: str) -> str:
+    """A new session that an executor has."""
+    for _ in range(8):
+        session = cluster.client.ask(question)["session_id"]
+        if cluster.executor_of(session) is server:
+            return session
+    raise AssertionError(f"{server.name} gets no session")
 
 
 @contextmanager

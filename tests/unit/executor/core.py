@@ -82,6 +82,7 @@ def wish(session_id: str = "", **changes: object) -> Wish:
         min_isolation=Isolation.NONE,
         workdir="",
         workspace_id="",
+        earlier_workspace_id="",
         lifetimes=Lifetimes(0, 0),
         wait_s=5,
     )

@@ -27,23 +27,23 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from hermes.executor.v1 import network_pb2 as hermes_dot_executor_dot_v1_dot_network__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n hermes/executor/v1/sandbox.proto\x12\x12hermes.executor.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a hermes/executor/v1/network.proto\"\x18\n\x16GetCapabilitiesRequest\"x\n\x17GetCapabilitiesResponse\x12\x39\n\x08\x62\x61\x63kends\x18\x01 \x03(\x0b\x32\'.hermes.executor.v1.BackendCapabilities\x12\x10\n\x08\x65ndpoint\x18\x02 \x01(\t\x12\x10\n\x08\x64raining\x18\x03 \x01(\x08\"\xef\x04\n\x13\x42\x61\x63kendCapabilities\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tavailable\x18\x02 \x01(\x08\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\x12\x35\n\tisolation\x18\x04 \x01(\x0e\x32\".hermes.executor.v1.IsolationLevel\x12\x0b\n\x03pty\x18\x05 \x01(\x08\x12:\n\x0cmemory_limit\x18\x06 \x01(\x0e\x32$.hermes.executor.v1.LimitEnforcement\x12\x37\n\tcpu_limit\x18\x07 \x01(\x0e\x32$.hermes.executor.v1.LimitEnforcement\x12\x38\n\npids_limit\x18\x08 \x01(\x0e\x32$.hermes.executor.v1.LimitEnforcement\x12\x38\n\ndisk_limit\x18\t \x01(\x0e\x32$.hermes.executor.v1.LimitEnforcement\x12\x15\n\rchoice_reason\x18\n \x01(\t\x12\x10\n\x08template\x18\x0b \x01(\t\x12\x17\n\x0fkeeps_workspace\x18\x0c \x01(\x08\x12\x35\n\x0cnetwork_mode\x18\r \x01(\x0e\x32\x1f.hermes.executor.v1.NetworkMode\x12\x0f\n\x07\x61\x63\x63ount\x18\x0e \x01(\t\x12\x38\n\x0esnapshot_kinds\x18\x0f \x03(\x0e\x32 .hermes.executor.v1.SnapshotKind\x12\x36\n\rnetwork_modes\x18\x10 \x03(\x0e\x32\x1f.hermes.executor.v1.NetworkMode\"\x81\x03\n\x15\x41\x63quireSandboxRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x12\n\nsession_id\x18\x03 \x01(\t\x12\x39\n\rmin_isolation\x18\x04 \x01(\x0e\x32\".hermes.executor.v1.IsolationLevel\x12\x0f\n\x07workdir\x18\x05 \x01(\t\x12+\n\x08idle_ttl\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12*\n\x07max_ttl\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\'\n\x04wait\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x10\n\x08template\x18\t \x01(\t\x12\x14\n\x0cworkspace_id\x18\n \x01(\t\x12\x39\n\x0enetwork_policy\x18\x0b \x01(\x0b\x32!.hermes.executor.v1.NetworkPolicy\"\xb2\x01\n\x16\x41\x63quireSandboxResponse\x12,\n\x07sandbox\x18\x01 \x01(\x0b\x32\x1b.hermes.executor.v1.Sandbox\x12(\n\x05lease\x18\x02 \x01(\x0b\x32\x19.hermes.executor.v1.Lease\x12.\n\x06launch\x18\x03 \x01(\x0e\x32\x1e.hermes.executor.v1.LaunchKind\x12\x10\n\x08\x65ndpoint\x18\x04 \x01(\t\"h\n\x05Lease\x12\x12\n\nsandbox_id\x18\x01 \x01(\t\x12\r\n\x05token\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\x12-\n\nexpires_in\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"N\n\x11RenewLeaseRequest\x12(\n\x05lease\x18\x01 \x01(\x0b\x32\x19.hermes.executor.v1.Lease\x12\x0f\n\x07profile\x18\x02 \x01(\t\"C\n\x12RenewLeaseResponse\x12-\n\nexpires_in\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"R\n\x15ReleaseSandboxRequest\x12(\n\x05lease\x18\x01 \x01(\x0b\x32\x19.hermes.executor.v1.Lease\x12\x0f\n\x07profile\x18\x02 \x01(\t\"\x18\n\x16ReleaseSandboxResponse\"\x87\x01\n\x17SetNetworkPolicyRequest\x12(\n\x05lease\x18\x01 \x01(\x0b\x32\x19.hermes.executor.v1.Lease\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x31\n\x06policy\x18\x03 \x01(\x0b\x32!.hermes.executor.v1.NetworkPolicy\".\n\x18SetNetworkPolicyResponse\x12\x12\n\ngeneration\x18\x01 \x01(\x03\"8\n\x11GetSandboxRequest\x12\x12\n\nsandbox_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\"B\n\x12GetSandboxResponse\x12,\n\x07sandbox\x18\x01 \x01(\x0b\x32\x1b.hermes.executor.v1.Sandbox\"=\n\x14ListSandboxesRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x14\n\x0c\x61ll_profiles\x18\x02 \x01(\x08\"G\n\x15ListSandboxesResponse\x12.\n\tsandboxes\x18\x01 \x03(\x0b\x32\x1b.hermes.executor.v1.Sandbox\"\x9d\x03\n\x07Sandbox\x12\x12\n\nsandbox_id\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x0f\n\x07\x62\x61\x63kend\x18\x03 \x01(\t\x12\x35\n\tisolation\x18\x04 \x01(\x0e\x32\".hermes.executor.v1.IsolationLevel\x12/\n\x05state\x18\x05 \x01(\x0e\x32 .hermes.executor.v1.SandboxState\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x1d\n\x15running_command_count\x18\x07 \x01(\x05\x12\x10\n\x08template\x18\x08 \x01(\t\x12\x0f\n\x07profile\x18\t \x01(\t\x12-\n\nexpires_in\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x0cworkspace_id\x18\x0b \x01(\t\x12\x39\n\x0enetwork_policy\x18\x0c \x01(\x0b\x32!.hermes.executor.v1.NetworkPolicy*\xad\x01\n\x0eIsolationLevel\x12\x1f\n\x1bISOLATION_LEVEL_UNSPECIFIED\x10\x00\x12\x18\n\x14ISOLATION_LEVEL_NONE\x10\x01\x12\x1d\n\x19ISOLATION_LEVEL_NAMESPACE\x10\x02\x12$\n ISOLATION_LEVEL_USERSPACE_KERNEL\x10\x03\x12\x1b\n\x17ISOLATION_LEVEL_MICROVM\x10\x04*\x8e\x01\n\x10LimitEnforcement\x12!\n\x1dLIMIT_ENFORCEMENT_UNSPECIFIED\x10\x00\x12\x1a\n\x16LIMIT_ENFORCEMENT_NONE\x10\x01\x12\x1d\n\x19LIMIT_ENFORCEMENT_WATCHED\x10\x02\x12\x1c\n\x18LIMIT_ENFORCEMENT_KERNEL\x10\x03*O\n\x0cSnapshotKind\x12\x1d\n\x19SNAPSHOT_KIND_UNSPECIFIED\x10\x00\x12 \n\x1cSNAPSHOT_KIND_WORKSPACE_COPY\x10\x01*n\n\nLaunchKind\x12\x1b\n\x17LAUNCH_KIND_UNSPECIFIED\x10\x00\x12\x14\n\x10LAUNCH_KIND_WARM\x10\x01\x12\x14\n\x10LAUNCH_KIND_COLD\x10\x02\x12\x17\n\x13LAUNCH_KIND_RESUMED\x10\x03*z\n\x0cSandboxState\x12\x1d\n\x19SANDBOX_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13SANDBOX_STATE_READY\x10\x01\x12\x1a\n\x16SANDBOX_STATE_RELEASED\x10\x02\x12\x16\n\x12SANDBOX_STATE_LOST\x10\x03\x32\xdd\x05\n\x0eSandboxService\x12j\n\x0fGetCapabilities\x12*.hermes.executor.v1.GetCapabilitiesRequest\x1a+.hermes.executor.v1.GetCapabilitiesResponse\x12g\n\x0e\x41\x63quireSandbox\x12).hermes.executor.v1.AcquireSandboxRequest\x1a*.hermes.executor.v1.AcquireSandboxResponse\x12[\n\nRenewLease\x12%.hermes.executor.v1.RenewLeaseRequest\x1a&.hermes.executor.v1.RenewLeaseResponse\x12g\n\x0eReleaseSandbox\x12).hermes.executor.v1.ReleaseSandboxRequest\x1a*.hermes.executor.v1.ReleaseSandboxResponse\x12[\n\nGetSandbox\x12%.hermes.executor.v1.GetSandboxRequest\x1a&.hermes.executor.v1.GetSandboxResponse\x12m\n\x10SetNetworkPolicy\x12+.hermes.executor.v1.SetNetworkPolicyRequest\x1a,.hermes.executor.v1.SetNetworkPolicyResponse\x12\x64\n\rListSandboxes\x12(.hermes.executor.v1.ListSandboxesRequest\x1a).hermes.executor.v1.ListSandboxesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n hermes/executor/v1/sandbox.proto\x12\x12hermes.executor.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a hermes/executor/v1/network.proto\"\x18\n\x16GetCapabilitiesRequest\"x\n\x17GetCapabilitiesResponse\x12\x39\n\x08\x62\x61\x63kends\x18\x01 \x03(\x0b\x32\'.hermes.executor.v1.BackendCapabilities\x12\x10\n\x08\x65ndpoint\x18\x02 \x01(\t\x12\x10\n\x08\x64raining\x18\x03 \x01(\x08\"\xef\x04\n\x13\x42\x61\x63kendCapabilities\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tavailable\x18\x02 \x01(\x08\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\x12\x35\n\tisolation\x18\x04 \x01(\x0e\x32\".hermes.executor.v1.IsolationLevel\x12\x0b\n\x03pty\x18\x05 \x01(\x08\x12:\n\x0cmemory_limit\x18\x06 \x01(\x0e\x32$.hermes.executor.v1.LimitEnforcement\x12\x37\n\tcpu_limit\x18\x07 \x01(\x0e\x32$.hermes.executor.v1.LimitEnforcement\x12\x38\n\npids_limit\x18\x08 \x01(\x0e\x32$.hermes.executor.v1.LimitEnforcement\x12\x38\n\ndisk_limit\x18\t \x01(\x0e\x32$.hermes.executor.v1.LimitEnforcement\x12\x15\n\rchoice_reason\x18\n \x01(\t\x12\x10\n\x08template\x18\x0b \x01(\t\x12\x17\n\x0fkeeps_workspace\x18\x0c \x01(\x08\x12\x35\n\x0cnetwork_mode\x18\r \x01(\x0e\x32\x1f.hermes.executor.v1.NetworkMode\x12\x0f\n\x07\x61\x63\x63ount\x18\x0e \x01(\t\x12\x38\n\x0esnapshot_kinds\x18\x0f \x03(\x0e\x32 .hermes.executor.v1.SnapshotKind\x12\x36\n\rnetwork_modes\x18\x10 \x03(\x0e\x32\x1f.hermes.executor.v1.NetworkMode\"\x9f\x03\n\x15\x41\x63quireSandboxRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x12\n\nsession_id\x18\x03 \x01(\t\x12\x39\n\rmin_isolation\x18\x04 \x01(\x0e\x32\".hermes.executor.v1.IsolationLevel\x12\x0f\n\x07workdir\x18\x05 \x01(\t\x12+\n\x08idle_ttl\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12*\n\x07max_ttl\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\'\n\x04wait\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x10\n\x08template\x18\t \x01(\t\x12\x14\n\x0cworkspace_id\x18\n \x01(\t\x12\x39\n\x0enetwork_policy\x18\x0b \x01(\x0b\x32!.hermes.executor.v1.NetworkPolicy\x12\x1c\n\x14\x65\x61rlier_workspace_id\x18\x0c \x01(\t\"\xb2\x01\n\x16\x41\x63quireSandboxResponse\x12,\n\x07sandbox\x18\x01 \x01(\x0b\x32\x1b.hermes.executor.v1.Sandbox\x12(\n\x05lease\x18\x02 \x01(\x0b\x32\x19.hermes.executor.v1.Lease\x12.\n\x06launch\x18\x03 \x01(\x0e\x32\x1e.hermes.executor.v1.LaunchKind\x12\x10\n\x08\x65ndpoint\x18\x04 \x01(\t\"h\n\x05Lease\x12\x12\n\nsandbox_id\x18\x01 \x01(\t\x12\r\n\x05token\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\x12-\n\nexpires_in\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"N\n\x11RenewLeaseRequest\x12(\n\x05lease\x18\x01 \x01(\x0b\x32\x19.hermes.executor.v1.Lease\x12\x0f\n\x07profile\x18\x02 \x01(\t\"C\n\x12RenewLeaseResponse\x12-\n\nexpires_in\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"R\n\x15ReleaseSandboxRequest\x12(\n\x05lease\x18\x01 \x01(\x0b\x32\x19.hermes.executor.v1.Lease\x12\x0f\n\x07profile\x18\x02 \x01(\t\"\x18\n\x16ReleaseSandboxResponse\"\x87\x01\n\x17SetNetworkPolicyRequest\x12(\n\x05lease\x18\x01 \x01(\x0b\x32\x19.hermes.executor.v1.Lease\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x31\n\x06policy\x18\x03 \x01(\x0b\x32!.hermes.executor.v1.NetworkPolicy\".\n\x18SetNetworkPolicyResponse\x12\x12\n\ngeneration\x18\x01 \x01(\x03\"8\n\x11GetSandboxRequest\x12\x12\n\nsandbox_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\"B\n\x12GetSandboxResponse\x12,\n\x07sandbox\x18\x01 \x01(\x0b\x32\x1b.hermes.executor.v1.Sandbox\"=\n\x14ListSandboxesRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x14\n\x0c\x61ll_profiles\x18\x02 \x01(\x08\"G\n\x15ListSandboxesResponse\x12.\n\tsandboxes\x18\x01 \x03(\x0b\x32\x1b.hermes.executor.v1.Sandbox\"\x9d\x03\n\x07Sandbox\x12\x12\n\nsandbox_id\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x0f\n\x07\x62\x61\x63kend\x18\x03 \x01(\t\x12\x35\n\tisolation\x18\x04 \x01(\x0e\x32\".hermes.executor.v1.IsolationLevel\x12/\n\x05state\x18\x05 \x01(\x0e\x32 .hermes.executor.v1.SandboxState\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x1d\n\x15running_command_count\x18\x07 \x01(\x05\x12\x10\n\x08template\x18\x08 \x01(\t\x12\x0f\n\x07profile\x18\t \x01(\t\x12-\n\nexpires_in\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x0cworkspace_id\x18\x0b \x01(\t\x12\x39\n\x0enetwork_policy\x18\x0c \x01(\x0b\x32!.hermes.executor.v1.NetworkPolicy*\xad\x01\n\x0eIsolationLevel\x12\x1f\n\x1bISOLATION_LEVEL_UNSPECIFIED\x10\x00\x12\x18\n\x14ISOLATION_LEVEL_NONE\x10\x01\x12\x1d\n\x19ISOLATION_LEVEL_NAMESPACE\x10\x02\x12$\n ISOLATION_LEVEL_USERSPACE_KERNEL\x10\x03\x12\x1b\n\x17ISOLATION_LEVEL_MICROVM\x10\x04*\x8e\x01\n\x10LimitEnforcement\x12!\n\x1dLIMIT_ENFORCEMENT_UNSPECIFIED\x10\x00\x12\x1a\n\x16LIMIT_ENFORCEMENT_NONE\x10\x01\x12\x1d\n\x19LIMIT_ENFORCEMENT_WATCHED\x10\x02\x12\x1c\n\x18LIMIT_ENFORCEMENT_KERNEL\x10\x03*O\n\x0cSnapshotKind\x12\x1d\n\x19SNAPSHOT_KIND_UNSPECIFIED\x10\x00\x12 \n\x1cSNAPSHOT_KIND_WORKSPACE_COPY\x10\x01*n\n\nLaunchKind\x12\x1b\n\x17LAUNCH_KIND_UNSPECIFIED\x10\x00\x12\x14\n\x10LAUNCH_KIND_WARM\x10\x01\x12\x14\n\x10LAUNCH_KIND_COLD\x10\x02\x12\x17\n\x13LAUNCH_KIND_RESUMED\x10\x03*z\n\x0cSandboxState\x12\x1d\n\x19SANDBOX_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13SANDBOX_STATE_READY\x10\x01\x12\x1a\n\x16SANDBOX_STATE_RELEASED\x10\x02\x12\x16\n\x12SANDBOX_STATE_LOST\x10\x03\x32\xdd\x05\n\x0eSandboxService\x12j\n\x0fGetCapabilities\x12*.hermes.executor.v1.GetCapabilitiesRequest\x1a+.hermes.executor.v1.GetCapabilitiesResponse\x12g\n\x0e\x41\x63quireSandbox\x12).hermes.executor.v1.AcquireSandboxRequest\x1a*.hermes.executor.v1.AcquireSandboxResponse\x12[\n\nRenewLease\x12%.hermes.executor.v1.RenewLeaseRequest\x1a&.hermes.executor.v1.RenewLeaseResponse\x12g\n\x0eReleaseSandbox\x12).hermes.executor.v1.ReleaseSandboxRequest\x1a*.hermes.executor.v1.ReleaseSandboxResponse\x12[\n\nGetSandbox\x12%.hermes.executor.v1.GetSandboxRequest\x1a&.hermes.executor.v1.GetSandboxResponse\x12m\n\x10SetNetworkPolicy\x12+.hermes.executor.v1.SetNetworkPolicyRequest\x1a,.hermes.executor.v1.SetNetworkPolicyResponse\x12\x64\n\rListSandboxes\x12(.hermes.executor.v1.ListSandboxesRequest\x1a).hermes.executor.v1.ListSandboxesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hermes.executor.v1.sandbox_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ISOLATIONLEVEL']._serialized_start=2728
-  _globals['_ISOLATIONLEVEL']._serialized_end=2901
-  _globals['_LIMITENFORCEMENT']._serialized_start=2904
-  _globals['_LIMITENFORCEMENT']._serialized_end=3046
-  _globals['_SNAPSHOTKIND']._serialized_start=3048
-  _globals['_SNAPSHOTKIND']._serialized_end=3127
-  _globals['_LAUNCHKIND']._serialized_start=3129
-  _globals['_LAUNCHKIND']._serialized_end=3239
-  _globals['_SANDBOXSTATE']._serialized_start=3241
-  _globals['_SANDBOXSTATE']._serialized_end=3363
+  _globals['_ISOLATIONLEVEL']._serialized_start=2758
+  _globals['_ISOLATIONLEVEL']._serialized_end=2931
+  _globals['_LIMITENFORCEMENT']._serialized_start=2934
+  _globals['_LIMITENFORCEMENT']._serialized_end=3076
+  _globals['_SNAPSHOTKIND']._serialized_start=3078
+  _globals['_SNAPSHOTKIND']._serialized_end=3157
+  _globals['_LAUNCHKIND']._serialized_start=3159
+  _globals['_LAUNCHKIND']._serialized_end=3269
+  _globals['_SANDBOXSTATE']._serialized_start=3271
+  _globals['_SANDBOXSTATE']._serialized_end=3393
   _globals['_GETCAPABILITIESREQUEST']._serialized_start=155
   _globals['_GETCAPABILITIESREQUEST']._serialized_end=179
   _globals['_GETCAPABILITIESRESPONSE']._serialized_start=181
@@ -51,33 +51,33 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_BACKENDCAPABILITIES']._serialized_start=304
   _globals['_BACKENDCAPABILITIES']._serialized_end=927
   _globals['_ACQUIRESANDBOXREQUEST']._serialized_start=930
-  _globals['_ACQUIRESANDBOXREQUEST']._serialized_end=1315
-  _globals['_ACQUIRESANDBOXRESPONSE']._serialized_start=1318
-  _globals['_ACQUIRESANDBOXRESPONSE']._serialized_end=1496
-  _globals['_LEASE']._serialized_start=1498
-  _globals['_LEASE']._serialized_end=1602
-  _globals['_RENEWLEASEREQUEST']._serialized_start=1604
-  _globals['_RENEWLEASEREQUEST']._serialized_end=1682
-  _globals['_RENEWLEASERESPONSE']._serialized_start=1684
-  _globals['_RENEWLEASERESPONSE']._serialized_end=1751
-  _globals['_RELEASESANDBOXREQUEST']._serialized_start=1753
-  _globals['_RELEASESANDBOXREQUEST']._serialized_end=1835
-  _globals['_RELEASESANDBOXRESPONSE']._serialized_start=1837
-  _globals['_RELEASESANDBOXRESPONSE']._serialized_end=1861
-  _globals['_SETNETWORKPOLICYREQUEST']._serialized_start=1864
-  _globals['_SETNETWORKPOLICYREQUEST']._serialized_end=1999
-  _globals['_SETNETWORKPOLICYRESPONSE']._serialized_start=2001
-  _globals['_SETNETWORKPOLICYRESPONSE']._serialized_end=2047
-  _globals['_GETSANDBOXREQUEST']._serialized_start=2049
-  _globals['_GETSANDBOXREQUEST']._serialized_end=2105
-  _globals['_GETSANDBOXRESPONSE']._serialized_start=2107
-  _globals['_GETSANDBOXRESPONSE']._serialized_end=2173
-  _globals['_LISTSANDBOXESREQUEST']._serialized_start=2175
-  _globals['_LISTSANDBOXESREQUEST']._serialized_end=2236
-  _globals['_LISTSANDBOXESRESPONSE']._serialized_start=2238
-  _globals['_LISTSANDBOXESRESPONSE']._serialized_end=2309
-  _globals['_SANDBOX']._serialized_start=2312
-  _globals['_SANDBOX']._serialized_end=2725
-  _globals['_SANDBOXSERVICE']._serialized_start=3366
-  _globals['_SANDBOXSERVICE']._serialized_end=4099
+  _globals['_ACQUIRESANDBOXREQUEST']._serialized_end=1345
+  _globals['_ACQUIRESANDBOXRESPONSE']._serialized_start=1348
+  _globals['_ACQUIRESANDBOXRESPONSE']._serialized_end=1526
+  _globals['_LEASE']._serialized_start=1528
+  _globals['_LEASE']._serialized_end=1632
+  _globals['_RENEWLEASEREQUEST']._serialized_start=1634
+  _globals['_RENEWLEASEREQUEST']._serialized_end=1712
+  _globals['_RENEWLEASERESPONSE']._serialized_start=1714
+  _globals['_RENEWLEASERESPONSE']._serialized_end=1781
+  _globals['_RELEASESANDBOXREQUEST']._serialized_start=1783
+  _globals['_RELEASESANDBOXREQUEST']._serialized_end=1865
+  _globals['_RELEASESANDBOXRESPONSE']._serialized_start=1867
+  _globals['_RELEASESANDBOXRESPONSE']._serialized_end=1891
+  _globals['_SETNETWORKPOLICYREQUEST']._serialized_start=1894
+  _globals['_SETNETWORKPOLICYREQUEST']._serialized_end=2029
+  _globals['_SETNETWORKPOLICYRESPONSE']._serialized_start=2031
+  _globals['_SETNETWORKPOLICYRESPONSE']._serialized_end=2077
+  _globals['_GETSANDBOXREQUEST']._serialized_start=2079
+  _globals['_GETSANDBOXREQUEST']._serialized_end=2135
+  _globals['_GETSANDBOXRESPONSE']._serialized_start=2137
+  _globals['_GETSANDBOXRESPONSE']._serialized_end=2203
+  _globals['_LISTSANDBOXESREQUEST']._serialized_start=2205
+  _globals['_LISTSANDBOXESREQUEST']._serialized_end=2266
+  _globals['_LISTSANDBOXESRESPONSE']._serialized_start=2268
+  _globals['_LISTSANDBOXESRESPONSE']._serialized_end=2339
+  _globals['_SANDBOX']._serialized_start=2342
+  _globals['_SANDBOX']._serialized_end=2755
+  _globals['_SANDBOXSERVICE']._serialized_start=3396
+  _globals['_SANDBOXSERVICE']._serialized_end=4129
 # @@protoc_insertion_point(module_scope)

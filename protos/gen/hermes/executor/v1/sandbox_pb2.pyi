@@ -316,6 +316,7 @@ class AcquireSandboxRequest(_message.Message):
     TEMPLATE_FIELD_NUMBER: _builtins.int
     WORKSPACE_ID_FIELD_NUMBER: _builtins.int
     NETWORK_POLICY_FIELD_NUMBER: _builtins.int
+    EARLIER_WORKSPACE_ID_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Chosen by the caller; calling again with the same id returns the same lease."""
     profile: _builtins.str
@@ -336,6 +337,11 @@ class AcquireSandboxRequest(_message.Message):
     """Workspace of the profile that it is to have, which is the session's from then on; empty means
     that of the session's earlier sandboxes, or a new one. NOT_FOUND unless it is kept where the
     template's sandboxes are; FAILED_PRECONDITION if the session has a sandbox over another one.
+    """
+    earlier_workspace_id: _builtins.str
+    """Workspace that the session had at another executor: a new sandbox has it where the executors share
+    their workspaces and it is there. Else it is as if this were empty; the workspace_id of the answer
+    tells.
     """
     @_builtins.property
     def idle_ttl(self) -> _duration_pb2.Duration:
@@ -370,10 +376,11 @@ class AcquireSandboxRequest(_message.Message):
         template: _builtins.str = ...,
         workspace_id: _builtins.str = ...,
         network_policy: _network_pb2.NetworkPolicy | None = ...,
+        earlier_workspace_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["idle_ttl", b"idle_ttl", "max_ttl", b"max_ttl", "network_policy", b"network_policy", "wait", b"wait"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["idle_ttl", b"idle_ttl", "max_ttl", b"max_ttl", "min_isolation", b"min_isolation", "network_policy", b"network_policy", "profile", b"profile", "request_id", b"request_id", "session_id", b"session_id", "template", b"template", "wait", b"wait", "workdir", b"workdir", "workspace_id", b"workspace_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["earlier_workspace_id", b"earlier_workspace_id", "idle_ttl", b"idle_ttl", "max_ttl", b"max_ttl", "min_isolation", b"min_isolation", "network_policy", b"network_policy", "profile", b"profile", "request_id", b"request_id", "session_id", b"session_id", "template", b"template", "wait", b"wait", "workdir", b"workdir", "workspace_id", b"workspace_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
