@@ -1,8 +1,10 @@
 """Pods that are made for one box each."""
 
+import logging
 from collections.abc import Sequence
 
 from executor_service.backends.base import Box, BoxSpec
+from executor_service.backends.kubernetes_abandoned import Abandoned
 from executor_service.backends.kubernetes_api import Cluster
 from executor_service.backends.kubernetes_json import Json
 from executor_service.backends.kubernetes_objects import (
@@ -11,16 +13,20 @@ from executor_service.backends.kubernetes_objects import (
     kept_secrets,
 )
 from executor_service.backends.kubernetes_pod import (
+    SELECTED,
     KubernetesOptions,
     box_of,
     is_box_of,
     manifest,
     owned_by,
     pod_name,
+    selecting,
 )
 from executor_service.backends.kubernetes_pods import Pods
 from executor_service.backends.kubernetes_status import is_running, why_hopeless, why_waiting
 from executor_service.errors import BackendError, BoxCreateFailed
+
+log = logging.getLogger(__name__)
 
 
 class OrderedPods:
@@ -34,6 +40,7 @@ class OrderedPods:
         self._owner = owner
         self._supervisor = supervisor
         self._pods = Pods(cluster, options.namespace)
+        self._abandoned = Abandoned(owner, options)
 
     @property
     def selector(self) -> str:
@@ -72,9 +79,15 @@ class OrderedPods:
             await self._pods.remove(pod)
 
     async def boxes(self) -> Sequence[Box]:
-        """Those that have ended included: nobody but the executor removes them."""
+        """Those that have ended included: nobody but the executor removes them.
+
+        Pods that an executor of the same release has left for good go when they are seen.
+        """
         # Pods first: the secret of a pod comes after it.
-        pods = (await self._pods.list(self.selector))["items"]
+        pods = (await self._pods.list(selecting(SELECTED)))["items"]
+        for pod in self._abandoned.among(pods):
+            log.info("removing the pod %s, which its executor has left", pod["metadata"]["name"])
+            await self._pods.discard(pod)
         known = await kept_secrets(self._cluster, self._options.namespace, self.selector)
         return [
             box_of(pod, known.get(pod["metadata"]["uid"], ""))

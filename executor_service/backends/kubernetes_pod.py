@@ -68,6 +68,8 @@ class KubernetesOptions:
     """After which the cluster itself ends a box."""
     start_timeout_s: float = 120.0
     """How long a pod may take until its supervisor answers."""
+    abandoned_after_s: float = 600.0
+    """How long another executor's pod may have ended before its object is removed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ class Pods:
             grace_s = GRACE_S if waited_s < _PATIENCE_S else 0
             if asked_s != grace_s:
                 asked_s = grace_s
-                await self._delete(name, uid, grace_s)
+                await self._delete(name, grace_s, {"uid": uid})
             there = await self.find(name)
             if there is None or there["metadata"]["uid"] != uid:
                 return
@@ -69,8 +69,13 @@ class Pods:
             await asyncio.sleep(pause_s)
             pause_s = min(1.5 * pause_s, _LONGEST_POLL_S)
 
-    async def _delete(self, name: str, uid: str, grace_s: int) -> None:
-        options = {"gracePeriodSeconds": grace_s, "preconditions": {"uid": uid}}
+    async def discard(self, pod: Json) -> None:
+        """Ask for the end of a pod, unless it has changed since it was seen."""
+        seen = {name: pod["metadata"][name] for name in ("uid", "resourceVersion")}
+        await self._delete(pod["metadata"]["name"], GRACE_S, seen)
+
+    async def _delete(self, name: str, grace_s: int, seen: dict[str, str]) -> None:
+        options = {"gracePeriodSeconds": grace_s, "preconditions": seen}
         try:
             await self._cluster.call(
                 lambda api: api.core.delete_namespaced_pod(
@@ -78,7 +83,7 @@ class Pods:
                 )
             )
         except EngineRefused as error:
-            # It went by itself, or another has its name.
+            # It went by itself, has changed, or another has its name.
             if error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
                 raise
 

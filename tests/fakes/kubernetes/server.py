@@ -194,9 +194,9 @@ class Cluster:
         info = request.match_info
         thing = self.store.get(info["resource"], info["name"])
         options: Json = await request.json() if request.can_read_body else {}
-        wanted = part(options, "preconditions").get("uid", thing["metadata"]["uid"])
-        if wanted != thing["metadata"]["uid"]:
-            raise Refused(409, "the UID in the precondition does not match the object's")
+        for name, wanted in part(options, "preconditions").items():
+            if wanted != thing["metadata"][name]:
+                raise Refused(409, f"the {name} in the precondition does not match the object's")
         if info["resource"] == "pods" and options.get("gracePeriodSeconds", 30):
             if "deletionTimestamp" not in thing["metadata"]:
                 thing["metadata"]["deletionTimestamp"] = now()
