@@ -66,6 +66,7 @@ class _Parts:
     leases: Leases
     catalog: Catalog
     custody: Custody
+    watch: WorkspaceWatch
     jobs: Sequence[Callable[[], Coroutine[Any, Any, None]]]
     """What runs beside the server."""
 
@@ -119,7 +120,7 @@ class ExecutorService:
         )
         pools = PoolServicer(parts.templates, parts.leases)
         workspaces = WorkspaceServicer(parts.catalog, parts.custody, parts.templates)
-        execs, files = ExecServicer(parts.leases), FileServicer(parts.leases)
+        execs, files = ExecServicer(parts.leases), FileServicer(parts.leases, parts.watch)
         register(server, sandboxes, execs, files, pools, workspaces)
 
     async def run(self) -> None:
@@ -186,7 +187,7 @@ class ExecutorService:
         collector = Collector(catalog, custody, clock, days, metrics)
         jobs = [spool.run, recorder.run, templates.run, leases.run, retention.run, watch.run]
         jobs.append(collector.run)
-        return _Parts(templates, leases, catalog, custody, jobs)
+        return _Parts(templates, leases, catalog, custody, watch, jobs)
 
 
 def _gate(config: ExecutorConfig, stack: AsyncExitStack) -> Gate:

@@ -11,6 +11,8 @@ from executor_service.boxes import LiveBox
 from executor_service.convert import files as convert
 from executor_service.convert.common import in_range, proof
 from executor_service.leases import Leases
+from executor_service.limits import WorkspaceWatch
+from executor_service.sandbox import Sandbox
 from hermes.executor.v1 import file_pb2, file_pb2_grpc, sandbox_pb2
 from services.errors import InvalidArgument
 from services.validation import page_size
@@ -24,8 +26,9 @@ _FARTHEST = 1 << 62
 class FileServicer(file_pb2_grpc.FileServiceServicer):
     """Serves the files of sandboxes."""
 
-    def __init__(self, leases: Leases) -> None:
+    def __init__(self, leases: Leases, watch: WorkspaceWatch) -> None:
         self._leases = leases
+        self._watch = watch
 
     async def UploadFile(
         self, request_iterator: AsyncIterator[file_pb2.UploadFileRequest], context: Context
@@ -34,9 +37,10 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
         first = await anext(request_iterator, file_pb2.UploadFileRequest())
         if first.WhichOneof("kind") != "header":
             raise _no_header()
-        live = self._box(first.header.lease, first.header.profile)
-        wanted = convert.upload(first.header)
-        info = await files.upload(live, wanted, _chunks(request_iterator))
+        sandbox = self._sandbox(first.header.lease, first.header.profile)
+        wanted, live = convert.upload(first.header), sandbox.box()
+        async with self._watch.writing(sandbox, wanted.path, wanted.length_bytes):
+            info = await files.upload(live, wanted, _chunks(request_iterator))
         return file_pb2.UploadFileResponse(file=convert.file_info(wanted.path, info))
 
     async def DownloadFile(
@@ -95,9 +99,10 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
         first = await anext(request_iterator, file_pb2.UploadArchiveRequest())
         if first.WhichOneof("kind") != "header":
             raise _no_header()
-        live = self._box(first.header.lease, first.header.profile)
-        wanted = convert.archive(first.header)
-        info = await files.unpack(live, wanted, _chunks(request_iterator))
+        sandbox = self._sandbox(first.header.lease, first.header.profile)
+        wanted, live = convert.archive(first.header), sandbox.box()
+        async with self._watch.writing(sandbox, wanted.path, wanted.length_bytes):
+            info = await files.unpack(live, wanted, _chunks(request_iterator))
         return file_pb2.UploadArchiveResponse(folder=convert.file_info(wanted.path, info))
 
     async def DownloadArchive(
@@ -116,7 +121,10 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
         yield file_pb2.DownloadArchiveResponse(end=end)
 
     def _box(self, lease: sandbox_pb2.Lease, profile: str) -> LiveBox:
-        return self._leases.prove(proof(lease, profile)).box()
+        return self._sandbox(lease, profile).box()
+
+    def _sandbox(self, lease: sandbox_pb2.Lease, profile: str) -> Sandbox:
+        return self._leases.prove(proof(lease, profile))
 
 
 def _no_header() -> InvalidArgument:

@@ -7,7 +7,7 @@ import heapq
 import os
 import stat
 from contextlib import suppress
-from typing import Any, Iterator
+from typing import Any, Generator
 
 from executor_service.supervisor.frames import FrameError
 from executor_service.supervisor.paths import Paths
@@ -18,6 +18,9 @@ _MAX_PAGE_BYTES = 40 * 1024
 _MAX_DEPTH = 200
 _MAX_SHOWN_CHARACTERS = 500
 _READ_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK | os.O_CLOEXEC
+
+Steps = Generator[None, None, None]
+"""Work that takes long, in pieces; closing it stops it."""
 
 _CODES = {
     errno.ENOENT: "NOT_FOUND",
@@ -175,7 +178,7 @@ def move_path(paths: Paths, message: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def remove_path(paths: Paths, message: dict[str, Any]) -> Iterator[None]:
+def remove_path(paths: Paths, message: dict[str, Any]) -> Steps:
     """Remove a file, a link, an empty folder, or with recursive a whole tree; yields as it goes.
 
     Descends through descriptors and never through a link, so that nothing outside is reached
@@ -193,7 +196,7 @@ def remove_path(paths: Paths, message: dict[str, Any]) -> Iterator[None]:
         os.close(folder)
 
 
-def remove_tree(folder: int, name: str, depth: int = 0) -> Iterator[None]:
+def remove_tree(folder: int, name: str, depth: int = 0) -> Steps:
     """Remove a folder that is in another one, with all that is in it; yields as it goes."""
     if depth > _MAX_DEPTH:
         raise FileError("TOO_DEEP", f"more than {_MAX_DEPTH} folders inside each other")

@@ -8,11 +8,11 @@ import os
 import stat
 import time
 from contextlib import suppress
-from typing import Any, Callable, Iterator, Protocol
+from typing import Any, Callable, Protocol
 
 from executor_service.supervisor import archives, files, frames
 from executor_service.supervisor.connection import Connection
-from executor_service.supervisor.files import FileError, file_error
+from executor_service.supervisor.files import FileError, Steps, file_error
 from executor_service.supervisor.frames import FrameError
 from executor_service.supervisor.loop import Loop
 from executor_service.supervisor.paths import Paths
@@ -139,7 +139,7 @@ class Unpacking(_Arriving):
             self.close()
             raise
 
-    def commit(self, done: dict[str, Any]) -> Iterator[None]:
+    def commit(self, done: dict[str, Any]) -> Steps:
         """Unpack it and take the target's place, step by step; `done` is what to tell then."""
         part = _part_name()
         try:
@@ -225,6 +225,8 @@ class Transfers:
         self._paths = paths
         self._connection = connection
         self._running: dict[int, Download | Upload | Unpacking] = {}
+        self._working: dict[int, Steps] = {}
+        """What takes many steps, as long as it does."""
 
     def request(self, ident: int, message: dict[str, Any]) -> None:
         """Begin an operation, or commit an upload."""
@@ -233,7 +235,7 @@ class Transfers:
             if operation == "commit":
                 self._commit(ident, message)
             elif operation == "remove":
-                self._work(ident, files.remove_path(self._paths, message), {})
+                self._begin_work(ident, files.remove_path(self._paths, message), {})
             elif operation in _BEGINNINGS:
                 self._begin(ident, operation, message)
             elif operation in _AT_ONCE:
@@ -257,7 +259,10 @@ class Transfers:
 
     def cancel(self, ident: int) -> None:
         """Stop an operation; it is answered as cancelled unless it was answered already."""
-        if ident in self._running:
+        steps = self._working.pop(ident, None)
+        if steps is not None:
+            steps.close()
+        if steps is not None or ident in self._running:
             self.failed(ident, FileError("CANCELLED", "cancelled by the caller"))
 
     def pump_all(self) -> None:
@@ -279,9 +284,13 @@ class Transfers:
         for transfer in self._running.values():
             transfer.close()
         self._running.clear()
+        for steps in self._working.values():
+            steps.close()
+        self._working.clear()
 
     def failed(self, ident: int, error: FileError) -> None:
         """Answer with an error and let go."""
+        self._working.pop(ident, None)
         transfer = self._running.pop(ident, None)
         if transfer is not None:
             transfer.close()
@@ -304,15 +313,21 @@ class Transfers:
         done: dict[str, Any] = {}
         if isinstance(upload, Unpacking):
             del self._running[ident]
-            self._work(ident, upload.commit(done), done)
+            self._begin_work(ident, upload.commit(done), done)
             return
         done = upload.commit()
         del self._running[ident]
         upload.close()
         self._done(ident, done)
 
-    def _work(self, ident: int, steps: Iterator[None], done: dict[str, Any]) -> None:
+    def _begin_work(self, ident: int, steps: Steps, done: dict[str, Any]) -> None:
+        self._working[ident] = steps
+        self._work(ident, steps, done)
+
+    def _work(self, ident: int, steps: Steps, done: dict[str, Any]) -> None:
         """Take steps for a moment, then let others have their turn."""
+        if self._working.get(ident) is not steps:
+            return
         with _Answering(self, ident):
             pause_at = time.monotonic() + _SLICE_S
             for _ in steps:
@@ -321,6 +336,7 @@ class Transfers:
                 if time.monotonic() > pause_at:
                     self._loop.after(0, lambda: self._work(ident, steps, done))
                     return
+            del self._working[ident]
             self._done(ident, done)
 
     def _done(self, ident: int, message: dict[str, Any]) -> None:

@@ -1,22 +1,30 @@
 """The size of workspaces, and starts that cannot succeed."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import gzip
+import hashlib
+import io
+import tarfile
+import time
+from collections.abc import AsyncIterator, Awaitable
 from dataclasses import replace
 from pathlib import Path
 
+import grpc.aio
 import pytest
 from prometheus_client import CollectorRegistry
 
 from executor_service.app import build
 from executor_service.errors import BackendUnavailable, JournalUnusable
 from executor_service.limits import is_larger
-from hermes.executor.v1 import exec_pb2
+from hermes.executor.v1 import exec_pb2, file_pb2, sandbox_pb2
 from services.auth import Identity
 from services.channels import Channels
 from services.config import Settings, load_settings
+from services.errors import Reason, message_of, reason_of
 from services.metrics import Meter
-from tests.executors import end_boxes, executor_settings, serving
+from tests.executor_client import Client
+from tests.executors import end_boxes, executor_settings, serving, until
 
 MIB = 1024 * 1024
 
@@ -45,6 +53,90 @@ async def test_a_full_workspace_ends_what_fills_it(small: Settings) -> None:
         await client.signal(behaves.lease, quiet.exec_id)
         # There is room again once something was removed.
         assert await client.output(fills.lease, "rm large; echo ok") == "ok"
+
+
+async def test_what_is_sent_to_a_full_workspace_is_refused(small: Settings) -> None:
+    async with serving(small) as executor, executor.client() as client:
+        lease = (await client.acquire("s")).lease
+        # Nothing runs in it.
+        await upload(client, lease, "some", MIB)
+        for size in (4 * MIB, 64 * MIB):
+            assert "no room" in await why(upload(client, lease, "large", size))
+        await upload(client, lease, "/tmp/large", 5 * MIB)
+        assert await client.output(lease, "ls -A") == "some"
+        await client.output(lease, "head -c 3M /dev/urandom > more")
+        assert "executor.workspace_bytes" in await why(upload(client, lease, "little", 10))
+        await client.output(lease, "rm more")
+        await upload(client, lease, "little", 10)
+        await client.output(lease, "mkdir -p $(printf 'd/%.0s' $(seq 250))")
+        assert "too deep" in await why(upload(client, lease, "more", 10))
+
+
+async def test_an_archive_that_fills_a_workspace_is_stopped(small: Settings) -> None:
+    archive = await asyncio.to_thread(many_files, 60_000)
+    async with serving(small) as executor, executor.client() as client:
+        lease = (await client.acquire("s")).lease
+        started = time.monotonic()
+        said = await why(upload_archive(client, lease, "folder", archive))
+        assert "no room" in said
+        assert time.monotonic() - started < 20
+
+        async def is_gone() -> bool:
+            return await client.output(lease, "ls -A") == ""
+
+        await until(is_gone)
+
+
+def many_files(count: int) -> bytes:
+    """A small archive of many empty files."""
+    packed = io.BytesIO()
+    with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=1) as compressed:
+        for number in range(count):
+            compressed.write(tarfile.TarInfo(f"{number:06}").tobuf(tarfile.USTAR_FORMAT))
+        compressed.write(bytes(2 * tarfile.BLOCKSIZE))
+    return packed.getvalue()
+
+
+async def upload(client: Client, lease: sandbox_pb2.Lease, path: str, size: int) -> None:
+    """Writes a file of zeros."""
+    content = bytes(size)
+    header = file_pb2.UploadFileRequest.Header(
+        lease=lease, path=path, length_bytes=size, sha256=hashlib.sha256(content).digest()
+    )
+
+    async def messages() -> AsyncIterator[file_pb2.UploadFileRequest]:
+        yield file_pb2.UploadFileRequest(header=header)
+        for start in range(0, size, 32 * 1024):
+            yield file_pb2.UploadFileRequest(chunk=content[start : start + 32 * 1024])
+
+    await client.files.UploadFile(messages())
+
+
+async def upload_archive(
+    client: Client, lease: sandbox_pb2.Lease, path: str, archive: bytes
+) -> None:
+    """Makes a folder of an archive."""
+    header = file_pb2.UploadArchiveRequest.Header(
+        lease=lease,
+        path=path,
+        length_bytes=len(archive),
+        sha256=hashlib.sha256(archive).digest(),
+    )
+
+    async def messages() -> AsyncIterator[file_pb2.UploadArchiveRequest]:
+        yield file_pb2.UploadArchiveRequest(header=header)
+        for start in range(0, len(archive), 32 * 1024):
+            yield file_pb2.UploadArchiveRequest(chunk=archive[start : start + 32 * 1024])
+
+    await client.files.UploadArchive(messages(), timeout=50)
+
+
+async def why(call: Awaitable[object]) -> str:
+    """What is said of a call for which there is no room."""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    assert reason_of(caught.value) is Reason.LIMIT_EXCEEDED
+    return message_of(caught.value)
 
 
 async def test_a_folder_of_the_host_has_no_limit(small: Settings, tmp_path: Path) -> None:
