@@ -1,6 +1,7 @@
 """The executor's composition root."""
 
 import asyncio
+import ssl
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -156,7 +157,7 @@ class ExecutorService:
         spool = await stack.enter_async_context(Spool(folder / "spool", limits))
         # Backends are closed after what works with them has ended.
         backends = await stack.enter_async_context(AsyncExitStack())
-        gate = self._gate or _gate(config, stack)
+        gate = self._gate or await _gate(config, stack)
         workers = await stack.enter_async_context(Workers())
         recorder = Recorder(journal)
         stores = Stores(journal, spool, recorder, clock, metrics)
@@ -190,8 +191,9 @@ class ExecutorService:
         return _Parts(templates, leases, catalog, custody, watch, jobs)
 
 
-def _gate(config: ExecutorConfig, stack: AsyncExitStack) -> Gate:
+async def _gate(config: ExecutorConfig, stack: AsyncExitStack) -> Gate:
     """The way to the world, of this machine's resolver and what is refused here."""
     resolver = Resolver()
     stack.callback(resolver.close)
-    return Gate(AddressVetting(refused=ranges(config.network.refused)), resolver)
+    trust = await asyncio.to_thread(ssl.create_default_context) if config.secrets else None
+    return Gate(AddressVetting(refused=ranges(config.network.refused)), resolver, trust=trust)

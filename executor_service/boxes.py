@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from executor_service.backends.base import Backend, Box
 from executor_service.command import Command
@@ -24,7 +24,7 @@ from executor_service.errors import (
 )
 from executor_service.link import Hello, StartCommand, SupervisorLink, open_link
 from executor_service.records import EndReason
-from services.errors import DatabaseUnavailable
+from services.errors import DatabaseUnavailable, InvalidArgument
 from services.lifecycle import Workers
 
 _GIVE_UP_AFTER_S = 3.5
@@ -111,7 +111,7 @@ class LiveBox:
         """Lets its commands reach what a policy allows, once the box is told of it."""
         # Most sandboxes never have a network, and need nothing for that.
         if self._network is None and not policy.is_initial:
-            self._network = networks.make()
+            self._network = networks.make(self.box.secret.encode())
         if self._network is not None:
             self._network.apply(policy)
 
@@ -128,6 +128,19 @@ class LiveBox:
             except (LinkClosed, BoxPoisoned):
                 # The next link is told as it comes up.
                 continue
+
+    def placeholders(self, names: Iterable[str]) -> dict[str, str]:
+        """What commands find in the place of secrets; fails with InvalidArgument."""
+        secrets = None if self._network is None else self._network.secrets
+        known = () if secrets is None else secrets.names
+        for name in names:
+            if name not in known:
+                raise InvalidArgument(
+                    f"this sandbox has no secret {name!r}: it needs a network, and a template "
+                    "whose network_secrets name it",
+                    fields={"secret_refs": "names of secrets that the sandbox has"},
+                )
+        return {} if secrets is None else {name: secrets.placeholder(name) for name in names}
 
     async def _tell_over(self, link: SupervisorLink) -> None:
         if self._network is not None:

@@ -3,7 +3,6 @@
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    AfterValidator,
     Field,
     SecretStr,
     StringConstraints,
@@ -13,8 +12,13 @@ from pydantic import (
     model_validator,
 )
 
-from executor_service.egress.addresses import ranges
-from executor_service.egress.policy import Rule
+from executor_service.config_network import (
+    HostRule,
+    NetworkConfig,
+    NetworkModeName,
+    SecretConfig,
+    SecretName,
+)
 from services.config import ConfigModel, Env, Flag, HomePolicy, Yaml
 
 _MIB = 1024 * 1024
@@ -96,8 +100,8 @@ class KubernetesConfig(ConfigModel):
     warm_pool: Annotated[
         str, Yaml("executor.kubernetes.warm_pool"), Env("HERMES_KUBERNETES_WARM_POOL")
     ] = ""
-    """SandboxWarmPool of agent-sandbox in the namespace, from which sandboxes are claimed; unset has
-    the executor make their pods."""
+    """SandboxWarmPool of agent-sandbox in the namespace, from which sandboxes are claimed; unset
+    has the executor make their pods."""
     workspace_claim: Annotated[
         str, Yaml("executor.kubernetes.workspace_claim"), Env("HERMES_KUBERNETES_WORKSPACE_CLAIM")
     ] = ""
@@ -201,43 +205,6 @@ class BoxConfig(ConfigModel):
     """Size of a session's workspace in bytes."""
 
 
-def _rule(text: str) -> str:
-    Rule.parse(text)
-    return text
-
-
-def _range(text: str) -> str:
-    ranges([text])
-    return text
-
-
-HostRule = Annotated[str, AfterValidator(_rule)]
-NetworkModeName = Literal["none", "allow_list", "open"]
-
-
-class NetworkConfig(ConfigModel):
-    """What commands in sandboxes may reach where a caller does not say so."""
-
-    mode: Annotated[NetworkModeName, Yaml("executor.network.mode"), Env("HERMES_NETWORK_MODE")] = (
-        "none"
-    )
-    """`none`, `allow_list` for the hosts below, or `open` for every public address."""
-    hosts: Annotated[tuple[HostRule, ...], Yaml("executor.network.hosts")] = ()
-    """Hosts of the allow list: `example.com`, `*.example.com`, with other ports than 80 and 443
-    `example.com:22,8443`."""
-    refused: Annotated[
-        tuple[Annotated[str, AfterValidator(_range)], ...], Yaml("executor.network.refused")
-    ] = ()
-    """Address ranges that are never reached, beside those that are not public: `203.0.113.0/24`."""
-
-    @field_validator("hosts")
-    @classmethod
-    def _are_of_a_list(cls, hosts: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        if hosts and info.data.get("mode") != "allow_list":
-            raise ValueError("hosts are for the mode allow_list")
-        return hosts
-
-
 class TemplateConfig(ConfigModel):
     """How one kind of sandbox differs from the usual one; what is unset is as there."""
 
@@ -263,6 +230,8 @@ class TemplateConfig(ConfigModel):
     """What commands may reach: `none`, `allow_list` or `open`."""
     network_hosts: tuple[HostRule, ...] = ()
     """Hosts of the allow list."""
+    network_secrets: tuple[SecretName, ...] | None = None
+    """Names of secrets that commands may ask for."""
 
     @model_validator(mode="after")
     def _settings_are_of_a_backend(self) -> Self:
@@ -360,10 +329,24 @@ class ExecutorConfig(ConfigModel):
     """Whether sandboxes in which nothing runs outlive a stop of the executor, for half an hour."""
     endpoint: Annotated[str, Yaml("executor.endpoint"), Env("HERMES_EXECUTOR_ENDPOINT")] = ""
     """Address at which this executor alone is reached, where there are several."""
+    secrets: Annotated[dict[SecretName, SecretConfig], Yaml("executor.secrets")] = Field(
+        default_factory=dict[str, SecretConfig]
+    )
+    """Secrets that the executor puts into requests, by the variables that commands know them by."""
     templates: Annotated[dict[TemplateName, TemplateConfig], Yaml("executor.templates")] = Field(
         default_factory=dict[str, TemplateConfig]
     )
     """Further kinds of sandbox by their names; `default` changes the usual ones."""
+
+    @model_validator(mode="after")
+    def _secrets_are_known(self) -> Self:
+        asked = {"executor.network.secrets": self.network.secrets}
+        for name, template in self.templates.items():
+            asked[f"executor.templates.{name}.network_secrets"] = template.network_secrets or ()
+        for setting, names in asked.items():
+            if unknown := set(names) - self.secrets.keys():
+                raise ValueError(f"{setting}: executor.secrets has no {', '.join(sorted(unknown))}")
+        return self
 
     @field_validator("templates")
     @classmethod

@@ -86,9 +86,7 @@ class ExecutorMetrics:
             spool_bytes=meter.gauge("hermes_spool_bytes", "Output of commands on disk."),
             egress=EgressMetrics.create(meter),
             workspaces=meter.gauge("hermes_workspaces", "Workspaces and snapshots."),
-            workspace_bytes=meter.gauge(
-                "hermes_workspace_bytes", "What workspaces and snapshots take, where it is known."
-            ),
+            workspace_bytes=meter.gauge("hermes_workspace_bytes", "What they take, if known."),
             workspaces_removed=meter.counter(
                 "hermes_workspaces_removed_total", "Workspaces and snapshots that went.", "reason"
             ),

@@ -15,12 +15,13 @@ from executor_service.config import (
     DEFAULT_TEMPLATE,
     BoxConfig,
     ExecutorConfig,
-    NetworkConfig,
     TemplateConfig,
 )
+from executor_service.config_network import NetworkConfig
 from executor_service.egress.gate import Gate
 from executor_service.egress.network import Networks
 from executor_service.egress.policy import NetworkMode, NetworkPolicy, Rule
+from executor_service.egress.secrets import Secret
 from executor_service.errors import BackendUnavailable
 from executor_service.pool import Pool, PoolOptions
 from executor_service.strays import Strays
@@ -87,7 +88,8 @@ class TemplateMaker:
         journal = ground.stores.journal
         is_ours = self._finds(name)
         strays = Strays(backend, ground.workspaces, journal, is_ours, pool.keys, metrics)
-        networks = Networks(ground.gate, metrics.egress, ground.workers)
+        secrets = _secrets(self._config, wanted)
+        networks = Networks(ground.gate, metrics.egress, ground.workers, secrets)
         return Template(name, choice, options.limits, pool, strays, networks, network)
 
     async def _choose(self, name: str, wanted: TemplateConfig) -> Choice:
@@ -130,6 +132,23 @@ def _network(usual: NetworkConfig, wanted: TemplateConfig) -> NetworkPolicy:
     else:
         mode, hosts = wanted.network_mode, wanted.network_hosts
     return NetworkPolicy(NetworkMode(mode), tuple(map(Rule.parse, hosts)))
+
+
+def _secrets(config: ExecutorConfig, wanted: TemplateConfig) -> tuple[Secret, ...]:
+    """Those that commands of a template may ask for, each for TLS only."""
+    names = wanted.network_secrets
+    if names is None:
+        names = config.network.secrets
+    found = ((name, config.secrets[name]) for name in names)
+    return tuple(
+        Secret(name, Path(secret.file), tuple(map(_for_tls, secret.hosts)))
+        for name, secret in found
+    )
+
+
+def _for_tls(text: str) -> Rule:
+    rule = Rule.parse(text)
+    return replace(rule, ports=rule.ports or (443,))
 
 
 def _limits(usual: BoxConfig, wanted: TemplateConfig) -> Limits:

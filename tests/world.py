@@ -3,6 +3,7 @@ that count as public here, names for them, and a certificate authority that sign
 """
 
 import asyncio
+import base64
 import hashlib
 import json
 import ssl
@@ -20,7 +21,7 @@ from prometheus_client import CollectorRegistry
 from executor_service.egress.addresses import Address, AddressVetting
 from executor_service.egress.gate import Deadlines, Gate
 from executor_service.egress.metrics import EgressMetrics
-from executor_service.egress.network import SandboxNetwork
+from executor_service.egress.network import Networks, SandboxNetwork
 from executor_service.egress.policy import NetworkMode, NetworkPolicy, Rule
 from services.auth import Identity
 from services.certs import init, issue
@@ -35,6 +36,7 @@ FRIENDLY, HOSTILE, PRIVATE = "127.77.0.1", "127.77.0.2", "127.0.0.1"
 NAMES = {
     "good.test": (FRIENDLY,),
     "api.good.test": (FRIENDLY,),
+    "other.good.test": (HOSTILE,),
     "evil.test": (HOSTILE,),
     "inside.test": (PRIVATE,),
     "metadata.test": ("169.254.169.254", "fe80::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1"),
@@ -145,20 +147,28 @@ class World:
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
 
     def gate(self, deadlines: Deadlines = DEADLINES, vetting: AddressVetting | None = None) -> Gate:
-        """The way to these servers."""
-        return Gate(vetting or AddressVetting(public=[PUBLIC]), self.names, deadlines)
+        """The way to these servers, whose certificates count."""
+        trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        trust.load_verify_locations(cadata=self.authority)
+        vetting = vetting or AddressVetting(public=[PUBLIC])
+        return Gate(vetting, self.names, deadlines, trust)
 
     def network(self, workers: Workers, gate: Gate | None = None) -> SandboxNetwork:
         """The network of one sandbox in this world."""
         self.registry = CollectorRegistry()
         metrics = EgressMetrics.create(Meter(self.registry))
-        return SandboxNetwork(gate or self.gate(), metrics, workers)
+        return Networks(gate or self.gate(), metrics, workers).make(b"")
 
     def allow(self, *hosts: str) -> NetworkPolicy:
         """An allow list with the ports of these servers."""
         ports = (self.http_port, self.https_port)
         rules = tuple(Rule(host, ports) for host in hosts)
         return NetworkPolicy(NetworkMode.ALLOW_LIST, rules)
+
+    @staticmethod
+    def basic(field: str) -> str:
+        """What basic authentication says."""
+        return base64.b64decode(field.partition(" ")[2]).decode()
 
     def http(self, host: str, path: str = "/") -> str:
         """An address of a server."""

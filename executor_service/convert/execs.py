@@ -1,6 +1,6 @@
 """Commands."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from executor_service import views
@@ -23,8 +23,13 @@ _MOST_CELLS = 1000
 _STREAMS = {1: exec_pb2.OUTPUT_STREAM_STDOUT, 2: exec_pb2.OUTPUT_STREAM_STDERR}
 
 
-def start_commands(request: exec_pb2.StartExecRequest) -> Sequence[StartCommand]:
-    """What is to be run, in the words that are tried one after the other; or InvalidArgument."""
+def start_commands(
+    request: exec_pb2.StartExecRequest, secrets: Mapping[str, str]
+) -> Sequence[StartCommand]:
+    """What is to be run, in the words that are tried one after the other; or InvalidArgument.
+
+    Variables of the request give way to what stands for secrets.
+    """
     check_id("exec_id", request.exec_id)
     match request.WhichOneof("command"):
         case "argv" if request.argv.arguments and request.argv.arguments[0]:
@@ -39,7 +44,7 @@ def start_commands(request: exec_pb2.StartExecRequest) -> Sequence[StartCommand]
         exec_id=request.exec_id,
         argv=variants[0],
         cwd=text("cwd", request.cwd),
-        env=dict(request.env),
+        env={**request.env, **secrets},
         terminal=terminal(request.terminal) if request.HasField("terminal") else None,
         stdin=request.stdin,
         run_timeout_s=seconds("run_timeout", request.run_timeout, _DEFAULT_RUN_S, _LONGEST_RUN_S),

@@ -24,6 +24,8 @@ from executor_service.egress.http_head import (
 )
 from executor_service.egress.metrics import EgressMetrics
 from executor_service.egress.policy import NetworkMode, NetworkPolicy, Rule, Target
+from executor_service.egress.secrets import SandboxSecrets, Secret
+from executor_service.egress.tls import TlsServer
 from executor_service.errors import EgressRefused, ExecutorError
 from executor_service.link import BoxStream
 
@@ -45,6 +47,7 @@ class Road:
     gate: Gate
     metrics: EgressMetrics
     policy: Callable[[], NetworkPolicy]
+    secrets: SandboxSecrets
     lookups: asyncio.Semaphore
     """Turns for looking names up, so that no sandbox takes all there are."""
 
@@ -82,7 +85,11 @@ class Conversation:
             head = RequestHead.parse(await self._input.head())
         async with self._idle:
             if head.method == "CONNECT":
-                await self._tunnel(head.connect_target())
+                target = head.connect_target()
+                if secrets := self._road.secrets.belonging_to(target):
+                    await self._tunnel_opened(target, secrets)
+                else:
+                    await self._tunnel(target)
             else:
                 await self._web(head, head.web_target())
         await self._stream.close()
@@ -97,6 +104,33 @@ class Conversation:
             await both(
                 self._send_tunnel(target, rule, upstream), self._receive(upstream), wait=True
             )
+
+    async def _tunnel_opened(self, target: Target, secrets: list[Secret]) -> None:
+        """A tunnel whose TLS ends here, so that secrets can be put into its request."""
+        road, rule = self._road, self._admit(target)
+        context = await road.secrets.context(target.host)
+        async with road.gate.connect_tls(target, road.lookups) as upstream:
+            self._is_answered = True
+            await self._stream.write(ESTABLISHED)
+            await self._check_tunnel(target, rule)
+            tls = TlsServer(self._input, self._stream, context)
+            async with asyncio.timeout(road.gate.deadlines.request_s):
+                await tls.handshake()
+                inside = Input(tls)
+                data = await inside.head()
+            try:
+                head = RequestHead.parse(data)
+                length, path = head.body_length(), head.own_path(target)
+                fields = await road.secrets.put_into(head.fields, secrets)
+            except (BadRequest, EgressRefused) as problem:
+                await tls.write(response(*_FORBIDDEN, str(problem)))
+                raise
+            packed = head.with_fields(fields).for_server(path).pack()
+            sink = Counted(upstream, self._passed(rule, "out"))
+            back = Counted(tls, self._passed(rule, "in"))
+            sending = send_request(packed, inside, length, sink)
+            await both(sending, copy(upstream, back), wait=False)
+            await tls.end()
 
     async def _web(self, head: RequestHead, target: Target) -> None:
         rule = self._admit(target)
@@ -113,6 +147,17 @@ class Conversation:
             )
 
     async def _send_tunnel(self, target: Target, rule: Rule, upstream: Upstream) -> None:
+        await self._check_tunnel(target, rule)
+        await copy(self._input, Counted(upstream, self._passed(rule, "out")), upstream.end)
+
+    async def _receive(self, upstream: Upstream) -> None:
+        assert self._rule is not None
+        sink = Counted(self._stream, self._passed(self._rule, "in"))
+        await copy(upstream, sink, self._stream.end)
+
+    # ---- what is checked
+
+    async def _check_tunnel(self, target: Target, rule: Rule) -> None:
         try:
             await self._check_hello(target, rule)
         except EgressRefused as refused:
@@ -122,14 +167,6 @@ class Conversation:
                 await self._stream.close()
             raise
         self._count("allowed")
-        await copy(self._input, Counted(upstream, self._passed(rule, "out")), upstream.end)
-
-    async def _receive(self, upstream: Upstream) -> None:
-        assert self._rule is not None
-        sink = Counted(self._stream, self._passed(self._rule, "in"))
-        await copy(upstream, sink, self._stream.end)
-
-    # ---- what is checked
 
     def _admit(self, target: Target) -> Rule:
         """The rule that lets it through; from now on a change of the policy ends it."""

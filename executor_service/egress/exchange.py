@@ -23,11 +23,12 @@ class Counted:
         self._on_bytes(len(data))
 
 
-async def copy(source: Source, sink: Sink, end: Callable[[], None]) -> None:
+async def copy(source: Source, sink: Sink, end: Callable[[], None] | None = None) -> None:
     """Pass on everything, and that it has ended."""
     while data := await source.read(_READ_BYTES):
         await sink.write(data)
-    end()
+    if end is not None:
+        end()
 
 
 async def send_request(head: bytes, source: Input, length: int | None, sink: Sink) -> None:

@@ -80,20 +80,41 @@ class Gate:
     """Connects to where sandboxes may connect to."""
 
     def __init__(
-        self, vetting: AddressVetting, resolve: Resolve, deadlines: Deadlines | None = None
+        self,
+        vetting: AddressVetting,
+        resolve: Resolve,
+        deadlines: Deadlines | None = None,
+        trust: ssl.SSLContext | None = None,
     ) -> None:
+        """`trust` says whose certificates count where the executor itself is the client of TLS."""
+        self._trust = trust
         self.deadlines = deadlines or Deadlines()
         self._vetting = vetting
         self._resolve = resolve
 
     @asynccontextmanager
-    async def connect(
-        self, target: Target, turn: asyncio.Semaphore, tls: ssl.SSLContext | None = None
+    async def connect_tls(
+        self, target: Target, turn: asyncio.Semaphore
     ) -> AsyncGenerator[Upstream]:
-        """A connection for the time of the block, with TLS as a client if a context is given.
+        """A connection to a host that has proven who it is; otherwise as `connect`."""
+        if self._trust is None:
+            raise EgressRefused("untrusted", f"nothing says who may be {target}")
+        async with self._connected(target, turn, self._trust) as upstream:
+            yield upstream
+
+    @asynccontextmanager
+    async def connect(self, target: Target, turn: asyncio.Semaphore) -> AsyncGenerator[Upstream]:
+        """A connection for the time of the block.
 
         A turn is taken for as long as the name is looked up. Fails with EgressRefused.
         """
+        async with self._connected(target, turn, None) as upstream:
+            yield upstream
+
+    @asynccontextmanager
+    async def _connected(
+        self, target: Target, turn: asyncio.Semaphore, tls: ssl.SSLContext | None
+    ) -> AsyncGenerator[Upstream]:
         addresses = [
             one for one in await self._addresses(target, turn) if self._vetting.allows(one)
         ]

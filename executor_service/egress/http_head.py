@@ -88,6 +88,14 @@ class RequestHead:
             raise BadRequest("one field Host is wanted")
         return _authority(hosts[0], default_port)
 
+    def own_path(self, target: Target) -> str:
+        """The path of a request that the server itself gets; fails with BadRequest unless it is for
+        the target."""
+        if not self.target.startswith("/"):
+            raise BadRequest("a path is wanted")
+        self.check_host(target, 443)
+        return self.target
+
     def origin_path(self) -> str:
         """The path of a whole address, as the server itself wants it."""
         rest = self.target.partition("://")[2].partition("#")[0]

@@ -8,6 +8,7 @@ from executor_service.egress.conversation import Conversation, Road
 from executor_service.egress.gate import Gate
 from executor_service.egress.metrics import EgressMetrics
 from executor_service.egress.policy import NetworkMode, NetworkPolicy
+from executor_service.egress.secrets import SandboxSecrets, Secret
 from executor_service.link import BoxStream, RemoteStreams
 from services.lifecycle import Workers
 
@@ -30,20 +31,28 @@ class Networks:
     gate: Gate
     metrics: EgressMetrics
     workers: Workers
+    secrets: tuple[Secret, ...] = ()
+    """Those that commands may ask for."""
 
-    def make(self) -> "SandboxNetwork":
-        """The network of one more sandbox."""
-        return SandboxNetwork(self.gate, self.metrics, self.workers)
+    def make(self, key: bytes) -> "SandboxNetwork":
+        """The network of one more sandbox, with a key that is secret and the sandbox's own."""
+        secrets = SandboxSecrets(self.secrets, key)
+        return SandboxNetwork(self.gate, self.metrics, self.workers, secrets)
 
 
 class SandboxNetwork:
     """Lets the commands of one box connect to what its policy allows."""
 
-    def __init__(self, gate: Gate, metrics: EgressMetrics, workers: Workers) -> None:
+    def __init__(
+        self, gate: Gate, metrics: EgressMetrics, workers: Workers, secrets: SandboxSecrets
+    ) -> None:
+        self.secrets = secrets
+        """What commands may use and not see."""
         self._workers = workers
         self._metrics = metrics
         self._policy = NetworkPolicy()
-        self._road = Road(gate, metrics, lambda: self._policy, asyncio.Semaphore(_LOOKUPS))
+        lookups = asyncio.Semaphore(_LOOKUPS)
+        self._road = Road(gate, metrics, lambda: self._policy, secrets, lookups)
         self._conversations: dict[asyncio.Task[None], Conversation] = {}
         self._listens = False
 
@@ -67,7 +76,8 @@ class SandboxNetwork:
         """
         if self._policy.mode is not NetworkMode.NONE:
             self._listens = True
-            await streams.listen(PROXY_PORT, PROXY_ENV, self._serve)
+            authority = await self.secrets.authority()
+            await streams.listen(PROXY_PORT, PROXY_ENV, authority, self._serve)
         elif self._listens or self._policy.generation > 1:
             await streams.stop()
             self._listens = False

@@ -153,15 +153,20 @@ class RemoteStreams:
         }
 
     async def listen(
-        self, port: int, env: Mapping[str, str], on_stream: Callable[[BoxStream], None]
+        self,
+        port: int,
+        env: Mapping[str, str],
+        authority: str,
+        on_stream: Callable[[BoxStream], None],
     ) -> None:
         """Let commands that start from now on find a proxy at a port of the box's loopback.
 
-        Each connection is given to on_stream, which owns it. ProxyRefused when the box cannot
-        listen there.
+        They believe an authority whose certificate is given, in PEM form, beside the usual ones;
+        none for an empty one. Each connection is given to on_stream, which owns it. ProxyRefused
+        when the box cannot do so.
         """
         self._on_stream = on_stream
-        await self._set({"port": port, "env": dict(env)})
+        await self._set({"port": port, "env": dict(env), "authority": authority})
 
     async def stop(self) -> None:
         """Let nothing connect any more; streams that are open stay so."""

@@ -134,8 +134,9 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
     async def _start(self, request: exec_pb2.StartExecRequest) -> tuple[Sandbox, Command]:
         """Starts what is not yet started, and returns it with its sandbox."""
         sandbox = self._leases.prove(proof(request.lease, request.profile))
-        variants = convert.start_commands(request)
         live = sandbox.box()
+        placeholders = live.placeholders(request.secret_refs)
+        variants = convert.start_commands(request, placeholders)
         await live.settled()
         try:
             command = await live.start(request.exec_id, variants)

@@ -12,7 +12,7 @@ from collections import deque
 from contextlib import suppress
 from typing import Any, Callable, Dict, cast
 
-from executor_service.supervisor import frames
+from executor_service.supervisor import authorities, frames
 from executor_service.supervisor.connection import Connection
 from executor_service.supervisor.frames import Buffer, FrameError
 from executor_service.supervisor.loop import READABLE, WRITABLE, Loop
@@ -197,9 +197,13 @@ class Proxy:
         answer: dict[str, Any] = {"port": port}
         try:
             self._listen(port)
-            self._spawner.extra_env = cast("Dict[str, str]", env) if port else {}
+            trusted = authorities.believe(
+                str(message.get("authority") or ""), self._spawner.base_env
+            )
+            self._spawner.extra_env = {**cast("Dict[str, str]", env), **trusted} if port else {}
         except OSError as error:
-            answer = {"port": 0, "error": f"port {port} of the box's loopback: {error.strerror}"}
+            place = error.filename or f"port {port} of the box's loopback"
+            answer = {"port": 0, "error": f"{place}: {error.strerror}"}
         if self._connection is not None:
             self._connection.send(frames.pack_json(frames.PROXY_SET, ident, answer))
 

@@ -57,7 +57,8 @@ class Spawner:
 
     def __init__(self, paths: Paths, base_env: dict[str, str]) -> None:
         self._paths = paths
-        self._base_env = base_env
+        self.base_env = base_env
+        """What every command finds in its environment."""
         self.extra_env: dict[str, str] = {}
         """What commands that start now find beside that."""
         self._oom_score = _open_oom_score()
@@ -67,7 +68,7 @@ class Spawner:
 
     def spawn(self, launch: Launch, marker: str) -> Child:
         """Start launch; OSError says why not."""
-        env = {**self._base_env, **self.extra_env, **launch.env, MARKER_VARIABLE: marker}
+        env = {**self.base_env, **self.extra_env, **launch.env, MARKER_VARIABLE: marker}
         cwd = self._paths.open_directory(launch.cwd)
         opened: list[int] = []
         try:

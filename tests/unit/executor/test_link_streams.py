@@ -21,9 +21,9 @@ async def listening() -> AsyncGenerator[tuple[Supervisor, SupervisorLink, list[B
     """A link whose box takes connections, of which one is open."""
     streams: list[BoxStream] = []
     async with pair() as (supervisor, link, _), asyncio.TaskGroup() as tasks:
-        tasks.create_task(link.streams.listen(3128, {"http_proxy": "x"}, streams.append))
+        tasks.create_task(link.streams.listen(3128, {"http_proxy": "x"}, "", streams.append))
         ident, message = await supervisor.hear(frames.PROXY)
-        assert message == {"port": 3128, "env": {"http_proxy": "x"}}
+        assert message == {"port": 3128, "env": {"http_proxy": "x"}, "authority": ""}
         await supervisor.say(frames.PROXY_SET, ident, {"port": 3128})
         await supervisor.stream.write(opened(1))
         await answered(link, supervisor)
@@ -127,7 +127,7 @@ async def test_nothing_connects_while_nothing_is_allowed() -> None:
 
 async def test_a_port_that_is_taken_is_an_error() -> None:
     async with pair() as (supervisor, link, _):
-        waiting = asyncio.create_task(link.streams.listen(3128, {}, lambda _: None))
+        waiting = asyncio.create_task(link.streams.listen(3128, {}, "", lambda _: None))
         ident, _ = await supervisor.hear(frames.PROXY)
         await supervisor.say(frames.PROXY_SET, ident, {"port": 0, "error": "port 3128 is in use"})
         with pytest.raises(ProxyRefused, match="3128 is in use"):

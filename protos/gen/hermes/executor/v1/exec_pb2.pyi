@@ -172,6 +172,7 @@ class StartExecRequest(_message.Message):
     KILL_GRACE_FIELD_NUMBER: _builtins.int
     LEAVE_CHILDREN_FIELD_NUMBER: _builtins.int
     STDIN_FIELD_NUMBER: _builtins.int
+    SECRET_REFS_FIELD_NUMBER: _builtins.int
     profile: _builtins.str
     """Whose sandbox it is; empty means "default"."""
     exec_id: _builtins.str
@@ -210,6 +211,13 @@ class StartExecRequest(_message.Message):
     def kill_grace(self) -> _duration_pb2.Duration:
         """Time between SIGTERM and SIGKILL when it is killed; 0 means 2 seconds, at most 30."""
 
+    @_builtins.property
+    def secret_refs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of secrets that the executor's configuration gives to the sandbox's template. The command
+        finds a placeholder in the variable of that name; the executor puts the value into the fields of
+        requests by TLS to the hosts that the secret belongs to. An unknown one is INVALID_ARGUMENT.
+        """
+
     def __init__(
         self,
         *,
@@ -225,10 +233,11 @@ class StartExecRequest(_message.Message):
         kill_grace: _duration_pb2.Duration | None = ...,
         leave_children: _builtins.bool = ...,
         stdin: _builtins.bool = ...,
+        secret_refs: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["argv", b"argv", "command", b"command", "kill_grace", b"kill_grace", "lease", b"lease", "run_timeout", b"run_timeout", "script", b"script", "terminal", b"terminal"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["argv", b"argv", "command", b"command", "cwd", b"cwd", "env", b"env", "exec_id", b"exec_id", "kill_grace", b"kill_grace", "lease", b"lease", "leave_children", b"leave_children", "profile", b"profile", "run_timeout", b"run_timeout", "script", b"script", "stdin", b"stdin", "terminal", b"terminal"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["argv", b"argv", "command", b"command", "cwd", b"cwd", "env", b"env", "exec_id", b"exec_id", "kill_grace", b"kill_grace", "lease", b"lease", "leave_children", b"leave_children", "profile", b"profile", "run_timeout", b"run_timeout", "script", b"script", "secret_refs", b"secret_refs", "stdin", b"stdin", "terminal", b"terminal"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_command: _TypeAlias = _typing.Literal["argv", "script"]  # noqa: Y015
     _WhichOneofArgType_command: _TypeAlias = _typing.Literal["command", b"command"]  # noqa: Y015
