@@ -42,7 +42,12 @@ class LiveBox:
     """One box and its commands, with a link that comes back whenever it breaks."""
 
     def __init__(
-        self, box: Box, backend: Backend, commands: CommandTable, workers: Workers
+        self,
+        box: Box,
+        backend: Backend,
+        commands: CommandTable,
+        workers: Workers,
+        orphan_timeout_s: float,
     ) -> None:
         self.box = box
         self.commands = commands
@@ -53,6 +58,7 @@ class LiveBox:
         """Set when nothing of the box is left."""
         self._backend = backend
         self._workers = workers
+        self._orphan_timeout_s = orphan_timeout_s
         self._network: SandboxNetwork | None = None
         self._link: SupervisorLink | None = None
         self._settled = asyncio.Event()
@@ -199,7 +205,8 @@ class LiveBox:
         try:
             acked = await self.commands.prepare()
             stream = await self._backend.connect(self.box)
-            hello = Hello(self.box.key, self.box.secret, self.epoch, acked)
+            box = self.box
+            hello = Hello(box.key, box.secret, self.epoch, acked, self._orphan_timeout_s)
             async with open_link(stream, hello, self.commands.adopt) as link:
                 self.commands.linked(link.commands)
                 linked = True

@@ -326,7 +326,11 @@ class ExecutorConfig(ConfigModel):
     keep_on_exit: Annotated[
         bool, Yaml("executor.keep_on_exit"), Env("HERMES_KEEP_SANDBOXES"), Flag("keep_on_exit")
     ] = True
-    """Whether sandboxes in which nothing runs outlive a stop of the executor, for half an hour."""
+    """Whether sandboxes in which nothing runs outlive a stop of the executor."""
+    orphan_timeout_s: Annotated[
+        float, Field(ge=1, le=86_400), Yaml("executor.orphan_timeout_s")
+    ] = 1800.0
+    """Seconds without an executor after which a sandbox ends, and all that runs in it."""
     endpoint: Annotated[str, Yaml("executor.endpoint"), Env("HERMES_EXECUTOR_ENDPOINT")] = ""
     """Address at which this executor alone is reached, where there are several."""
     secrets: Annotated[dict[SecretName, SecretConfig], Yaml("executor.secrets")] = Field(

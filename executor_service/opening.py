@@ -112,6 +112,7 @@ class TemplateMaker:
             warm=usual_warm if wanted.warm_pool_size is None else wanted.warm_pool_size,
             most=wanted.max_sandboxes or config.max_sandboxes,
             prefill=config.prefill,
+            orphan_timeout_s=config.orphan_timeout_s,
         )
 
     def _finds(self, name: str) -> Callable[[Box], bool]:

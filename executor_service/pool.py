@@ -23,6 +23,7 @@ from executor_service.errors import (
     PoolExhausted,
     SandboxLost,
 )
+from executor_service.link.link import ORPHAN_TIMEOUT_S
 from executor_service.metrics import ExecutorMetrics
 from executor_service.records import EndReason
 from executor_service.strays import destroy
@@ -56,6 +57,8 @@ class PoolOptions:
     """Boxes in all."""
     prefill: bool = True
     """Whether boxes are made ready before the first one is asked for."""
+    orphan_timeout_s: float = ORPHAN_TIMEOUT_S
+    """How long a box lives without an executor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +267,8 @@ class Pool:
         )
 
     def _hold(self, box: Box, table: CommandTable, fresh_workspace: Path | None) -> LiveBox:
-        live = LiveBox(box, self._backend, table, self._workers)
+        orphan_s = self._options.orphan_timeout_s
+        live = LiveBox(box, self._backend, table, self._workers, orphan_s)
         self._held[box.key] = _Held(live, fresh_workspace)
         self._workers.start(f"box {box.key}", self._care(live))
         return live

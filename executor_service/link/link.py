@@ -30,6 +30,8 @@ _HELLO_TIMEOUT_S = 15.0
 Adopt = Callable[[RemoteCommand], CommandSink | None]
 """Says who takes what a command does; None ends a command that nobody wants."""
 
+ORPHAN_TIMEOUT_S = 1800.0
+
 
 @dataclass(frozen=True, slots=True)
 class Hello:
@@ -41,6 +43,8 @@ class Hello:
     """The box refuses a lower epoch than it has seen, and closes the link that this replaces."""
     acked: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     """By exec id, how much of stdout and stderr is here already; output goes on from there."""
+    orphan_timeout_s: float = ORPHAN_TIMEOUT_S
+    """How long the box waits for an executor once this one is gone, before it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +143,7 @@ class SupervisorLink:
             "box": self._hello.box_key,
             "secret": self._hello.secret,
             "epoch": self._hello.epoch,
+            "orphan_timeout_s": self._hello.orphan_timeout_s,
             "acked": {exec_id: list(offsets) for exec_id, offsets in self._hello.acked.items()},
         }
         self._outgoing.send_json(frames.HELLO, 0, message)

@@ -81,6 +81,7 @@ class Supervisor:
         offsets = acked_offsets(hello)
         if self._world.connection is not None:
             self._world.connection.close()
+        self._orphan_timeout_s = float(hello.get("orphan_timeout_s", self._orphan_timeout_s))
         if self._orphan_timer is not None:
             self._orphan_timer.cancel()
         self._world.connection = connection

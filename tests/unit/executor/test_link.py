@@ -121,7 +121,7 @@ async def ended(link: SupervisorLink) -> ExecutorError:
 async def test_hello_says_who_we_are_and_what_we_have() -> None:
     ours, theirs = socket.socketpair()
     supervisor = Supervisor(SocketStream(theirs))
-    hello = Hello("box_1", "s3cret", 7, {"exc_a": (3, 4)})
+    hello = Hello("box_1", "s3cret", 7, {"exc_a": (3, 4)}, orphan_timeout_s=30.0)
 
     async def listen() -> dict[str, Any]:
         _, message = await supervisor.hear(frames.HELLO)
@@ -136,6 +136,7 @@ async def test_hello_says_who_we_are_and_what_we_have() -> None:
                 "box": "box_1",
                 "secret": "s3cret",
                 "epoch": 7,
+                "orphan_timeout_s": 30.0,
                 "acked": {"exc_a": [3, 4]},
             }
     assert "s3cret" not in repr(hello)
