@@ -20,7 +20,6 @@ _INTERVAL_S = 600.0
 _GATHER_S = 2.0
 """How long those that are left are gathered: looking after many costs as much as after one."""
 _AT_ONCE = 100
-_COUNTED_BYTES = 1 << 50
 _DAY_S = 24 * 3600.0
 
 _log = logging.getLogger(__name__)
@@ -105,15 +104,20 @@ class Collector:
                 await self._attempt(stores[place].remove_empty(sorted(paths)))
 
     async def _measure(self) -> None:
-        stores = self._custody.keeping.stores()
+        by_place: defaultdict[str, list[Workspace]] = defaultdict(list)
         for workspace in await self._rows.unmeasured(_AT_ONCE):
-            if store := stores.get(workspace.place):
-                await self._attempt(self._measure_one(store, workspace))
+            by_place[workspace.place].append(workspace)
+        stores = self._custody.keeping.stores()
+        for place, workspaces in by_place.items():
+            if place in stores:
+                await self._attempt(self._measure_in(stores[place], workspaces))
 
-    async def _measure_one(self, store: WorkspaceStore, workspace: Workspace) -> None:
+    async def _measure_in(self, store: WorkspaceStore, workspaces: list[Workspace]) -> None:
         now = self._clock.now().timestamp()
-        size = await store.measure(self._path(workspace), _COUNTED_BYTES)
-        await self._rows.measured(workspace.workspace_id, size, now)
+        sizes = await store.measure(list(map(self._path, workspaces)))
+        for workspace in workspaces:
+            size = sizes.get(self._path(workspace))
+            await self._rows.measured(workspace.workspace_id, size, now)
 
     async def _remove_old(self) -> None:
         before = self._clock.now().timestamp() - self._retention_days * _DAY_S

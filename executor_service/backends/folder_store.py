@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import json
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +46,11 @@ class FolderStore:
         answer = await self._ask(_LOOK_DEADLINE_S, do="list")
         return [folder / name for name in answer["names"]]
 
-    async def measure(self, workspace: Path, most_bytes: int) -> int:
+    async def measure(self, workspaces: Sequence[Path]) -> Mapping[Path, int]:
         """Blocks on disk, and something for each entry."""
-        wanted = {"do": "measure", "name": workspace.name, "most_bytes": most_bytes}
-        return int((await self._ask(_LOOK_DEADLINE_S, **wanted))["bytes"])
+        names = [workspace.name for workspace in workspaces]
+        answer = await self._ask(_WORK_DEADLINE_S, do="measure", names=names)
+        return dict(zip(workspaces, map(int, answer["bytes"]), strict=True))
 
     async def copy(self, source: Path, target: Path, most_bytes: int) -> int:
         """Copy, with blocks shared where the file system can."""

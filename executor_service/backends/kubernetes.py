@@ -10,6 +10,7 @@ from http import HTTPStatus
 
 from executor_service.backends import kubernetes_probe
 from executor_service.backends.base import Box, BoxSpec, ByteStream, Capabilities
+from executor_service.backends.folder_store import FolderStore
 from executor_service.backends.greeting import expect_greeting, introduce
 from executor_service.backends.kubernetes_api import CALL_DEADLINE_S, Cluster
 from executor_service.backends.kubernetes_claims import ClaimedPods
@@ -22,6 +23,7 @@ from executor_service.backends.kubernetes_pod import (
 )
 from executor_service.backends.kubernetes_source import Source
 from executor_service.backends.kubernetes_status import is_out_of_memory, why_gone
+from executor_service.backends.kubernetes_store import claim_store
 from executor_service.backends.kubernetes_stream import ExecStream
 from executor_service.backends.kubernetes_watch import PodWatch
 from executor_service.backends.making import made
@@ -49,6 +51,7 @@ class KubernetesBackend:
         self._cluster = Cluster(options.address)
         make = ClaimedPods if options.warm_pool else OrderedPods
         self._source: Source = make(self._cluster, options, owner, supervisor)
+        self._store = claim_store(self._cluster, options, owner, supervisor)
         self._watch = PodWatch(self._cluster, options.namespace, self._source.selector)
 
     async def probe(self) -> Capabilities:
@@ -139,6 +142,13 @@ class KubernetesBackend:
             return list(await self._source.boxes())
         except EngineRefused as error:
             raise BackendUnavailable(f"the cluster refuses to list boxes: {error}") from error
+
+    @property
+    def workspace_store(self) -> FolderStore | None:
+        """The folders of workspaces in the claim, where pods of our own may have it."""
+        return (
+            self._store if self._options.workspace_claim and not self._options.warm_pool else None
+        )
 
     async def close(self) -> None:
         """Let go of the cluster's client; the boxes live on."""

@@ -5,7 +5,7 @@ Modal lists and deletes them; only a sandbox can copy one to another.
 
 import json
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from http import HTTPStatus
@@ -67,14 +67,17 @@ class VolumeStore:
                 paths.append(path)
         return paths
 
-    async def measure(self, workspace: Path, most_bytes: int) -> int | None:
+    async def measure(self, workspaces: Sequence[Path]) -> Mapping[Path, int]:
         """The sizes of all files, and something for each entry."""
-        used = 0
-        async for entry in self._entries(workspace, recursive=True):
-            used += entry.size + _BYTES_OF_AN_ENTRY
-            if used > most_bytes:
-                break
-        return used
+        return {
+            workspace: sum(
+                [
+                    entry.size + _BYTES_OF_AN_ENTRY
+                    async for entry in self._entries(workspace, recursive=True)
+                ]
+            )
+            for workspace in workspaces
+        }
 
     async def copy(self, source: Path, target: Path, most_bytes: int) -> int:
         """Have a sandbox copy one volume to a new one."""

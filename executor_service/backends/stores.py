@@ -4,7 +4,7 @@ A backend whose workspaces outlive their boxes may have a store. One that has no
 ever, or ends them with their boxes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -21,8 +21,8 @@ class WorkspaceStore(Protocol):
         """The workspaces that are there of those that a folder's paths stand for."""
         ...
 
-    async def measure(self, workspace: Path, most_bytes: int) -> int | None:
-        """What a workspace takes on disk, counted up to a size; None where nobody can tell."""
+    async def measure(self, workspaces: Sequence[Path]) -> Mapping[Path, int]:
+        """What workspaces take on disk, in bytes; those are left out of which nobody can tell."""
         ...
 
     async def copy(self, source: Path, target: Path, most_bytes: int) -> int:

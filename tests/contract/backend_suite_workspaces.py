@@ -101,6 +101,9 @@ class WorkspaceSuite:
 
     async def test_a_workspace_is_measured(self, yard: Yard) -> None:
         store = await store_of(yard)
-        source, _ = await filled(yard)
-        assert 2_000_000 <= (await store.measure(source, ANY_BYTES) or 0) < 3 * MIB
+        (source, _), (empty, _) = await filled(yard), await filled(yard, "true")
+        sizes = await store.measure([source, empty])
+        assert 2_000_000 <= sizes[source] < 3 * MIB
+        assert sizes[empty] == 0
         await store.remove(source)
+        await store.remove(empty)

@@ -154,10 +154,10 @@ def test_only_what_is_empty_goes(root: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../wsp_a", ".", "..", "", "a/b", ".part-x", "/etc", "x" * 300])
 def test_a_name_is_a_name(root: Path, name: str) -> None:
-    for do in ("measure", "remove", "copy"):
-        wanted = {"do": do, "root": str(root), "name": name, "target": "x", "most_bytes": 1}
+    for do in ("remove", "copy", "remove_empty", "measure"):
+        wanted = {"do": do, "root": str(root), "name": name, "names": [name], "target": "x"}
         with pytest.raises(CopyRefused, match="cannot be the name"):
-            answered(wanted)
+            answered({**wanted, "most_bytes": 1})
     wanted = {"do": "copy", "root": str(root), "name": "wsp_a", "target": name, "most_bytes": 1}
     with pytest.raises(CopyRefused, match="cannot be the name"):
         answered(wanted)

@@ -1,0 +1,62 @@
+"""Workspaces in a PersistentVolumeClaim, and what there is of them without one."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from executor_service.backends.base import Backend, WorkspacePlace
+from executor_service.backends.stores import store_elsewhere
+from tests.boxes import Yard, open_console
+from tests.contract.backend_suite_workspaces import WorkspaceSuite, store_of
+from tests.fakes.kubernetes.running import StandIn
+from tests.kubernetes_cluster import backend_of, cluster
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture(scope="module")
+def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:
+    """One cluster for all."""
+    with cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["workspaces"])
+async def yard(
+    stand_in: StandIn, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> AsyncIterator[Yard]:
+    """A backend with a claim, or without."""
+    claim = request.param
+
+    def make(owner: str, _folder: Path) -> Backend:
+        return backend_of(stand_in, owner, workspace_claim=claim)
+
+    folder = tmp_path_factory.mktemp("workspaces")
+    opened = await Yard.open(make, "owner", folder)
+    yield opened
+    await opened.close()
+
+
+class TestWorkspaces(WorkspaceSuite):
+    """See backend_suite_workspaces."""
+
+
+async def test_who_works_on_workspaces_is_no_box_and_leaves_none(
+    yard: Yard, stand_in: StandIn
+) -> None:
+    async with yard.box() as box, open_console(yard.backend, box) as console:
+        await console.output("echo kept > file")
+        store = await store_of(yard)
+        assert box.workspace in await store.present(box.workspace.parent)
+        assert [one.key for one in await yard.backend.list_boxes()] == [box.key]
+    pods = await stand_in.tell(lambda there: there.store.select("pods"))
+    assert not pods
+    await store.remove(box.workspace)
+
+
+@pytest.mark.parametrize("yard", [""], indirect=True)
+async def test_without_a_claim_nobody_looks_after_them(yard: Yard) -> None:
+    assert yard.capabilities.workspaces is WorkspacePlace.IN_BOX
+    assert store_elsewhere(yard.backend) is None
