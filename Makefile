@@ -72,6 +72,11 @@ format: $(TESTABLE) ## format the code and apply the safe fixes
 protos: $(TESTABLE) ## generate protos/gen from the contracts
 	@$(BIN)/python protos/generate
 
+.PHONY: docs
+docs: $(TESTABLE) ## write what the documentation has from the code; tries every backend for its table
+	@$(BIN)/python -m tests.unit.docs_reference
+	@$(BIN)/python -m tests.capability_table
+
 .PHONY: bench
 bench: $(TESTABLE) ## measure latency, throughput and memory; JSON=file writes the figures as well
 	@$(BIN)/python -m tests.bench $(if $(JSON),--json "$(JSON)")

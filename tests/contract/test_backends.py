@@ -9,19 +9,20 @@ import pytest_asyncio
 from tests.boxes import BACKENDS, Console, Yard, open_console, open_yard
 from tests.contract.backend_suite_archives import ArchiveSuite
 from tests.contract.backend_suite_boxes import BoxSuite
+from tests.contract.backend_suite_capabilities import CapabilitySuite
 from tests.contract.backend_suite_commands import CommandSuite
-from tests.contract.backend_suite_endings import EndingSuite
 from tests.contract.backend_suite_egress import EgressSuite
+from tests.contract.backend_suite_endings import EndingSuite
 from tests.contract.backend_suite_files import FileSuite
 from tests.contract.backend_suite_workspaces import WorkspaceSuite
 from tests.users import users_folder
-
 from tests.world import World, open_world
 
 HAVE_MACHINE_S_NETWORK = ("local", "ssh")
 """Backends that cannot keep commands from it."""
 END_WORKSPACES = ("kubernetes",)
 """Those that end a workspace with its box as they are set up here."""
+
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
@@ -53,7 +54,6 @@ async def other(yard: Yard) -> AsyncIterator[Yard]:
     await again.backend.close()
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
 @pytest_asyncio.fixture(loop_scope="module")
 async def world(tmp_path: Path) -> AsyncIterator[World]:
     """An internet of the test's own."""
@@ -61,6 +61,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         yield opened
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def console(yard: Yard) -> AsyncIterator[Console]:
     """One box for all tests that leave no trace in it."""
     async with yard.box() as box, open_console(yard.backend, box) as opened:
@@ -69,6 +70,10 @@ async def console(yard: Yard) -> AsyncIterator[Console]:
 
 class TestBoxes(BoxSuite):
     """See backend_suite_boxes."""
+
+
+class TestCapabilities(CapabilitySuite):
+    """See backend_suite_capabilities."""
 
 
 class TestCommands(CommandSuite):

@@ -1,0 +1,72 @@
+"""What every backend says of itself, held against what is seen; the limits on memory, processes
+and /tmp are in the other suites, as what is to be said of them is how a command ends.
+"""
+
+import asyncio
+import os
+from dataclasses import replace
+
+from executor_service.backends.base import MIB, Enforcement, Isolation
+from tests import capability_table
+from tests.boxes import SMALL, Yard, open_console
+from tests.requirements import required
+
+CPU_SHARE = 0.2
+BUSY = """
+import time
+began, used = time.monotonic(), time.process_time()
+while time.monotonic() - began < 3:
+    pass
+print((time.process_time() - used) / (time.monotonic() - began))
+"""
+
+QUOTA_BYTES = 16 * MIB
+FILL = "head -c 67108864 /dev/zero >big 2>/dev/null; code=$?; wc -c <big; exit $code"
+
+
+class CapabilitySuite:
+    """Run against each backend by tests/contract/test_backends.py."""
+
+    async def test_processor_time_is_held_as_it_is_said(self, yard: Yard) -> None:
+        if yard.capabilities.limits.cpu is Enforcement.NONE:
+            return  # what a busy machine leaves for it may be as little
+        limits = replace(SMALL, cpu_count=CPU_SHARE)
+        async with yard.box(limits) as box, open_console(yard.backend, box) as console:
+            got = float(await console.python(BUSY))
+        # A kernel in user space counts whole ticks, and so more than was got.
+        is_exact = yard.capabilities.isolation is not Isolation.USERSPACE_KERNEL
+        assert got < CPU_SHARE * (1.4 if is_exact else 2.2), got
+
+    async def test_the_workspace_is_held_as_it_is_said(self, yard: Yard) -> None:
+        limits = replace(SMALL, workspace_bytes=QUOTA_BYTES)
+        async with yard.box(limits) as box, open_console(yard.backend, box) as console:
+            filling = await console.shell(FILL)
+            if yard.capabilities.limits.workspace is Enforcement.WATCHED:
+                return  # whoever watches acts seconds later, on a box as a whole
+            ended = await filling.exit()
+            written = int(filling.stdout)
+        if yard.capabilities.limits.workspace is Enforcement.ENFORCED:
+            assert ended.code != 0
+            assert written <= QUOTA_BYTES
+        else:
+            assert (ended.code, written) == (0, 64 * MIB)
+
+    async def test_a_box_is_apart_from_the_machine_as_it_is_said(self, yard: Yard) -> None:
+        async with yard.box() as box, open_console(yard.backend, box) as console:
+            inside = await console.output("readlink /proc/self/ns/mnt || echo none")
+        outside = await asyncio.to_thread(os.readlink, "/proc/self/ns/mnt")
+        assert (inside == outside) == (yard.capabilities.isolation is Isolation.NONE)
+
+    async def test_the_network_is_as_it_is_said(self, yard: Yard) -> None:
+        async with yard.box() as box, open_console(yard.backend, box) as console:
+            inside = await console.output("sed -n 's/:.*//p' /proc/net/dev")
+        assert (set(inside.split()) == {"lo"}) == bool(yard.capabilities.network_policies)
+
+    async def test_the_documentation_says_what_was_found(self, name: str, yard: Yard) -> None:
+        found = capability_table.row(name, yard)
+        documented = await asyncio.to_thread(capability_table.documented)
+        said = documented[capability_table.label(name)]
+        if name in required():
+            assert found == said, "run make docs"
+        else:
+            assert capability_table.is_no_better(found, said)
