@@ -38,10 +38,7 @@ class ExecutorMetrics:
             acquire_seconds=meter.histogram(
                 "hermes_sandbox_acquire_seconds",
                 "Time until a session had its sandbox.",
-                "backend",
-                "template",
-                "launch",
-                "outcome",
+                *("backend", "template", "launch", "outcome"),
             ),
             pool=meter.gauge(
                 "hermes_sandbox_pool",
