@@ -70,12 +70,12 @@ class Collector:
         self._metrics.workspace_bytes.set(usage.size_bytes)
 
     async def _remove_empty(self) -> None:
-        left, self._catalog.left = self._catalog.left, set()
-        found = [await self._rows.get(workspace_id) for workspace_id in sorted(left)]
-        now = self._clock.now().timestamp()
+        left, now = sorted(self._catalog.left), self._clock.now().timestamp()
+        found = [await self._rows.get(workspace_id) for workspace_id in left]
         for workspace in found:
             if workspace is not None:
                 await self._rows.used(workspace.workspace_id, now)
+        self._catalog.left.difference_update(left)
         if self._custody.keeping.is_shared:
             return
         # Who has made one on purpose wants it although nothing is in it yet.

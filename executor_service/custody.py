@@ -38,6 +38,7 @@ from services.lifecycle import Workers, unbroken
 
 _AT_ONCE = 2
 """Copies and removals, which keep a disk busy."""
+_AT_MOST = 100_000
 _PREFIXES = {WorkspaceKind.WORKSPACE: "wsp", WorkspaceKind.SNAPSHOT: "snp"}
 
 _log = logging.getLogger(__name__)
@@ -215,9 +216,11 @@ class Custody:
         await self.finish(workspace)
 
     async def recover(self) -> None:
-        """Has what an executor before this one has not finished removed, some time soon."""
+        """Has somebody look soon at what an executor before this one has not finished or seen."""
         for workspace in await self._rows.in_state(WorkspaceState.MAKING):
             await self._rows.mark_going(workspace.going(RemovalReason.UNFINISHED))
+        for workspace in await self._rows.unmeasured(_AT_MOST):
+            self._catalog.leave(workspace.workspace_id)
 
     async def finish(self, workspace: Workspace) -> None:
         """Goes on removing what goes; whoever comes second waits with the first."""
@@ -249,6 +252,11 @@ class Custody:
 
     async def orphans(self) -> list[Path]:
         """Folders and volumes of ours that nothing is written down about."""
+        if self.keeping.is_shared:
+            raise FailedPrecondition(
+                "other executors have the same workspaces (executor.workspaces.shared): what this "
+                "one knows nothing about may be theirs"
+            )
         found: list[Path] = []
         for store in self.keeping.stores().values():
             try:

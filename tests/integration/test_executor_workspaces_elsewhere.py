@@ -1,0 +1,114 @@
+"""Workspaces on another machine: none piles up there, and all is done with them as here."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from services.config import Settings
+from services.errors import Reason
+from tests.executors import end_boxes, executor_settings, refused, serving, until
+from tests.ssh_server import SshServer, ssh_server
+from tests.workspace_client import Workspaces
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[SshServer]:
+    """A machine."""
+    with ssh_server() as running:
+        yield running
+
+
+@pytest.fixture
+async def settings(server: SshServer, tmp_path: Path) -> AsyncIterator[Settings]:
+    """Those of an executor that uses the machine, with one box ready; none is left at the end."""
+    options = server.options
+    environ = {
+        "HERMES_SSH_HOST": options.host,
+        "HERMES_SSH_PORT": str(options.port),
+        "HERMES_SSH_USER": options.user,
+        "HERMES_SSH_KEY": options.key_file,
+        "HERMES_SSH_KNOWN_HOSTS": options.known_hosts,
+        "HERMES_SSH_FOLDER": options.folder,
+        "HERMES_WARM_POOL_SIZE": "1",
+    }
+    settings = executor_settings(tmp_path, "ssh", **environ)
+    yield settings
+    await end_boxes(settings)
+
+
+async def there(server: SshServer) -> set[str]:
+    """The workspaces on the machine."""
+    folder = Path(server.options.folder) / "workspaces"
+    found = await asyncio.to_thread(lambda: [*folder.iterdir()] if folder.exists() else [])
+    return {path.name for path in found}
+
+
+async def test_nothing_piles_up_there(server: SshServer, settings: Settings) -> None:
+    async with serving(settings) as executor, executor.client() as client:
+        workspaces = Workspaces(client)
+        answer = await client.acquire("s")
+        kept = answer.sandbox.workspace_id
+        await client.output(answer.lease, "echo kept > file")
+        await client.release(answer.lease)
+        fork = (await workspaces.fork(kept)).workspace_id
+        assert {kept, fork} <= await there(server)
+        # One that is used for nothing goes, and so does that of a box which nobody has claimed:
+        # the next with files takes its place.
+        empty = await client.acquire("t")
+        await client.release(empty.lease)
+        second = await client.acquire(workspace_id=fork)
+        assert await client.output(second.lease, "cat file") == "kept"
+        await client.release(second.lease)
+
+        async def is_gone() -> bool:
+            return empty.sandbox.workspace_id not in await there(server)
+
+        await until(is_gone)
+        snapshot = (await workspaces.snapshot(kept)).snapshot_id
+        await workspaces.delete(kept)
+        assert kept not in await there(server)
+        again = (await workspaces.fork(snapshot)).workspace_id
+        await workspaces.delete_snapshot(snapshot)
+        ready = await there(server) - {fork, again}
+        assert len(ready) <= 1
+        assert {one.workspace_id for one in await workspaces.all()} == {fork, again}
+        # As if the machine were away: nothing is forgotten of what is still there.
+        await asyncio.to_thread(server.stop)
+        assert await refused(workspaces.fork(fork)) is Reason.BACKEND_UNAVAILABLE
+        assert await refused(workspaces.delete(again)) is Reason.SERVICE_UNAVAILABLE
+        await asyncio.to_thread(server.start)
+        assert again in await there(server)
+        await workspaces.delete(again)
+        assert again not in await there(server)
+
+
+async def test_the_workspaces_of_an_earlier_version_are_found(
+    server: SshServer, settings: Settings
+) -> None:
+    async with serving(settings) as executor, executor.client() as client:
+        answer = await client.acquire("s")
+        await client.output(answer.lease, "echo kept > file")
+        await client.release(answer.lease)
+    workspace_id = answer.sandbox.workspace_id
+    await asyncio.to_thread(age, settings.home.state / "executor" / "journal.db", workspace_id)
+    async with serving(settings) as executor, executor.client() as client:
+        (found,) = await Workspaces(client).all()
+        assert (found.workspace_id, list(found.session_ids)) == (workspace_id, ["s"])
+        answer = await client.acquire("s")
+        assert answer.sandbox.workspace_id == workspace_id
+        assert await client.output(answer.lease, "cat file") == "kept"
+        await client.release(answer.lease)
+
+
+def age(journal: Path, workspace_id: str) -> None:
+    """Makes the journal one of the first version."""
+    with sqlite3.connect(journal) as db:
+        row = ("default", "s", f"/home/workspaces/{workspace_id}")
+        db.execute("INSERT INTO workspace VALUES (?, ?, ?)", row)
+        for table in ("kept_workspace", "session_workspace"):
+            db.execute(f"DROP TABLE {table}")
+        db.execute("PRAGMA user_version = 1")
+    db.close()
