@@ -16,12 +16,13 @@ from executor_service.errors import BackendUnavailable, SandboxLost
 from executor_service.journal import Journal
 from executor_service.lending import Lending, Loan, Want
 from executor_service.metrics import ExecutorMetrics
+from executor_service.proofs import Proof, Proofs
 from executor_service.records import Claim, EndReason, Lifetimes, SandboxState
 from executor_service.sandbox import Sandbox
 from executor_service.templates import Template, Templates
 from executor_service.tokens import TokenMint, is_token_of, with_epoch
 from services.clock import Clock
-from services.errors import FailedPrecondition, LeaseInvalid, NotFound, StaleEpoch
+from services.errors import FailedPrecondition, NotFound
 from services.lifecycle import Workers
 
 _TICK_S = 1.0
@@ -62,18 +63,6 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
-    """What somebody shows who has a sandbox."""
-
-    profile: str
-    sandbox_id: str
-    token: str
-    epoch: int
-    is_operator: bool = False
-    """An operator, who needs no token: whoever has the sandbox goes on having it."""
-
-
-@dataclass(frozen=True, slots=True)
 class Grant:
     """A sandbox and what proves that one has it."""
 
@@ -101,7 +90,7 @@ class Leases:
         self._lifetimes = lifetimes
         self._clock = clock
         self._workers = workers
-        self._metrics = metrics
+        self._proofs = Proofs(metrics)
         self._mint = TokenMint()
         self._sandboxes: dict[str, Sandbox] = {}
         self._by_session: dict[tuple[str, str], Sandbox] = {}
@@ -116,7 +105,7 @@ class Leases:
         """Returns a profile's sandbox; fails with NotFound, whether or not another has it."""
         sandbox = self._sandboxes.get(sandbox_id)
         if sandbox is not None and sandbox.claim.profile != profile:
-            self._audit(sandbox.claim, "other_profile")
+            self._proofs.refused(sandbox.claim, "other_profile")
             sandbox = None
         if sandbox is None:
             raise NotFound(f"there is no sandbox {sandbox_id}")
@@ -132,32 +121,10 @@ class Leases:
         return sorted(found, key=lambda sandbox: sandbox.claim.claimed_at)
 
     def prove(self, proof: Proof) -> Sandbox:
-        """Returns the sandbox that somebody has, which counts as using it; an operator has all, and
-        looking on prolongs no sandbox's life.
-
-        Fails with NotFound, LeaseInvalid or StaleEpoch, in that order.
-        """
+        """Returns the sandbox that somebody has; fails with NotFound, or as the proof does."""
         sandbox = self.find(proof.profile, proof.sandbox_id)
-        claim = sandbox.claim
-        if proof.is_operator:
-            self._metrics.operator_uses.inc()
-            _log.info("an operator uses sandbox %s of %s", claim.sandbox_id, claim.profile)
-            return sandbox
-        if not is_token_of(claim.token_digests, proof.epoch, proof.token):
-            self._audit(claim, "wrong_token")
-            raise LeaseInvalid("the lease token is not valid")
-        if proof.epoch != claim.epoch:
-            self._metrics.stale_epochs.inc()
-            self._audit(claim, "stale_epoch")
-            raise StaleEpoch(f"sandbox {claim.sandbox_id} has a later owner")
-        sandbox.use()
+        self._proofs.check(sandbox, proof)
         return sandbox
-
-    def _audit(self, claim: Claim, why: str) -> None:
-        """Leaves a trace of somebody who asked for what is not theirs."""
-        self._metrics.lease_refusals.labels(why).inc()
-        about = {"audit": "lease_refused", "sandbox_id": claim.sandbox_id, "reason": why}
-        _log.warning("sandbox %s was refused: %s", claim.sandbox_id, why, extra=about)
 
     # ---- having
 

@@ -10,7 +10,8 @@ import grpc.aio
 import pytest
 import pytest_asyncio
 
-from executor_service.leases import Leases, Proof
+from executor_service.leases import Leases
+from executor_service.proofs import Proof
 from executor_service.sandbox import Sandbox
 from hermes.executor.v1 import exec_pb2, file_pb2, sandbox_pb2
 from services.errors import Reason, details_of

@@ -8,7 +8,8 @@ import pytest
 
 from executor_service.backends.base import WorkspacePlace
 from executor_service.errors import PathInvalid, SandboxLost
-from executor_service.leases import Grant, Launch, Proof
+from executor_service.leases import Grant, Launch
+from executor_service.proofs import Proof
 from executor_service.records import EndReason, Lifetimes, SandboxState
 from executor_service.sandbox import Sandbox
 from executor_service.tokens import TokenMint, digest, is_token_of, with_epoch
