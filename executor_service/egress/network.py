@@ -10,6 +10,7 @@ from executor_service.egress.metrics import EgressMetrics
 from executor_service.egress.policy import NetworkMode, NetworkPolicy
 from executor_service.egress.secrets import SandboxSecrets, Secret
 from executor_service.link import BoxStream, RemoteStreams
+from services.errors import Draining
 from services.lifecycle import Workers
 
 PROXY_PORT = 3128
@@ -84,7 +85,11 @@ class SandboxNetwork:
 
     def _serve(self, stream: BoxStream) -> None:
         conversation = Conversation(stream, self._road)
-        task = self._workers.start(f"stream {stream.ident}", conversation.run())
+        try:
+            task = self._workers.start(f"stream {stream.ident}", conversation.run())
+        except Draining:
+            stream.reset()
+            return
         self._conversations[task] = conversation
         self._metrics.open.inc()
         task.add_done_callback(self._ended)

@@ -1,7 +1,6 @@
 """Connections of a box's commands to the world, as far as one link to that box goes."""
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
@@ -11,6 +10,7 @@ from executor_service.link.outgoing import Outgoing
 from executor_service.supervisor import frames
 from executor_service.supervisor.frames import FrameError
 
+_ANSWER_TIMEOUT_S = 10.0
 _LINGER_S = 5.0
 """How long a command may take to read the last bytes and to close its end."""
 
@@ -23,7 +23,8 @@ class BoxStream:
         self._outgoing = outgoing
         self._received = self._taken = 0
         self._sent = self._sent_taken = 0
-        self._chunks: deque[memoryview] = deque()
+        # Copied together, as a view of a byte would keep all that has come with it.
+        self._buffer = bytearray()
         self._box_ended = False
         self._we_ended = False
         self._error: ExecutorError | None = None
@@ -33,16 +34,12 @@ class BoxStream:
 
     async def read(self, n: int) -> bytes:
         """At least one and at most n bytes; empty when the command sends no more."""
-        while not self._chunks:
+        while not self._buffer:
             if self._box_ended or self._is_over:
                 return b""
             await self._move()
-        chunk = self._chunks[0]
-        data, rest = bytes(chunk[:n]), chunk[n:]
-        if rest:
-            self._chunks[0] = rest
-        else:
-            self._chunks.popleft()
+        data = bytes(self._buffer[:n])
+        del self._buffer[:n]
         self._taken += len(data)
         self._send(frames.STREAM_ACK, frames.STREAM_HEAD.pack(self._taken))
         return data
@@ -75,13 +72,13 @@ class BoxStream:
         with suppress(TimeoutError):
             async with asyncio.timeout(_LINGER_S):
                 while not self._is_over:
-                    self._chunks.clear()
+                    self._buffer.clear()
                     await self._move()
         self.reset()
 
     def reset(self) -> None:
         """End it at once."""
-        self._chunks.clear()
+        self._buffer.clear()
         self._finish()
 
     # ---- what the link hands in
@@ -95,7 +92,7 @@ class BoxStream:
         if self._received - self._taken > frames.STREAM_WINDOW_BYTES:
             raise FrameError("more of a stream than was asked for")
         if not self._is_over:
-            self._chunks.append(data)
+            self._buffer += data
             self._moved.set()
 
     def on_taken(self, payload: memoryview) -> None:
@@ -180,7 +177,11 @@ class RemoteStreams:
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._answers[ident] = answer
         self._outgoing.send_json(frames.PROXY, ident, message)
-        await answer
+        try:
+            async with asyncio.timeout(_ANSWER_TIMEOUT_S):
+                await answer
+        except TimeoutError:
+            raise ProxyRefused("it does not answer") from None
 
     # ---- what the link hands in
 
