@@ -10,7 +10,7 @@ from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from hermes.executor.v1 import exec_pb2, sandbox_pb2
+from hermes.executor.v1 import exec_pb2, network_pb2, sandbox_pb2
 from hermes.executor.v1.exec_pb2_grpc import ExecServiceStub
 from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
 from services.cli.arguments import Actions
@@ -37,6 +37,10 @@ twice leaves what was opened running."""
 
 LEAVE_HINT = "Ctrl-] twice leaves this running; exit ends it"
 TAIL_BYTES = 4096
+HEADINGS = (
+    *("sandbox", "session", "profile", "backend", "isolation"),
+    *("network", "state", "age", "runs"),
+)
 PAGE_BYTES = 1024 * 1024
 
 _STREAMS = (exec_pb2.OUTPUT_STREAM_STDOUT, exec_pb2.OUTPUT_STREAM_STDERR)
@@ -86,8 +90,7 @@ async def _list(settings: Settings, arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json([_described(sandbox) for sandbox in answer.sandboxes])
     elif answer.sandboxes:
-        headings = ("sandbox", "session", "profile", "backend", "isolation", "state", "age", "runs")
-        print_table(headings, [_row(sandbox) for sandbox in answer.sandboxes])
+        print_table(HEADINGS, [_row(sandbox) for sandbox in answer.sandboxes])
     else:
         say("There are no sandboxes; a session has one from its first command on.")
     return 0
@@ -102,6 +105,7 @@ def _row(sandbox: sandbox_pb2.Sandbox) -> tuple[str, ...]:
         printable(sandbox.profile),
         f"{sandbox.backend}{template}",
         described["isolation"],
+        described["network"],
         described["state"],
         _ago(sandbox.create_time),
         str(sandbox.running_command_count),
@@ -118,11 +122,20 @@ def _described(sandbox: sandbox_pb2.Sandbox) -> dict[str, Any]:
         "backend": sandbox.backend,
         "template": sandbox.template,
         "isolation": isolation.removeprefix("ISOLATION_LEVEL_").lower(),
+        "network": _network(sandbox),
         "state": state.removeprefix("SANDBOX_STATE_").lower(),
         "created_at": sandbox.create_time.ToJsonString(),
         "expires_in_s": round(sandbox.expires_in.ToTimedelta().total_seconds()),
         "running_commands": sandbox.running_command_count,
     }
+
+
+def _network(sandbox: sandbox_pb2.Sandbox) -> str:
+    """What its commands can reach."""
+    if not sandbox.HasField("network_policy"):
+        return "of its machine"
+    mode = network_pb2.NetworkMode.Name(sandbox.network_policy.mode)
+    return mode.removeprefix("NETWORK_MODE_").lower().replace("_", " ")
 
 
 def _ago(moment: Timestamp) -> str:

@@ -3,6 +3,7 @@
 import fcntl
 import signal
 import struct
+import subprocess
 import termios
 import time
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.backends import sandboxed
-from tests.e2e.deployment import Deployment, one_process
+from tests.e2e.deployment import Deployment, one_process, running
 from tests.e2e.home import Home, check_complaint
 from tests.e2e.model import ModelProcess
 from tests.e2e.processes import wait_until
@@ -46,6 +47,7 @@ def test_a_sandbox_is_listed_as_long_as_it_lives(
     found = described(up.client, session)
     assert (found["backend"], found["isolation"], found["state"]) == (backend, "namespace", "ready")
     assert (found["profile"], found["template"]) == ("default", "default")
+    assert found["network"] == "none"
     assert found["running_commands"] == 0
     assert 0 < found["expires_in_s"] <= 30 * 60
     for options in ([], ["--all"]):
@@ -146,6 +148,29 @@ def test_what_commands_wrote_can_be_read_and_followed(up: Deployment, sandbox: s
     assert "  exit 0 after " in heading
     alone = up.client.run("sandboxes", "logs", sandbox, exec_id)
     assert (alone.out, alone.err) == ("first\nlast\n", "wrong\n")
+
+
+def test_a_restart_of_the_executor_loses_nothing_of_what_is_open(
+    model: ModelProcess, tmp_path: Path
+) -> None:
+    made = one_process(tmp_path, model.url, sandboxed("bubblewrap"))
+    with running(made) as deployment:
+        session = deployment.client.ask("who are you")["session_id"]
+        sandbox = described(deployment.client, session)["sandbox_id"]
+        numbers = "i=0; while [ $i -lt 300 ]; do echo $i; i=$((i + 1)); sleep 0.02; done"
+        argv = ["sandboxes", "open", sandbox, "--", "sh", "-c", f"{numbers}; cat"]
+        with deployment.client.spawn(*argv, stdin=subprocess.PIPE) as opened:
+            assert opened.stdin is not None
+            assert opened.stdout is not None
+            read = opened.stdout.readline()
+            opened.stdin.write("early\n")
+            opened.stdin.flush()
+            deployment.kill()
+            deployment.start()
+            opened.stdin.write("late\n")
+            out, err = opened.communicate(timeout=30)
+    assert (opened.returncode, err) == (0, "")
+    assert (read + out).split() == [*map(str, range(300)), "early", "late"]
 
 
 def test_nothing_is_started_to_look_at_sandboxes(model: ModelProcess, tmp_path: Path) -> None:
