@@ -30,6 +30,7 @@ COMMANDS = {
     "sessions": "list and show conversations",
     "jobs": "add, list and remove scheduled jobs",
     "sandboxes": "list, use and end sandboxes, and read what ran in them",
+    "workspaces": "list, copy and delete what sandboxes leave behind, and keep snapshots",
     "serve": "run one service",
     "doctor": "check everything this machine needs",
     "config": "show, set and check the configuration",
