@@ -72,6 +72,8 @@ class OwnEngine:
         with (folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [
+                    # Without a bridge of its own it removes docker0, which is the first engine's.
+                    *("unshare", "--net"),
                     *("dockerd", "--config-file", str(folder / "none.json"), "--host", self.host),
                     *("--data-root", str(folder / "data"), "--exec-root", str(folder / "exec")),
                     *("--pidfile", str(folder / "pid"), "--shutdown-timeout", "1"),
