@@ -8,6 +8,7 @@ from typing import Protocol
 
 from executor_service.errors import ExecutorError, LinkClosed, StartRefused
 from executor_service.link import Exit, ExitReason, RemoteCommand, TerminalSize, Usage
+from executor_service.pacing import Pacing
 from executor_service.records import CommandExit, CommandRecord, EndReason
 from executor_service.spool import CommandSpool
 from services.errors import HermesError, Unavailable
@@ -52,10 +53,12 @@ class Command:
         self._cancelled_for: ExitReason | None = None
         self._signals: set[int] = set()
         self._watchers: set[asyncio.Event] = set()
+        self.pacing = Pacing(self._acknowledge)
+        """What readers do to the command."""
         if record.exit is not None:
             self.ended.set()
             self._settled.set()
-        spool.on_written = self._acknowledge
+        spool.on_written = self.pacing.stored
 
     @property
     def exec_id(self) -> str:
@@ -77,6 +80,7 @@ class Command:
     def bind(self, remote: RemoteCommand) -> "Command":
         """The box runs it, and tells about it over this handle from now on."""
         self.bound = True
+        self.pacing.forget()
         self._remote = remote
         self.input_losses += remote.state.stdin_received < self.input_offset
         self.input_offset = remote.state.stdin_received
@@ -205,6 +209,7 @@ class Command:
 
     def lost(self, error: ExecutorError) -> None:
         """The link has ended; or the box, after another link had been told to wait, refuses it."""
+        self.pacing.forget()
         self._remote = None
         if isinstance(error, StartRefused):
             self.give_up(EndReason.UNKNOWN, self.record.started_at)

@@ -1,7 +1,8 @@
 """Watching one command: its output from any offset on, as fast as the watcher confirms it.
 
-A view reads what the spool has and never touches the command: any number may watch, each at its
-own pace, and one that is slow misses what the spool had to drop in the meantime.
+A view reads what the spool has: any number may watch, each at its own pace. The command is held
+back a little for the foremost of them (`executor_service.pacing`), and one that is slow all the
+same misses what the spool had to drop in the meantime.
 """
 
 import asyncio
@@ -15,7 +16,8 @@ from executor_service.records import CommandExit
 from executor_service.segments import STREAMS
 from services.errors import HermesError, Unavailable
 
-PIECE_BYTES = 32 * 1024
+PIECE_BYTES = 256 * 1024
+"""In one message, of which each costs as much as copying so many bytes."""
 WINDOW_BYTES = 4 * 1024 * 1024
 """How much a watcher is sent before it has to confirm."""
 _READ_BYTES = 512 * 1024
@@ -99,7 +101,8 @@ class CommandView:
     async def events(self) -> AsyncGenerator[Event, None]:
         """Yields what happens, `Ended` last; iterate under `contextlib.aclosing`."""
         self._next_heartbeat = asyncio.get_running_loop().time() + _HEARTBEAT_S
-        with self._command.watched() as self._changed:
+        pacing = self._command.pacing
+        with self._command.watched() as self._changed, pacing.reading(self):
             while not self._closed:
                 self._changed.clear()
                 happened = await self._look()
@@ -130,6 +133,11 @@ class CommandView:
         return happened
 
     @property
+    def behind_bytes(self) -> int:
+        """How much of what there is has not been sent to the watcher."""
+        return sum(self._command.spool.ends) - sum(self._sent.values())
+
+    @property
     def _room(self) -> int:
         return WINDOW_BYTES - sum(self._sent[s] - self._confirmed[s] for s in STREAMS)
 
@@ -158,6 +166,7 @@ class CommandView:
         # What was skipped is not on its way, and takes no room.
         self._confirmed[stream] += start - position
         self._sent[stream] = start + len(data)
+        self._command.pacing.moved()
         if start > position:
             first = Output(stream, start, data[:PIECE_BYTES], is_dropped_before=True)
             return [first, *_pieces(stream, start, data, PIECE_BYTES)]

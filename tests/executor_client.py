@@ -55,7 +55,7 @@ class Seen:
                 raise AssertionError(message)
 
     def _output(self, output: exec_pb2.AttachExecResponse.Output) -> None:
-        assert len(output.data) <= 32 * 1024
+        assert len(output.data) <= 256 * 1024
         is_first = output.stream == exec_pb2.OUTPUT_STREAM_STDOUT
         (self.stdout if is_first else self.stderr).extend(output.data)
         if output.dropped_before_offset:

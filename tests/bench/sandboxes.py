@@ -100,6 +100,8 @@ class Commands:
                     _check(response.exited)
                     return pieces
                 if response.HasField("output"):
+                    if response.output.dropped_before_offset:
+                        raise BenchError("output was dropped, as it was read too slowly")
                     pieces.append(response.output.data)
                     end += len(response.output.data)
                     if end - acknowledged >= _ACK_BYTES:

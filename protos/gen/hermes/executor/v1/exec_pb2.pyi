@@ -546,7 +546,7 @@ class AttachExecResponse(_message.Message):
         offset: _builtins.int
         """Position of the first byte in all output of that stream."""
         data: _builtins.bytes
-        """At most 32 KiB."""
+        """At most 256 KiB."""
         dropped_before_offset: _builtins.int
         """Set when bytes before this offset are no longer stored and were skipped."""
         def __init__(

@@ -1,0 +1,85 @@
+"""Holding a command back for a moment while the one who reads its output is about to miss some.
+
+Output is stored in a ring, and a command may fill it faster than a client can take it over the
+network. Room for more is then given late, so that a reader who takes tens of megabytes a second
+misses nothing; one who is slower still holds no command up for longer than that.
+"""
+
+import asyncio
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Protocol
+
+FAR_BEHIND_BYTES = 8 * 1024 * 1024
+"""A third of what is kept of the end of an output."""
+HOLD_S = 0.02
+"""For each MiB at most, as a box sends no more before it has room: 50 MB/s are left."""
+
+Send = Callable[[int, int], None]
+"""Tells the box up to where a stream is stored."""
+
+
+class Reader(Protocol):
+    """Somebody who reads a command's output."""
+
+    @property
+    def behind_bytes(self) -> int:
+        """How much of what there is has not been sent to the reader."""
+        ...
+
+
+class Pacing:
+    """Passes on what was stored, late while the foremost reader is far behind."""
+
+    def __init__(
+        self, send: Send, far_bytes: int = FAR_BEHIND_BYTES, hold_s: float = HOLD_S
+    ) -> None:
+        self._send = send
+        self._far_bytes = far_bytes
+        self._hold_s = hold_s
+        self._readers: set[Reader] = set()
+        self._held: dict[int, int] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    @contextmanager
+    def reading(self, reader: Reader) -> Generator[None]:
+        """Somebody reads for the time of the block."""
+        self._readers.add(reader)
+        try:
+            yield
+        finally:
+            self._readers.discard(reader)
+            self.moved()
+
+    def moved(self) -> None:
+        """A reader has come further."""
+        if self._timer is not None and not self._is_late:
+            self._release()
+
+    def stored(self, stream: int, offset: int) -> None:
+        """Everything of a stream before an offset is safe."""
+        self._held[stream] = offset
+        if self._timer is None:
+            if self._is_late:
+                loop = asyncio.get_running_loop()
+                self._timer = loop.call_later(self._hold_s, self._release)
+            else:
+                self._release()
+
+    def forget(self) -> None:
+        """The link has ended to which this was to be told; the next one begins with it."""
+        self._held.clear()
+        self._release()
+
+    @property
+    def _is_late(self) -> bool:
+        behind = (reader.behind_bytes for reader in self._readers)
+        return min(behind, default=0) > self._far_bytes
+
+    def _release(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        held, self._held = self._held, {}
+        for stream, offset in held.items():
+            self._send(stream, offset)
