@@ -2,7 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,10 @@ from hermes.executor.v1 import sandbox_pb2
 from services.addresses import UnixAddress
 from services.auth import new_tokens
 from services.config import Settings
+from tests.executor_client import Client
 from tests.executors import Process, end_boxes, executor_settings, until
 from tests.integration.agent_tool_parts import Tools, open_tools
+from tests.ssh_server import SshServer, ssh_server
 
 MOVED_WITHIN_S = 10.0
 
@@ -20,17 +24,20 @@ MOVED_WITHIN_S = 10.0
 class Pair:
     """Two executors behind one address, which leads to the first that was told to take calls."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, backend: str, **environ: str) -> None:
         self.tokens = new_tokens()
         self.near = UnixAddress(folder / "near.sock")
-        self.first, self.second = (self._executor(folder / name) for name in ("one", "two"))
+        self.first, self.second = (
+            self._executor(folder / name, backend, environ) for name in ("one", "two")
+        )
 
-    def _executor(self, home: Path) -> Process:
+    def _executor(self, home: Path, backend: str, environ: Mapping[str, str]) -> Process:
         settings = executor_settings(
             home,
-            "bubblewrap",
+            backend,
             HERMES_KEEP_SANDBOXES="true",
             HERMES_EXECUTOR_ENDPOINT=f"unix:{home}/run/hermes.sock",
+            **environ,
         )
         settings.home.create()
         executor = Process(settings, tokens=self.tokens)
@@ -59,8 +66,30 @@ class Pair:
 
 @pytest.fixture
 async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
-    """Two that run, the first of which takes new sessions; no box is left at the end."""
-    pair = await asyncio.to_thread(Pair, tmp_path)
+    """Two that run, the first of which takes new sessions."""
+    async with running(await asyncio.to_thread(Pair, tmp_path, "bubblewrap")) as pair:
+        yield pair
+
+
+@pytest.fixture
+def machine() -> Iterator[SshServer]:
+    """A machine on which both can run commands."""
+    with ssh_server() as server:
+        yield server
+
+
+@pytest.fixture
+async def pair_of_one_machine(tmp_path: Path, machine: SshServer) -> AsyncIterator[Pair]:
+    """Two whose sandboxes are at the same account of the same machine."""
+    environ = {**variables_of(machine), "HERMES_WORKSPACES_SHARED": "true"}
+    made = await asyncio.to_thread(partial(Pair, tmp_path, "ssh", **environ))
+    async with running(made) as pair:
+        yield pair
+
+
+@asynccontextmanager
+async def running(pair: Pair) -> AsyncGenerator[Pair]:
+    """Two that run; no box is left at the end."""
     try:
         async with pair.first, pair.second:
             await pair.lead_to(pair.first)
@@ -70,11 +99,28 @@ async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
             await end_boxes(settings)
 
 
+def variables_of(server: SshServer) -> dict[str, str]:
+    """The settings of an executor whose commands run at a server."""
+    options = server.options
+    return {
+        "HERMES_SSH_HOST": options.host,
+        "HERMES_SSH_PORT": str(options.port),
+        "HERMES_SSH_USER": options.user,
+        "HERMES_SSH_KEY": options.key_file,
+        "HERMES_SSH_KNOWN_HOSTS": options.known_hosts,
+        "HERMES_SSH_FOLDER": options.folder,
+    }
+
+
 async def boxes_of(executor: Process) -> int:
     """How many sandboxes an executor has."""
     async with executor.client() as client:
-        answer = await client.sandboxes.ListSandboxes(sandbox_pb2.ListSandboxesRequest())
-        return len(answer.sandboxes)
+        return len(await sandboxes_of(client))
+
+
+async def sandboxes_of(client: Client) -> Sequence[sandbox_pb2.Sandbox]:
+    """The sandboxes of an executor."""
+    return (await client.sandboxes.ListSandboxes(sandbox_pb2.ListSandboxesRequest())).sandboxes
 
 
 async def test_a_session_goes_on_elsewhere_when_its_executor_is_dead(
@@ -91,6 +137,22 @@ async def test_a_session_goes_on_elsewhere_when_its_executor_is_dead(
         assert "does not have the files" in news
         assert printed == "0"
         assert await tools.shell("echo again") == "again", "it is told once"
+
+
+async def test_a_session_finds_its_files_where_the_backend_keeps_them(
+    pair_of_one_machine: Pair, tmp_path: Path
+) -> None:
+    pair = pair_of_one_machine
+    async with open_tools(tmp_path, pair.near, pair.tokens) as tools:
+        await tools.text("write_file", path="file", content="kept")
+        await pair.lose_first()
+        told = await tools.text("read_file", path="file")
+        assert "gone with the executor" in told
+        assert "over the same /workspace" in told
+        assert "kept" in told
+        async with pair.second.client() as client:
+            (found,) = await sandboxes_of(client)
+            assert found.workspace_id.startswith("wsp_")
 
 
 async def test_a_command_of_a_dead_executor_is_uncertain_and_runs_once(
@@ -121,8 +183,7 @@ async def test_a_dead_executor_that_comes_back_loses_what_has_moved_on(
         await tools.left.end_all()
         await pair.first.__aenter__()
         assert await boxes_of(pair.first) == 1, "it has taken over what it had"
-        await tools.left.end_all()
-        assert await boxes_of(pair.first) == 0
+        await until(lambda: _is_left_alone(tools, pair.first))
         assert await boxes_of(pair.second) == 1
         assert await tools.shell("echo on") == "on"
 
@@ -151,6 +212,11 @@ async def test_an_interrupted_command_is_looked_for_at_its_executor_only(
         assert await boxes_of(pair.second) == 0
         await pair.first.__aenter__()
         await until(lambda: _is_killed(tools, key))
+
+
+async def _is_left_alone(tools: Tools, executor: Process) -> bool:
+    await tools.left.end_all()
+    return await boxes_of(executor) == 0
 
 
 async def _is_killed(tools: Tools, key: str) -> bool:
