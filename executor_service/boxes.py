@@ -30,6 +30,8 @@ from services.lifecycle import Workers
 _GIVE_UP_AFTER_S = 3.5
 """How long a box that cannot be reached is tried again before it counts as lost; callers are to
 hear of it within five seconds, the last pause included."""
+_LAST_TRY_S = 0.5
+"""How long the last attempt to reach it may take."""
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
 _PING_INTERVAL_S = 20.0
@@ -71,17 +73,19 @@ class LiveBox:
         pause_s = _FIRST_PAUSE_S
         loop = asyncio.get_running_loop()
         while True:
-            was_linked, error = await self._hold_link()
+            was_linked, error = await self._hold_link(failing_since)
             if self._retired.is_set():
                 break
             if was_linked:
-                failing_since, pause_s = None, _FIRST_PAUSE_S
+                failing_since, pause_s = loop.time(), _FIRST_PAUSE_S
             _log.warning("box %s: %s", self.box.key, error)
             if isinstance(error, BoxOutOfMemory):
                 self._end_reason = EndReason.OOM
             if isinstance(error, BoxLost | BoxPoisoned | LinkRefused):
                 break
-            if not isinstance(error, DatabaseUnavailable):
+            if isinstance(error, DatabaseUnavailable):
+                failing_since = None
+            else:
                 failing_since = failing_since or loop.time()
                 if loop.time() - failing_since > _GIVE_UP_AFTER_S:
                     break
@@ -199,12 +203,15 @@ class LiveBox:
 
     # ---- the link
 
-    async def _hold_link(self) -> tuple[bool, ExecutorError | DatabaseUnavailable]:
+    async def _hold_link(
+        self, failing_since: float | None
+    ) -> tuple[bool, ExecutorError | DatabaseUnavailable]:
         """Holds one link until it ends; whether there was one, and how it ended."""
         linked = False
         try:
             acked = await self.commands.prepare()
-            stream = await self._backend.connect(self.box)
+            async with asyncio.timeout_at(_last_moment(failing_since)):
+                stream = await self._backend.connect(self.box)
             box = self.box
             hello = Hello(box.key, box.secret, self.epoch, acked, self._orphan_timeout_s)
             async with open_link(stream, hello, self.commands.adopt) as link:
@@ -218,6 +225,8 @@ class LiveBox:
                 finally:
                     self._link = None
                     self._settled.clear()
+        except TimeoutError:
+            return linked, LinkClosed("it cannot be reached in time")
         except (BackendError, LinkClosed, BoxPoisoned, DatabaseUnavailable) as error:
             return linked, error
 
@@ -245,3 +254,11 @@ class LiveBox:
                 await self._retired.wait()
         except TimeoutError:
             pass
+
+
+def _last_moment(failing_since: float | None) -> float | None:
+    """When an attempt to reach a box has to be over; the first one is left to its backend."""
+    if failing_since is None:
+        return None
+    soonest = asyncio.get_running_loop().time() + _LAST_TRY_S
+    return max(soonest, failing_since + _GIVE_UP_AFTER_S)
