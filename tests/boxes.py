@@ -62,6 +62,11 @@ async def _docker(_folder: Path) -> AsyncGenerator[Make]:
 
 
 @asynccontextmanager
+async def _gvisor(_folder: Path) -> AsyncGenerator[Make]:
+    yield lambda owner, _: DockerBackend(owner, build_zipapp(), DockerOptions(runtime="runsc"))
+
+
+@asynccontextmanager
 async def _local(_folder: Path) -> AsyncGenerator[Make]:
     user = None if os.geteuid() else UID
     python = await asyncio.to_thread(users_python)
@@ -106,6 +111,7 @@ async def _modal(folder: Path) -> AsyncGenerator[Make]:
 BACKENDS: dict[str, Callable[[Path], AbstractAsyncContextManager[Make]]] = {
     "bubblewrap": _bubblewrap,
     "docker": _docker,
+    "gvisor": _gvisor,
     "kubernetes": _kubernetes,
     "local": _local,
     "modal": _modal,

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 from executor_service.backends import docker_probe
-from executor_service.backends.base import Box, BoxSpec, ByteStream, Capabilities
+from executor_service.backends.base import Box, BoxSpec, ByteStream, Capabilities, Isolation
 from executor_service.backends.docker_container import Walls, tmpfs_sizes
+from executor_service.backends.docker_gvisor import limit_pids, ran_out_of_memory
 from executor_service.backends.docker_supervisor import FOLDER, supervisor_volume
 from executor_service.backends.engine import CALL_DEADLINE_S, Engine, EngineAddress
 from executor_service.backends.greeting import expect_greeting
@@ -25,6 +26,7 @@ from executor_service.errors import (
     BackendUnavailable,
     BoxCreateFailed,
     BoxLost,
+    BoxOutOfMemory,
     EngineRefused,
 )
 
@@ -66,15 +68,23 @@ class DockerBackend:
         is_local = options.address.is_local
         uid = (os.getuid() if is_local else 0) or _UNPRIVILEGED_UID
         self._walls = Walls(uid, options.runtime, is_local)
+        self._is_probed = False
 
     async def probe(self) -> Capabilities:
         """What the engine can do and really enforces."""
-        return await docker_probe.probe(self._engine, self._options.image, self._options.runtime)
+        options = self._options
+        found = await docker_probe.probe(self._engine, options.image, options.runtime)
+        is_gvisor = found.isolation is Isolation.USERSPACE_KERNEL
+        self._walls = dataclasses.replace(self._walls, is_gvisor=is_gvisor)
+        self._is_probed = found.available
+        return found
 
     async def create(self, spec: BoxSpec) -> Box:
         """Make a container and start it."""
         if sum(tmpfs_sizes(spec.limits).values()) >= spec.limits.memory_bytes:
             raise BoxCreateFailed("the memory limit must exceed the sizes of all tmpfs together")
+        if not self._is_probed:
+            await self.probe()
         try:
             return await made(self._engine.call(lambda sdk: self._make(sdk, spec)), self.destroy)
         except EngineRefused as error:
@@ -118,7 +128,9 @@ class DockerBackend:
         box = _box(created["Id"], labels)
         try:
             sdk.api.start(box.native_id)
-        except APIError:
+            if self._walls.is_gvisor:
+                limit_pids(sdk, box.native_id, spec.limits.pids)
+        except (APIError, BoxCreateFailed):
             sdk.api.remove_container(box.native_id, force=True)
             raise
         return box
@@ -137,13 +149,21 @@ class DockerBackend:
             start = {"Detach": False, "Tty": False}
             stream = await self._engine.stream(f"/exec/{command['Id']}/start", start)
         except EngineRefused as error:
-            raise BoxLost(f"box {box.key} cannot be reached: {error}") from error
+            raise await self._lost(box, error) from error
         try:
             await expect_greeting(stream, CALL_DEADLINE_S)
         except BaseException:
             await stream.close()
             raise
         return stream
+
+    async def _lost(self, box: Box, why: EngineRefused) -> BoxLost:
+        """What became of a box that cannot be reached."""
+        if self._walls.is_gvisor and await self._engine.call(
+            lambda sdk: ran_out_of_memory(sdk, box.native_id)
+        ):
+            return BoxOutOfMemory(f"box {box.key} has used more memory than it may")
+        return BoxLost(f"box {box.key} cannot be reached: {why}")
 
     async def destroy(self, box: Box) -> None:
         """Kill and remove the container, then make sure that it is gone."""

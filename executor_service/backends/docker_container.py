@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from executor_service.backends.base import BoxSpec, Limits
+from executor_service.backends.docker_gvisor import host_pids
 from executor_service.backends.docker_supervisor import FOLDER
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ class Walls:
     """OCI runtime; empty is the engine's default."""
     engine_is_local: bool
     """Whether the engine sees this host's files."""
+    is_gvisor: bool = False
+    """Whether what the runtime gives boxes is gVisor's kernel."""
 
     def around(self, spec: BoxSpec, supervisor_volume: str) -> dict[str, Any]:
         """Arguments of the SDK's create_host_config."""
@@ -49,7 +52,7 @@ class Walls:
                 Mount(FOLDER, supervisor_volume, type="volume", read_only=True),
                 self._workspace(spec.workspace),
             ],
-            "pids_limit": limits.pids,
+            "pids_limit": host_pids(limits.pids) if self.is_gvisor else limits.pids,
             "mem_limit": limits.memory_bytes,
             "memswap_limit": limits.memory_bytes,
             "nano_cpus": int(limits.cpu_count * 1e9) if limits.cpu_count else None,

@@ -13,6 +13,7 @@ from executor_service.backends.base import (
     LimitSupport,
     WorkspacePlace,
 )
+from executor_service.backends.docker_gvisor import BUILD, host_pids
 from executor_service.backends.engine import Engine
 from executor_service.errors import BackendError, BackendUnavailable, EngineRefused
 
@@ -24,9 +25,14 @@ _ANSWER_DEADLINE_S = 2.0
 _OWN_IMAGE = "org.hermes.sandbox.recipe"
 _SAFE_RUNC = {(1, 2): 8, (1, 3): 3}
 """Minor versions that were repaired, and from which release on; later ones are safe."""
-_USERSPACE_KERNELS = ("runsc", "gvisor")
-_PYTHON_IS_NEW_ENOUGH = "import sys; sys.exit(sys.version_info < (3, 8))"
-_PYTHON_DEADLINE_S = 20
+_SHARES_THE_KERNEL = "runc"
+_IN_GVISOR = 3
+_LOOK = f"""
+import os, sys
+if sys.version_info < (3, 8): sys.exit(1)
+sys.exit({_IN_GVISOR} if os.uname().version == {BUILD!r} else 0)
+"""
+_LOOK_DEADLINE_S = 20
 
 Facts = Mapping[str, Any]
 
@@ -45,11 +51,15 @@ async def _ask(engine: Engine, image: str, runtime: str) -> Capabilities:
             engine.ask("GET", "/info"), engine.ask("GET", "/version"), _inspect(engine, image)
         )
         _check(info, runtime)
-        if _OWN_IMAGE not in (about_image["Config"]["Labels"] or {}):
-            await engine.call(lambda sdk: _check_python(sdk, image))
+        used = runtime or str(info["DefaultRuntime"])
+        is_own = _OWN_IMAGE in (about_image["Config"]["Labels"] or {})
+        isolation = Isolation.NAMESPACE
+        if used != _SHARES_THE_KERNEL or not is_own:
+            isolation = await engine.call(lambda sdk: _look_inside(sdk, image, runtime))
     except BackendError as error:
-        return _capabilities(str(error), {}, runtime, available=False)
-    return _capabilities(_describe(info, version, engine, runtime), info, runtime, available=True)
+        return _capabilities(str(error), {}, Isolation.NAMESPACE, available=False)
+    reason = _describe(info, version, engine, used, isolation)
+    return _capabilities(reason, info, isolation, available=True)
 
 
 async def _inspect(engine: Engine, image: str) -> Facts:
@@ -72,44 +82,51 @@ def _check(info: Facts, runtime: str) -> None:
         )
 
 
-def _check_python(sdk: "docker.DockerClient", image: str) -> None:
-    """Run the image's Python once; images that we made are known to have it."""
+def _look_inside(sdk: "docker.DockerClient", image: str, runtime: str) -> Isolation:
+    """Run the image's Python once, to see its version and what kernel it is given."""
     from docker.errors import APIError
 
     container = sdk.containers.create(
         image,
-        ["-I", "-c", _PYTHON_IS_NEW_ENOUGH],
+        ["-I", "-c", _LOOK],
         entrypoint="python3",
+        runtime=runtime or None,
         network_mode="none",
         cap_drop=["ALL"],
         security_opt=["no-new-privileges"],
-        pids_limit=16,
+        pids_limit=host_pids(16),
         mem_limit="128m",
         read_only=True,
     )
     try:
         container.start()
-        status = container.wait(timeout=_PYTHON_DEADLINE_S)["StatusCode"]
+        status = container.wait(timeout=_LOOK_DEADLINE_S)["StatusCode"]
     except APIError as error:
-        status = str(error)
+        raise BackendUnavailable(
+            f"python3 of the image {image} cannot be started: {error.explanation}"
+        ) from error
     finally:
         container.remove(force=True)
+    if status == _IN_GVISOR:
+        return Isolation.USERSPACE_KERNEL
     if status != 0:
         raise BackendUnavailable(
             f"the image {image} has no python3 of version 3.8 or newer, which boxes need"
         )
+    return Isolation.NAMESPACE
 
 
-def _capabilities(reason: str, info: Facts, runtime: str, *, available: bool) -> Capabilities:
+def _capabilities(
+    reason: str, info: Facts, isolation: Isolation, *, available: bool
+) -> Capabilities:
     def held(*flags: str) -> Enforcement:
         return Enforcement.ENFORCED if all(map(info.get, flags)) else Enforcement.NONE
 
-    gvisor = any(name in runtime for name in _USERSPACE_KERNELS)
     return Capabilities(
         name=NAME,
         available=available,
         reason=reason,
-        isolation=Isolation.USERSPACE_KERNEL if gvisor else Isolation.NAMESPACE,
+        isolation=isolation,
         limits=LimitSupport(
             memory=held("MemoryLimit"),
             cpu=held("CpuCfsQuota"),
@@ -120,12 +137,12 @@ def _capabilities(reason: str, info: Facts, runtime: str, *, available: bool) ->
     )
 
 
-def _describe(info: Facts, version: Facts, engine: Engine, runtime: str) -> str:
+def _describe(info: Facts, version: Facts, engine: Engine, used: str, isolation: Isolation) -> str:
     """One line on how boxes run here, with what an operator should know."""
     options = " ".join(info["SecurityOptions"])
     notes = [f"engine {version['Version']} at {engine.address.url}"]
-    used = runtime or str(info["DefaultRuntime"])
-    notes.append(f"runtime {used}")
+    is_gvisor = isolation is Isolation.USERSPACE_KERNEL
+    notes.append(f"runtime {used}{', which is gVisor' if is_gvisor else ''}")
     if "name=rootless" in options:
         notes.append("rootless")
     elif "name=userns" in options:
@@ -133,7 +150,7 @@ def _describe(info: Facts, version: Facts, engine: Engine, runtime: str) -> str:
     if not info.get("SwapLimit"):
         notes.append("swap is not limited")
     parts = {part["Name"]: part["Version"] for part in version.get("Components") or ()}
-    if used == "runc" and (warning := runc_warning(parts.get("runc", ""))):
+    if used == _SHARES_THE_KERNEL and (warning := runc_warning(parts.get("runc", ""))):
         notes.append(warning)
     return "; ".join(notes)
 

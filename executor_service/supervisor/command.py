@@ -118,7 +118,9 @@ class Command:
         """Change the size of the command's terminal, if it has one."""
         if self.request.launch.terminal is not None and self._stdin.fd is not None:
             with suppress(OSError):  # nobody is at the terminal any more
-                resize_terminal(self._stdin.fd, size)
+                if not resize_terminal(self._stdin.fd, size):
+                    # Whom it does not concern ignores it.
+                    self._tree.signal_all(signal.SIGWINCH)
 
     def take_input(self, offset: int, data: memoryview, ends: bool) -> None:
         """Queue standard input and hand over what the command reads."""

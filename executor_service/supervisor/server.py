@@ -30,6 +30,7 @@ _START_ERRORS = {
     errno.EACCES: "PERMISSION_DENIED",
     errno.ENOEXEC: "NOT_EXECUTABLE",
     errno.E2BIG: "TOO_LONG",
+    errno.ENAMETOOLONG: "TOO_LONG",
     errno.EAGAIN: "NO_PROCESSES",
     errno.EMFILE: "TOO_MANY_COMMANDS",
 }

@@ -164,9 +164,17 @@ class Spawner:
             self._oom_score = None
 
 
-def resize_terminal(fd: int, size: WindowSize) -> None:
-    """Set a terminal's size; its foreground processes get SIGWINCH."""
+def resize_terminal(fd: int, size: WindowSize) -> bool:
+    """Set a terminal's size; whether its foreground processes have got SIGWINCH.
+
+    The kernel of gVisor does not tell them, and knows none of them at this end of a terminal.
+    """
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", size.rows, size.columns, 0, 0))
+    try:
+        os.tcgetpgrp(fd)
+    except OSError:
+        return False
+    return True
 
 
 def _open_oom_score() -> int | None:

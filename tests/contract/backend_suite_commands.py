@@ -24,6 +24,11 @@ for line in sys.stdin:
     print("got", line.strip())
 print("end", file=sys.stderr)
 """
+SIGNALS = """
+from signal import SIG_BLOCK, SIG_IGN, getsignal, pthread_sigmask, valid_signals
+ignored = [number for number in valid_signals() if getsignal(number) is SIG_IGN]
+print(list(pthread_sigmask(SIG_BLOCK, ())), sorted(number.name for number in ignored))
+"""
 
 
 class CommandSuite:
@@ -166,7 +171,11 @@ class CommandSuite:
         assert (exit_.signal, exit_.reason) == (signal.SIGKILL, ExitReason.SIGNALED)
 
     async def test_children_start_with_ordinary_signals(self, console: Console) -> None:
-        status = await console.output("grep -E 'Sig(Blk|Ign)' /proc/self/status")
+        status = await console.output("grep -E 'Sig(Blk|Ign)' /proc/self/status || true")
+        if not status:
+            # gVisor does not show them. Python ignores two by itself.
+            assert await console.python(SIGNALS) == "[] ['SIGPIPE', 'SIGXFSZ']"
+            return
         values = {line.split(":")[0]: int(line.split()[1], 16) for line in status.splitlines()}
         # glibc starts every program with the two signals of its own ignored.
         assert (values["SigBlk"], values["SigIgn"] & ~0x180000000) == (0, 0), status

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from executor_service.backends.base import Enforcement
+from executor_service.backends.base import Enforcement, Isolation
 from executor_service.errors import FileRefused
 from tests.boxes import SMALL, Console, Yard
 
@@ -151,11 +151,19 @@ class FileSuite:
             ("\ud800", "INVALID_PATH"),
         ],
     )
-    async def test_what_cannot_be_read(self, console: Console, path: str, code: str) -> None:
+    async def test_what_cannot_be_read(
+        self, console: Console, yard: Yard, path: str, code: str
+    ) -> None:
         await console.output(
             "test -e fifo || { mkfifo fifo; ln -s loop loop; ln -s /proc/self/fd/0 to-magic; "
             "python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"socket\")'; }"
         )
+        is_userspace = yard.capabilities.isolation is Isolation.USERSPACE_KERNEL
+        if path == "/proc/1/environ" and is_userspace:
+            # gVisor's kernel shows these to the same user, and there is nothing to hide.
+            names = await console.output(f"tr '\\0' '\\n' 2>/dev/null < {path} | cut -d= -f1")
+            assert set(names.split()) <= {"HOME", "HOSTNAME", "LANG", "PATH"}
+            return
         with pytest.raises(FileRefused) as refused:
             await get(console, path)
         assert refused.value.code == code

@@ -275,7 +275,7 @@ async def test_probe_refuses_an_image_without_python(image_without_python: str) 
     capabilities = await backend.probe()
     await backend.close()
     assert not capabilities.available
-    assert "no python3" in capabilities.reason
+    assert "python3 of the image" in capabilities.reason
 
 
 async def test_probe_reports_what_the_engine_enforces(backend: DockerBackend) -> None:

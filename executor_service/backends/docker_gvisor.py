@@ -1,0 +1,48 @@
+"""What is different in the boxes of an engine whose runtime is gVisor.
+
+To the host such a box is one program, gVisor's kernel, with threads for whatever runs in it. So a
+limit that the host holds is the end of the whole box. What it is, is found out by looking into one.
+"""
+
+import time
+from typing import TYPE_CHECKING, Any, cast
+
+from executor_service.errors import BoxCreateFailed
+
+if TYPE_CHECKING:
+    import docker
+
+BUILD = "#1 SMP Sun Jan 10 15:06:54 PST 2016"
+"""When its kernel says that it was built, whatever its release."""
+_PIDS_FILE = "/sys/fs/cgroup/pids/pids.max"
+_HOST_THREADS = 128
+_HOST_THREADS_PER_PROCESS = 4
+"""One that sleeps has two. An engine may fail to remove a box that ends with thousands."""
+_END_FOLLOWS_S = 5
+
+
+def host_pids(pids: int) -> int:
+    """What the host may count of a box with so many processes; more is the box's end."""
+    return _HOST_THREADS + _HOST_THREADS_PER_PROCESS * pids
+
+
+def limit_pids(sdk: "docker.DockerClient", container: str, pids: int) -> None:
+    """Have the box's own kernel refuse further processes; BoxCreateFailed if it does not. Blocks.
+
+    Only root may say so, in the box as elsewhere; commands never are.
+    """
+    api = cast("Any", sdk.api)
+    write = ["sh", "-c", f"echo {pids} > {_PIDS_FILE} && cat {_PIDS_FILE}"]
+    command = api.exec_create(container, write, user="0", workdir="/")["Id"]
+    said = api.exec_start(command).decode(errors="replace").strip()
+    if said != str(pids):
+        raise BoxCreateFailed(f"gVisor does not limit the processes of a box here: {said}")
+
+
+def ran_out_of_memory(sdk: "docker.DockerClient", container: str) -> bool:
+    """Whether that ended a box, as far as the engine remembers its end. Blocks up to a second."""
+    asked = {"container": container, "event": ["oom", "die"]}
+    until = int(time.time()) + 1
+    events = cast("Any", sdk.api).events(since=0, until=until, filters=asked, decode=True)
+    times = {event["Action"]: event["time"] for event in events}
+    return "oom" in times and times.get("die", until) - times["oom"] <= _END_FOLLOWS_S
