@@ -85,6 +85,12 @@ bench: $(TESTABLE) ## measure latency, throughput and memory; JSON=file writes t
 bench-executor: $(TESTABLE) ## measure the executor alone, with every backend; JSON=file as well
 	@$(BIN)/python -m tests.bench.executor $(if $(JSON),--json "$(JSON)")
 
+.PHONY: soak
+soak: $(TESTABLE) ## attack the executor at full size, for hours; writes docs/security-tests.md
+	@$(IMAGE_IF_ENGINE)
+	@HERMES_SCALE=full $(BIN)/python -m pytest --timeout=7200 -p tests.security.report tests/security \
+	  tests/contract/test_backends.py tests/integration/test_executor_output.py $(ARGS)
+
 .PHONY: clean
 clean: ## remove caches and build output; .venv stays
 	@rm -rf build dist .pytest_cache .ruff_cache .hypothesis

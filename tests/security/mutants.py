@@ -17,7 +17,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from executor_service import app
+from executor_service import app, pool
+from executor_service.backends.base import Backend, Box
 from executor_service.command import Command
 from executor_service.spool import CommandSpool, Spool
 from executor_service.supervisor_zipapp import build_zipapp
@@ -78,6 +79,15 @@ def output_waits_for_its_reader() -> None:
     setattr(Command, acknowledge, say_nothing)
 
 
+def boxes_are_not_destroyed() -> None:
+    """An executor forgets boxes instead of ending them."""
+
+    async def forget(backend: Backend, box: Box) -> None:
+        pass
+
+    pool.destroy = forget
+
+
 class WrongClock(SystemClock):
     """The machine's clock, with a wall time that is wrong."""
 
@@ -103,6 +113,7 @@ MUTANTS: Mapping[str, Callable[[], None]] = {
     for change in (
         output_is_kept_in_memory,
         output_waits_for_its_reader,
+        boxes_are_not_destroyed,
         clock_is_ahead,
         clock_is_behind,
     )

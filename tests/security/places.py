@@ -16,6 +16,7 @@ from services.config import Settings
 from tests import apptainer
 from tests.docker_engine import docker_client, own_engine
 from tests.executors import executor_settings
+from tests.fakes.kubernetes.faults import evict
 from tests.fakes.modal.service import ModalService, modal_service
 from tests.kubernetes_cluster import cluster
 from tests.requirements import require
@@ -111,13 +112,13 @@ async def _kubernetes(folder: Path) -> AsyncGenerator[Place]:
     with ExitStack() as stack:
         stand_in = await asyncio.to_thread(stack.enter_context, cluster(folder / "cluster"))
 
-        def evict(_home: Path, sandbox_id: str) -> Awaitable[object]:
+        def lose(_home: Path, sandbox_id: str) -> Awaitable[object]:
             why = "The node was low on resource: memory."
-            return stand_in.do(lambda there: there.evict(pod_name(sandbox_id), why))
+            return stand_in.do(lambda there: evict(there, pod_name(sandbox_id), why))
 
         environ = {"HERMES_KUBERNETES_KUBECONFIG": str(stand_in.kubeconfig)}
         try:
-            yield Place("kubernetes", evict, environ=environ)
+            yield Place("kubernetes", lose, environ=environ)
         finally:
             await asyncio.to_thread(stack.close)
 

@@ -92,7 +92,7 @@ async def is_lost(client: Client, lease: Lease, within_s: float = TOLD_WITHIN_S)
     return await lost()
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", PLACES)
 async def test_only_its_own_sandbox_is_lost(
     name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, record_property: Note
@@ -117,7 +117,7 @@ async def test_only_its_own_sandbox_is_lost(
     record_property("figure", f"{len(attacks)} attacks")
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", EVERYTHING_HELD)
 async def test_nothing_that_it_says_at_random_is_heard_elsewhere(
     name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, record_property: Note

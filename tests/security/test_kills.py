@@ -152,7 +152,7 @@ async def kill_again_and_again(settings: Settings, times: int) -> tuple[Running,
     return running, slowest_s
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("place", PLACES, indirect=True)
 async def test_commands_go_on_or_are_lost_and_none_is_started_twice(
     place: Place, settings: Settings, record_property: Note

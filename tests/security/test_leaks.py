@@ -1,0 +1,160 @@
+"""Sandboxes that come and go leave nothing behind: counted, and only what this executor made."""
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docker_engine import docker_client
+from tests.executor_client import Client
+from tests.executors import Process, end_boxes, executor_settings
+from tests.security.mutants import Mutant, boxes_are_not_destroyed
+from tests.security.places import EVERYTHING_HELD
+from tests.security.scale import scale
+
+Note = Callable[[str, object], None]
+
+AT_A_TIME = 4
+FIRST_CYCLES = 8
+"""After which an executor has opened what it keeps open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaks:
+    """What there is more than before."""
+
+    containers: int
+    mounts: int
+    cgroups: int
+    namespaces: int
+    descriptors: int
+    processes: int
+
+
+@dataclass(slots=True)
+class Marks:
+    """By what the things of an executor's boxes are known on the machine."""
+
+    names: set[str] = field(default_factory=set[str])
+    """Ids of sandboxes and containers, which are in the names of mounts, groups and processes."""
+    namespaces: set[str] = field(default_factory=set[str])
+    """Files that hold a namespace."""
+
+    def of_container(self, sandbox_id: str) -> None:
+        """Look at a sandbox that is a container and lives."""
+        client = docker_client()
+        engine: Any = client.api
+        found = engine.inspect_container(f"hermes-box-{sandbox_id}")
+        client.close()
+        self.names.add(found["Id"])
+        self.names.add(Path(found["GraphDriver"]["Data"]["MergedDir"]).parent.name)
+        self.namespaces.add(found["NetworkSettings"]["SandboxKey"])
+
+    def leaks(self, executor: int, before: tuple[int, int]) -> Leaks:
+        """What is left of all of them."""
+        mounts = Path("/proc/self/mountinfo").read_text() + _text(f"/proc/{executor}/mountinfo")
+        groups = {path for path, _, _ in os.walk("/sys/fs/cgroup")}
+        lines = [_text(str(path)) for path in Path("/proc").glob("[0-9]*/cmdline")]
+        descriptors, processes = held_by(executor)
+        return Leaks(
+            containers=len(self._containers()),
+            mounts=self._count(mounts.splitlines()),
+            cgroups=self._count(groups),
+            namespaces=sum(Path(file).exists() for file in self.namespaces),
+            descriptors=max(0, descriptors - before[0]),
+            processes=max(0, processes - before[1]) + self._count(lines),
+        )
+
+    def _containers(self) -> list[str]:
+        if not self.namespaces:
+            return []
+        client = docker_client()
+        engine: Any = client.api
+        found = engine.containers(all=True, filters={"name": "hermes-box-"})
+        client.close()
+        return [one["Id"] for one in found if self._count(one["Names"])]
+
+    def _count(self, lines: "set[str] | list[str]") -> int:
+        return sum(any(name in line for name in self.names) for line in lines)
+
+
+def _text(path: str) -> str:
+    with suppress(OSError):
+        return Path(path).read_text(errors="replace")
+    return ""
+
+
+def held_by(executor: int) -> tuple[int, int]:
+    """How many descriptors an executor has, and processes below it, dead ones included."""
+    descriptors = list(Path(f"/proc/{executor}/fd").iterdir())
+    return len(descriptors), len(list(children(executor)))
+
+
+def children(executor: int) -> Iterator[int]:
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            if path.read_text().rpartition(")")[2].split()[1] == str(executor):
+                yield int(path.parent.name)
+
+
+async def cycle(client: Client, times: int, marks: Marks, backend: str) -> None:
+    """Sandboxes that are acquired, used and released, some at a time."""
+    left = iter(range(times))
+
+    async def work() -> None:
+        for _ in left:
+            lease = (await client.acquire()).lease
+            assert (await client.run_at_once(lease, "true")).code == 0
+            marks.names.add(lease.sandbox_id)
+            if backend == "docker":
+                await asyncio.to_thread(marks.of_container, lease.sandbox_id)
+            await client.release(lease)
+
+    await asyncio.gather(*(work() for _ in range(AT_A_TIME)))
+
+
+async def leaks_of(process: Process, client: Client, times: int, backend: str) -> Leaks:
+    """What so many cycles leave."""
+    marks = Marks()
+    await cycle(client, FIRST_CYCLES, Marks(), backend)
+    before = await asyncio.to_thread(held_by, process.pid)
+    await cycle(client, times, marks, backend)
+    await asyncio.sleep(1)
+    return await asyncio.to_thread(marks.leaks, process.pid, before)
+
+
+@pytest.mark.timeout(36_000)
+@pytest.mark.parametrize("backend", EVERYTHING_HELD)
+async def test_sandboxes_leave_nothing(backend: str, tmp_path: Path, record_property: Note) -> None:
+    settings = await asyncio.to_thread(executor_settings, tmp_path, backend)
+    async with Process(settings) as process, process.client() as client:
+        found = await leaks_of(process, client, scale().cycles, backend)
+        record_property("figure", f"{scale().cycles} cycles: {json.dumps(asdict(found))}")
+        assert found == Leaks(0, 0, 0, 0, 0, 0)
+        assert await process.stop() == 0
+    await end_boxes(settings)
+
+
+@pytest.mark.parametrize("backend", EVERYTHING_HELD)
+async def test_boxes_that_are_forgotten_are_counted(backend: str, tmp_path: Path) -> None:
+    settings = await asyncio.to_thread(executor_settings, tmp_path, backend)
+    try:
+        async with (
+            Mutant(boxes_are_not_destroyed, settings) as process,
+            process.client() as client,
+        ):
+            found = await leaks_of(process, client, 4, backend)
+            assert found.processes >= 4
+            assert found.cgroups >= 4
+            if backend == "docker":
+                assert found.containers == 4
+                assert found.mounts >= 4
+                assert found.namespaces == 4
+    finally:
+        await end_boxes(settings)
