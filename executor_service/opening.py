@@ -23,7 +23,8 @@ from executor_service.egress.network import Networks
 from executor_service.egress.policy import NetworkMode, NetworkPolicy, Rule
 from executor_service.egress.secrets import Secret
 from executor_service.errors import BackendUnavailable
-from executor_service.pool import Pool, PoolOptions
+from executor_service.pool import Pool
+from executor_service.pool_options import PoolOptions
 from executor_service.strays import Strays
 from executor_service.supervisor_zipapp import build_zipapp
 from executor_service.templates import Template

@@ -8,28 +8,26 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Set
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
-from executor_service.backends.base import Backend, Box, BoxSpec, Limits
+from executor_service.backends.base import Backend, Box
 from executor_service.boxes import LiveBox
 from executor_service.commands import CommandTable
 from executor_service.config import DEFAULT_TEMPLATE
 from executor_service.errors import (
     BackendError,
-    BoxCreateFailed,
     BoxPoisoned,
     LinkClosed,
     PoolExhausted,
     SandboxLost,
 )
-from executor_service.link.link import ORPHAN_TIMEOUT_S
+from executor_service.inventory import Inventory
 from executor_service.metrics import ExecutorMetrics
+from executor_service.pool_options import PoolOptions, PoolStats
 from executor_service.records import EndReason
-from executor_service.strays import destroy
 from executor_service.workspaces import Workspaces
 from services.errors import Draining
-from services.ids import new_id
 from services.lifecycle import Workers
 
 _CHECK_TIMEOUT_S = 1.0
@@ -40,52 +38,6 @@ _FIRST_RETRY_S = 1.0
 _LONGEST_RETRY_S = 60.0
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class PoolOptions:
-    """What the boxes of a pool are, and how many."""
-
-    owner: str
-    backend: str
-    template: str = DEFAULT_TEMPLATE
-    limits: Limits = field(default_factory=Limits)
-    image: str = ""
-    warm: int = 1
-    """Boxes that are kept ready."""
-    most: int = 32
-    """Boxes in all."""
-    prefill: bool = True
-    """Whether boxes are made ready before the first one is asked for."""
-    orphan_timeout_s: float = ORPHAN_TIMEOUT_S
-    """How long a box lives without an executor."""
-
-
-@dataclass(frozen=True, slots=True)
-class PoolStats:
-    """A pool as it is now, in boxes and callers."""
-
-    ready: int
-    claimed: int
-    making: int
-    waiting: int
-    """Callers for whom there is no place."""
-    hits: int
-    """Callers since the start for whom a box was ready."""
-    misses: int
-    """Callers since the start for whom one had to be made."""
-    warm: int
-    most: int
-    draining: bool
-
-
-@dataclass(slots=True)
-class _Held:
-    """A box of ours."""
-
-    live: LiveBox
-    fresh_workspace: Path | None
-    """A folder that was made for it, as long as no session has it."""
 
 
 class Pool:
@@ -100,15 +52,10 @@ class Pool:
         workers: Workers,
         metrics: ExecutorMetrics,
     ) -> None:
-        self._backend = backend
         self._options = options
-        self._workspaces = workspaces
-        self._make_table = make_table
-        self._workers = workers
         self._metrics = metrics
-        self._held: dict[str, _Held] = {}
+        self._boxes = Inventory(backend, options, workspaces, make_table, workers, self)
         self._ready: list[LiveBox] = []
-        self._making: set[str] = set()
         self._changed = asyncio.Condition()
         self._refills = options.prefill
         self._was_used = False
@@ -125,8 +72,8 @@ class Pool:
         ready = len(self._ready)
         return PoolStats(
             ready=ready,
-            claimed=len(self._held) - ready,
-            making=len(self._making),
+            claimed=self._boxes.held - ready,
+            making=self._boxes.making,
             waiting=self._waiting_count,
             hits=self._hits,
             misses=self._misses,
@@ -153,7 +100,7 @@ class Pool:
                 await self._change()
         self._misses += 1
         self._metrics.pool_misses.labels(self._options.template).inc()
-        return await self._make(key, None), False
+        return await self._boxes.make(key, None), False
 
     async def make(self, workspace: Path, wait_s: float) -> LiveBox:
         """Makes a box over a folder that exists; fails as `take` does."""
@@ -162,24 +109,37 @@ class Pool:
                 self.end(self._ready.pop(0), EndReason.LEASE_EXPIRED)
             while not (key := self._reserve()):
                 await self._change()
-        return await self._make(key, workspace)
+        return await self._boxes.make(key, workspace)
 
     def claimed(self, live: LiveBox) -> None:
         """A session has the box, and its workspace from now on."""
-        self._held[live.box.key].fresh_workspace = None
+        self._boxes.claimed(live)
         self._count()
 
     def adopt(self, box: Box, table: CommandTable) -> LiveBox:
         """Takes over a claimed box that an executor before this one made."""
-        return self._hold(box, table, None)
+        return self._boxes.hold(box, table)
 
     def keys(self) -> Set[str]:
         """The keys of the boxes that are held now, or are about to be."""
-        return self._held.keys() | self._making
+        return self._boxes.keys()
 
     def end(self, live: LiveBox, reason: EndReason) -> None:
         """Ends a box; `live.gone` is set when nothing of it is left."""
         live.retire(reason)
+
+    # ---- what becomes of the boxes
+
+    def ended(self, live: LiveBox) -> None:
+        """A box can be used no more."""
+        with suppress(ValueError):
+            self._ready.remove(live)
+
+    async def changed(self) -> None:
+        """There is a box more or less, or something else to try for."""
+        self._count()
+        async with self._changed:
+            self._changed.notify_all()
 
     # ---- keeping
 
@@ -208,12 +168,12 @@ class Pool:
         self._refills = True
         while len(self._ready) > warm:
             self.end(self._ready.pop(0), EndReason.LEASE_EXPIRED)
-        await self._announce()
+        await self.changed()
 
     async def close(self) -> None:
         """Makes and hands out no more boxes."""
         self._draining = True
-        await self._announce()
+        await self.changed()
 
     async def drain(self) -> None:
         """Ends the boxes that nobody has, after `close`."""
@@ -229,67 +189,10 @@ class Pool:
     async def _refill(self, key: str) -> None:
         self._refilling = True
         try:
-            self._ready.append(await self._make(key, None))
+            self._ready.append(await self._boxes.make(key, None))
         finally:
             self._refilling = False
-            await self._announce()
-
-    # ---- what each box goes through
-
-    async def _make(self, key: str, workspace: Path | None) -> LiveBox:
-        """The box that was reserved, with a fresh workspace if none is given."""
-        fresh = None
-        try:
-            if workspace is None:
-                workspace = fresh = await self._workspaces.fresh()
-            box = await self._backend.create(self._spec(key, workspace))
-            live = self._hold(box, self._make_table(key), fresh)
-        except BaseException:
-            if fresh is not None:
-                await self._workspaces.discard(fresh, self._backend)
-            raise
-        finally:
-            self._making.discard(key)
-            await self._announce()
-        try:
-            await live.link()
-        except BaseException as error:
-            self.end(live, EndReason.LEASE_EXPIRED)
-            if isinstance(error, SandboxLost):
-                raise BoxCreateFailed("a new box ended at once") from error
-            raise
-        return live
-
-    def _spec(self, key: str, workspace: Path) -> BoxSpec:
-        options = self._options
-        return BoxSpec(
-            key, options.owner, options.template, workspace, options.limits, options.image
-        )
-
-    def _hold(self, box: Box, table: CommandTable, fresh_workspace: Path | None) -> LiveBox:
-        orphan_s = self._options.orphan_timeout_s
-        live = LiveBox(box, self._backend, table, self._workers, orphan_s)
-        self._held[box.key] = _Held(live, fresh_workspace)
-        self._workers.start(f"box {box.key}", self._care(live))
-        return live
-
-    async def _care(self, live: LiveBox) -> None:
-        await live.run()
-        with suppress(ValueError):
-            self._ready.remove(live)
-        await self._told(live)
-        await destroy(self._backend, live.box)
-        held = self._held.pop(live.box.key)
-        if held.fresh_workspace is not None:
-            await self._workspaces.discard(held.fresh_workspace, self._backend)
-        live.gone.set()
-        await self._announce()
-
-    async def _told(self, live: LiveBox) -> None:
-        """What a box has told is in the journal before it goes, unless the disk takes nothing."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_NOTED_WITHIN_S):
-                await live.commands.flush()
+            await self.changed()
 
     # ---- places
 
@@ -309,7 +212,7 @@ class Pool:
 
     @property
     def _has_place(self) -> bool:
-        return len(self._held) + len(self._making) < self._options.most
+        return self._boxes.held + self._boxes.making < self._options.most
 
     @property
     def _wants_more(self) -> bool:
@@ -321,8 +224,7 @@ class Pool:
         """Takes a place for a box that is about to be made: its key; empty when all are taken."""
         if not self._has_place:
             return ""
-        key = new_id("sbx")
-        self._making.add(key)
+        key = self._boxes.reserve()
         self._count()
         return key
 
@@ -339,7 +241,7 @@ class Pool:
                 self.end(live, EndReason.LEASE_EXPIRED)
                 raise
             else:
-                await self._announce()
+                await self.changed()
                 return live
         return None
 
@@ -365,11 +267,6 @@ class Pool:
             f"all {most} sandboxes{kind} are in use (executor.{where}max_sandboxes); "
             "try again later"
         )
-
-    async def _announce(self) -> None:
-        self._count()
-        async with self._changed:
-            self._changed.notify_all()
 
     def _count(self) -> None:
         options, stats = self._options, self.stats

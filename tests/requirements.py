@@ -4,6 +4,9 @@ import os
 
 import pytest
 
+Skipped = pytest.skip.Exception
+"""What `require` raises where a part may be missing."""
+
 
 def require(name: str, available: bool, reason: str) -> None:
     """Skip when a real part is missing, fail when HERMES_REQUIRE (comma-separated) names it."""

@@ -9,14 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
-import pytest
-
 from tests import apptainer
 from tests.bench.engine import engine
 from tests.bench.executor.process import Executor, executor
 from tests.bench.figures import BenchError, Missing, NotReady, Plan, Reading, Spread
 from tests.bench.sandboxes import Acquired, Commands, engine_at_rest
 from tests.kubernetes_cluster import cluster
+from tests.requirements import Skipped
 from tests.ssh_server import ssh_server
 
 _WARM_UP = 5
@@ -67,7 +66,7 @@ async def ssh(plan: Plan) -> list[Reading]:
     with ExitStack() as stack:
         try:
             server = await asyncio.to_thread(stack.enter_context, ssh_server())
-        except pytest.skip.Exception as skipped:
+        except Skipped as skipped:
             raise Missing(str(skipped)) from None
         options = server.options
         settings = {
@@ -101,7 +100,7 @@ async def kubernetes(plan: Plan) -> list[Reading]:
     with ExitStack() as stack:
         try:
             made = await asyncio.to_thread(stack.enter_context, cluster(plan.folder / "cluster"))
-        except pytest.skip.Exception as skipped:
+        except Skipped as skipped:
             raise Missing(str(skipped)) from None
         settings = {"HERMES_KUBERNETES_KUBECONFIG": str(made.kubeconfig)}
         try:

@@ -25,7 +25,8 @@ from executor_service.leases import Grant, Leases, Wish
 from executor_service.lending import Lending
 from executor_service.link import StartCommand
 from executor_service.metrics import ExecutorMetrics
-from executor_service.pool import Pool, PoolOptions
+from executor_service.pool import Pool
+from executor_service.pool_options import PoolOptions
 from executor_service.recorder import Recorder
 from executor_service.records import Lifetimes
 from executor_service.segments import CommandLimits
