@@ -26,7 +26,7 @@ class Catalog:
         self._held: Counter[str] = Counter()
         self._closed: dict[str, asyncio.Event] = {}
         self.left: set[str] = set()
-        """Those whose sandbox has ended since somebody looked after them."""
+        """Those that may be empty by now, as nobody has looked since."""
         self.changed = asyncio.Event()
         """Set when there are such."""
 
@@ -110,11 +110,19 @@ class Catalog:
         """Whether one is held or closed now."""
         return self._held[workspace_id] > 0 or workspace_id in self._closed
 
-    def is_closed(self, workspace_id: str) -> bool:
-        """Whether one is being removed."""
-        return workspace_id in self._closed
+    async def opened(self, workspace_id: str) -> Workspace:
+        """One as it is when nobody has it closed, to be held or closed at once; NotFound if it has
+        gone meanwhile."""
+        while True:
+            found = await self.rows.get(workspace_id)
+            if closed := self._closed.get(workspace_id):
+                await closed.wait()
+            elif found is None:
+                raise NotFound(f"there is no {workspace_id} any more")
+            else:
+                return found
 
     def leave(self, workspace_id: str) -> None:
-        """A sandbox over it has ended."""
+        """Somebody has to look what a sandbox has left."""
         self.left.add(workspace_id)
         self.changed.set()

@@ -70,11 +70,8 @@ class Collector:
         self._metrics.workspace_bytes.set(usage.size_bytes)
 
     async def _remove_empty(self) -> None:
-        left, now = sorted(self._catalog.left), self._clock.now().timestamp()
+        left = sorted(self._catalog.left)
         found = [await self._rows.get(workspace_id) for workspace_id in left]
-        for workspace in found:
-            if workspace is not None:
-                await self._rows.used(workspace.workspace_id, now)
         self._catalog.left.difference_update(left)
         if self._custody.keeping.is_shared:
             return

@@ -117,8 +117,8 @@ class Custody:
         return await asyncio.shield(copying.done)
 
     async def _begin_copy(self, order: Order, source: Workspace) -> Workspace:
-        is_closed = self._catalog.is_closed(source.workspace_id)
-        if source.state is not WorkspaceState.READY or is_closed:
+        source = await self._catalog.opened(source.workspace_id)
+        if source.state is not WorkspaceState.READY:
             raise FailedPrecondition(f"{source.workspace_id} is not there yet, or not any more")
         with ExitStack() as holding:
             holding.enter_context(self._catalog.held(source.workspace_id))
@@ -206,6 +206,7 @@ class Custody:
         if copying := self._copying.get(ident):
             await copying.give_up()
             return
+        workspace = await self._catalog.opened(ident)
         if workspace.state is WorkspaceState.READY:
             # What nobody can remove is not marked either.
             self.keeping.store_at(workspace.place, workspace.backend)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -21,6 +22,7 @@ from executor_service.records import Claim, EndReason, Lifetimes, SandboxState
 from executor_service.sandbox import Sandbox
 from executor_service.templates import Template, Templates
 from executor_service.tokens import TokenMint, is_token_of, with_epoch
+from executor_service.workspace_rows import use
 from services.clock import Clock
 from services.errors import FailedPrecondition, NotFound
 from services.lifecycle import Workers
@@ -219,7 +221,7 @@ class Leases:
         _log.info("sandbox %s ends: %s", claim.sandbox_id, state)
         if live is not None:
             self._templates.of(live.box).pool.end(live, reason)
-        await self._journal.put_claim(sandbox.claim)
+        await self._journal.put_claim(sandbox.claim, partial(use, claim.workspace_id, now))
         if live is not None:
             await live.gone.wait()
         sandbox.live = None

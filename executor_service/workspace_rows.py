@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import astuple, fields, replace
+from functools import partial
 from pathlib import PurePath
 from typing import Any
 
@@ -25,8 +26,7 @@ class WorkspaceRows:
 
     async def used(self, workspace_id: str, moment: float) -> None:
         """Notes when one was used last; nothing depends on it, so it is not synced."""
-        query = "UPDATE kept_workspace SET used_at = max(used_at, ?) WHERE workspace_id = ?"
-        await self._journal.write(lambda db: db.execute(query, (moment, workspace_id)))
+        await self._journal.write(partial(use, workspace_id, moment))
 
     async def measured(self, workspace_id: str, size_bytes: int | None, moment: float) -> None:
         """Notes what one takes, as seen at a time."""
@@ -143,6 +143,12 @@ class WorkspaceRows:
 def put(db: sqlite3.Connection, workspace: Workspace) -> None:
     """Stores one, within a transaction."""
     db.execute(f"REPLACE INTO kept_workspace VALUES ({_MARKS})", astuple(workspace))  # noqa: S608
+
+
+def use(workspace_id: str, moment: float, db: sqlite3.Connection) -> None:
+    """Notes when one was used last, within a transaction."""
+    query = "UPDATE kept_workspace SET used_at = max(used_at, ?) WHERE workspace_id = ?"
+    db.execute(query, (moment, workspace_id))
 
 
 def give(db: sqlite3.Connection, workspace: Workspace, session_id: str) -> None:

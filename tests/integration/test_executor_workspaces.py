@@ -219,25 +219,27 @@ async def test_what_a_session_leaves_empty_goes(tmp_path: Path) -> None:
 
 
 async def test_what_was_not_used_for_too_long_goes(tmp_path: Path) -> None:
-    async with started(tmp_path) as (_, client):
+    environ = {"HERMES_KEEP_SANDBOXES": "true"}
+    settings = executor_settings(tmp_path, "bubblewrap", **environ)
+    async with serving(settings) as executor, executor.client() as client:
         old, used = await filled(client, "old"), await filled(client, "used")
         held = (await client.acquire("held")).sandbox.workspace_id
         snapshot = await Workspaces(client).snapshot(old)
     await set_back(tmp_path, 3 * 24 * 3600, old, held, snapshot.snapshot_id)
-    retention = {"HERMES_WORKSPACE_RETENTION_DAYS": "2"}
-    settings = executor_settings(tmp_path, "bubblewrap", **retention)
+    environ["HERMES_WORKSPACE_RETENTION_DAYS"] = "2"
+    settings = executor_settings(tmp_path, "bubblewrap", **environ)
     async with serving(settings) as executor, executor.client() as client:
         workspaces = Workspaces(client)
-        lease = (await client.acquire("again", workspace_id=held)).lease
 
         async def are_gone() -> bool:
             return executor.metric("hermes_workspaces_removed_total", reason="retention") == 2
 
         await until(are_gone)
+        # The sandbox over it lives on.
         assert {one.workspace_id for one in await workspaces.all()} == {used, held}
         assert await workspaces.snapshots() == []
         assert await names(tmp_path) == {used, held}
-        await client.release(lease)
+        assert (await client.acquire("held")).sandbox.workspace_id == held
     await end_boxes(settings)
 
 
