@@ -153,4 +153,6 @@ class Executors:
         self, endpoint: str, request: sandbox_pb2.AcquireSandboxRequest
     ) -> sandbox_pb2.AcquireSandboxResponse:
         stub = SandboxServiceStub(self.channel(endpoint))
-        return await stub.AcquireSandbox(request, timeout=ACQUIRE_DEADLINE_S)
+        answer = await stub.AcquireSandbox(request, timeout=ACQUIRE_DEADLINE_S)
+        self._away_since.pop(endpoint, None)
+        return answer

@@ -31,6 +31,8 @@ def main(argv: list[str]) -> int:
     request = json.loads(argv[-1])
     # The end of a process that nobody waits for any more.
     signal.alarm(request["within_s"])
+    # Nor does one that nobody listens to have anything to complain of.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     with suppress(OSError):
         os.nice(_PATIENCE)
     try:

@@ -32,6 +32,8 @@ COLLECTED_AFTER_S = 3.0
 HIGHEST_PORT = 65_535
 MARKER = "7411.25"
 """Seconds that no other sleep on this machine takes."""
+RUNNING = 2
+"""Processes with that in their command lines: the sleep, and the shell that has begun it."""
 ENGINES = ("/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock")
 
 RULES: tuple[Json, ...] = (
@@ -194,7 +196,7 @@ def test_a_command_of_a_killed_executor_is_not_run_again(apart: Cluster) -> None
     dead = apart.executor_of(session)
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(apart.client.ask, "sleep long", "--resume", session)
-        wait_until(lambda: bool(with_marker(MARKER)), "the command runs")
+        wait_until(lambda: len(with_marker(MARKER)) == RUNNING, "the command runs")
         running = with_marker(MARKER)
         dead.kill()
         with within(MOVED_WITHIN_S, "a command that ran there"):
