@@ -282,3 +282,21 @@ def _certificates(folder: Path) -> tuple[tuple[Path, Path], str]:
     authority = init(place, now)
     files = issue(place, Identity.EXECUTOR, [*NAMES, "*.good.test", FRIENDLY], now)
     return (files.certificate, files.key), authority.read_text()
+
+
+async def ask(console: Console, *asked: list[bytes]) -> list[bytes]:
+    """What the proxy answers to each; what comes back for what follows is after a `|`."""
+    given = json.dumps([[part.hex() for part in parts] for parts in asked])
+    recorder = await console.start("/usr/bin/env", "python3", "-c", ASK, given)
+    exit_ = await recorder.exit(timeout_s=60)
+    assert exit_.code == 0, recorder.stderr
+    return [bytes.fromhex(line) for line in recorder.stdout.splitlines()]
+
+
+def connect(host: str, port: int, named: str = "") -> bytes:
+    return f"CONNECT {host}:{port} HTTP/1.1\r\nHost: {named or f'{host}:{port}'}\r\n\r\n".encode()
+
+
+def get(host: str, port: int, named: str = "", more: str = "") -> bytes:
+    first = f"GET http://{host}:{port}/ HTTP/1.1\r\nHost: {named or f'{host}:{port}'}\r\n"
+    return f"{first}{more}\r\n".encode()

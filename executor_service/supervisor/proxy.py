@@ -13,10 +13,9 @@ from contextlib import suppress
 from typing import Any, Callable, Dict, cast
 
 from executor_service.supervisor import authorities, frames
-from executor_service.supervisor.connection import Connection
+from executor_service.supervisor.command import World
 from executor_service.supervisor.frames import Buffer, FrameError
-from executor_service.supervisor.loop import READABLE, WRITABLE, Loop
-from executor_service.supervisor.spawn import Spawner
+from executor_service.supervisor.loop import READABLE, WRITABLE
 
 _LOOPBACK = "127.0.0.1"
 _BACKLOG = 128
@@ -143,10 +142,9 @@ class _Stream:
 class Proxy:
     """Listens in the box while the executor wants it, and carries what connects."""
 
-    def __init__(self, loop: Loop, spawner: Spawner) -> None:
-        self.loop = loop
-        self._spawner = spawner
-        self._connection: Connection | None = None
+    def __init__(self, world: World) -> None:
+        self.loop = world.loop
+        self._world = world
         self._listener: socket.socket | None = None
         self._streams: dict[int, _Stream] = {}
         self._last_ident = 0
@@ -161,15 +159,10 @@ class Proxy:
     @property
     def congested(self) -> bool:
         """Whether the executor reads slowly."""
-        return self._connection is not None and self._connection.congested
-
-    def executor_came(self, connection: Connection) -> None:
-        """There is somebody to carry streams to, once it has said so."""
-        self._connection = connection
+        return self._world.connection is not None and self._world.connection.congested
 
     def executor_left(self) -> None:
         """All streams end; who connects meanwhile waits for the next executor."""
-        self._connection = None
         for stream in list(self._streams.values()):
             stream.break_off()
         self._streams.clear()
@@ -182,8 +175,8 @@ class Proxy:
 
     def send(self, kind: int, ident: int, *parts: Buffer) -> None:
         """Send a frame of a stream, while there is an executor."""
-        if self._connection is not None:
-            self._connection.send(frames.header(kind, ident, *parts), *parts)
+        if self._world.connection is not None:
+            self._world.connection.send(frames.header(kind, ident, *parts), *parts)
 
     # ---- what the executor asks for
 
@@ -197,15 +190,15 @@ class Proxy:
         answer: dict[str, Any] = {"port": port}
         try:
             self._listen(port)
-            trusted = authorities.believe(
-                str(message.get("authority") or ""), self._spawner.base_env
-            )
-            self._spawner.extra_env = {**cast("Dict[str, str]", env), **trusted} if port else {}
+            spawner = self._world.spawner
+            authority = str(message.get("authority") or "")
+            trusted = authorities.believe(authority, spawner.base_env)
+            spawner.extra_env = {**cast("Dict[str, str]", env), **trusted} if port else {}
         except OSError as error:
             place = error.filename or f"port {port} of the box's loopback"
             answer = {"port": 0, "error": f"{place}: {error.strerror}"}
-        if self._connection is not None:
-            self._connection.send(frames.pack_json(frames.PROXY_SET, ident, answer))
+        if self._world.connection is not None:
+            self._world.connection.send(frames.pack_json(frames.PROXY_SET, ident, answer))
 
     def _listen(self, port: int) -> None:
         listener = self._listener
@@ -254,7 +247,7 @@ class Proxy:
         if self._listener is None:
             return
         has_place = len(self._streams) < frames.MAX_STREAMS
-        if has_place and self._connection is not None:
+        if has_place and self._world.connection is not None:
             self.loop.watch(self._listener.fileno(), READABLE, self._accept)
         else:
             self.loop.unwatch(self._listener.fileno())

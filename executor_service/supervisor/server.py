@@ -55,7 +55,7 @@ class Supervisor:
         self._waiting: list[_Waiting] = []
         self._transfers: Transfers | None = None
         self._orphan_timer: Timer | None = None
-        self._proxy = Proxy(world.loop, world.spawner)
+        self._proxy = Proxy(world)
         self._handlers: dict[int, Callable[[int, memoryview], None]] = {
             **self._proxy.handlers,
             frames.START: self._start,
@@ -87,7 +87,6 @@ class Supervisor:
             self._orphan_timer.cancel()
         self._world.connection = connection
         self._transfers = Transfers(self._world.loop, self._paths, connection)
-        self._proxy.executor_came(connection)
         connection.handler = self._handle
         connection.on_closed = self.executor_left
         connection.on_drained = self._pump

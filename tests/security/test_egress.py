@@ -8,7 +8,7 @@ import asyncio
 import json
 import socket
 import ssl
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 
 from executor_service.egress import conversation
-from executor_service.egress.addresses import Address, AddressVetting
+from executor_service.egress.addresses import AddressVetting
 from executor_service.egress.conversation import Conversation
 from executor_service.egress.exchange import copy
 from executor_service.egress.gate import Gate, Upstream
@@ -29,14 +29,13 @@ from executor_service.egress.policy import (
     Rule,
     Target,
 )
-from tests.boxes import Console, Yard, open_yard
+from tests.boxes import Yard, open_yard
 from tests.security.mutants import without
-from tests.world import ASK, DEADLINES, DIRECT, FRIENDLY, PRIVATE, PUBLIC, World, open_world
+from tests.world import DIRECT, FRIENDLY, PRIVATE, PUBLIC, World, ask, connect, get, open_world
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 OPEN = NetworkPolicy(NetworkMode.OPEN)
-MIB = 1024 * 1024
 EVERYWHERE = [IPv4Network("0.0.0.0/0"), IPv6Network("::/0")]
 REFUSED, NOT_LISTED = b"HTTP/1.1 403 ", b"is not on this sandbox's allow list"
 
@@ -56,24 +55,6 @@ async def yard(name: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIter
 async def world(tmp_path: Path) -> AsyncIterator[World]:
     async with open_world(tmp_path) as opened:
         yield opened
-
-
-async def ask(console: Console, *asked: list[bytes]) -> list[bytes]:
-    """What the proxy answers to each; what comes back for what follows is after a `|`."""
-    given = json.dumps([[part.hex() for part in parts] for parts in asked])
-    recorder = await console.start("/usr/bin/env", "python3", "-c", ASK, given)
-    exit_ = await recorder.exit(timeout_s=60)
-    assert exit_.code == 0, recorder.stderr
-    return [bytes.fromhex(line) for line in recorder.stdout.splitlines()]
-
-
-def connect(host: str, port: int, named: str = "") -> bytes:
-    return f"CONNECT {host}:{port} HTTP/1.1\r\nHost: {named or f'{host}:{port}'}\r\n\r\n".encode()
-
-
-def get(host: str, port: int, named: str = "", more: str = "") -> bytes:
-    first = f"GET http://{host}:{port}/ HTTP/1.1\r\nHost: {named or f'{host}:{port}'}\r\n"
-    return f"{first}{more}\r\n".encode()
 
 
 def hello_for(name: str | None) -> bytes:
@@ -336,73 +317,3 @@ async def test_a_port_that_no_rule_names(yard: Yard, world: World) -> None:
         assert refused.startswith(b"HTTP/1.1 502 ")
         assert b"hello" in reached
     assert world.connections == [FRIENDLY]
-
-
-# ---- what connections may use up
-
-
-async def test_who_says_nothing_is_hung_up_on(yard: Yard, world: World) -> None:
-    rule = Rule("good.test", (world.raw_port,))
-    policy = NetworkPolicy(NetworkMode.ALLOW_LIST, (rule,))
-    silent = (
-        "import socket, sys, time\n"
-        "start = time.monotonic()\n"
-        "with socket.create_connection(('127.0.0.1', 3128), 20) as proxy:\n"
-        "    proxy.sendall(bytes.fromhex(sys.argv[1]))\n"
-        "    while proxy.recv(65536): pass\n"
-        "print(time.monotonic() - start)"
-    )
-    async with world.connected(yard, policy) as (console, _):
-        said = [b"CONN", connect("good.test", world.raw_port)]
-        recorders = [
-            await console.start("/usr/bin/env", "python3", "-c", silent, part.hex())
-            for part in said
-        ]
-        for recorder, limit_s in zip(
-            recorders, (DEADLINES.request_s, DEADLINES.idle_s), strict=True
-        ):
-            assert (await recorder.exit(timeout_s=20)).code == 0, recorder.stderr
-            assert limit_s <= float(recorder.stdout) + 0.1 < limit_s + 5
-
-
-async def test_a_name_that_is_never_answered_takes_no_other_sandbox_s_turn(
-    yard: Yard, world: World
-) -> None:
-    stuck = asyncio.Event()
-
-    async def names(host: str) -> Sequence[Address]:
-        if host.startswith("stuck"):
-            await stuck.wait()
-        return await world.names(host)
-
-    gate = Gate(AddressVetting(public=[PUBLIC]), names, DEADLINES)
-    asked = [[get(f"stuck{n}.test", world.http_port)] for n in range(8)]
-    async with world.connected(yard, OPEN, gate) as (console, _):
-        async with world.connected(yard, OPEN, gate) as (other, _):
-            waiting = asyncio.create_task(ask(console, *asked))
-            assert await world.fetch(other, world.http("good.test")) == [FRIENDLY]
-            assert all(answer.startswith(b"HTTP/1.1 502") for answer in await waiting)
-        stuck.set()
-        assert await world.fetch(console, world.http("good.test")) == [FRIENDLY]
-
-
-async def test_a_command_that_does_not_read_holds_up_itself_only(yard: Yard, world: World) -> None:
-    unread = (
-        "import socket, sys, time\n"
-        "proxies = [socket.create_connection(('127.0.0.1', 3128), 20) for _ in range(20)]\n"
-        "for proxy in proxies: proxy.sendall(bytes.fromhex(sys.argv[1]))\n"
-        "print('asked', flush=True)\n"
-        "time.sleep(60)"
-    )
-    host = f"good.test:{world.http_port}"
-    asked = f"GET http://{host}/bytes?n=50000000 HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
-    async with world.connected(yard, world.allow("good.test")) as (console, _):
-        recorder = await console.start("/usr/bin/env", "python3", "-c", unread, asked.hex())
-        await recorder.until(lambda r: bool(r.stdout))
-        download = world.https("good.test", "/bytes?n=4000000")
-        assert await world.fetch(console, download) == ["4000000"]
-        taken = world.passed("good.test", "in")
-        await asyncio.sleep(1)
-        # What the kernel of the box and the windows of the streams hold, and no more.
-        assert world.passed("good.test", "in") - taken < 20 * MIB
-        assert world.passed("good.test", "in") < 20 * 8 * MIB
