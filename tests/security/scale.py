@@ -30,6 +30,8 @@ class Scale:
     """Random answers of a hostile supervisor."""
     rounds: int
     """Times that a neighbour is measured with the attack and without, in turn."""
+    patience: int
+    """How many times as long as promised things may take, where much else runs on the machine."""
     slack_s: float
     """What a neighbour may be slower on top, as other things run on the same machine."""
 
@@ -47,6 +49,7 @@ _SCALES = {
         every_nth=4,
         fuzzed=30,
         rounds=4,
+        patience=2,
         slack_s=0.1,
     ),
     "full": Scale(
@@ -61,6 +64,7 @@ _SCALES = {
         every_nth=1,
         fuzzed=1_000,
         rounds=25,
+        patience=1,
         slack_s=0.02,
     ),
 }

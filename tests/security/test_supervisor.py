@@ -17,7 +17,7 @@ from tests.contract.backend_suite_archives import ATTACKS, entry, tar, unpack
 from tests.contract.backend_suite_files import get
 from tests.security.mutants import supervisor_with
 from tests.security.places import EVERYTHING_HELD
-from tests.security.scale import scale, scale_name
+from tests.security.scale import scale
 from tests.security.yards import yard_with
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -42,7 +42,7 @@ _inside = lambda parts, target: target
 }
 """A supervisor that kills no more than the first process's group, waits for whoever has the output
 open, opens what a path names whatever that is, and unpacks what an archive says."""
-REJECTED_WITHIN_S = {"ci": 5, "full": 2}
+REJECTED_WITHIN_S = 2
 
 
 @pytest.fixture(scope="module", params=EVERYTHING_HELD)
@@ -186,7 +186,7 @@ async def test_attacks_by_archive_are_rejected_soon(
         if took_s > slowest_s:
             slowest_s, slowest = took_s, attack
     record_property("figure", f"{len(ATTACKS)} archives, at most {slowest_s:.2f} s ({slowest})")
-    assert slowest_s < REJECTED_WITHIN_S[scale_name()]
+    assert slowest_s < REJECTED_WITHIN_S * scale().patience
     left = await console.output("find / -xdev -name planted 2>/dev/null; ls -A")
     assert not {"planted", "attacked"} & set(left.split())
 
