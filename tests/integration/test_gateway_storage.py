@@ -20,7 +20,8 @@ LATER = NOW + timedelta(minutes=1)
 ACCOUNT = Account("default", "telegram", "42")
 CHAT = Address("default", "telegram", "42", "5")
 SOURCE = Source("telegram", "5", user_id="7", user_name="Ada")
-ORDER = TurnOrder("trn_1", "default", "s1", Source(CLI, "s1", user_name="ada"), "hi", "/src", "small")
+ADA = Source(CLI, "s1", user_name="ada")
+ORDER = TurnOrder("trn_1", "default", "s1", ADA, "hi", "/src", "small")
 
 
 @pytest.fixture
