@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -68,6 +68,7 @@ class _Parts:
     catalog: Catalog
     custody: Custody
     watch: WorkspaceWatch
+    collector: Collector
     jobs: Sequence[Callable[[], Coroutine[Any, Any, None]]]
     """What runs beside the server."""
 
@@ -142,6 +143,9 @@ class ExecutorService:
             if not self._config.keep_on_exit:
                 workers.start("end of idle sandboxes", parts.leases.release_idle())
             await workers.drain(deadlines.DRAIN_S)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(deadlines.DRAIN_S):
+                await parts.collector.remove_stale()
 
     @property
     def _parts(self) -> _Parts:
@@ -188,7 +192,7 @@ class ExecutorService:
         collector = Collector(catalog, custody, clock, days, metrics)
         jobs = [spool.run, recorder.run, templates.run, leases.run, retention.run, watch.run]
         jobs.append(collector.run)
-        return _Parts(templates, leases, catalog, custody, watch, jobs)
+        return _Parts(templates, leases, catalog, custody, watch, collector, jobs)
 
 
 async def _gate(config: ExecutorConfig, stack: AsyncExitStack) -> Gate:

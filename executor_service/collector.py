@@ -61,7 +61,7 @@ class Collector:
         for workspace in await self._rows.in_state(WorkspaceState.GOING):
             await self._attempt(self._custody.finish(workspace))
         await self._remove_empty()
-        await self._remove_stale()
+        await self.remove_stale()
         await self._measure()
         if self._retention_days:
             await self._remove_old()
@@ -94,7 +94,8 @@ class Collector:
                 await self._rows.forget(paths[path].workspace_id)
                 self._metrics.workspaces_removed.labels(RemovalReason.EMPTY).inc()
 
-    async def _remove_stale(self) -> None:
+    async def remove_stale(self) -> None:
+        """Removes, elsewhere, those of boxes that ended without having been claimed."""
         stores = self._custody.keeping.stores()
         for place, paths in self._custody.keeping.take_stale().items():
             if place in stores:

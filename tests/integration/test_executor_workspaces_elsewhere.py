@@ -83,6 +83,8 @@ async def test_nothing_piles_up_there(server: SshServer, settings: Settings) -> 
         assert again in await there(server)
         await workspaces.delete(again)
         assert again not in await there(server)
+    # That of the box which was ready goes as well.
+    assert await there(server) == {fork}
 
 
 async def test_the_workspaces_of_an_earlier_version_are_found(
