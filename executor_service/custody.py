@@ -92,7 +92,7 @@ class Custody:
         async with self._ordering:
             if known := await self._known(order, ""):
                 return known
-            made = self._new(order, template.name, template.capabilities.name, place)
+            made = _new(order, template.name, template.capabilities.name, place, self._now())
             await self._catalog.check_room(order.profile)
             await self._rows.put(made)
         return made
@@ -124,7 +124,7 @@ class Custody:
             holding.enter_context(self._catalog.held(source.workspace_id))
             store = self.keeping.store_at(source.place, source.backend)
             await self._catalog.check_room(order.profile)
-            target = self._new(order, source.template, source.backend, source.place)
+            target = _new(order, source.template, source.backend, source.place, self._now())
             target = replace(target, state=WorkspaceState.MAKING, source_id=source.workspace_id)
             await self._rows.put(target)
             copying = _Copying(source, holding.pop_all())
@@ -142,7 +142,7 @@ class Custody:
                     size = await store.copy(
                         path(source.workspace_id), path(target.workspace_id), most_bytes
                     )
-            now = self._clock.now().timestamp()
+            now = self._now()
             whole = replace(
                 target, state=WorkspaceState.READY, size_bytes=size, used_at=now, measured_at=now
             )
@@ -167,21 +167,6 @@ class Custody:
         copying.done.exception()
         del self._copying[target.workspace_id]
         await self._clear(target.going(RemovalReason.UNFINISHED))
-
-    def _new(self, order: Order, template: str, backend: str, place: str) -> Workspace:
-        now = self._clock.now().timestamp()
-        return Workspace(
-            workspace_id=new_id(_PREFIXES[order.kind]),
-            kind=order.kind,
-            profile=order.profile,
-            place=place,
-            template=template,
-            backend=backend,
-            created_at=now,
-            used_at=now,
-            name=order.name,
-            request_id=order.request_id,
-        )
 
     async def _known(self, order: Order, source_id: str) -> Workspace | None:
         """What this request has made already."""
@@ -279,6 +264,9 @@ class Custody:
             except BackendError as error:
                 raise Unavailable(f"{workspace_id} cannot be removed now: {error}") from error
 
+    def _now(self) -> float:
+        return self._clock.now().timestamp()
+
     # ---- who uses one
 
     def users(self, workspace_id: str) -> list[str]:
@@ -327,3 +315,18 @@ class _Copying:
         if self.task is not None:
             self.task.cancel()
             await asyncio.wait({self.task})
+
+
+def _new(order: Order, template: str, backend: str, place: str, now: float) -> Workspace:
+    return Workspace(
+        workspace_id=new_id(_PREFIXES[order.kind]),
+        kind=order.kind,
+        profile=order.profile,
+        place=place,
+        template=template,
+        backend=backend,
+        created_at=now,
+        used_at=now,
+        name=order.name,
+        request_id=order.request_id,
+    )
