@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 
 from executor_service.backends.base import Limits
 from executor_service.config import DEFAULT_TEMPLATE
-from executor_service.link.link import ORPHAN_TIMEOUT_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +21,7 @@ class PoolOptions:
     """Boxes in all."""
     prefill: bool = True
     """Whether boxes are made ready before the first one is asked for."""
-    orphan_timeout_s: float = ORPHAN_TIMEOUT_S
+    orphan_timeout_s: float = 1800.0
     """How long a box lives without an executor."""
 
 

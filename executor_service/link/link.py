@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from executor_service.backends.base import ByteStream
 from executor_service.errors import (
@@ -30,8 +31,6 @@ _HELLO_TIMEOUT_S = 15.0
 Adopt = Callable[[RemoteCommand], CommandSink | None]
 """Says who takes what a command does; None ends a command that nobody wants."""
 
-ORPHAN_TIMEOUT_S = 1800.0
-
 
 @dataclass(frozen=True, slots=True)
 class Hello:
@@ -43,8 +42,9 @@ class Hello:
     """The box refuses a lower epoch than it has seen, and closes the link that this replaces."""
     acked: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     """By exec id, how much of stdout and stderr is here already; output goes on from there."""
-    orphan_timeout_s: float = ORPHAN_TIMEOUT_S
-    """How long the box waits for an executor once this one is gone, before it ends."""
+    orphan_timeout_s: float | None = None
+    """How long the box waits for an executor once this one is gone, before it ends; None leaves
+    that to the box."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,14 +138,15 @@ class SupervisorLink:
 
     async def say_hello(self) -> None:
         """Prove who we are and learn what the box has, and how ended what has ended."""
-        message = {
+        message: dict[str, Any] = {
             "version": frames.PROTOCOL_VERSION,
             "box": self._hello.box_key,
             "secret": self._hello.secret,
             "epoch": self._hello.epoch,
-            "orphan_timeout_s": self._hello.orphan_timeout_s,
             "acked": {exec_id: list(offsets) for exec_id, offsets in self._hello.acked.items()},
         }
+        if self._hello.orphan_timeout_s is not None:
+            message["orphan_timeout_s"] = self._hello.orphan_timeout_s
         self._outgoing.send_json(frames.HELLO, 0, message)
         try:
             async with asyncio.timeout(_HELLO_TIMEOUT_S):
