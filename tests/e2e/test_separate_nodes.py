@@ -67,9 +67,16 @@ def model_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield process.url
 
 
+@pytest.fixture
+def apart(two_apart: Cluster) -> Cluster:
+    """Two executors, each with a disk of its own, both of which run."""
+    two_apart.deployment.start()
+    return two_apart
+
+
 @pytest.fixture(scope="module")
-def apart(model_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Two executors, each with a disk of its own."""
+def two_apart(model_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A deployment for all tests that kill no more than they start again."""
     need_nodes()
     with cluster(tmp_path_factory.mktemp("apart"), model_url) as running:
         yield running
@@ -154,6 +161,7 @@ def test_no_path_and_no_engine_is_shared(apart: Cluster) -> None:
 def test_a_session_goes_on_when_its_executor_is_killed(apart: Cluster) -> None:
     session = apart.client.ask("leave a file")["session_id"]
     apart.client.ask("in the background", "--resume", session)
+    wait_until(lambda: len(with_marker(MARKER)) == RUNNING, "it runs in the background")
     running = with_marker(MARKER)
     dead = apart.executor_of(session)
     dead.kill()
@@ -164,7 +172,7 @@ def test_a_session_goes_on_when_its_executor_is_killed(apart: Cluster) -> None:
         told = apart.client.ask("show the file", "--resume", session)["answer"]
     assert "The sandbox is gone with the executor" in told
     assert "does not have the files" in told
-    assert told.endswith("there is none")
+    assert "there is none" in told
     assert apart.executor_of(session) is not dead
     assert with_marker(MARKER) == running != [], "its box lives on, as nobody can reach it"
     dead.start()
