@@ -14,8 +14,8 @@ from executor_service.records import Claim, CommandRecord, EndReason, SandboxSta
 from executor_service.sandbox import Sandbox
 from executor_service.spool import Spool
 from executor_service.templates import Template, Templates
-from executor_service.workspace_rows import WorkspaceRows
-from executor_service.workspaces import Workspaces
+from executor_service.workspaces.folders import Workspaces
+from executor_service.workspaces.rows import WorkspaceRows
 from services.clock import Clock
 from services.lifecycle import Workers
 

@@ -13,18 +13,12 @@ import grpc.aio
 
 from executor_service.adoption import Inheritance, adopt
 from executor_service.backends.folder_store import local_store
-from executor_service.catalog import Catalog
-from executor_service.collector import Collector
 from executor_service.commands import Stores
 from executor_service.config import ExecutorConfig
-from executor_service.custody import Custody
 from executor_service.egress.addresses import AddressVetting, ranges
 from executor_service.egress.gate import Gate, Resolver
 from executor_service.journal import Journal
-from executor_service.keeping import Keeping
 from executor_service.leases import Leases
-from executor_service.lending import Lending
-from executor_service.limits import WorkspaceWatch
 from executor_service.metrics import ExecutorMetrics
 from executor_service.opening import Ground, TemplateMaker
 from executor_service.recorder import Recorder
@@ -38,8 +32,14 @@ from executor_service.servicer.services import POLICY, register
 from executor_service.servicer.workspaces import WorkspaceServicer
 from executor_service.spool import Spool, SpoolLimits
 from executor_service.templates import Templates
-from executor_service.workspace_rows import WorkspaceRows
-from executor_service.workspaces import WorkdirPolicy, Workspaces
+from executor_service.workspaces.catalog import Catalog
+from executor_service.workspaces.collector import Collector
+from executor_service.workspaces.custody import Custody
+from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
+from executor_service.workspaces.lending import Lending
+from executor_service.workspaces.rows import WorkspaceRows
+from executor_service.workspaces.stores import Keeping
+from executor_service.workspaces.watch import WorkspaceWatch
 from services import deadlines
 from services.channels import Channels
 from services.clock import SystemClock

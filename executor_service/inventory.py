@@ -14,7 +14,7 @@ from executor_service.errors import BoxCreateFailed, SandboxLost
 from executor_service.pool_options import PoolOptions
 from executor_service.records import EndReason
 from executor_service.strays import destroy
-from executor_service.workspaces import Workspaces
+from executor_service.workspaces.folders import Workspaces
 from services.ids import new_id
 from services.lifecycle import Workers
 

@@ -15,14 +15,14 @@ from executor_service.boxes import LiveBox
 from executor_service.egress.policy import NetworkPolicy
 from executor_service.errors import BackendUnavailable, SandboxLost
 from executor_service.journal import Journal
-from executor_service.lending import Lending, Loan, Want
 from executor_service.metrics import ExecutorMetrics
 from executor_service.proofs import Proof, Proofs
 from executor_service.records import Claim, EndReason, Lifetimes, SandboxState
 from executor_service.sandbox import Sandbox
 from executor_service.templates import Template, Templates
 from executor_service.tokens import TokenMint, is_token_of, with_epoch
-from executor_service.workspace_rows import use
+from executor_service.workspaces.lending import Lending, Loan, Want
+from executor_service.workspaces.rows import use
 from services.clock import Clock
 from services.errors import FailedPrecondition, NotFound
 from services.lifecycle import Workers

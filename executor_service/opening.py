@@ -28,7 +28,7 @@ from executor_service.pool_options import PoolOptions
 from executor_service.strays import Strays
 from executor_service.supervisor_zipapp import build_zipapp
 from executor_service.templates import Template
-from executor_service.workspaces import Workspaces
+from executor_service.workspaces.folders import Workspaces
 from services.lifecycle import Workers
 
 

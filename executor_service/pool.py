@@ -26,7 +26,7 @@ from executor_service.inventory import Inventory
 from executor_service.metrics import ExecutorMetrics
 from executor_service.pool_options import PoolOptions, PoolStats
 from executor_service.records import EndReason
-from executor_service.workspaces import Workspaces
+from executor_service.workspaces.folders import Workspaces
 from services.errors import Draining
 from services.lifecycle import Workers
 

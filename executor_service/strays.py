@@ -12,8 +12,8 @@ from executor_service.backends.base import Backend, Box
 from executor_service.errors import BackendError
 from executor_service.journal import Journal
 from executor_service.metrics import ExecutorMetrics
-from executor_service.workspace_rows import WorkspaceRows
-from executor_service.workspaces import Workspaces
+from executor_service.workspaces.folders import Workspaces
+from executor_service.workspaces.rows import WorkspaceRows
 
 _LOOK_EVERY_S = 60.0
 _FIRST_RETRY_S = 1.0

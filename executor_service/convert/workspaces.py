@@ -6,8 +6,8 @@ from pathlib import Path
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from executor_service.convert.common import profile_of, text, timestamp
-from executor_service.custody import Order
-from executor_service.workspace_records import Workspace, WorkspaceKind, WorkspaceState
+from executor_service.workspaces.custody import Order
+from executor_service.workspaces.records import Workspace, WorkspaceKind, WorkspaceState
 from hermes.executor.v1 import workspace_pb2
 from services.errors import InvalidArgument
 from services.validation import check_id

@@ -11,8 +11,8 @@ from executor_service.boxes import LiveBox
 from executor_service.convert import files as convert
 from executor_service.convert.common import in_range, proof
 from executor_service.leases import Leases
-from executor_service.limits import WorkspaceWatch
 from executor_service.sandbox import Sandbox
+from executor_service.workspaces.watch import WorkspaceWatch
 from hermes.executor.v1 import file_pb2, file_pb2_grpc, sandbox_pb2
 from services.errors import InvalidArgument
 from services.validation import page_size

@@ -5,12 +5,12 @@ from typing import Any
 
 import grpc.aio
 
-from executor_service.catalog import Catalog
 from executor_service.convert import workspaces as convert
 from executor_service.convert.common import profile_of
-from executor_service.custody import Custody
 from executor_service.templates import Templates
-from executor_service.workspace_records import RemovalReason, Workspace, WorkspaceKind
+from executor_service.workspaces.catalog import Catalog
+from executor_service.workspaces.custody import Custody
+from executor_service.workspaces.records import RemovalReason, Workspace, WorkspaceKind
 from hermes.executor.v1 import workspace_pb2, workspace_pb2_grpc
 from services.auth import Identity, caller
 from services.errors import PermissionDenied

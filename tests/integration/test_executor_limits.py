@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from executor_service.app import build
 from executor_service.errors import BackendUnavailable, JournalUnusable
-from executor_service.limits import is_larger
+from executor_service.workspaces.watch import is_larger
 from hermes.executor.v1 import exec_pb2, file_pb2, sandbox_pb2
 from services.auth import Identity
 from services.channels import Channels

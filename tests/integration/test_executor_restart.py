@@ -18,7 +18,7 @@ from executor_service.backends.base import BoxSpec, Limits
 from executor_service.backends.bubblewrap import BubblewrapBackend
 from executor_service.journal import Journal
 from executor_service.supervisor_zipapp import build_zipapp
-from executor_service.workspace_rows import WorkspaceRows
+from executor_service.workspaces.rows import WorkspaceRows
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from services.config import Settings
 from services.errors import Reason

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from executor_service import app, pool
+from executor_service import app, inventory
 from executor_service.backends.base import Backend, Box
 from executor_service.command import Command
 from executor_service.spool import CommandSpool, Spool
@@ -85,7 +85,7 @@ def boxes_are_not_destroyed() -> None:
     async def forget(backend: Backend, box: Box) -> None:
         pass
 
-    pool.destroy = forget
+    inventory.destroy = forget
 
 
 class WrongClock(SystemClock):

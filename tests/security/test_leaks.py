@@ -44,7 +44,7 @@ class Marks:
     names: set[str] = field(default_factory=set[str])
     """Ids of sandboxes and containers, which are in the names of mounts, groups and processes."""
     namespaces: set[str] = field(default_factory=set[str])
-    """Files that hold a namespace."""
+    """Names of the files that hold a namespace; the engine keeps the empty file for a minute."""
 
     def of_container(self, sandbox_id: str) -> None:
         """Look at a sandbox that is a container and lives."""
@@ -54,7 +54,7 @@ class Marks:
         client.close()
         self.names.add(found["Id"])
         self.names.add(Path(found["GraphDriver"]["Data"]["MergedDir"]).parent.name)
-        self.namespaces.add(found["NetworkSettings"]["SandboxKey"])
+        self.namespaces.add(Path(found["NetworkSettings"]["SandboxKey"]).name)
 
     def leaks(self, executor: int, before: tuple[int, int]) -> Leaks:
         """What is left of all of them."""
@@ -66,7 +66,7 @@ class Marks:
             containers=len(self._containers()),
             mounts=self._count(mounts.splitlines()),
             cgroups=self._count(groups),
-            namespaces=sum(Path(file).exists() for file in self.namespaces),
+            namespaces=sum(f"/netns/{name} " in mounts for name in self.namespaces),
             descriptors=max(0, descriptors - before[0]),
             processes=max(0, processes - before[1]) + self._count(lines),
         )

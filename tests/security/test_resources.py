@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 import pytest_asyncio
+from google.protobuf.duration_pb2 import Duration
 
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from tests.memory import Memory
@@ -63,30 +64,35 @@ print(used.children_user + used.children_system)
 """
 FILL_BYTES = 40 * MIB
 FILL = """
-import os, sys
+import os, sys, time
 written = 0
 try:
     with open(sys.argv[1] + "/fill", "wb", buffering=0) as file:
         while written < int(sys.argv[2]):
             written += file.write(bytes(65536))
-    print("all", written)
+    print("all", written, flush=True)
+    time.sleep(float(sys.argv[3]))
 except OSError as error:
     print(error.errno, written)
 """
 EMPTY = """
-import os, sys
+import os, sys, time
 made = 0
 try:
     os.mkdir(sys.argv[1] + "/many")
     while made < int(sys.argv[2]):
         os.close(os.open(f"{sys.argv[1]}/many/{made}", os.O_CREAT | os.O_WRONLY))
         made += 1
-    print("all", made)
+    print("all", made, flush=True)
+    time.sleep(float(sys.argv[3]))
 except OSError as error:
     print(error.errno, made)
 """
 """What says how far it came, and why not further."""
 NO_SPACE = "28"
+LOOKED_AT_WITHIN_S = 10
+"""How long whoever has filled a workspace stays: where it is only looked at, that takes a while."""
+RUN_S = 50
 
 
 @pytest.fixture(scope="module", params=["bubblewrap", "docker"])
@@ -219,8 +225,9 @@ async def places(at: Den, lease: Lease) -> list[str]:
 
 async def fill(at: Den, lease: Lease, script: str, path: str, most: int) -> tuple[str, int]:
     """Why somebody who fills a folder had to stop, and how far it came."""
-    seen = await at.client.run(lease, "python3", "-c", script + "\nimport time; time.sleep(3)",
-        path, str(most), run_timeout={"seconds": 55})  # fmt: skip
+    limit = Duration(seconds=RUN_S)
+    arguments = ("python3", "-c", script, path, str(most), str(LOOKED_AT_WITHIN_S))
+    seen = await at.client.run(lease, *arguments, run_timeout=limit)
     assert seen.exit is not None
     why, _, count = seen.stdout.decode().strip().partition(" ")
     if seen.exit.reason != exec_pb2.EXIT_REASON_EXITED:

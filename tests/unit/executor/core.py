@@ -12,7 +12,6 @@ from prometheus_client import CollectorRegistry
 
 from executor_service.backends.base import Isolation
 from executor_service.backends.folder_store import local_store
-from executor_service.catalog import Catalog
 from executor_service.choice import Choice
 from executor_service.command import Command
 from executor_service.commands import CommandTable, Stores
@@ -20,9 +19,7 @@ from executor_service.egress.addresses import Address, AddressVetting
 from executor_service.egress.gate import Gate
 from executor_service.egress.network import Networks
 from executor_service.journal import Journal
-from executor_service.keeping import Keeping
 from executor_service.leases import Grant, Leases, Wish
-from executor_service.lending import Lending
 from executor_service.link import StartCommand
 from executor_service.metrics import ExecutorMetrics
 from executor_service.pool import Pool
@@ -33,8 +30,11 @@ from executor_service.segments import CommandLimits
 from executor_service.spool import Spool, SpoolLimits
 from executor_service.strays import Strays
 from executor_service.templates import Template, Templates
-from executor_service.workspace_rows import WorkspaceRows
-from executor_service.workspaces import WorkdirPolicy, Workspaces
+from executor_service.workspaces.catalog import Catalog
+from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
+from executor_service.workspaces.lending import Lending
+from executor_service.workspaces.rows import WorkspaceRows
+from executor_service.workspaces.stores import Keeping
 from services.lifecycle import Workers
 from services.metrics import Meter
 from tests.fakes.clock import ManualClock

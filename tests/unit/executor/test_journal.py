@@ -22,8 +22,8 @@ from executor_service.records import (
     Lifetimes,
     SandboxState,
 )
-from executor_service.workspace_records import Workspace, WorkspaceKind
-from executor_service.workspace_rows import WorkspaceRows, give
+from executor_service.workspaces.records import Workspace, WorkspaceKind
+from executor_service.workspaces.rows import WorkspaceRows, give
 from services.errors import DatabaseUnavailable
 from tests.unit.executor.core import full_disk
 
@@ -96,7 +96,7 @@ import asyncio, os, sys
 from pathlib import Path
 from executor_service.journal import Journal
 from functools import partial
-from executor_service.workspace_rows import give
+from executor_service.workspaces.rows import give
 from tests.unit.executor.test_journal import CLAIM, WORKSPACE, record
 
 async def main():

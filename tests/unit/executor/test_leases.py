@@ -13,7 +13,7 @@ from executor_service.proofs import Proof
 from executor_service.records import EndReason, Lifetimes, SandboxState
 from executor_service.sandbox import Sandbox
 from executor_service.tokens import TokenMint, digest, is_token_of, with_epoch
-from executor_service.workspaces import WorkdirPolicy, Workspaces
+from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
 from services.errors import LeaseInvalid, NotFound, StaleEpoch
 from tests.executors import until
 from tests.unit.executor.core import LIFETIMES, Core, full_disk, open_core, start, wish

@@ -7,7 +7,7 @@ import pytest
 
 from executor_service.link import StartCommand
 from executor_service.retention import Retention
-from executor_service.workspace_rows import WorkspaceRows
+from executor_service.workspaces.rows import WorkspaceRows
 from services.errors import NotFound
 from tests.executors import until
 from tests.unit.executor.core import Core, open_core, start

@@ -8,11 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from executor_service.backends.stores import WorkspaceStore
-from executor_service.catalog import Catalog
-from executor_service.custody import Custody
 from executor_service.errors import BackendError
 from executor_service.metrics import ExecutorMetrics
-from executor_service.workspace_records import RemovalReason, Workspace, WorkspaceState
+from executor_service.workspaces.catalog import Catalog
+from executor_service.workspaces.custody import Custody
+from executor_service.workspaces.records import RemovalReason, Workspace, WorkspaceState
 from services.clock import Clock
 from services.errors import DatabaseUnavailable, HermesError
 

@@ -6,14 +6,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from executor_service.catalog import Catalog
 from executor_service.errors import BackendError
 from executor_service.journal import Job
-from executor_service.keeping import Keeping
 from executor_service.templates import Template
-from executor_service.workspace_records import Workspace, WorkspaceKind, WorkspaceState
-from executor_service.workspace_rows import give
-from executor_service.workspaces import Workspaces, is_workspace_id
+from executor_service.workspaces.catalog import Catalog
+from executor_service.workspaces.folders import Workspaces, is_workspace_id
+from executor_service.workspaces.records import Workspace, WorkspaceKind, WorkspaceState
+from executor_service.workspaces.rows import give
+from executor_service.workspaces.stores import Keeping
 from services.clock import Clock
 from services.errors import Unavailable
 

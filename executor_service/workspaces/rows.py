@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Any
 
 from executor_service.journal import Journal
-from executor_service.workspace_records import Usage, Workspace, WorkspaceKind, WorkspaceState
+from executor_service.workspaces.records import Usage, Workspace, WorkspaceKind, WorkspaceState
 
 _COLUMNS = ", ".join(f"kept_workspace.{field.name}" for field in fields(Workspace))
 _MARKS = ", ".join("?" for _ in fields(Workspace))

@@ -12,19 +12,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from executor_service.backends.stores import WorkspaceStore
-from executor_service.catalog import Catalog
 from executor_service.errors import BackendError
-from executor_service.keeping import Keeping
 from executor_service.leases import Leases
 from executor_service.metrics import ExecutorMetrics
 from executor_service.records import SandboxState
 from executor_service.templates import Template
-from executor_service.workspace_records import (
+from executor_service.workspaces.catalog import Catalog
+from executor_service.workspaces.records import (
     RemovalReason,
     Workspace,
     WorkspaceKind,
     WorkspaceState,
 )
+from executor_service.workspaces.stores import Keeping
 from services.clock import Clock
 from services.errors import (
     AlreadyExists,

@@ -14,7 +14,7 @@ from executor_service.link import ExitReason
 from executor_service.sandbox import Sandbox
 from executor_service.supervisor.trees import measure
 from executor_service.templates import Templates
-from executor_service.workspaces import Workspaces
+from executor_service.workspaces.folders import Workspaces
 from services.errors import LimitExceeded
 
 _INTERVAL_S = 2.0

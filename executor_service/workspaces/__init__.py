@@ -1,0 +1,1 @@
+"""Workspaces: what sandboxes see as /workspace, from their making to their removal."""
