@@ -43,7 +43,8 @@ async def adopt(inheritance: Inheritance, workers: Workers) -> None:
     """
     journal, spool = inheritance.journal, inheritance.spool
     claims = await journal.claims()
-    boxes = {found.box.key: found for found in await _boxes(inheritance.templates)}
+    listed = await inheritance.templates.boxes()
+    boxes = {box.key: _Found(template, box) for template, box in listed}
     spool.account(await journal.stored_bytes())
     running: defaultdict[str, list[CommandRecord]] = defaultdict(list)
     for record in await journal.running_commands():
@@ -72,10 +73,6 @@ class _Found:
 
     template: Template
     box: Box
-
-
-async def _boxes(templates: Templates) -> list[_Found]:
-    return [_Found(one, box) for one in templates for box in await one.strays.boxes()]
 
 
 async def _adopt_claim(

@@ -53,6 +53,8 @@ class TemplateMaker:
         self._ground = ground
         self._usual_backend = config.backend
         self._supervisor = b""
+        self._first_of: dict[str, str] = {}
+        """By backend, the template that answers for boxes of templates that are no more."""
 
     @property
     def names(self) -> Sequence[str]:
@@ -87,7 +89,7 @@ class TemplateMaker:
         metrics = ground.stores.metrics
         pool = Pool(backend, options, ground.workspaces, make_table, ground.workers, metrics)
         journal = ground.stores.journal
-        is_ours = self._finds(name)
+        is_ours = self._finds(name, choice.capabilities.name)
         strays = Strays(backend, ground.workspaces, journal, is_ours, pool.keys, metrics)
         secrets = _secrets(self._config, wanted)
         networks = Networks(ground.gate, metrics.egress, ground.workers, secrets)
@@ -116,10 +118,13 @@ class TemplateMaker:
             orphan_timeout_s=config.orphan_timeout_s,
         )
 
-    def _finds(self, name: str) -> Callable[[Box], bool]:
-        """Whose boxes a template answers for: its own, and those of templates that are no more."""
+    def _finds(self, name: str, backend: str) -> Callable[[Box], bool]:
+        """Whose boxes a template answers for: its own, and, if it is the first of its backend,
+        those of templates that are no more.
+        """
         known = {DEFAULT_TEMPLATE, *self._config.templates}
-        return lambda box: box.pool == name or box.pool not in known
+        is_first = self._first_of.setdefault(backend, name) == name
+        return lambda box: box.pool == name or (is_first and box.pool not in known)
 
 
 def _copies(choice: Choice) -> bool:

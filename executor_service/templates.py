@@ -10,12 +10,14 @@ from executor_service.choice import Choice
 from executor_service.config import DEFAULT_TEMPLATE
 from executor_service.egress.network import Networks
 from executor_service.egress.policy import NetworkPolicy
-from executor_service.errors import BackendUnavailable
+from executor_service.errors import BackendError, BackendUnavailable
 from executor_service.pool import Pool
 from executor_service.strays import Strays
 from services.errors import InvalidArgument
 
 _RETRY_S = 15.0
+_FIRST_TRY_S = 5.0
+"""How long a start waits for a template that is not the usual one."""
 
 _log = logging.getLogger(__name__)
 
@@ -58,6 +60,7 @@ class Templates:
         self._open: dict[str, Template] = {}
         self._refused: dict[str, str] = {}
         """Why those that are not open are not."""
+        self._draining = False
 
     def __iter__(self) -> Iterator[Template]:
         """Those that can be had, the usual one first."""
@@ -76,9 +79,27 @@ class Templates:
     async def open(self) -> None:
         """Opens them; fails as the usual one does, the others are tried again later."""
         self._open[DEFAULT_TEMPLATE] = await self._open_one(DEFAULT_TEMPLATE)
-        for name in self._names:
-            if name not in self._open:
-                await self._try(name)
+        # One that is slow to answer must not keep the sessions of the others waiting.
+        await asyncio.gather(*(self._try(name, _FIRST_TRY_S) for name in self._others))
+
+    async def boxes(self) -> list[tuple[Template, Box]]:
+        """All boxes, each with the template that answers for it.
+
+        Fails with BackendError as the usual template's backend does; another one that does not
+        tell is given up until later.
+        """
+        found: list[tuple[Template, Box]] = []
+        for template in self:
+            try:
+                found += [(template, box) for box in await template.strays.boxes()]
+            except BackendError as error:
+                if template is self.default:
+                    raise
+                _log.warning("template %s cannot be used: %s", template.name, error)
+                del self._open[template.name]
+                self._refused[template.name] = str(error)
+                await template.choice.backend.close()
+        return found
 
     async def close(self) -> None:
         """Releases the backends; the boxes live on."""
@@ -87,6 +108,7 @@ class Templates:
 
     async def close_pools(self) -> None:
         """Makes and hands out no more boxes; what is claimed goes on."""
+        self._draining = True
         for template in self:
             await template.pool.close()
 
@@ -121,13 +143,18 @@ class Templates:
     def _others(self) -> list[str]:
         return [name for name in self._names if name != DEFAULT_TEMPLATE]
 
-    async def _try(self, name: str) -> Template | None:
+    async def _try(self, name: str, patience_s: float | None = None) -> Template | None:
         try:
-            template = self._open[name] = await self._open_one(name)
-        except BackendUnavailable as error:
-            if self._refused.get(name) != error.message:
-                _log.warning("template %s cannot be used: %s", name, error.message)
-            self._refused[name] = error.message
+            async with asyncio.timeout(patience_s):
+                template = await self._open_one(name)
+        except (BackendUnavailable, TimeoutError) as error:
+            why = str(error) or f"its backend did not answer within {patience_s:g} s"
+            if self._refused.get(name) != why:
+                _log.warning("template %s cannot be used: %s", name, why)
+            self._refused[name] = why
             return None
+        if self._draining:
+            await template.pool.close()
         self._refused.pop(name, None)
+        self._open[name] = template
         return template

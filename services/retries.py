@@ -24,6 +24,7 @@ IDEMPOTENT: Mapping[str, tuple[str, ...]] = {
         "ReleaseSandbox",
         "RenewLease",
     ),
+    "hermes.executor.v1.WorkspaceService": ("GetWorkspace", "ListSnapshots", "ListWorkspaces"),
     "hermes.gateway.v1.DeliveryService": ("Deliver", "GetDelivery"),
     "hermes.scheduler.v1.JobService": ("CreateJob", "DeleteJob", "GetJob", "ListJobs", "ListRuns"),
 }

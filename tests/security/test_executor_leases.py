@@ -13,7 +13,7 @@ import pytest_asyncio
 from executor_service.leases import Leases
 from executor_service.proofs import Proof
 from executor_service.sandbox import Sandbox
-from hermes.executor.v1 import exec_pb2, file_pb2, sandbox_pb2
+from hermes.executor.v1 import exec_pb2, file_pb2, network_pb2, pool_pb2, sandbox_pb2, workspace_pb2
 from services.errors import Reason, details_of
 from tests.executor_client import Client
 from tests.executors import Executor, end_boxes, executor_settings, serving
@@ -85,6 +85,15 @@ async def _renew(client: Client, lease: Lease, _exec_id: str) -> None:
     await client.sandboxes.RenewLease(request)
 
 
+async def _set_network(client: Client, lease: Lease, _exec_id: str) -> None:
+    request = sandbox_pb2.SetNetworkPolicyRequest(
+        lease=lease,
+        profile=client.profile,
+        policy=network_pb2.NetworkPolicy(mode=network_pb2.NETWORK_MODE_NONE),
+    )
+    await client.sandboxes.SetNetworkPolicy(request)
+
+
 async def _get_sandbox(client: Client, lease: Lease, _exec_id: str) -> None:
     request = sandbox_pb2.GetSandboxRequest(sandbox_id=lease.sandbox_id, profile=client.profile)
     await client.sandboxes.GetSandbox(request)
@@ -108,10 +117,22 @@ LEASED: dict[str, Call] = {
     "DownloadArchive": _download_archive,
     "MovePath": _move,
     "RemovePath": _remove,
+    "SetNetworkPolicy": _set_network,
 }
 """Every method that takes a lease."""
 NAMED: dict[str, Call] = {**LEASED, "GetSandbox": _get_sandbox}
 """Every method that names a sandbox."""
+
+
+async def test_no_method_that_takes_a_lease_is_missing() -> None:
+    files = (exec_pb2, file_pb2, pool_pb2, sandbox_pb2, workspace_pb2)
+    services = [service for file in files for service in file.DESCRIPTOR.services_by_name.values()]
+    taking: set[str] = set()
+    for method in (method for service in services for method in service.methods):
+        first = [method.input_type, *(f.message_type for f in method.input_type.fields)]
+        if any(message is not None and "lease" in message.fields_by_name for message in first):
+            taking.add(method.name)
+    assert taking == set(LEASED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,43 @@
+"""Templates of which one cannot be used."""
+
+import asyncio
+
+import pytest
+
+from executor_service.errors import BackendUnavailable
+from executor_service.templates import Template, Templates
+from services.errors import InvalidArgument
+
+
+async def refuses(name: str) -> Template:
+    raise BackendUnavailable(f"{name} is away")
+
+
+async def test_without_the_usual_one_there_is_no_start() -> None:
+    with pytest.raises(BackendUnavailable, match="default is away"):
+        await Templates(["other"], refuses).open()
+
+
+@pytest.mark.timeout(20)
+async def test_one_that_does_not_answer_keeps_nobody_waiting() -> None:
+    usual = object.__new__(Template)
+
+    async def opens(name: str) -> Template:
+        if name == "away":
+            return await refuses(name)
+        if name != "default":
+            await asyncio.Event().wait()
+        return usual
+
+    templates = Templates(["silent", "default", "away", "mute"], opens)
+    async with asyncio.timeout(8):
+        await templates.open()
+    assert templates.default is usual
+    assert list(templates) == [usual]
+    assert templates.refused["away"] == "away is away"
+    assert "did not answer" in templates.refused["silent"]
+    assert "did not answer" in templates.refused["mute"]
+    with pytest.raises(BackendUnavailable, match="silent"):
+        templates.find("silent")
+    with pytest.raises(InvalidArgument, match="one of default, silent, away, mute"):
+        templates.find("unheard-of")
