@@ -1,5 +1,6 @@
 """The body of a request, passed on exactly: not a byte of what would be another request."""
 
+import asyncio
 import re
 from typing import Protocol
 
@@ -8,6 +9,8 @@ from executor_service.egress.http_head import HEAD_END, MAX_HEAD_BYTES, BadReque
 _READ_BYTES = 64 * 1024
 _MAX_LINE_BYTES = 4096
 _MAX_TRAILER_LINES = 100
+_CHUNKS_AT_ONCE = 64
+"""What is buffered is read without a pause, and others are to have their turns."""
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r\n")
 
 
@@ -75,29 +78,46 @@ async def pass_body(source: Input, sink: Sink, length: int | None) -> None:
     """Pass on a body of a length, or with None in chunks; fails with BadRequest or EOFError."""
     if length is not None:
         return await _pass_bytes(source, sink, length)
-    while True:
-        line = await source.line()
-        found = _SIZE.fullmatch(line)
-        if found is None:
-            raise BadRequest("a chunk of the body is malformed")
-        size = int(found[1], 16)
-        await sink.write(b"%x\r\n" % size)
-        if not size:
-            break
-        await _pass_bytes(source, sink, size)
-        if await source.line() != b"\r\n":
-            raise BadRequest("a chunk of the body is longer than it says")
-        await sink.write(b"\r\n")
+    passed = 0
+    while size := await _chunk_size(source):
+        await _pass_chunk(source, sink, size)
+        passed += 1
+        if passed % _CHUNKS_AT_ONCE == 0:
+            await asyncio.sleep(0)
     for _ in range(_MAX_TRAILER_LINES):
         if await source.line() == b"\r\n":
-            return await sink.write(b"\r\n")
+            return await sink.write(b"0\r\n\r\n")
     raise BadRequest("the body has too many trailers")
+
+
+async def _chunk_size(source: Input) -> int:
+    found = _SIZE.fullmatch(await source.line())
+    if found is None:
+        raise BadRequest("a chunk of the body is malformed")
+    return int(found[1], 16)
+
+
+async def _pass_chunk(source: Input, sink: Sink, size: int) -> None:
+    """Pass on a chunk, in one piece if it comes in one: each write has its price."""
+    start = b"%x\r\n" % size
+    while size:
+        data = await _read(source, size)
+        size -= len(data)
+        if not size and await source.line() != b"\r\n":
+            raise BadRequest("a chunk of the body is longer than it says")
+        await sink.write(start + data + (b"" if size else b"\r\n"))
+        start = b""
 
 
 async def _pass_bytes(source: Input, sink: Sink, size: int) -> None:
     while size:
-        data = await source.read(min(size, _READ_BYTES))
-        if not data:
-            raise EOFError
+        data = await _read(source, size)
         size -= len(data)
         await sink.write(data)
+
+
+async def _read(source: Input, most: int) -> bytes:
+    data = await source.read(min(most, _READ_BYTES))
+    if not data:
+        raise EOFError
+    return data

@@ -5,6 +5,8 @@ import struct
 MAX_HELLO_BYTES = 64 * 1024
 _RECORD_HEAD = struct.Struct("!BHH")
 _MAX_RECORD_BYTES = 16 * 1024
+_MAX_RECORDS = 8
+_MAX_EXTENSIONS = 100
 _HANDSHAKE, _CLIENT_HELLO, _SERVER_NAME, _HOST_NAME = 22, 1, 0, 0
 UNRECOGNIZED_NAME = bytes((21, 3, 1, 0, 2, 2, 112))
 """The alert with which a TLS server turns down a host's name."""
@@ -35,26 +37,32 @@ def server_name(data: bytes) -> str | None:
 
 def _handshake(data: bytes) -> bytes | None:
     """The ClientHello without its records; None if more has to come."""
-    message, start = b"", 0
-    while len(data) - start >= _RECORD_HEAD.size:
+    if not is_tls(data[:1] or bytes((_HANDSHAKE,))):
+        raise NotTls("no TLS handshake")
+    view, start = memoryview(data), 0
+    first, pieces, got = b"", list[memoryview](), 0
+    for _ in range(_MAX_RECORDS):
+        if len(data) - start < _RECORD_HEAD.size:
+            return None
         kind, version, size = _RECORD_HEAD.unpack_from(data, start)
         if kind != _HANDSHAKE or version >> 8 != 3 or not 0 < size <= _MAX_RECORD_BYTES:
             raise NotTls("no TLS handshake")
         start += _RECORD_HEAD.size
-        message += data[start : start + size]
-        start += size
-        if message and message[0] != _CLIENT_HELLO:
+        piece = view[start : start + size]
+        first = (first + bytes(piece[:4]))[:4]
+        if first and first[0] != _CLIENT_HELLO:
             raise NotTls("no ClientHello")
-        if len(message) < 4:
-            continue
-        length = int.from_bytes(message[1:4], "big")
-        if length > MAX_HELLO_BYTES:
+        length = int.from_bytes(first[1:], "big")
+        if len(first) == 4 and length > MAX_HELLO_BYTES:
             raise NotTls("a ClientHello is too long")
-        if len(message) >= 4 + length:
-            return message[4 : 4 + length]
-    if not is_tls(data[:1] or bytes((_HANDSHAKE,))) or len(data) > 2 * MAX_HELLO_BYTES:
-        raise NotTls("no TLS handshake")
-    return None
+        if len(piece) < size:
+            return None
+        pieces.append(piece)
+        start, got = start + size, got + size
+        # It is copied when it is whole, not with each byte that comes.
+        if len(first) == 4 and got >= 4 + length:
+            return b"".join(pieces)[4 : 4 + length]
+    raise NotTls("a ClientHello has too many records")
 
 
 class _Cursor:
@@ -62,12 +70,14 @@ class _Cursor:
 
     def __init__(self, data: bytes) -> None:
         self._data = data
+        self._at = 0
 
     def take(self, size: int) -> bytes:
-        if len(self._data) < size:
+        start, end = self._at, self._at + size
+        if end > len(self._data):
             raise IndexError(size)
-        taken, self._data = self._data[:size], self._data[size:]
-        return taken
+        self._at = end
+        return self._data[start:end]
 
     def number(self, size: int) -> int:
         return int.from_bytes(self.take(size), "big")
@@ -76,11 +86,11 @@ class _Cursor:
         return _Cursor(self.take(self.number(size)))
 
     def rest(self) -> bytes:
-        return self._data
+        return self._data[self._at :]
 
     @property
     def more(self) -> bool:
-        return bool(self._data)
+        return self._at < len(self._data)
 
 
 def _name_in(hello: _Cursor) -> str:
@@ -89,7 +99,9 @@ def _name_in(hello: _Cursor) -> str:
         hello.vector(length_size)
     names: list[str] = []
     extensions = hello.vector(2) if hello.more else _Cursor(b"")
-    while extensions.more:
+    for _ in range(_MAX_EXTENSIONS):
+        if not extensions.more:
+            break
         kind, body = extensions.number(2), extensions.vector(2)
         if kind == _SERVER_NAME:
             entries = body.vector(2)
@@ -97,6 +109,8 @@ def _name_in(hello: _Cursor) -> str:
                 name_kind, name = entries.number(1), entries.vector(2)
                 if name_kind == _HOST_NAME:
                     names.append(name.rest().decode("ascii"))
+    if extensions.more:
+        raise NotTls("a ClientHello has too many extensions")
     if len(names) > 1:
         raise NotTls("a ClientHello names several hosts")
     return names[0] if names else ""

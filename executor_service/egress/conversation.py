@@ -110,6 +110,8 @@ class Conversation:
         road, rule = self._road, self._admit(target)
         context = await road.secrets.context(target.host)
         async with road.gate.connect_tls(target, road.lookups) as upstream:
+            # From now on it must not be idle: what need not be TLS has no other deadline.
+            sink = Counted(upstream, self._passed(rule, "out"))
             self._is_answered = True
             await self._stream.write(ESTABLISHED)
             await self._check_tunnel(target, rule)
@@ -126,7 +128,6 @@ class Conversation:
                 await tls.write(response(*_FORBIDDEN, str(problem)))
                 raise
             packed = head.with_fields(fields).for_server(path).pack()
-            sink = Counted(upstream, self._passed(rule, "out"))
             back = Counted(tls, self._passed(rule, "in"))
             sending = send_request(packed, inside, length, sink)
             await both(sending, copy(upstream, back), wait=False)

@@ -124,7 +124,7 @@ class RequestHead:
         """Bytes of the body; None if it comes in chunks. Fails with BadRequest."""
         lengths, codings = self.values("content-length"), self.values("transfer-encoding")
         if codings:
-            if lengths or [coding.strip().lower() for coding in codings] != ["chunked"]:
+            if lengths or [coding.lower() for coding in codings] != ["chunked"]:
                 raise BadRequest("the body's length is said in two ways, or in an unknown one")
             return None
         if not lengths:

@@ -10,6 +10,7 @@ from executor_service.egress.metrics import EgressMetrics
 from executor_service.egress.policy import NetworkMode, NetworkPolicy
 from executor_service.egress.secrets import SandboxSecrets, Secret
 from executor_service.link import BoxStream, RemoteStreams
+from executor_service.supervisor.frames import MAX_STREAMS
 from services.errors import Draining
 from services.lifecycle import Workers
 
@@ -84,12 +85,17 @@ class SandboxNetwork:
             self._listens = False
 
     def _serve(self, stream: BoxStream) -> None:
+        # A stream that has gone frees its place before its conversation has ended.
+        if len(self._conversations) >= MAX_STREAMS:
+            stream.reset()
+            return
         conversation = Conversation(stream, self._road)
         try:
             task = self._workers.start(f"stream {stream.ident}", conversation.run())
         except Draining:
             stream.reset()
             return
+        stream.when_aborted = task.cancel
         self._conversations[task] = conversation
         self._metrics.open.inc()
         task.add_done_callback(self._ended)

@@ -20,6 +20,8 @@ class BoxStream:
 
     def __init__(self, ident: int, outgoing: Outgoing) -> None:
         self.ident = ident
+        self.when_aborted: Callable[[], object] | None = None
+        """Called when it goes before the command has ended what it sends."""
         self._outgoing = outgoing
         self._received = self._taken = 0
         self._sent = self._sent_taken = 0
@@ -113,6 +115,8 @@ class BoxStream:
     def on_gone(self, error: ExecutorError | None = None) -> None:
         """A STREAM_GONE frame, or the end of the link; what has come can still be read."""
         self._error = error
+        if self.when_aborted is not None and not (self._box_ended or self._is_over):
+            self.when_aborted()
         self._finish()
 
     def _finish(self) -> None:

@@ -1,8 +1,6 @@
-"""What decides about the way out: policies, addresses, and the first bytes of what commands say."""
+"""What decides about the way out: policies, addresses, and requests."""
 
 import asyncio
-import contextlib
-import ssl
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 import pytest
@@ -11,7 +9,6 @@ from hypothesis import strategies as st
 
 from executor_service.egress.addresses import AddressVetting
 from executor_service.egress.bodies import Input, pass_body
-from executor_service.egress.client_hello import NotTls, server_name
 from executor_service.egress.http_head import BadRequest, OtherHost, RequestHead
 from executor_service.egress.policy import (
     EVERYTHING,
@@ -157,77 +154,6 @@ def test_addresses_that_are_never_reached(text: str) -> None:
     assert not AddressVetting().allows(ip_address(text))
 
 
-# ---- TLS
-
-
-def client_hello(name: str) -> bytes:
-    """What a real client says first."""
-    outgoing = ssl.MemoryBIO()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    client = context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname=name)
-    with pytest.raises(ssl.SSLWantReadError):
-        client.do_handshake()
-    return outgoing.read()
-
-
-@pytest.mark.parametrize("name", ["example.com", "a.b.example.org"])
-def test_the_name_in_a_hello_is_found_as_soon_as_it_is_whole(name: str) -> None:
-    hello = client_hello(name)
-    assert server_name(hello) == name
-    assert [server_name(hello[:n]) for n in range(len(hello))] == [None] * len(hello)
-    assert server_name(hello + b"early data") == name
-
-
-def test_a_hello_in_many_records_is_one() -> None:
-    hello = client_hello("example.com")
-    body = hello[5:]
-    pieces = [body[n : n + 7] for n in range(0, len(body), 7)]
-    records = b"".join(hello[:3] + len(piece).to_bytes(2, "big") + piece for piece in pieces)
-    assert server_name(records) == "example.com"
-
-
-def test_a_hello_need_not_name_a_host() -> None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    outgoing = ssl.MemoryBIO()
-    client = context.wrap_bio(ssl.MemoryBIO(), outgoing)
-    with pytest.raises(ssl.SSLWantReadError):
-        client.do_handshake()
-    assert server_name(outgoing.read()) == ""
-
-
-def test_two_names_are_refused() -> None:
-    hello = client_hello("example.com")
-    entry = b"\0\0\x0bexample.com"
-    start = hello.index(entry)
-    # One entry more, and every length around it is larger by that much.
-    forged = bytearray(hello[:start] + entry + hello[start:])
-    for at, size in ((3, 2), (6, 3), (start - 2, 2), (start - 4, 2)):
-        length = int.from_bytes(forged[at : at + size], "big") + len(entry)
-        forged[at : at + size] = length.to_bytes(size, "big")
-    extensions = start - 8
-    length = int.from_bytes(forged[extensions : extensions + 2], "big") + len(entry)
-    forged[extensions : extensions + 2] = length.to_bytes(2, "big")
-    with pytest.raises(NotTls):
-        server_name(bytes(forged))
-
-
-@given(st.binary(max_size=300), st.integers(0, 400), st.integers(0, 255))
-@example(b"GET / HTTP/1.1\r\n\r\n", 0, 0)
-@example(b"SSH-2.0-x\r\n", 0, 0)
-def test_no_bytes_are_taken_for_another_name(noise: bytes, at: int, value: int) -> None:
-    for data in (noise, b"\x16\x03\x01" + noise):
-        with contextlib.suppress(NotTls):
-            assert server_name(data) in (None, "")
-    hello = bytearray(client_hello("example.com"))
-    hello[at % len(hello)] = value
-    try:
-        found = server_name(bytes(hello))
-    except NotTls:
-        return
-    assert found is None or len(found) <= len("example.com")
-
-
 # ---- HTTP
 
 
@@ -315,6 +241,8 @@ def test_no_field_can_have_the_others_dropped() -> None:
         ("Transfer-Encoding: gzip, chunked",),
         ("Transfer-Encoding: chunked", "Transfer-Encoding: chunked"),
         ("Transfer-Encoding: identity",),
+        ("Transfer-Encoding: \xa0chunked",),
+        ("Transfer-Encoding: chunked\x85",),
     ],
 )
 def test_a_body_has_one_length(fields: tuple[str, ...]) -> None:
@@ -327,6 +255,7 @@ class Bytes:
 
     def __init__(self, data: bytes = b"", step: int = 5) -> None:
         self.data = data
+        self.writes = 0
         self._step = step
 
     async def read(self, n: int) -> bytes:
@@ -335,6 +264,13 @@ class Bytes:
 
     async def write(self, data: bytes) -> None:
         self.data += data
+        self.writes += 1
+
+
+def test_a_coding_may_have_spaces_around_it() -> None:
+    for field in ("chunked", " \tchunked\t ", "Chunked"):
+        lines = ("POST http://a.com/ HTTP/1.1", f"Transfer-Encoding:{field}")
+        assert head(*lines).body_length() is None
 
 
 @given(st.lists(st.binary(min_size=1, max_size=40), max_size=5), st.integers(1, 50))
@@ -345,6 +281,18 @@ def test_chunks_come_as_they_were(chunks: list[bytes], step: int) -> None:
     source, sink = Input(Bytes(wire + b"0\r\nTrailer: x\r\n\r\n" + rest, step)), Bytes()
     asyncio.run(pass_body(source, sink, None))
     assert sink.data == plain + b"0\r\n\r\n"
+
+
+async def test_tiny_chunks_let_others_have_their_turns() -> None:
+    wire = b"1\r\nx\r\n" * 6400 + b"0\r\n\r\n"
+    sink, turns = Bytes(), 0
+    passing = asyncio.create_task(pass_body(Input(Bytes(wire, len(wire))), sink, None))
+    while not passing.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns >= 100
+    assert sink.data == wire
+    assert sink.writes == 6401
 
 
 @given(st.binary(max_size=60), st.integers(0, 70))
