@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from executor_service.backends.base import Backend, Box
 from executor_service.command import Command
@@ -110,6 +110,11 @@ class LiveBox:
         """Returns when it is known which commands the box has, or that it is lost."""
         await self._settled.wait()
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether it can be used no more, though something of it may be left."""
+        return self.is_lost or self._retired.is_set()
+
     def retire(self, reason: EndReason) -> None:
         """Ends it: commands that still run end for this reason, and `run` returns."""
         self._end_reason = reason
@@ -139,8 +144,10 @@ class LiveBox:
                 # The next link is told as it comes up.
                 continue
 
-    def placeholders(self, names: Iterable[str]) -> dict[str, str]:
-        """What commands find in the place of secrets; fails with InvalidArgument."""
+    def placeholders(self, names: Collection[str]) -> dict[str, str]:
+        """What commands find in the place of secrets, without names of all that there are; fails
+        with InvalidArgument.
+        """
         secrets = None if self._network is None else self._network.secrets
         known = () if secrets is None else secrets.names
         for name in names:
@@ -150,7 +157,9 @@ class LiveBox:
                     "whose network_secrets name it",
                     fields={"secret_refs": "names of secrets that the sandbox has"},
                 )
-        return {} if secrets is None else {name: secrets.placeholder(name) for name in names}
+        if secrets is None:
+            return {}
+        return {name: secrets.placeholder(name) for name in names or known}
 
     async def _tell_over(self, link: SupervisorLink) -> None:
         if self._network is not None:

@@ -35,7 +35,7 @@ async def choose(
     tried: list[Capabilities] = []
     for name in automatic:
         backend = backends[name]()
-        found = await backend.probe()
+        found = await _probed(backend)
         if found.available:
             reason = "; ".join([f"{other.name} cannot be used ({other.reason})" for other in tried])
             reason = reason or "no backend is configured, and this one is preferred"
@@ -45,6 +45,14 @@ async def choose(
         tried.append(found)
     reasons = "; ".join(f"{found.name}: {found.reason}" for found in tried)
     raise BackendUnavailable(f"no sandbox backend can be used here: {reasons}")
+
+
+async def _probed(backend: Backend) -> Capabilities:
+    try:
+        return await backend.probe()
+    except BaseException:
+        await backend.close()
+        raise
 
 
 async def _configured(
@@ -57,7 +65,7 @@ async def _configured(
             f"{', '.join(backends)}, or leave it out"
         )
     backend = make()
-    found = await backend.probe()
+    found = await _probed(backend)
     if not found.available:
         await backend.close()
         raise BackendUnavailable(

@@ -77,6 +77,12 @@ class Inventory:
         """The keys of the boxes that are held now, or are about to be."""
         return self._held.keys() | self._making
 
+    async def left(self, folder: Path) -> None:
+        """Returns when no box that is about to end is over a folder."""
+        for held in list(self._held.values()):
+            if held.live.box.workspace == folder and held.live.is_ending:
+                await held.live.gone.wait()
+
     def reserve(self) -> str:
         """The key of a box that is about to be made, which counts from now on."""
         key = new_id("sbx")

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 from executor_service.backends.base import Capabilities, Isolation
 from executor_service.boxes import LiveBox
 from executor_service.egress.policy import NetworkPolicy
-from executor_service.errors import BackendUnavailable, SandboxLost
+from executor_service.errors import BackendUnavailable, PoolExhausted, SandboxLost
 from executor_service.journal import Journal
 from executor_service.metrics import ExecutorMetrics
 from executor_service.proofs import Proof, Proofs
@@ -25,7 +25,7 @@ from executor_service.workspaces.lending import Lending, Loan, Want
 from executor_service.workspaces.rows import use
 from services.clock import Clock
 from services.errors import FailedPrecondition, NotFound
-from services.lifecycle import Workers
+from services.lifecycle import Workers, unbroken
 
 _TICK_S = 1.0
 _STRENGTH = tuple(Isolation)
@@ -149,20 +149,19 @@ class Leases:
             found = template.capabilities
             _check_isolation(found.name, found.isolation, wish)
             _check_network(found, wish.network)
-            want = Want(
-                wish.profile,
-                wish.session_id,
-                wish.workspace_id,
-                wish.earlier_workspace_id,
-                wish.workdir,
-            )
-            async with self._lending.lent(template, want) as loan:
-                live, launch = await _provide(template, loan.folder, wish.wait_s)
-                try:
-                    return await self._claim(template, live, wish, launch, loan)
-                except BaseException:
-                    template.pool.end(live, EndReason.LEASE_EXPIRED)
-                    raise
+            async with self._lending.lent(template, _want(wish)) as loan:
+                live, launch = await _provide(self._templates, template, loan.folder, wish.wait_s)
+                # What is written down of it must be what is known of it, whoever leaves meanwhile.
+                return await unbroken(self._claim_or_end(template, live, wish, launch, loan))
+
+    async def _claim_or_end(
+        self, template: Template, live: LiveBox, wish: Wish, launch: Launch, loan: Loan
+    ) -> Grant:
+        try:
+            return await self._claim(template, live, wish, launch, loan)
+        except BaseException:
+            template.pool.end(live, EndReason.LEASE_EXPIRED)
+            raise
 
     async def release(self, sandbox: Sandbox) -> None:
         """Ends a sandbox; its workspace is kept. Does nothing when it has ended."""
@@ -221,11 +220,16 @@ class Leases:
         _log.info("sandbox %s ends: %s", claim.sandbox_id, state)
         if live is not None:
             self._templates.of(live.box).pool.end(live, reason)
+        # Whether or not somebody waits for it.
+        gone = self._workers.start(f"last of {claim.sandbox_id}", self._leave(sandbox, live))
         await self._journal.put_claim(sandbox.claim, partial(use, claim.workspace_id, now))
+        await asyncio.shield(gone)
+
+    async def _leave(self, sandbox: Sandbox, live: LiveBox | None) -> None:
         if live is not None:
             await live.gone.wait()
         sandbox.live = None
-        self._lending.left(Path(claim.workspace))
+        self._lending.left(Path(sandbox.claim.workspace))
 
     # ---- claiming
 
@@ -318,13 +322,30 @@ class Leases:
         return lock
 
 
+def _want(wish: Wish) -> Want:
+    return Want(
+        wish.profile,
+        wish.session_id,
+        wish.workspace_id,
+        wish.earlier_workspace_id,
+        wish.workdir,
+    )
+
+
 async def _provide(
-    template: Template, folder: Path | None, wait_s: float
+    templates: Templates, template: Template, folder: Path | None, wait_s: float
 ) -> tuple[LiveBox, Launch]:
-    if folder is not None:
-        return await template.pool.make(folder, wait_s), Launch.COLD
-    live, was_ready = await template.pool.take(wait_s)
-    return live, Launch.WARM if was_ready else Launch.COLD
+    """A box, over a folder only once no earlier one is."""
+    if folder is None:
+        live, was_ready = await template.pool.take(wait_s)
+        return live, Launch.WARM if was_ready else Launch.COLD
+    try:
+        async with asyncio.timeout(wait_s):
+            await templates.left(folder)
+    except TimeoutError:
+        message = "the sandbox that the session had before has not ended yet; try again"
+        raise PoolExhausted(message) from None
+    return await template.pool.make(folder, wait_s), Launch.COLD
 
 
 def _check_isolation(backend: str, isolation: str, wish: Wish) -> None:

@@ -105,10 +105,15 @@ class Pool:
     async def make(self, workspace: Path, wait_s: float) -> LiveBox:
         """Makes a box over a folder that exists; fails as `take` does."""
         async with self._waiting(wait_s):
-            if not self._has_place and self._ready:
-                self.end(self._ready.pop(0), EndReason.LEASE_EXPIRED)
             while not (key := self._reserve()):
-                await self._change()
+                if self._ready:
+                    # One that waits gives way; its place is free once nothing of it is left.
+                    ending = self._ready.pop(0)
+                    self.end(ending, EndReason.LEASE_EXPIRED)
+                    await ending.gone.wait()
+                    self._check_open()
+                else:
+                    await self._change()
         return await self._boxes.make(key, workspace)
 
     def claimed(self, live: LiveBox) -> None:
@@ -127,6 +132,10 @@ class Pool:
     def end(self, live: LiveBox, reason: EndReason) -> None:
         """Ends a box; `live.gone` is set when nothing of it is left."""
         live.retire(reason)
+
+    async def left(self, folder: Path) -> None:
+        """Returns when no box that is about to end is over a folder."""
+        await self._boxes.left(folder)
 
     # ---- what becomes of the boxes
 

@@ -7,6 +7,7 @@ after its successor has looked. That is why it looks again.
 import asyncio
 import logging
 from collections.abc import Callable, Set
+from pathlib import Path
 
 from executor_service.backends.base import Backend, Box
 from executor_service.errors import BackendError
@@ -14,6 +15,7 @@ from executor_service.journal import Journal
 from executor_service.metrics import ExecutorMetrics
 from executor_service.workspaces.folders import Workspaces
 from executor_service.workspaces.rows import WorkspaceRows
+from services.errors import DatabaseUnavailable
 
 _LOOK_EVERY_S = 60.0
 _FIRST_RETRY_S = 1.0
@@ -40,7 +42,8 @@ class Strays:
         self._is_ours = is_ours
         self._known = known
         self._metrics = metrics
-        self._ending: set[str] = set()
+        self._ending: dict[str, Path] = {}
+        """By key, what those are over that are being ended."""
         self._quiet = asyncio.Event()
         self._quiet.set()
 
@@ -54,11 +57,16 @@ class Strays:
         """Ends all that there are now; returns when nothing is left of them."""
         try:
             strays = await self.find()
-        except (BackendError, OSError) as error:
+            await asyncio.gather(*map(self.end, strays))
+        except (BackendError, DatabaseUnavailable, OSError) as error:
             _log.warning("boxes that nobody knows cannot be looked for: %s", error)
             return
-        await asyncio.gather(*map(self.end, strays))
         await self._quiet.wait()
+
+    async def left(self, folder: Path) -> None:
+        """Returns when none of those that are being ended is over a folder."""
+        while folder in self._ending.values():
+            await self._quiet.wait()
 
     async def find(self) -> list[Box]:
         """Those that there are now; fails with BackendError."""
@@ -76,7 +84,7 @@ class Strays:
         """Ends one, unless that happens already."""
         if box.key in self._ending:
             return
-        self._ending.add(box.key)
+        self._ending[box.key] = box.workspace
         self._quiet.clear()
         try:
             self._metrics.reaped.inc()
@@ -86,7 +94,7 @@ class Strays:
             if await self._rows.get(box.workspace.name) is None:
                 await self._workspaces.discard(box.workspace, self._backend)
         finally:
-            self._ending.discard(box.key)
+            self._ending.pop(box.key, None)
             if not self._ending:
                 self._quiet.set()
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from executor_service.backends.base import Box, Capabilities, Limits
 from executor_service.choice import Choice
@@ -18,6 +19,7 @@ from services.errors import InvalidArgument
 _RETRY_S = 15.0
 _FIRST_TRY_S = 5.0
 """How long a start waits for a template that is not the usual one."""
+_LATER_TRY_S = 60.0
 
 _log = logging.getLogger(__name__)
 
@@ -122,6 +124,12 @@ class Templates:
         message = f"there is no template {name!r}; choose {wanted}, or add it to executor.templates"
         raise InvalidArgument(message, fields={"template": wanted})
 
+    async def left(self, folder: Path) -> None:
+        """Returns when no box that is about to end is over a folder."""
+        for template in self:
+            await template.pool.left(folder)
+            await template.strays.left(folder)
+
     def of(self, box: Box) -> Template:
         """The template that a box which is held was made from."""
         return self._open[box.pool]
@@ -134,7 +142,7 @@ class Templates:
             while self._refused:
                 await asyncio.sleep(_RETRY_S)
                 for name in list(self._refused):
-                    if template := await self._try(name):
+                    if template := await self._try(name, _LATER_TRY_S):
                         group.create_task(template.run())
                         # Their claims were given up when they could not be found.
                         group.create_task(template.strays.sweep())
@@ -143,7 +151,7 @@ class Templates:
     def _others(self) -> list[str]:
         return [name for name in self._names if name != DEFAULT_TEMPLATE]
 
-    async def _try(self, name: str, patience_s: float | None = None) -> Template | None:
+    async def _try(self, name: str, patience_s: float) -> Template | None:
         try:
             async with asyncio.timeout(patience_s):
                 template = await self._open_one(name)

@@ -46,6 +46,9 @@ class PlainBackend:
         self.told = asyncio.Event()
         """Whoever asked for a box hears of it while it is set."""
         self.told.set()
+        self.lets_go = asyncio.Event()
+        """Boxes are destroyed while it is set."""
+        self.lets_go.set()
         self.listed = asyncio.Event()
         """Cleared, a list is made and not yet given."""
         self.listed.set()
@@ -90,6 +93,7 @@ class PlainBackend:
         return stream
 
     async def destroy(self, box: Box) -> None:
+        await self.lets_go.wait()
         running = self._boxes.get(box.key)
         if running is not None:
             await asyncio.to_thread(_stop, running.process)

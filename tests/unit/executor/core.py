@@ -2,7 +2,7 @@
 
 import resource
 import uuid
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -55,6 +55,8 @@ class Core:
     pool: Pool
     strays: Strays
     leases: Leases
+    catalog: Catalog
+    templates: Templates
     workers: Workers
     clock: ManualClock
     registry: CollectorRegistry
@@ -114,12 +116,15 @@ async def no_names(_host: str) -> Sequence[Address]:
 
 @asynccontextmanager
 async def open_core(
-    folder: Path, options: PoolOptions = OPTIONS, spool_limits: SpoolLimits = SPOOL
+    folder: Path,
+    options: PoolOptions = OPTIONS,
+    spool_limits: SpoolLimits = SPOOL,
+    open_journal: Callable[[Path], Journal] = Journal,
 ) -> AsyncGenerator[Core]:
     """A core that runs; at the end none of its boxes is left."""
     registry, clock, backend = CollectorRegistry(), ManualClock(), PlainBackend(folder)
     async with AsyncExitStack() as stack:
-        journal = await stack.enter_async_context(Journal(folder / "journal.db"))
+        journal = await stack.enter_async_context(open_journal(folder / "journal.db"))
         spool = await stack.enter_async_context(Spool(folder / "spool", spool_limits))
         workers = await stack.enter_async_context(Workers())
         recorder, metrics = Recorder(journal), ExecutorMetrics.create(Meter(registry))
@@ -144,9 +149,9 @@ async def open_core(
         for name, job in (("spool", spool), ("recorder", recorder), ("pool", pool)):
             workers.start(name, job.run())
         workers.start("leases", leases.run())
-        stores = (journal, spool)
         yield Core(
-            backend, *stores, pool, strays, leases, workers, clock, registry, metrics, folder
+            *(backend, journal, spool, pool, strays, leases, catalog, templates),
+            *(workers, clock, registry, metrics, folder),
         )
         await pool.drain()
         for box in await backend.list_boxes():

@@ -1,6 +1,8 @@
 """How long sandboxes live, whose they are, and what becomes of them; by a clock of our own."""
 
 import asyncio
+import sqlite3
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,9 +10,10 @@ import pytest
 
 from executor_service.backends.base import WorkspacePlace
 from executor_service.errors import PathInvalid, SandboxLost
+from executor_service.journal import Job, Journal
 from executor_service.leases import Grant, Launch
 from executor_service.proofs import Proof
-from executor_service.records import EndReason, Lifetimes, SandboxState
+from executor_service.records import Claim, EndReason, Lifetimes, SandboxState
 from executor_service.sandbox import Sandbox
 from executor_service.tokens import TokenMint, digest, is_token_of, with_epoch
 from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
@@ -237,3 +240,56 @@ def test_digests_of_long_ago_are_forgotten() -> None:
     assert not is_token_of(digests, 50, "token 50")
     assert not is_token_of(digests, 99, digest("token 99"))
     assert not is_token_of({}, 1, "")
+
+
+async def test_a_workspace_has_one_box_at_a_time(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        first = await core.acquire("ses_one")
+        core.backend.lets_go.clear()
+        leaving = asyncio.ensure_future(core.leases.release(first.sandbox))
+        await asyncio.sleep(0.1)
+        leaving.cancel()
+        await asyncio.wait([leaving])
+        coming = asyncio.ensure_future(core.acquire("ses_one"))
+        await asyncio.sleep(0.1)
+        assert core.backend.keys == [first.sandbox.claim.sandbox_id]
+        core.backend.lets_go.set()
+        second = await coming
+        assert core.backend.keys == [second.sandbox.claim.sandbox_id]
+        assert first.sandbox.live is None
+
+
+class SlowJournal(Journal):
+    """A journal on a disk that takes its time over one claim."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.writing, self.written = threading.Event(), threading.Event()
+
+    async def put_claim(self, claim: Claim, also: Job[object] | None = None) -> None:
+        def slowly(db: sqlite3.Connection) -> None:
+            if also is not None:
+                also(db)
+            self.writing.set()
+            self.written.wait(20)
+
+        await super().put_claim(claim, slowly)
+
+
+async def test_who_leaves_while_a_claim_is_written_leaves_the_workspace(tmp_path: Path) -> None:
+    async with open_core(tmp_path, open_journal=SlowJournal) as core:
+        journal = core.journal
+        assert isinstance(journal, SlowJournal)
+        leaving = asyncio.ensure_future(core.acquire("ses_one"))
+        await asyncio.to_thread(journal.writing.wait, 20)
+        leaving.cancel()
+        await asyncio.sleep(0.1)
+        journal.written.set()
+        await asyncio.wait([leaving])
+        grant = await core.acquire("ses_one")
+        await asyncio.sleep(0.5)
+        assert len(core.backend.keys) == len(await core.journal.claims()) == 1
+        command = await start(grant, "/bin/sh", "-c", "echo hi > f")
+        await command.ended.wait()
+        assert command.record.exit is not None
+        assert command.record.exit.code == 0

@@ -175,3 +175,36 @@ async def test_a_pool_can_be_made_larger_and_smaller(tmp_path: Path) -> None:
         assert held.sandbox.claim.sandbox_id in core.backend.keys
         with pytest.raises(PoolExhausted, match="all 1 sandboxes"):
             await core.acquire(wait_s=0.05)
+
+
+@pytest.mark.parametrize("most", [1, 2])
+async def test_one_that_is_ready_gives_way_to_a_session_that_comes_back(
+    tmp_path: Path, most: int
+) -> None:
+    async with open_core(tmp_path, replace(OPTIONS, warm=most, most=most)) as core:
+        await until_ready(core, most)
+        first = await core.acquire("ses_one")
+        await core.leases.release(first.sandbox)
+        await until_ready(core, most)
+        async with asyncio.timeout(10):
+            again = await core.acquire("ses_one")
+        assert again.sandbox.claim.workspace == first.sandbox.claim.workspace
+
+
+async def test_one_that_becomes_ready_gives_way_too(tmp_path: Path) -> None:
+    async with open_core(tmp_path, replace(OPTIONS, warm=1, most=2)) as core:
+        await until_ready(core, 1)
+        await core.leases.release((await core.acquire("ses_one")).sandbox)
+        await until_ready(core, 1)
+        core.backend.gate.clear()
+        await core.acquire("ses_two")
+
+        async def is_making() -> bool:
+            return core.boxes("making") == 1
+
+        await until(is_making)
+        coming = asyncio.ensure_future(core.acquire("ses_one"))
+        await asyncio.sleep(0.05)
+        core.backend.gate.set()
+        async with asyncio.timeout(10):
+            await coming
