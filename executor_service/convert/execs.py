@@ -28,7 +28,7 @@ def start_commands(
 ) -> Sequence[StartCommand]:
     """What is to be run, in the words that are tried one after the other; or InvalidArgument.
 
-    Variables of the request give way to what stands for secrets.
+    Variables of the request give way to what stands for secrets that it names.
     """
     check_id("exec_id", request.exec_id)
     match request.WhichOneof("command"):
@@ -44,7 +44,7 @@ def start_commands(
         exec_id=request.exec_id,
         argv=variants[0],
         cwd=text("cwd", request.cwd),
-        env={**request.env, **secrets},
+        env={**secrets, **request.env, **(secrets if request.secret_refs else {})},
         terminal=terminal(request.terminal) if request.HasField("terminal") else None,
         stdin=request.stdin,
         run_timeout_s=seconds("run_timeout", request.run_timeout, _DEFAULT_RUN_S, _LONGEST_RUN_S),

@@ -147,12 +147,29 @@ async def test_a_placeholder_is_worth_nothing_elsewhere(
             for lease in (one, one, other)
         ]
         assert names[0] == names[1] != names[2]
-        assert not (await client.output(one, "echo $API_TOKEN"))
         url, token = world.https("good.test"), names[2].decode().strip()
         await client.output(one, f"curl -sS -H 'Authorization: {token}' {url}")
         assert world.seen[-1].headers["authorization"] == token
         await client.output(other, f"curl -sS -H 'Authorization: {token}' {url}")
         assert world.seen[-1].headers["authorization"] == value
+
+
+async def test_who_names_no_secret_gets_all_that_the_sandbox_has(
+    settings: Settings, world: World, value: str
+) -> None:
+    async with serving(settings, world.gate()) as executor, executor.client() as client:
+        lease = (await client.acquire()).lease
+        named = await client.run(lease, script="echo $API_TOKEN", secret_refs=["API_TOKEN"])
+        assert named.stdout.startswith(b"hermes-api-token-")
+        unnamed = await client.run(lease, script="echo $API_TOKEN")
+        assert unnamed.stdout == named.stdout
+        own = await client.run(lease, script="echo $API_TOKEN", env={"API_TOKEN": "own"})
+        assert own.stdout == b"own\n"
+        url = world.https("good.test")
+        await client.output(lease, f'curl -sS -H "Authorization: $API_TOKEN" {url}')
+        assert world.seen[-1].headers["authorization"] == value
+        without = (await client.acquire(template="without")).lease
+        assert not (await client.output(without, "echo $API_TOKEN")).strip()
 
 
 async def test_secrets_are_for_those_who_are_given_them(settings: Settings, world: World) -> None:

@@ -213,8 +213,9 @@ class StartExecRequest(_message.Message):
 
     @_builtins.property
     def secret_refs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of secrets that the executor's configuration gives to the sandbox's template. The command
-        finds a placeholder in the variable of that name; the executor puts the value into the fields of
+        """Names of secrets that the executor's configuration gives to the sandbox's template; empty means
+        all that the sandbox has, except where env has a variable of that name. The command finds a
+        placeholder in the variable of that name; the executor puts the value into the fields of
         requests by TLS to the hosts that the secret belongs to. An unknown one is INVALID_ARGUMENT.
         """
 
