@@ -5,6 +5,7 @@ is reached. One that cannot be reached for a few seconds loses the sessions whos
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import grpc.aio
 
@@ -12,6 +13,7 @@ from agent_service.clients.patience import LIMIT_S, patiently
 from hermes.executor.v1 import sandbox_pb2
 from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
 from services.channels import Channels
+from services.deadlines import DEFAULT_UNARY_S
 from services.errors import Reason, reason_of
 from services.ids import new_id
 
@@ -92,8 +94,18 @@ class Executors:
         )
         self._away_since.pop(endpoint, None)
 
-    async def end(self, profile: str, session_id: str, sandbox_id: str, endpoint: str) -> None:
-        """End a sandbox that its session has left, if it lives; fails when nobody answers."""
+    async def end(
+        self,
+        profile: str,
+        session_id: str,
+        sandbox_id: str,
+        endpoint: str,
+        is_left: Callable[[], Awaitable[bool]],
+    ) -> None:
+        """End a sandbox that its session has left, if it lives; fails when nobody answers.
+
+        A session that has come back meanwhile keeps its sandbox.
+        """
         stub = SandboxServiceStub(self.channel(endpoint))
         look = sandbox_pb2.GetSandboxRequest(profile=profile, sandbox_id=sandbox_id)
         try:
@@ -111,8 +123,10 @@ class Executors:
                 request_id=new_id("acq"), profile=profile, session_id=session_id
             ),
         )
+        if taken.sandbox.sandbox_id != sandbox_id or not await is_left():
+            return
         release = sandbox_pb2.ReleaseSandboxRequest(lease=taken.lease, profile=profile)
-        await stub.ReleaseSandbox(release)
+        await stub.ReleaseSandbox(release, timeout=DEFAULT_UNARY_S)
 
     def _was_just_missed(self, endpoint: str) -> bool:
         since = self._away_since.get(endpoint, float("-inf"))

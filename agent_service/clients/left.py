@@ -44,8 +44,13 @@ class LeftSandboxes:
             await self._database.write(bindings.forget_old_left)
 
     async def _end(self, left: Left) -> None:
+        async def is_left() -> bool:
+            return await self._database.read(lambda conn: bindings.is_left(conn, left.sandbox_id))
+
         try:
-            await self._executors.end(left.profile, left.session_id, left.sandbox_id, left.endpoint)
+            await self._executors.end(
+                left.profile, left.session_id, left.sandbox_id, left.endpoint, is_left
+            )
         except grpc.aio.AioRpcError as error:
             if reason_of(error) is not Reason.SERVICE_UNAVAILABLE:
                 _log.warning("sandbox %s stays: %s", left.sandbox_id, message_of(error))
@@ -53,5 +58,5 @@ class LeftSandboxes:
         except HermesError as error:
             _log.warning("sandbox %s stays: %s", left.sandbox_id, error)
             return
-        _log.info("sandbox %s, which its session has left, is ended", left.sandbox_id)
+        _log.info("sandbox %s, which its session had left, is ended or used again", left.sandbox_id)
         await self._database.write(lambda conn: bindings.forget_left(conn, left.sandbox_id))

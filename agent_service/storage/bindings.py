@@ -64,6 +64,9 @@ _LEFT = sa.select(
     left_sandbox.c.profile,
     left_sandbox.c.endpoint,
 )
+_IS_LEFT = sa.select(left_sandbox.c.sandbox_id).where(
+    left_sandbox.c.sandbox_id == bindparam("sandbox_id")
+)
 _FORGET = sa.delete(left_sandbox).where(left_sandbox.c.sandbox_id == bindparam("gone"))
 _FORGET_OLD = sa.delete(left_sandbox).where(left_sandbox.c.left_at < db_now(-LEFT_FOR_S))
 
@@ -110,6 +113,11 @@ def owns(conn: Connection, live: LiveTurn) -> bool:
 def all_left(conn: Connection) -> list[Left]:
     """The sandboxes that were left behind and are not known to have ended."""
     return [Left(*row) for row in conn.execute(_LEFT)]
+
+
+def is_left(conn: Connection, sandbox_id: str) -> bool:
+    """Whether its session has not come back to a sandbox that it has left behind."""
+    return conn.execute(_IS_LEFT, {"sandbox_id": sandbox_id}).one_or_none() is not None
 
 
 def forget_left(conn: Connection, sandbox_id: str) -> None:

@@ -85,7 +85,9 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 await command.ended.wait()
-        sandbox.use()
+        # Meanwhile it may have got a later owner; an operator shows no epoch, and is none.
+        if request.lease.epoch == sandbox.claim.epoch:
+            sandbox.use()
         return exec_pb2.WaitExecResponse(exec=convert.command(command.record, sandbox.claim))
 
     async def SignalExec(

@@ -102,13 +102,10 @@ class Collector:
                 await self._attempt(stores[place].remove_empty(sorted(paths)))
 
     async def _measure(self) -> None:
-        by_place: defaultdict[str, list[Workspace]] = defaultdict(list)
-        for workspace in await self._rows.unmeasured(_AT_ONCE):
-            by_place[workspace.place].append(workspace)
-        stores = self._custody.keeping.stores()
-        for place, workspaces in by_place.items():
-            if place in stores:
-                await self._attempt(self._measure_in(stores[place], workspaces))
+        # Those of a place that nobody can look at, or that fails, are not in the others' way.
+        for place, store in self._custody.keeping.stores().items():
+            if workspaces := await self._rows.unmeasured(_AT_ONCE, place):
+                await self._attempt(self._measure_in(store, workspaces))
 
     async def _measure_in(self, store: WorkspaceStore, workspaces: list[Workspace]) -> None:
         now = self._clock.now().timestamp()
@@ -119,10 +116,14 @@ class Collector:
 
     async def _remove_old(self) -> None:
         before = self._clock.now().timestamp() - self._retention_days * _DAY_S
-        old = await self._rows.unused_since(before, _AT_ONCE)
-        for workspace in self._custody.unused(old):
-            _log.info("workspace %s was not used for too long", workspace.workspace_id)
-            await self._attempt(self._custody.remove(workspace, RemovalReason.RETENTION))
+        for place in self._custody.keeping.stores():
+            seen = (0.0, "")
+            # Those that are in use stay, and may be more than are looked at together.
+            while old := await self._rows.unused_since(before, place, seen, _AT_ONCE):
+                seen = (old[-1].used_at, old[-1].workspace_id)
+                for workspace in self._custody.unused(old):
+                    _log.info("workspace %s was not used for too long", workspace.workspace_id)
+                    await self._attempt(self._custody.remove(workspace, RemovalReason.RETENTION))
 
     def _path(self, workspace: Workspace) -> Path:
         return self._catalog.path(workspace.workspace_id)

@@ -190,7 +190,9 @@ class Custody:
         ident = workspace.workspace_id
         if copying := self._copying.get(ident):
             await copying.give_up()
-            return
+            if not await self._rows.get(ident):
+                return
+            # It was whole before it could be given up, or cannot be cleared away now.
         workspace = await self._catalog.opened(ident)
         if workspace.state is WorkspaceState.READY:
             # What nobody can remove is not marked either.

@@ -111,15 +111,24 @@ class WorkspaceRows:
         """All in a state."""
         return await self._read("WHERE state = ?", state)
 
-    async def unused_since(self, moment: float, limit: int) -> list[Workspace]:
-        """Those that nobody used since a time, the longest unused first."""
-        where = "WHERE state = 'ready' AND used_at < ? ORDER BY used_at LIMIT ?"
-        return await self._read(where, moment, limit)
+    async def unused_since(
+        self, moment: float, place: str, after: tuple[float, str], limit: int
+    ) -> list[Workspace]:
+        """Those in a place that nobody used since a time, the longest unused first, from behind
+        the one that was last used at a time and has an id."""
+        where = """
+            WHERE state = 'ready' AND used_at < ? AND place = ? AND (used_at, workspace_id) > (?, ?)
+            ORDER BY used_at, workspace_id LIMIT ?
+        """
+        return await self._read(where, moment, place, *after, limit)
 
-    async def unmeasured(self, limit: int) -> list[Workspace]:
-        """Those that were used after they were last measured."""
-        where = "WHERE state = 'ready' AND used_at > measured_at ORDER BY used_at LIMIT ?"
-        return await self._read(where, limit)
+    async def unmeasured(self, limit: int, place: str = "") -> list[Workspace]:
+        """Those that were used after they were last measured, in one place if one is given."""
+        where = """
+            WHERE state = 'ready' AND used_at > measured_at AND ? IN ('', place)
+            ORDER BY used_at LIMIT ?
+        """
+        return await self._read(where, place, limit)
 
     async def ids(self) -> set[str]:
         """The ids of all."""

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from agent_service.clients.executors import Executors
 from hermes.executor.v1 import sandbox_pb2
 from services.addresses import UnixAddress
-from services.auth import new_tokens
+from services.auth import Identity, new_tokens
+from services.channels import Channels
 from services.config import Settings
 from tests.executor_client import Client
-from tests.executors import Process, end_boxes, executor_settings, until
-from tests.integration.agent_tool_parts import Tools, open_tools
+from tests.executors import Process, end_boxes, executor_settings, serving, until
+from tests.integration.agent_tool_parts import AWAY_S, Tools, open_tools
 from tests.ssh_server import SshServer, ssh_server
 
 MOVED_WITHIN_S = 10.0
@@ -186,6 +188,28 @@ async def test_a_dead_executor_that_comes_back_loses_what_has_moved_on(
         await until(lambda: _is_left_alone(tools, pair.first))
         assert await boxes_of(pair.second) == 1
         assert await tools.shell("echo on") == "on"
+
+
+async def test_a_session_that_has_come_back_keeps_its_sandbox(tmp_path: Path) -> None:
+    settings = executor_settings(tmp_path, "bubblewrap")
+    async with (
+        serving(settings) as executor,
+        executor.client() as client,
+        Channels(
+            Identity.AGENT, {"executor": executor.address}, token=executor.tokens[Identity.AGENT]
+        ) as channels,
+    ):
+        executors = Executors(channels, AWAY_S)
+        left = (await client.acquire("s")).sandbox.sandbox_id
+        other = (await client.acquire("t")).sandbox.sandbox_id
+        await executors.end("default", "s", left, "", partial(asyncio.sleep, 0, result=False))
+        assert len(await sandboxes_of(client)) == 2, "it is not left any more"
+        # What it gets is not what was looked for.
+        await executors.end("default", "t", left, "", partial(asyncio.sleep, 0, result=True))
+        assert len(await sandboxes_of(client)) == 2
+        await executors.end("default", "s", left, "", partial(asyncio.sleep, 0, result=True))
+        assert [one.sandbox_id for one in await sandboxes_of(client)] == [other]
+    await end_boxes(settings)
 
 
 async def test_an_executor_that_restarts_soon_keeps_its_sessions(

@@ -14,6 +14,7 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
+from services.auth import Identity
 from services.errors import Reason, details_of, reason_of
 from tests.executor_client import Client
 from tests.executors import Executor, end_boxes, executor_settings, refused, serving, until
@@ -174,6 +175,19 @@ async def test_a_sandbox_that_nobody_uses_ends(tmp_path: Path) -> None:
         renewal = sandbox_pb2.RenewLeaseRequest(lease=busy.lease)
         assert (await client.sandboxes.RenewLease(renewal)).expires_in == ttl
         await client.signal(busy.lease, running)
+
+
+async def test_an_operator_who_waits_prolongs_nothing(tmp_path: Path) -> None:
+    async with started(tmp_path) as (executor, client), executor.client(Identity.OPERATOR) as other:
+        answer = await client.acquire("s", idle_ttl=Duration(seconds=1))
+        done = (await client.run(answer.lease, "true")).opened.exec_id
+        theirs = sandbox_pb2.Lease(sandbox_id=answer.sandbox.sandbox_id)
+
+        async def has_ended() -> bool:
+            assert (await other.wait(theirs, done)).exit.code == 0
+            return await state(client, answer) != sandbox_pb2.SANDBOX_STATE_READY
+
+        await until(has_ended, timeout_s=10)
 
 
 async def test_a_sandbox_has_an_age(tmp_path: Path) -> None:

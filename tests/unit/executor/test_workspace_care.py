@@ -1,0 +1,117 @@
+"""Who looks after workspaces leaves none out, and removes what was asked for."""
+
+import asyncio
+from contextlib import ExitStack
+from pathlib import Path
+
+from executor_service.backends.folder_store import local_store
+from executor_service.journal import Journal
+from executor_service.supervisor_zipapp import build_zipapp
+from executor_service.workspaces.catalog import Catalog
+from executor_service.workspaces.collector import Collector
+from executor_service.workspaces.custody import Custody, Order
+from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
+from executor_service.workspaces.records import (
+    RemovalReason,
+    Workspace,
+    WorkspaceKind,
+    WorkspaceState,
+)
+from executor_service.workspaces.rows import WorkspaceRows
+from executor_service.workspaces.stores import Keeping
+from tests.unit.executor.core import Core, open_core
+
+MANY = 101
+"""More than are looked at together."""
+DAY_S = 24 * 3600
+
+
+async def custody_of(core: Core, catalog: Catalog) -> Custody:
+    supervisor = await asyncio.to_thread(build_zipapp)
+    workspaces = Workspaces(catalog.folder, WorkdirPolicy(False, core.folder, core.folder))
+    store = local_store(core.folder, catalog.folder, supervisor)
+    keeping = Keeping(core.templates, store, workspaces)
+    return Custody(catalog, core.leases, keeping, core.workers, core.clock, core.metrics)
+
+
+async def collect(core: Core, retention_days: float = 0) -> None:
+    """Looks after all workspaces once."""
+    custody = await custody_of(core, core.catalog)
+    collector = Collector(core.catalog, custody, core.clock, retention_days, core.metrics)
+    await collector.collect()
+
+
+async def put(core: Core, workspace_id: str, place: str, unused_s: float = 0) -> Workspace:
+    """A workspace that was last used so long ago."""
+    now = core.clock.now().timestamp()
+    made = Workspace(
+        workspace_id=workspace_id,
+        kind=WorkspaceKind.WORKSPACE,
+        profile="default",
+        place=place,
+        template="default",
+        backend="plain",
+        created_at=now,
+        used_at=now - unused_s,
+    )
+    await core.catalog.rows.put(made)
+    return made
+
+
+async def test_those_that_nobody_can_look_at_keep_no_other_from_being_measured(
+    tmp_path: Path,
+) -> None:
+    async with open_core(tmp_path) as core:
+        for number in range(MANY):
+            await put(core, f"wsp_far{number}", "far away", unused_s=1000)
+        await put(core, "wsp_near", "here", unused_s=500)
+        await collect(core)
+        near = await core.catalog.rows.get("wsp_near")
+        assert near is not None
+        assert near.measured_at == core.clock.now().timestamp()
+
+
+async def test_those_that_stay_keep_no_other_from_being_too_old(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        for number in range(MANY):
+            await put(core, f"wsp_far{number}", "far away", unused_s=5 * DAY_S)
+            await put(core, f"wsp_held{number}", "here", unused_s=4 * DAY_S)
+        await put(core, "wsp_old", "here", unused_s=3 * DAY_S)
+        await put(core, "wsp_new", "here", unused_s=DAY_S)
+        with ExitStack() as holding:
+            for number in range(MANY):
+                holding.enter_context(core.catalog.held(f"wsp_held{number}"))
+            await collect(core, retention_days=2)
+        known = await core.catalog.rows.ids()
+        assert "wsp_old" not in known
+        assert len(known) == 2 * MANY + 1
+
+
+class LateRows(WorkspaceRows):
+    """The real rows, which tell of a whole copy before whoever has made it goes on."""
+
+    def __init__(self, journal: Journal) -> None:
+        super().__init__(journal)
+        self.whole: asyncio.Future[Workspace] = asyncio.get_running_loop().create_future()
+
+    async def put(self, workspace: Workspace) -> None:
+        await super().put(workspace)
+        if workspace.source_id and workspace.state is WorkspaceState.READY:
+            self.whole.set_result(workspace)
+            await asyncio.sleep(0)
+
+
+async def test_a_copy_that_is_whole_just_before_it_is_given_up_is_removed(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        rows = LateRows(core.journal)
+        catalog = Catalog(rows, core.catalog.folder, 0)
+        custody = await custody_of(core, catalog)
+        source = await put(core, "wsp_source", "here")
+        await asyncio.to_thread(catalog.path("wsp_source").mkdir, parents=True)
+        order = Order("default", "r", "", WorkspaceKind.SNAPSHOT)
+        copying = asyncio.ensure_future(custody.copy(order, source))
+        target = await rows.whole
+        await custody.remove(target, RemovalReason.ASKED)
+        assert await copying == target
+        assert await rows.ids() == {"wsp_source"}
+        assert not await asyncio.to_thread(catalog.path(target.workspace_id).exists)
