@@ -7,8 +7,9 @@ be killed at any time and holds nothing up while it copies.
 import asyncio
 import contextlib
 import json
+import os
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,27 +91,39 @@ def local_store(folder: Path, root: Path, supervisor: bytes) -> FolderStore:
 
     async def run(wanted: dict[str, Any]) -> bytes:
         program = await asyncio.to_thread(_installed, folder, supervisor)
-        request = json.dumps({**wanted, "root": str(root)})
-        process = await asyncio.create_subprocess_exec(
+        # What it begins must not go on beside an executor that comes after this one.
+        request = json.dumps({**wanted, "root": str(root), "parent": os.getpid()})
+        try:
+            async with _running(program, request) as process, asyncio.timeout(wanted["within_s"]):
+                said, _ = await process.communicate()
+        except TimeoutError:
+            raise BackendError(f"not done within {wanted['within_s']:g} s") from None
+        return said
+
+    return FolderStore(HERE, run)
+
+
+@contextlib.asynccontextmanager
+async def _running(program: Path, request: str) -> AsyncGenerator[asyncio.subprocess.Process]:
+    """The program at work; it has ended after the block, however that ends."""
+    starting = asyncio.create_task(
+        asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-S", str(program), "--folders", request),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             start_new_session=True,
             cwd="/",
         )
-        try:
-            async with asyncio.timeout(wanted["within_s"]):
-                said, _ = await process.communicate()
-        except TimeoutError:
-            raise BackendError(f"not done within {wanted['within_s']:g} s") from None
-        finally:
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    process.kill()
-                await unbroken(process.wait())
-        return said
-
-    return FolderStore(HERE, run)
+    )
+    try:
+        yield await asyncio.shield(starting)
+    finally:
+        # It starts also for who leaves meanwhile.
+        process = await starting
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await unbroken(process.wait())
 
 
 def _installed(folder: Path, supervisor: bytes) -> Path:

@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from executor_service.supervisor.copies import CopyRefused, copy, fill
+from executor_service.supervisor.syscalls import die_with_parent
 from executor_service.supervisor.trees import NAME, listed, measure, remove, remove_empty
 
 ANSWER = "hermes-folders:"
@@ -29,6 +30,8 @@ def main(argv: list[str]) -> int:
     """Do as the last argument says; returns the exit status."""
     os.umask(0o077)
     request = json.loads(argv[-1])
+    if "parent" in request and not die_with_parent(request["parent"]):
+        return 1
     # The end of a process that nobody waits for any more.
     signal.alarm(request["within_s"])
     # Nor does one that nobody listens to have anything to complain of.

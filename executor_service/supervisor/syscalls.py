@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import signal
 
+_PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_SECCOMP = 22
 _PR_SET_CHILD_SUBREAPER = 36
@@ -41,6 +43,12 @@ def _prctl(option: int, value: int, address: int = 0) -> None:
 def hide_from_same_user() -> None:
     """Keep processes of the same user out of this one's memory, environment and descriptors."""
     _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def die_with_parent(parent: int) -> bool:
+    """Be killed when the process ends that has this number; whether it still lives."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    return os.getppid() == parent
 
 
 def adopt_orphans() -> None:

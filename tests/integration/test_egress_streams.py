@@ -75,6 +75,7 @@ async def test_what_is_asked_for_ends_with_the_stream_that_asked(tmp_path: Path)
                 await asyncio.sleep(0.1)  # it is connecting now
                 await supervisor.stream.write(frames.pack(frames.STREAM_GONE, 1))
                 await until(lambda: not conversations())
+                assert conversations() == []
 
 
 async def test_streams_that_went_still_count_until_their_conversations_end(tmp_path: Path) -> None:
@@ -99,4 +100,5 @@ async def test_a_tunnel_for_a_secret_may_not_be_idle_before_its_hello(tmp_path: 
             request = connect("good.test", world.https_port)
             await supervisor.stream.write(asking(1, request))
             await supervisor.hear(frames.STREAM_DATA)
+            assert len(conversations()) == 1
             await until(lambda: not conversations())

@@ -207,4 +207,4 @@ async def test_one_that_becomes_ready_gives_way_too(tmp_path: Path) -> None:
         await asyncio.sleep(0.05)
         core.backend.gate.set()
         async with asyncio.timeout(10):
-            await coming
+            assert (await coming).launch is Launch.COLD
