@@ -42,7 +42,7 @@ session = Table(
     Column("title", Text, nullable=False),
     Column("system_prompt", Text, nullable=False),
     Column("workdir", Text, nullable=False),
-    Column("sandbox_template", String(64), nullable=False),
+    Column("sandbox_template", String(64), nullable=False, server_default=""),
     Column("message_count", BigInteger, nullable=False),
     Column("usage", JSON, nullable=False),
     Column("approved_tools", JSON, nullable=False),

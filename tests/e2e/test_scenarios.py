@@ -31,12 +31,14 @@ def test_a_command_runs_in_the_sandbox_and_not_on_the_host(
     assert folder == "/workspace"
     (call,) = answered["tool_calls"]
     assert call.pop("duration_ms") >= 0
+    assert call.pop("sandbox_id").startswith("sbx_")
     assert call == {
         "name": "terminal",
         "arguments": {"command": "id; hostname; pwd"},
         "is_error": False,
         "exit_code": 0,
         "backend": backend,
+        "isolation": "namespace",
     }
     assert answered["usage"]["prompt_tokens"] > 0
     assert answered["usage"]["completion_tokens"] > 0

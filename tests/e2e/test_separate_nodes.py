@@ -254,7 +254,7 @@ def test_a_session_keeps_its_files_where_executors_share_them(together: Cluster)
     dead.start()
     dead.wait_ready()
     wait_until(
-        lambda: together.deployment.logs().count("which its session has left, is ended") == 2,
+        lambda: together.deployment.logs().count("which its session had left, is ended") == 2,
         "what was left behind is ended",
     )
     time.sleep(COLLECTED_AFTER_S)
