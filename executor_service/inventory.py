@@ -40,6 +40,8 @@ class _Held:
     live: LiveBox
     fresh_workspace: Path | None
     """A folder that was made for it, as long as no session has it."""
+    claimed: bool
+    """Whether a session has it."""
 
 
 class Inventory:
@@ -69,6 +71,11 @@ class Inventory:
         return len(self._held)
 
     @property
+    def claimed_count(self) -> int:
+        """How many sessions have."""
+        return sum(held.claimed for held in self._held.values())
+
+    @property
     def making(self) -> int:
         """How many are about to be made."""
         return len(self._making)
@@ -91,7 +98,8 @@ class Inventory:
 
     def claimed(self, live: LiveBox) -> None:
         """A session has the box, and its workspace from now on."""
-        self._held[live.box.key].fresh_workspace = None
+        held = self._held[live.box.key]
+        held.fresh_workspace, held.claimed = None, True
 
     async def make(self, key: str, workspace: Path | None) -> LiveBox:
         """The box that was reserved, with a fresh workspace if none is given."""
@@ -100,7 +108,7 @@ class Inventory:
             if workspace is None:
                 workspace = fresh = await self._workspaces.fresh()
             box = await self._backend.create(self._spec(key, workspace))
-            live = self.hold(box, self._make_table(key), fresh)
+            live = self._hold(box, self._make_table(key), fresh, claimed=False)
         except BaseException:
             if fresh is not None:
                 await self._workspaces.discard(fresh, self._backend)
@@ -123,11 +131,16 @@ class Inventory:
             key, options.owner, options.template, workspace, options.limits, options.image
         )
 
-    def hold(self, box: Box, table: CommandTable, fresh_workspace: Path | None = None) -> LiveBox:
-        """Looks after a box from now on."""
+    def adopt(self, box: Box, table: CommandTable) -> LiveBox:
+        """Looks after a box that a session has already."""
+        return self._hold(box, table, None, claimed=True)
+
+    def _hold(
+        self, box: Box, table: CommandTable, fresh_workspace: Path | None, *, claimed: bool
+    ) -> LiveBox:
         orphan_s = self._options.orphan_timeout_s
         live = LiveBox(box, self._backend, table, self._workers, orphan_s)
-        self._held[box.key] = _Held(live, fresh_workspace)
+        self._held[box.key] = _Held(live, fresh_workspace, claimed)
         self._workers.start(f"box {box.key}", self._care(live))
         return live
 

@@ -69,11 +69,11 @@ class Pool:
     @property
     def stats(self) -> PoolStats:
         """How many boxes there are, and who waits for them."""
-        ready = len(self._ready)
+        ready, claimed = len(self._ready), self._boxes.claimed_count
         return PoolStats(
             ready=ready,
-            claimed=self._boxes.held - ready,
-            making=self._boxes.making,
+            claimed=claimed,
+            making=self._boxes.held + self._boxes.making - ready - claimed,
             waiting=self._waiting_count,
             hits=self._hits,
             misses=self._misses,
@@ -123,7 +123,7 @@ class Pool:
 
     def adopt(self, box: Box, table: CommandTable) -> LiveBox:
         """Takes over a claimed box that an executor before this one made."""
-        return self._boxes.hold(box, table)
+        return self._boxes.adopt(box, table)
 
     def keys(self) -> Set[str]:
         """The keys of the boxes that are held now, or are about to be."""
