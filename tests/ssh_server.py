@@ -51,6 +51,19 @@ class SshServer:
             folder=str(self.folder / "kept"),
         )
 
+    @property
+    def environ(self) -> dict[str, str]:
+        """The settings of an executor that uses it, as environment variables."""
+        options = self.options
+        return {
+            "HERMES_SSH_HOST": options.host,
+            "HERMES_SSH_PORT": str(options.port),
+            "HERMES_SSH_USER": options.user,
+            "HERMES_SSH_KEY": options.key_file,
+            "HERMES_SSH_KNOWN_HOSTS": options.known_hosts,
+            "HERMES_SSH_FOLDER": options.folder,
+        }
+
     def know(self, key: str) -> None:
         """Have known_hosts say that the server has this key."""
         line = f"[127.0.0.1]:{self.port} {(self.folder / f'{key}.pub').read_text()}"

@@ -20,10 +20,7 @@ from executor_service.backends.kubernetes_objects import ensure_objects
 from executor_service.backends.kubernetes_pod import (
     BOX,
     CONTAINER,
-    OWNER,
-    POOL,
     SUPERVISOR,
-    WORKSPACE,
     KubernetesOptions,
     manifest,
 )
@@ -35,7 +32,6 @@ from services.lifecycle import unbroken
 _LIMITS = Limits(memory_bytes=256 * MIB, tmp_bytes=16 * MIB)
 _POLL_S = 0.2
 _READ_BYTES = 64 * 1024
-_NOTES = (BOX, OWNER, POOL, WORKSPACE)
 
 
 def claim_store(

@@ -101,7 +101,7 @@ async def started(home: Path, model_url: str, **variables: str) -> AsyncGenerato
     except TimeoutError as error:
         raise BenchError(f"hermes up: too late after: {''.join(lines)}") from error
     finally:
-        await _stop(process)
+        await stop(process, "hermes up")
         if reading is not None:
             await reading
 
@@ -152,7 +152,8 @@ async def _read_on(process: Process, lines: deque[str]) -> None:
         lines.append(line.decode(errors="replace"))
 
 
-async def _stop(process: Process) -> None:
+async def stop(process: Process, name: str) -> None:
+    """Have a process end as an operator does; fails when it does not."""
     if process.returncode is not None:
         return
     process.terminate()
@@ -162,4 +163,4 @@ async def _stop(process: Process) -> None:
     except TimeoutError:
         process.kill()
         await process.wait()
-        raise BenchError("hermes up did not stop when it was told to") from None
+        raise BenchError(f"{name} did not stop when it was told to") from None

@@ -319,15 +319,7 @@ async def test_a_supervisor_that_ends_by_itself_leaves_nothing(yard: Yard) -> No
 
 def settings_of(server: SshServer, home: Path) -> Settings:
     """The settings of an executor that is to use the server."""
-    options = server.options
-    environ = {
-        "HERMES_SSH_HOST": options.host,
-        "HERMES_SSH_PORT": str(options.port),
-        "HERMES_SSH_USER": options.user,
-        "HERMES_SSH_KEY": options.key_file,
-        "HERMES_SSH_KNOWN_HOSTS": options.known_hosts,
-        "HERMES_SSH_FOLDER": options.folder,
-    }
+    environ = server.environ
     return executor_settings(home, "ssh", **environ)
 
 

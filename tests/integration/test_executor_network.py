@@ -218,15 +218,7 @@ async def test_a_wrong_configuration_is_refused(tmp_path: Path, text: str) -> No
 def elsewhere(tmp_path: Path) -> Iterator[Settings]:
     """Those of commands on another machine, with its network."""
     with ssh_server() as server:
-        options = server.options
-        environ = {
-            "HERMES_SSH_HOST": options.host,
-            "HERMES_SSH_PORT": str(options.port),
-            "HERMES_SSH_USER": options.user,
-            "HERMES_SSH_KEY": options.key_file,
-            "HERMES_SSH_KNOWN_HOSTS": options.known_hosts,
-            "HERMES_SSH_FOLDER": options.folder,
-        }
+        environ = server.environ
         yield executor_settings(tmp_path, "ssh", **environ)
 
 

@@ -24,16 +24,7 @@ def server() -> Iterator[SshServer]:
 @pytest.fixture
 async def settings(server: SshServer, tmp_path: Path) -> AsyncIterator[Settings]:
     """Those of an executor that uses the machine, with one box ready; none is left at the end."""
-    options = server.options
-    environ = {
-        "HERMES_SSH_HOST": options.host,
-        "HERMES_SSH_PORT": str(options.port),
-        "HERMES_SSH_USER": options.user,
-        "HERMES_SSH_KEY": options.key_file,
-        "HERMES_SSH_KNOWN_HOSTS": options.known_hosts,
-        "HERMES_SSH_FOLDER": options.folder,
-        "HERMES_WARM_POOL_SIZE": "1",
-    }
+    environ = {**server.environ, "HERMES_WARM_POOL_SIZE": "1"}
     settings = executor_settings(tmp_path, "ssh", **environ)
     yield settings
     await end_boxes(settings)

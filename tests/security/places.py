@@ -87,15 +87,7 @@ async def _singularity(_folder: Path) -> AsyncGenerator[Place]:
 async def _ssh(_folder: Path) -> AsyncGenerator[Place]:
     with ExitStack() as stack:
         server = await asyncio.to_thread(stack.enter_context, ssh_server())
-        options = server.options
-        environ = {
-            "HERMES_SSH_HOST": options.host,
-            "HERMES_SSH_PORT": str(options.port),
-            "HERMES_SSH_USER": options.user,
-            "HERMES_SSH_KEY": options.key_file,
-            "HERMES_SSH_KNOWN_HOSTS": options.known_hosts,
-            "HERMES_SSH_FOLDER": options.folder,
-        }
+        environ = server.environ
         try:
             yield Place(
                 "ssh",

@@ -68,15 +68,7 @@ async def ssh(plan: Plan) -> list[Reading]:
             server = await asyncio.to_thread(stack.enter_context, ssh_server())
         except Skipped as skipped:
             raise Missing(str(skipped)) from None
-        options = server.options
-        settings = {
-            "HERMES_SSH_HOST": options.host,
-            "HERMES_SSH_PORT": str(options.port),
-            "HERMES_SSH_USER": options.user,
-            "HERMES_SSH_KEY": options.key_file,
-            "HERMES_SSH_KNOWN_HOSTS": options.known_hosts,
-            "HERMES_SSH_FOLDER": options.folder,
-        }
+        settings = server.environ
         try:
             return [await _alone(plan, "ssh", settings)]
         finally:

@@ -16,13 +16,12 @@ from hermes.executor.v1.pool_pb2_grpc import PoolServiceStub
 from services.addresses import UnixAddress
 from services.auth import Identity, new_tokens
 from services.channels import Channels
-from tests.bench.figures import BenchError, NotReady
-from tests.bench.hermes import environment
+from tests.bench.figures import NotReady
+from tests.bench.hermes import environment, stop
 from tests.bench.sandboxes import Acquired, acquire, release, release_all
 from tests.bench.startup import pss_kb
 
 _READY_TIMEOUT_S = 60.0
-_STOP_TIMEOUT_S = 60.0
 _POLL_S = 0.02
 _NOBODY = "http://127.0.0.1:9/v1"
 
@@ -96,17 +95,4 @@ async def executor(folder: Path, backend: str, **variables: str) -> AsyncGenerat
                 with suppress(grpc.aio.AioRpcError):
                     await release_all(channels)
     finally:
-        await _stop(process)
-
-
-async def _stop(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is not None:
-        return
-    process.terminate()
-    try:
-        async with asyncio.timeout(_STOP_TIMEOUT_S):
-            await process.wait()
-    except TimeoutError:
-        process.kill()
-        await process.wait()
-        raise BenchError("the executor did not stop when it was told to") from None
+        await stop(process, "the executor")
