@@ -126,13 +126,13 @@ class Connection:
             channel = self._transport.open_session(timeout=_SESSION_DEADLINE_S)
         except paramiko.ChannelException as error:
             raise SessionRefused(str(error)) from error
-        except (paramiko.SSHException, EOFError) as error:
+        except (paramiko.SSHException, EOFError, OSError) as error:
             # A connection on which nothing can be begun is of no more use.
             self.close()
             raise ConnectionError(f"the connection broke: {error}") from error
         try:
             channel.exec_command(command)
-        except (paramiko.SSHException, EOFError) as error:
+        except (paramiko.SSHException, EOFError, OSError) as error:
             channel.close()
             raise ConnectionError(f"the server runs no command: {error}") from error
         return channel

@@ -5,6 +5,10 @@ keys and for the network, and what is received may send a larger window. So one 
 connection moves the bytes of all its channels, and whoever reads or writes a stream only has a
 socket of this machine before him. Its buffer is small: a slow reader slows the channel down, whose
 window then stays shut, and a slow box the writer.
+
+That something has come is heard from the channel's buffer, not from its file descriptor: the
+SDK's thread writes to that one while `close` closes it, and then ends the connection with all its
+channels, or writes into whatever has the descriptor's number by then.
 """
 
 import logging
@@ -51,7 +55,8 @@ class Pump:
         near, far = socket.socketpair()
 
         def add() -> None:
-            self._joints.add(_Joint(self._selector, channel, far, self._breaks))
+            arrival = _Arrival(self._something_came)
+            self._joints.add(_Joint(self._selector, channel, far, arrival, self._breaks))
 
         with self._calling:
             if not self._closed:
@@ -75,15 +80,28 @@ class Pump:
     def _call(self, job: Callable[[], None]) -> None:
         """Have the thread do it; it takes nothing more once it is closed."""
         self._jobs.put(job)
+        self._wake()
+
+    def _wake(self) -> None:
         with suppress(BlockingIOError):  # it is awake
             os.write(self._wake_writer, b"1")
+
+    def _something_came(self) -> None:
+        """Heard in the SDK's thread, of a channel that may be closed meanwhile."""
+        with self._calling:
+            if not self._closed:
+                self._wake()
 
     def _run(self) -> None:
         self._selector.register(self._wake_reader, selectors.EVENT_READ, self._woken)
         while not self._ends:
             held_up = [joint for joint in self._joints if joint.waits_for_window]
-            for key, _ in self._selector.select(_WINDOW_LOOK_S if held_up else None):
+            has_more = any(joint.can_read for joint in self._joints)
+            wait_s = 0 if has_more else _WINDOW_LOOK_S if held_up else None
+            for key, _ in self._selector.select(wait_s):
                 key.data()
+            for joint in self._joints:
+                joint.from_channel()
             for joint in held_up:
                 joint.to_channel()
             self._joints = {joint for joint in self._joints if not joint.closed}
@@ -101,6 +119,20 @@ class Pump:
                 self._jobs.get_nowait()()
 
 
+class _Arrival(threading.Event):
+    """A channel's buffer holds something, or has ended; said by the buffer under its lock."""
+
+    def __init__(self, heard: Callable[[], None]) -> None:
+        super().__init__()
+        self._heard = heard
+
+    def set(self) -> None:
+        """Something has come."""
+        if not self.is_set():
+            super().set()
+            self._heard()
+
+
 class _Joint:
     """One channel and the far end of its socket, with what was taken and not yet given."""
 
@@ -109,6 +141,7 @@ class _Joint:
         selector: selectors.BaseSelector,
         channel: "Channel",
         far: socket.socket,
+        arrival: _Arrival,
         breaks: tuple[type[Exception], ...],
     ) -> None:
         self.closed = False
@@ -119,14 +152,20 @@ class _Joint:
         self._breaks = breaks
         self._outgoing = b""
         self._incoming = b""
-        self._channel_fd = channel.fileno()
+        self._arrival = arrival
         channel.settimeout(0)
+        channel.in_buffer.set_event(arrival)
         far.setblocking(False)
-        selector.register(self._channel_fd, selectors.EVENT_READ, self._from_channel)
         selector.register(far, selectors.EVENT_READ, self._from_socket)
 
-    def _from_channel(self) -> None:
-        if self.closed:
+    @property
+    def can_read(self) -> bool:
+        """Whether the channel has something for which there is room."""
+        return self._arrival.is_set() and not self._incoming and not self.closed
+
+    def from_channel(self) -> None:
+        """Hand on some of what has come."""
+        if not self.can_read:
             return
         try:
             self._incoming = self._channel.recv(_READ_BYTES)
@@ -136,7 +175,6 @@ class _Joint:
             log.debug("an ssh channel broke: %s", error)
             self._incoming = b""
         if self._incoming:
-            self._selector.unregister(self._channel_fd)
             self._to_socket()
         else:
             self.close()
@@ -149,8 +187,6 @@ class _Joint:
         except OSError:
             self.close()
             return
-        if not self._incoming:
-            self._selector.register(self._channel_fd, selectors.EVENT_READ, self._from_channel)
         self._watch_socket()
 
     def _from_socket(self) -> None:
@@ -211,9 +247,8 @@ class _Joint:
             return
         self.closed = True
         self.waits_for_window = False
-        for watched in (self._channel_fd, self._far):
-            with suppress(KeyError):
-                self._selector.unregister(watched)
+        with suppress(KeyError):
+            self._selector.unregister(self._far)
         self._far.close()
         with suppress(*self._breaks):
             self._channel.close()

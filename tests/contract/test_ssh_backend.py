@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import os
 import signal
+import time
 import uuid
 from asyncio import to_thread
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -11,9 +12,11 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from paramiko.pipe import PosixPipe
 
 from executor_service.backends.base import Backend
 from executor_service.backends.ssh import SshBackend
+from executor_service.backends.ssh_machine import Machine
 from executor_service.errors import BackendUnavailable
 from executor_service.link import RemoteCommand
 from executor_service.supervisor.processes import read_process
@@ -23,6 +26,7 @@ from services.config import Settings
 from services.errors import Reason
 from tests.boxes import Recorder, Yard, odd_seconds, open_console
 from tests.executors import executor_settings, refused, serving
+from tests.security.mutants import without
 from tests.ssh_server import SshServer, ssh_server
 
 WELCOME = 'ForceCommand echo Welcome; echo stranger >&2; eval "$SSH_ORIGINAL_COMMAND"'
@@ -341,6 +345,27 @@ async def test_an_executor_uses_it_when_it_is_named(server: SshServer, tmp_path:
         await to_thread(server.cut)
         assert await running == "kept"
         await client.release(answer.lease)
+
+
+async def test_a_stream_that_is_closed_amid_its_output_breaks_no_other(server: SshServer) -> None:
+    def close_slowly(pipe: PosixPipe) -> None:
+        """As where much else runs: the SDK's thread comes in between."""
+        os.close(pipe.fileno())
+        time.sleep(0.01)
+        os.close(vars(pipe)["_wfd"])
+
+    machine = Machine(server.options)
+    with without(PosixPipe, "close", close_slowly):
+        kept = await machine.stream("cat")
+        for _ in range(10):
+            stream = await machine.stream("while :; do echo x; done")
+            assert await stream.read(1) == b"x"
+            await stream.close()
+        await kept.write(b"kept")
+        assert await kept.read(4) == b"kept"
+        assert await to_thread(server.connections) == 1
+        await kept.close()
+    await machine.close()
 
 
 async def test_a_machine_that_goes_takes_its_sandboxes_along(
