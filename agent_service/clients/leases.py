@@ -97,11 +97,14 @@ class SandboxLeases:
             return False
         if self._held.get(turn.session_id) is held:
             del self._held[turn.session_id]
-        # Only the turn's owner may claim again: a replica that woke up late must not take the
-        # sandbox away from the one that goes on with the turn.
-        if not await self._database.read(lambda conn: bindings.owns(conn, turn)):
-            raise SandboxUnavailable(_ELSEWHERE) from error
+        await self._check_owner(turn)
         return True
+
+    async def _check_owner(self, turn: LiveTurn) -> None:
+        """Only the turn's owner may claim: a replica that woke up late must not take the sandbox
+        away from the one that goes on with the turn. Fails with SandboxUnavailable."""
+        if not await self._database.read(lambda conn: bindings.owns(conn, turn)):
+            raise SandboxUnavailable(_ELSEWHERE)
 
     def _keep(self, session_id: str, held: Held) -> None:
         self._held[session_id] = held
@@ -127,6 +130,7 @@ class SandboxLeases:
         return held
 
     async def _acquire(self, turn: LiveTurn, stays: bool) -> Held:
+        await self._check_owner(turn)
         before = await self._database.read(lambda conn: bindings.get(conn, turn.session_id))
         wish = await self._database.read(lambda conn: bindings.wish(conn, turn.session_id))
         request = sandbox_pb2.AcquireSandboxRequest(
@@ -146,6 +150,8 @@ class SandboxLeases:
                 answer = await self._executors.acquire(request, *known)
         except grpc.aio.AioRpcError as error:
             raise SandboxUnavailable(f"No sandbox can be had: {message_of(error)}") from error
+        # To claim may take a minute, in which somebody else may have gone on with the turn.
+        await self._check_owner(turn)
         binding = Binding(answer.sandbox.sandbox_id, answer.endpoint, answer.sandbox.workspace_id)
         return Held(
             place=_place(answer.sandbox),

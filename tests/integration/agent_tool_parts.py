@@ -41,8 +41,11 @@ DEFAULTS = journal.Defaults(9, 1000, timedelta(minutes=1))
 class Tools:
     """The tools of one turn, called as its model would."""
 
-    def __init__(self, toolbox: Toolbox, turn: LiveTurn, left: LeftSandboxes) -> None:
+    def __init__(
+        self, toolbox: Toolbox, turn: LiveTurn, left: LeftSandboxes, database: Database
+    ) -> None:
         self.left = left
+        self.database = database
         self._toolbox = toolbox
         self._turn = turn
         self._numbers = count(1)
@@ -111,4 +114,4 @@ async def open_tools(
         executors = Executors(channels, away_s)
         contexts = ToolContexts(database, leases, SandboxLeases(executors, database))
         toolbox = Toolbox(builtin_tools(ask_before_commands=False), contexts.of)
-        yield Tools(toolbox, turn, LeftSandboxes(executors, database))
+        yield Tools(toolbox, turn, LeftSandboxes(executors, database), database)
