@@ -26,6 +26,10 @@ JUST_S = 3.0
 """How long one that was away is not asked again at all."""
 MAX_PASSED = 8
 """How many that take nothing new are passed over before one of them says so."""
+TURN_S = 1.0
+"""How long a claim waits for a place at one of several executors before it asks the next."""
+_LEAST_S = 0.05
+"""How long a claim waits for a place in any case; nothing would stand for the usual time."""
 
 AWAY = frozenset({Reason.SERVICE_UNAVAILABLE, Reason.DRAINING})
 """Answers of an executor in whose place another can be asked."""
@@ -72,7 +76,7 @@ class Executors:
             except grpc.aio.AioRpcError as error:
                 if not self.is_away(endpoint, error):
                     raise
-        return await patiently(lambda: self._acquire_anywhere(request))
+        return await self._acquire_anywhere(request)
 
     async def acquire_at(
         self, request: sandbox_pb2.AcquireSandboxRequest, endpoint: str, sandbox_id: str
@@ -114,7 +118,7 @@ class Executors:
             if reason_of(error) is Reason.NOT_FOUND:
                 return
             raise
-        if found.sandbox.state != sandbox_pb2.SANDBOX_STATE_READY:
+        if found.sandbox.state != sandbox_pb2.SANDBOX_STATE_READY or not await is_left():
             return
         # Another replica may have had its lease: whoever takes it over has the only one.
         taken = await self._acquire(
@@ -147,21 +151,44 @@ class Executors:
     async def _acquire_anywhere(
         self, request: sandbox_pb2.AcquireSandboxRequest
     ) -> sandbox_pb2.AcquireSandboxResponse:
+        """Claim a sandbox at any executor; where all are full, at the first that has a place."""
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + request.wait.ToMilliseconds() / 1000
+        while True:
+            try:
+                return await patiently(lambda: self._acquire_at_next(request, ends_at))
+            except grpc.aio.AioRpcError as error:
+                if reason_of(error) is not Reason.POOL_EXHAUSTED or loop.time() >= ends_at:
+                    raise
+
+    async def _acquire_at_next(
+        self, request: sandbox_pb2.AcquireSandboxRequest, ends_at: float
+    ) -> sandbox_pb2.AcquireSandboxResponse:
         """Claim a sandbox at an executor that has just answered.
 
         One to which the way is lost would not be noticed for as long as a claim may take.
         """
-        stub = SandboxServiceStub(self.channel(""))
-        look = sandbox_pb2.GetCapabilitiesRequest()
-        found = await stub.GetCapabilities(look, timeout=PROBE_S)
+        found = await self._next()
         for _ in range(MAX_PASSED):
             if not found.draining:
                 break
-            # Each call goes to the next of them.
-            found = await stub.GetCapabilities(look, timeout=PROBE_S)
-        answer = await self._acquire(found.endpoint, request)
+            found = await self._next()
+        wait_s = max(_LEAST_S, ends_at - asyncio.get_running_loop().time())
+        if found.endpoint:
+            # The only one is waited at; of several, another may have a place sooner.
+            wait_s = min(wait_s, TURN_S)
+        now = sandbox_pb2.AcquireSandboxRequest()
+        now.CopyFrom(request)
+        now.wait.FromMilliseconds(round(wait_s * 1000))
+        answer = await self._acquire(found.endpoint, now)
         answer.endpoint = answer.endpoint or found.endpoint
         return answer
+
+    async def _next(self) -> sandbox_pb2.GetCapabilitiesResponse:
+        """What an executor says of itself; each call goes to the next of them."""
+        stub = SandboxServiceStub(self.channel(""))
+        look = sandbox_pb2.GetCapabilitiesRequest()
+        return await stub.GetCapabilities(look, timeout=PROBE_S)
 
     async def _acquire(
         self, endpoint: str, request: sandbox_pb2.AcquireSandboxRequest

@@ -5,16 +5,21 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 
+import grpc.aio
 import pytest
+import sqlalchemy as sa
 
 from agent_service.clients.executors import Executors
+from agent_service.storage.schema import turn
 from hermes.executor.v1 import sandbox_pb2
 from services.addresses import UnixAddress
 from services.auth import Identity, new_tokens
 from services.channels import Channels
 from services.config import Settings
+from services.errors import Reason, reason_of
 from tests.executor_client import Client
 from tests.executors import Process, end_boxes, executor_settings, serving, until
 from tests.integration.agent_tool_parts import AWAY_S, Tools, open_tools
@@ -200,16 +205,70 @@ async def test_a_session_that_has_come_back_keeps_its_sandbox(tmp_path: Path) ->
         ) as channels,
     ):
         executors = Executors(channels, AWAY_S)
-        left = (await client.acquire("s")).sandbox.sandbox_id
+        come_back = await client.acquire("s")
+        left = come_back.sandbox.sandbox_id
         other = (await client.acquire("t")).sandbox.sandbox_id
         await executors.end("default", "s", left, "", partial(asyncio.sleep, 0, result=False))
         assert len(await sandboxes_of(client)) == 2, "it is not left any more"
+        assert await client.output(come_back.lease, "echo mine") == "mine", "it needs no new lease"
         # What it gets is not what was looked for.
         await executors.end("default", "t", left, "", partial(asyncio.sleep, 0, result=True))
         assert len(await sandboxes_of(client)) == 2
         await executors.end("default", "s", left, "", partial(asyncio.sleep, 0, result=True))
         assert [one.sandbox_id for one in await sandboxes_of(client)] == [other]
     await end_boxes(settings)
+
+
+class InTurn(Channels):
+    """Channels to several executors under one name, which each call finds the next of."""
+
+    def __init__(self, pair: Pair) -> None:
+        super().__init__(Identity.AGENT, {}, token=pair.tokens[Identity.AGENT])
+        self._next = cycle([str(one.address) for one in (pair.first, pair.second)])
+
+    def to(self, service: str) -> grpc.aio.Channel:
+        assert service == "executor"
+        return self.at(next(self._next))
+
+
+@pytest.fixture
+async def full_pair(tmp_path: Path) -> AsyncIterator[Pair]:
+    """Two with one place each."""
+    most = {"HERMES_MAX_SANDBOXES": "1", "HERMES_WARM_POOL_SIZE": "0"}
+    made = await asyncio.to_thread(partial(Pair, tmp_path, "bubblewrap", **most))
+    async with running(made) as pair:
+        yield pair
+
+
+async def test_where_one_is_full_another_has_a_place(full_pair: Pair) -> None:
+    async def claim(session_id: str, wait_s: float) -> sandbox_pb2.AcquireSandboxResponse:
+        request = sandbox_pb2.AcquireSandboxRequest(request_id=session_id, session_id=session_id)
+        request.wait.FromMilliseconds(round(wait_s * 1000))
+        # The first is always asked first.
+        async with InTurn(full_pair) as channels:
+            return await Executors(channels, AWAY_S).acquire(request, "", "")
+
+    async with full_pair.second.client() as client:
+        first, second = [await claim(session_id, 20) for session_id in ("s", "t")]
+        assert first.endpoint == str(full_pair.first.address)
+        assert second.endpoint == str(full_pair.second.address)
+        began = time.monotonic()
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await claim("u", 2.5)
+        assert reason_of(refused.value) is Reason.POOL_EXHAUSTED
+        assert 2 < time.monotonic() - began < 5
+        waiting = asyncio.ensure_future(claim("u", 20))
+        await asyncio.sleep(0.2)
+        await client.release(second.lease)
+        assert (await waiting).endpoint == second.endpoint
+
+
+async def test_a_replica_that_woke_up_late_claims_no_sandbox(pair: Pair, tmp_path: Path) -> None:
+    async with open_tools(tmp_path, pair.near, pair.tokens) as tools:
+        later_owner = sa.update(turn).values(epoch=turn.c.epoch + 1)
+        await tools.database.write(lambda conn: conn.execute(later_owner))
+        assert "another replica" in await tools.refusal("terminal", command="touch file")
+        assert await boxes_of(pair.first) == 0
 
 
 async def test_an_executor_that_restarts_soon_keeps_its_sessions(
