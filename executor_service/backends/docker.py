@@ -17,12 +17,13 @@ from urllib.parse import quote
 from executor_service.backends import docker_probe
 from executor_service.backends.base import Box, BoxSpec, ByteStream, Capabilities, Isolation
 from executor_service.backends.docker_container import Walls, tmpfs_sizes
-from executor_service.backends.docker_gvisor import limit_pids, ran_out_of_memory
+from executor_service.backends.docker_gvisor import BridgeStream, limit_pids, ran_out_of_memory
 from executor_service.backends.docker_supervisor import FOLDER, supervisor_volume
 from executor_service.backends.engine import CALL_DEADLINE_S, Engine, EngineAddress
 from executor_service.backends.greeting import expect_greeting
 from executor_service.backends.making import made
 from executor_service.errors import (
+    BackendError,
     BackendUnavailable,
     BoxCreateFailed,
     BoxLost,
@@ -155,7 +156,17 @@ class DockerBackend:
         except BaseException:
             await stream.close()
             raise
+        if self._walls.is_gvisor:
+            return BridgeStream(stream, lambda: self._runs(box))
         return stream
+
+    async def _runs(self, box: Box) -> bool:
+        """Whether the engine takes a box for one that runs, as far as it can be asked."""
+        try:
+            found = await self._engine.ask("GET", f"/containers/{box.native_id}/json")
+        except BackendError:
+            return False
+        return bool(found["State"]["Running"])
 
     async def _lost(self, box: Box, why: EngineRefused) -> BoxLost:
         """What became of a box that cannot be reached."""

@@ -4,9 +4,12 @@ To the host such a box is one program, gVisor's kernel, with threads for whateve
 limit that the host holds is the end of the whole box. What it is, is found out by looking into one.
 """
 
+import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
 
+from executor_service.backends.base import ByteStream
 from executor_service.errors import BoxCreateFailed
 
 if TYPE_CHECKING:
@@ -19,6 +22,40 @@ _HOST_THREADS = 128
 _HOST_THREADS_PER_PROCESS = 4
 """One that sleeps has two. An engine may fail to remove a box that ends with thousands."""
 _END_FOLLOWS_S = 5
+_ENGINE_KNOWS_WITHIN_S = 2.0
+_LOOK_S = 0.05
+
+
+class BridgeStream:
+    """A bridge's streams, which end when the engine knows whether the box has.
+
+    A bridge hears first of its box's end. Whoever starts another one before the engine has heard
+    holds the engine up: it then takes a second for each process that the box had.
+    """
+
+    def __init__(self, stream: ByteStream, runs: Callable[[], Awaitable[bool]]) -> None:
+        self._stream = stream
+        self._runs = runs
+        self._closed = False
+
+    async def read(self, n: int) -> bytes:
+        """As its bridge's, but the end comes later."""
+        data = await self._stream.read(n)
+        until = asyncio.get_running_loop().time() + _ENGINE_KNOWS_WITHIN_S
+        while not data and not self._closed and asyncio.get_running_loop().time() < until:
+            if not await self._runs():
+                break
+            await asyncio.sleep(_LOOK_S)
+        return data
+
+    async def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Bytes for the bridge."""
+        await self._stream.write(data)
+
+    async def close(self) -> None:
+        """End the bridge, and the wait for the engine."""
+        self._closed = True
+        await self._stream.close()
 
 
 def host_pids(pids: int) -> int:
