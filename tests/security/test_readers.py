@@ -117,7 +117,7 @@ async def test_readers_that_sleep_hold_nobody_up(at: Den, record_property: Note)
         much = await at.client.run(lease, "head", "-c", str(MUCH_BYTES), "/dev/zero")
         assert len(much.stdout) == MUCH_BYTES
         assert (await at.client.read(lease, chatty, 0, 0)).total_bytes > before
-    record_property("figure", found)
+    record_property("figure", str(found))
     assert found.loud_s < 2 * found.quiet_s + scale().slack_s
     for done in (lease, neighbour):
         await at.client.release(done)

@@ -133,7 +133,7 @@ async def test_a_fork_bomb_is_contained(held: Den, record_property: Note) -> Non
         await held.client.signal(bombed, bomb.exec_id, number)
 
     found = await fare(lambda: held.latency_s(neighbour), go_on, scale().rounds)
-    record_property("figure", found)
+    record_property("figure", str(found))
     assert found.loud_s < 2 * found.quiet_s + scale().slack_s
     started = time.monotonic()
     assert await held.client.output(bombed, "echo works") == "works"
