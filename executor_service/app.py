@@ -161,7 +161,7 @@ class ExecutorService:
         spool = await stack.enter_async_context(Spool(folder / "spool", limits))
         # Backends are closed after what works with them has ended.
         backends = await stack.enter_async_context(AsyncExitStack())
-        gate = self._gate or await _gate(config, stack)
+        gate = self._gate or await _gate(config)
         workers = await stack.enter_async_context(Workers())
         recorder = Recorder(journal)
         stores = Stores(journal, spool, recorder, clock, metrics)
@@ -195,9 +195,7 @@ class ExecutorService:
         return _Parts(templates, leases, catalog, custody, watch, collector, jobs)
 
 
-async def _gate(config: ExecutorConfig, stack: AsyncExitStack) -> Gate:
+async def _gate(config: ExecutorConfig) -> Gate:
     """The way to the world, of this machine's resolver and what is refused here."""
-    resolver = Resolver()
-    stack.callback(resolver.close)
     trust = await asyncio.to_thread(ssl.create_default_context) if config.secrets else None
-    return Gate(AddressVetting(refused=ranges(config.network.refused)), resolver, trust=trust)
+    return Gate(AddressVetting(refused=ranges(config.network.refused)), Resolver(), trust=trust)

@@ -3,10 +3,11 @@ connection goes to one that was found good."""
 
 import asyncio
 import contextlib
+import logging
 import socket
 import ssl
+import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -17,9 +18,12 @@ from executor_service.errors import EgressRefused
 
 Resolve = Callable[[str], Awaitable[Sequence[Address]]]
 """The addresses of a name, none where there is no such name; may take as long as it likes."""
+LookUp = Callable[[str], Sequence[Address]]
+"""The same, and blocks meanwhile."""
 
 _BUFFER_BYTES = 64 * 1024
-_LOOKUPS = 16
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +66,33 @@ class Upstream:
 
 
 class Resolver:
-    """Asks the machine's resolver, in threads of its own."""
+    """Asks the machine's resolver, each time in a thread of its own.
 
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(_LOOKUPS, "resolve")
+    A lookup cannot be stopped, and takes long where no server answers. Of a pool of threads a few
+    sandboxes could have all; so each has a bound of its own, and nothing is between them.
+    """
+
+    def __init__(self, look_up: LookUp | None = None) -> None:
+        self._look_up = look_up or _look_up
 
     async def __call__(self, host: str) -> Sequence[Address]:
         """The addresses of a name."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, _look_up, host)
+        loop = asyncio.get_running_loop()
+        found: asyncio.Future[Sequence[Address]] = loop.create_future()
 
-    def close(self) -> None:
-        """Start no more lookups; none is waited for."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        def look_up() -> None:
+            addresses = self._look_up(host)
+            # The loop may have ended meanwhile.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(_settle, found, addresses)
+
+        try:
+            # Nobody waits for it when the process ends.
+            threading.Thread(target=look_up, name="resolve", daemon=True).start()
+        except RuntimeError:
+            _log.warning("no name can be looked up: this process may have no more threads")
+            return ()
+        return await found
 
 
 class Gate:
@@ -165,6 +184,11 @@ class Gate:
             except (OSError, TimeoutError):
                 continue
         raise EgressRefused("unreachable", f"{target} cannot be reached")
+
+
+def _settle(found: "asyncio.Future[Sequence[Address]]", addresses: Sequence[Address]) -> None:
+    if not found.done():
+        found.set_result(addresses)
 
 
 def _look_up(host: str) -> Sequence[Address]:
