@@ -29,6 +29,8 @@ FREE = {
 }
 """Limits that an attack of the same size does not reach: the control is off."""
 SAMPLES_A_ROUND = 10
+_SLACK_S = 0.02
+"""What a neighbour may be slower on top: by so much some command is late by chance."""
 
 Lease = sandbox_pb2.Lease
 
@@ -86,6 +88,11 @@ class Fare:
 
     quiet_s: float
     loud_s: float
+
+    @property
+    def is_fair(self) -> bool:
+        """Whether a neighbour waits less than twice as long because of the attack."""
+        return self.loud_s < 2 * self.quiet_s + _SLACK_S
 
     def __str__(self) -> str:
         return f"a neighbour's p95 {1000 * self.quiet_s:.0f} → {1000 * self.loud_s:.0f} ms"

@@ -30,10 +30,6 @@ class Scale:
     """Random answers of a hostile supervisor."""
     rounds: int
     """Times that a neighbour is measured with the attack and without, in turn."""
-    patience: int
-    """How many times as long as promised things may take, where much else runs on the machine."""
-    slack_s: float
-    """What a neighbour may be slower on top, as other things run on the same machine."""
 
 
 _SCALES = {
@@ -49,8 +45,6 @@ _SCALES = {
         every_nth=4,
         fuzzed=30,
         rounds=4,
-        patience=2,
-        slack_s=0.1,
     ),
     "full": Scale(
         flood_s=30,
@@ -64,8 +58,6 @@ _SCALES = {
         every_nth=1,
         fuzzed=1_000,
         rounds=25,
-        patience=1,
-        slack_s=0.02,
     ),
 }
 

@@ -97,6 +97,7 @@ async def test_without_the_window_a_flood_is_in_memory(backend: str, tmp_path: P
         await end_boxes(settings)
 
 
+@pytest.mark.alone
 async def test_readers_that_sleep_hold_nobody_up(at: Den, record_property: Note) -> None:
     lease, neighbour = await at.lease(), await at.lease()
     chatty = (await at.client.start(lease, script=CHATTY)).exec_id
@@ -118,7 +119,7 @@ async def test_readers_that_sleep_hold_nobody_up(at: Den, record_property: Note)
         assert len(much.stdout) == MUCH_BYTES
         assert (await at.client.read(lease, chatty, 0, 0)).total_bytes > before
     record_property("figure", str(found))
-    assert found.loud_s < 2 * found.quiet_s + scale().slack_s
+    assert found.is_fair, found
     for done in (lease, neighbour):
         await at.client.release(done)
 
