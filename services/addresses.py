@@ -35,6 +35,8 @@ class TcpAddress:
 
     host: str
     port: int
+    server_name: str = ""
+    """The name that its certificate is for, where that is not the host."""
 
     @property
     def target(self) -> str:

@@ -116,6 +116,8 @@ class Channels:
             ("grpc.primary_user_agent", self._user_agent),
             ("grpc.service_config", service_config(balanced=isinstance(address, TcpAddress))),
         )
+        if isinstance(address, TcpAddress) and address.server_name:
+            options = (*options, ("grpc.ssl_target_name_override", address.server_name))
         return ManagedChannel(_Dialer(address, options, tls, self._workers), self._extras)
 
     def _current_tls(self) -> ClientTls:

@@ -19,6 +19,7 @@ from services.channels import Channels
 from services.cli import process
 from services.cli.clients_lock import ClientsLock
 from services.cli.console import complain
+from services.cli.failures import in_short
 from services.config import Settings
 from services.config_models import ServiceConfig
 from services.errors import Draining, FailedPrecondition, ServiceUnavailable
@@ -119,8 +120,7 @@ async def _silence(client: Channels, name: str) -> str:
     except grpc.aio.AioRpcError as error:
         if error.code() is grpc.StatusCode.NOT_FOUND:
             return "another service is there"
-        # gRPC tells the whole way to the cause, which comes last.
-        return (error.details() or error.code().name).rsplit(": ", 1)[-1]
+        return in_short(error)
     return "" if answer.status == HealthCheckResponse.SERVING else "it starts or stops"
 
 

@@ -7,6 +7,7 @@ import platform
 import sqlite3
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -20,6 +21,7 @@ from services.cli import process
 from services.cli.arguments import add_home
 from services.cli.connection import at_home, connected, elsewhere, is_running, unanswered
 from services.cli.console import print_json
+from services.cli.executors import executors
 from services.cli.failures import EXPECTED, explain
 from services.cli.startup import catalog, logged
 from services.config import ConfigError, Settings, load_settings
@@ -174,17 +176,41 @@ async def _services(settings: Settings, silent: Mapping[str, str]) -> list[Check
 
 
 async def _sandboxes(settings: Settings) -> list[Check]:
+    if not at_home(settings, ("executor",)):
+        return await _elsewhere(settings)
     try:
         async with connected(settings, ("executor",)) as channels:
             stub = SandboxServiceStub(channels.to("executor"))
             answer = await stub.GetCapabilities(sandbox_pb2.GetCapabilitiesRequest())
-            found = [_backend(backend) for backend in answer.backends]
+            found = _told(answer, "")
             told = [backend.name for backend in answer.backends]
     except EXPECTED as error:
         found, told = [Check("sandbox", Verdict.FAILED, explain(error))], []
-    if at_home(settings, ("executor",)):
-        found += await _function(BACKENDS)(settings, told)
+    return [*found, *await _function(BACKENDS)(settings, told)]
+
+
+async def _elsewhere(settings: Settings) -> list[Check]:
+    """What each executor says of its backends, and which of them says nothing."""
+    try:
+        async with executors(settings) as deployment:
+            found: list[Check] = []
+            for one in deployment.each:
+                where = f"{one.endpoint}: " if deployment.are_several else ""
+                found += _told(one.capabilities, where)
+    except EXPECTED as error:
+        return [Check("sandbox", Verdict.FAILED, explain(error))]
+    for name, instead in deployment.silent.items():
+        message = f"{name}: it {instead}; start it there with: hermes serve executor"
+        found.append(Check("sandbox", Verdict.FAILED, message))
     return found
+
+
+def _told(answer: sandbox_pb2.GetCapabilitiesResponse, where: str) -> list[Check]:
+    found = [_backend(backend) for backend in answer.backends]
+    if answer.draining:
+        drained = "drained: it takes no new sessions; undo that with: hermes pools undrain"
+        found.append(Check("sandbox", Verdict.NOTE, drained))
+    return [replace(check, message=f"{where}{check.message}") for check in found]
 
 
 def _backend(backend: sandbox_pb2.BackendCapabilities) -> Check:

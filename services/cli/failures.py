@@ -13,3 +13,9 @@ def explain(error: BaseException) -> str:
     if isinstance(error, grpc.aio.AioRpcError):
         return message_of(error)
     return str(error)
+
+
+def in_short(error: grpc.aio.AioRpcError) -> str:
+    """Why somebody does not answer, to be said in brackets."""
+    # gRPC tells the whole way to the cause, which comes last.
+    return (error.details() or error.code().name).rsplit(": ", 1)[-1]

@@ -3,25 +3,26 @@
 import argparse
 import asyncio
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+import grpc.aio
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from hermes.executor.v1 import exec_pb2, network_pb2, sandbox_pb2
 from hermes.executor.v1.exec_pb2_grpc import ExecServiceStub
 from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
 from services.cli.arguments import Actions
-from services.cli.connection import running
+from services.cli.consent import agreed
 from services.cli.console import complain, print_json, printable, say
 from services.cli.exec_stream import ExecStream
+from services.cli.executors import TELL_S, Answers, Executor, Executors, executors
 from services.cli.sandbox_shell import Place, Shell
 from services.cli.startup import load, logged
-from services.cli.tables import print_table
 from services.config import Settings
-from services.errors import InvalidArgument, NotFound
+from services.errors import InvalidArgument, Reason, reason_of
 
 EXAMPLES = """\
 examples:
@@ -81,23 +82,24 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _list(settings: Settings, arguments: argparse.Namespace) -> int:
-    async with running(settings, "executor") as channels:
-        answer = await SandboxServiceStub(channels.to("executor")).ListSandboxes(
-            sandbox_pb2.ListSandboxesRequest(
-                profile=arguments.profile or "", all_profiles=arguments.all
-            )
-        )
+    request = sandbox_pb2.ListSandboxesRequest(
+        profile=arguments.profile or "", all_profiles=arguments.all
+    )
+    async with executors(settings) as deployment:
+        answers = await _sandboxes(deployment, request)
+    answers.complain()
+    found = sorted(answers.told, key=lambda pair: pair[1].create_time.ToNanoseconds())
     if arguments.json:
-        print_json([_described(sandbox) for sandbox in answer.sandboxes])
-    elif answer.sandboxes:
-        print_table(HEADINGS, [_row(sandbox) for sandbox in answer.sandboxes])
+        print_json([_described(*pair) for pair in found])
+    elif found:
+        deployment.print_table(HEADINGS, [(at, _row(at, one)) for at, one in found])
     else:
         say("There are no sandboxes; a session has one from its first command on.")
     return 0
 
 
-def _row(sandbox: sandbox_pb2.Sandbox) -> tuple[str, ...]:
-    described = _described(sandbox)
+def _row(at: Executor, sandbox: sandbox_pb2.Sandbox) -> tuple[str, ...]:
+    described = _described(at, sandbox)
     template = "" if sandbox.template in ("", "default") else f" ({sandbox.template})"
     return (
         sandbox.sandbox_id,
@@ -112,11 +114,12 @@ def _row(sandbox: sandbox_pb2.Sandbox) -> tuple[str, ...]:
     )
 
 
-def _described(sandbox: sandbox_pb2.Sandbox) -> dict[str, Any]:
+def _described(at: Executor, sandbox: sandbox_pb2.Sandbox) -> dict[str, Any]:
     isolation = sandbox_pb2.IsolationLevel.Name(sandbox.isolation)
     state = sandbox_pb2.SandboxState.Name(sandbox.state)
     return {
         "sandbox_id": sandbox.sandbox_id,
+        "executor": at.endpoint or None,
         "session_id": sandbox.session_id,
         "profile": sandbox.profile,
         "backend": sandbox.backend,
@@ -176,16 +179,14 @@ async def _kill(settings: Settings, arguments: argparse.Namespace) -> int:
 
 async def _agreed(stub: SandboxServiceStub, place: Place) -> bool:
     """Whether the person at the terminal wants it."""
-    if not sys.stdin.isatty():
-        raise InvalidArgument("nobody is here to be asked; kill it with --yes")
     request = sandbox_pb2.GetSandboxRequest(sandbox_id=place.sandbox_id, profile=place.profile)
     sandbox = (await stub.GetSandbox(request)).sandbox
     count = sandbox.running_command_count
     question = (
         f"End {sandbox.sandbox_id} of session {printable(sandbox.session_id)}, in which "
-        f"{count} command{'' if count == 1 else 's'} run{'s' if count == 1 else ''}? [y/N] "
+        f"{count} command{'' if count == 1 else 's'} run{'s' if count == 1 else ''}?"
     )
-    return (await asyncio.to_thread(input, question)).strip().lower() in ("y", "yes")
+    return await agreed(question, "kill it with --yes")
 
 
 # ---- logs
@@ -286,24 +287,50 @@ def _write(data: bytes, stream: int) -> None:
 @asynccontextmanager
 async def _found(settings: Settings, arguments: argparse.Namespace) -> AsyncGenerator[Place]:
     """The sandbox that was named: one in use, or by its whole id one that has ended."""
-    name = arguments.sandbox
-    async with running(settings, "executor") as channels:
-        channel = channels.to("executor")
-        answer = await SandboxServiceStub(channel).ListSandboxes(
-            sandbox_pb2.ListSandboxesRequest(
-                profile=arguments.profile or "", all_profiles=not arguments.profile
-            )
-        )
+    name, profile = arguments.sandbox, arguments.profile or ""
+    request = sandbox_pb2.ListSandboxesRequest(profile=profile, all_profiles=not profile)
+    async with executors(settings) as deployment:
+        answers = await _sandboxes(deployment, request)
         found = [
-            one
-            for one in answer.sandboxes
+            (at, one)
+            for at, one in answers.told
             if name == one.session_id or one.sandbox_id.startswith(name)
         ]
+        if not found and arguments.action == "logs":
+            answers = await _sandbox(deployment, name, profile)
+            found = answers.told
         if len(found) > 1:
-            raise InvalidArgument(f"{name} could be {len(found)} sandboxes; give more of its id")
-        if not found and arguments.action != "logs":
-            raise NotFound(f"there is no sandbox {name}; see: hermes sandboxes list --all")
-        place = (
-            (found[0].sandbox_id, found[0].profile) if found else (name, arguments.profile or "")
-        )
-        yield Place(channel, *place)
+            names = ", ".join(one.sandbox_id for _, one in found)
+            raise InvalidArgument(f"{name} could be each of {names}; say which")
+        if not found:
+            raise answers.nothing(f"there is no sandbox {name}", "hermes sandboxes list --all")
+        at, one = found[0]
+        yield Place(at.channel, one.sandbox_id, one.profile)
+
+
+async def _sandboxes(
+    deployment: Executors, request: sandbox_pb2.ListSandboxesRequest
+) -> Answers[sandbox_pb2.Sandbox]:
+    async def ask(at: Executor) -> Sequence[sandbox_pb2.Sandbox]:
+        stub = SandboxServiceStub(at.channel)
+        return (await stub.ListSandboxes(request, timeout=TELL_S)).sandboxes
+
+    return await deployment.ask(ask)
+
+
+async def _sandbox(
+    deployment: Executors, sandbox_id: str, profile: str
+) -> Answers[sandbox_pb2.Sandbox]:
+    """The sandbox with an id, wherever it is or was."""
+    request = sandbox_pb2.GetSandboxRequest(sandbox_id=sandbox_id, profile=profile)
+
+    async def ask(at: Executor) -> Sequence[sandbox_pb2.Sandbox]:
+        try:
+            answer = await SandboxServiceStub(at.channel).GetSandbox(request, timeout=TELL_S)
+        except grpc.aio.AioRpcError as error:
+            if reason_of(error) is Reason.NOT_FOUND:
+                return ()
+            raise
+        return (answer.sandbox,)
+
+    return await deployment.ask(ask)

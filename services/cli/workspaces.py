@@ -2,10 +2,9 @@
 
 import argparse
 import asyncio
-import sys
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from datetime import UTC
+from functools import partial
 from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -13,12 +12,12 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hermes.executor.v1 import workspace_pb2
 from hermes.executor.v1.workspace_pb2_grpc import WorkspaceServiceStub
 from services.cli.arguments import Actions
-from services.cli.connection import running
+from services.cli.consent import agreed
 from services.cli.console import complain, print_json, printable, say
+from services.cli.executors import TELL_S, Answers, Executor, Executors, executors
 from services.cli.startup import load, logged
-from services.cli.tables import print_table
 from services.config import Settings
-from services.errors import InvalidArgument, NotFound
+from services.errors import InvalidArgument
 from services.ids import new_id
 
 EXAMPLES = """\
@@ -38,6 +37,8 @@ WORK_S = 3600.0
 
 _UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 _SNAPSHOT = "snp_"
+
+HEADINGS = ("workspace", "size", "used", "backend", "of", "name")
 
 Kept = workspace_pb2.Workspace | workspace_pb2.Snapshot
 
@@ -74,18 +75,18 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _list(settings: Settings, arguments: argparse.Namespace) -> int:
-    async with _service(settings) as stub:
+    async with executors(settings) as deployment:
         if arguments.orphans:
-            request = workspace_pb2.ListWorkspacesRequest(orphans=True)
-            found: Sequence[Kept] = (await stub.ListWorkspaces(request)).workspaces
-        elif arguments.snapshots:
-            found = await _snapshots(stub, arguments.profile or "")
+            answers = await deployment.ask(_orphans)
         else:
-            found = await _workspaces(stub, arguments.profile or "")
+            listed = _snapshots if arguments.snapshots else _workspaces
+            answers = await deployment.ask(partial(listed, profile=arguments.profile or ""))
+    answers.complain()
+    found = sorted(answers.told, key=lambda pair: pair[1].create_time.ToNanoseconds())
     if arguments.json:
-        print_json([_described(one) for one in found])
+        print_json([_described(*pair) for pair in found])
     elif found:
-        print_table(("workspace", "size", "used", "backend", "of", "name"), list(map(_row, found)))
+        deployment.print_table(HEADINGS, [(at, _row(at, one)) for at, one in found])
     elif arguments.orphans:
         say("There is none that nobody has.")
     elif arguments.snapshots:
@@ -96,113 +97,137 @@ async def _list(settings: Settings, arguments: argparse.Namespace) -> int:
 
 
 async def _fork(settings: Settings, arguments: argparse.Namespace) -> int:
-    async with _service(settings) as stub:
-        source = await _find(stub, arguments)
+    async with executors(settings) as deployment:
+        at, source = (await _find(deployment, arguments))[0]
         request = workspace_pb2.ForkWorkspaceRequest(
             request_id=new_id("req"),
             profile=arguments.profile or "",
             source_id=_ident(source),
             name=arguments.name,
         )
+        stub = WorkspaceServiceStub(at.channel)
         made = (await stub.ForkWorkspace(request, timeout=WORK_S)).workspace
     if arguments.json:
-        print_json(_described(made))
+        print_json(_described(at, made))
     else:
         say(f"{made.workspace_id} has what {_ident(source)} has")
     return 0
 
 
 async def _snapshot(settings: Settings, arguments: argparse.Namespace) -> int:
-    async with _service(settings) as stub:
-        source = await _find(stub, arguments)
+    async with executors(settings) as deployment:
+        at, source = (await _find(deployment, arguments))[0]
         request = workspace_pb2.CreateSnapshotRequest(
             request_id=new_id("req"),
             profile=arguments.profile or "",
             workspace_id=_ident(source),
             name=arguments.name,
         )
+        stub = WorkspaceServiceStub(at.channel)
         made = (await stub.CreateSnapshot(request, timeout=WORK_S)).snapshot
     if arguments.json:
-        print_json(_described(made))
+        print_json(_described(at, made))
     else:
         say(f"{made.snapshot_id} keeps what {made.workspace_id} has now")
     return 0
 
 
 async def _delete(settings: Settings, arguments: argparse.Namespace) -> int:
-    async with _service(settings) as stub:
-        ident = arguments.source if arguments.orphan else _ident(await _find(stub, arguments))
-        if not arguments.yes and not await _agreed(ident):
+    async with executors(settings) as deployment:
+        found = await _find(deployment, arguments)
+        ident = _ident(found[0][1])
+        question = f"Delete {ident} and all that is in it?"
+        if not arguments.yes and not await agreed(question, "delete it with --yes"):
             complain("nothing was deleted")
             return 1
-        profile = arguments.profile or ""
-        if ident.startswith(_SNAPSHOT) and not arguments.orphan:
-            snapshot = workspace_pb2.DeleteSnapshotRequest(snapshot_id=ident, profile=profile)
-            await stub.DeleteSnapshot(snapshot, timeout=WORK_S)
-        else:
-            workspace = workspace_pb2.DeleteWorkspaceRequest(
-                workspace_id=ident, profile=profile, orphan=arguments.orphan
-            )
-            await stub.DeleteWorkspace(workspace, timeout=WORK_S)
+        for at, one in found:
+            await _remove(at, one, arguments.profile or "")
     say(f"{ident} is deleted")
     return 0
 
 
-async def _agreed(ident: str) -> bool:
-    """Whether the person at the terminal wants it."""
-    if not sys.stdin.isatty():
-        raise InvalidArgument("nobody is here to be asked; delete it with --yes")
-    question = f"Delete {ident} and all that is in it? [y/N] "
-    return (await asyncio.to_thread(input, question)).strip().lower() in ("y", "yes")
+async def _remove(at: Executor, one: Kept, profile: str) -> None:
+    stub, ident = WorkspaceServiceStub(at.channel), _ident(one)
+    if isinstance(one, workspace_pb2.Snapshot):
+        snapshot = workspace_pb2.DeleteSnapshotRequest(snapshot_id=ident, profile=profile)
+        await stub.DeleteSnapshot(snapshot, timeout=WORK_S)
+    else:
+        is_orphan = one.state == workspace_pb2.WORKSPACE_STATE_ORPHAN
+        workspace = workspace_pb2.DeleteWorkspaceRequest(
+            workspace_id=ident, profile=profile, orphan=is_orphan
+        )
+        await stub.DeleteWorkspace(workspace, timeout=WORK_S)
 
 
 # ---- which one
 
 
-@asynccontextmanager
-async def _service(settings: Settings) -> AsyncGenerator[WorkspaceServiceStub]:
-    async with running(settings, "executor") as channels:
-        yield WorkspaceServiceStub(channels.to("executor"))
+async def _find(
+    deployment: Executors, arguments: argparse.Namespace
+) -> Sequence[tuple[Executor, Kept]]:
+    """The one that is meant, at each executor that knows it; else NotFound or InvalidArgument.
+
+    Several know it where they share their workspaces. The one whose sandbox has it, or had it last,
+    comes first.
+    """
+    named = arguments.source
+    answers = await _kept(deployment, arguments)
+    meant = [
+        (at, one)
+        for at, one in answers.told
+        if _ident(one).startswith(named) or named in _sessions(one)
+    ]
+    names = {_ident(one) for _, one in meant}
+    if not names:
+        message = f"there is no workspace or snapshot {named!r}"
+        raise answers.nothing(message, "hermes workspaces list")
+    if len(names) > 1:
+        listed = ", ".join(sorted(names))
+        raise InvalidArgument(f"{named!r} may be each of {listed}; say which")
+    return sorted(meant, key=lambda pair: _last_use(pair[1]), reverse=True)
 
 
-async def _find(stub: WorkspaceServiceStub, arguments: argparse.Namespace) -> Kept:
-    """The one that is meant; fails with NotFound or InvalidArgument."""
-    profile, named = arguments.profile or "", arguments.source
-    found: Sequence[Kept] = await _workspaces(stub, profile)
-    if named.startswith(_SNAPSHOT):
-        found = await _snapshots(stub, profile)
-    meant = [one for one in found if _ident(one).startswith(named) or named in _sessions(one)]
-    exact = [one for one in meant if _ident(one) == named] or meant
-    if not exact:
-        raise NotFound(f"there is no workspace or snapshot {named!r}; see hermes workspaces list")
-    if len(exact) > 1:
-        names = ", ".join(map(_ident, exact))
-        raise InvalidArgument(f"{named!r} may be each of {names}; say which")
-    return exact[0]
+async def _kept(deployment: Executors, arguments: argparse.Namespace) -> Answers[Kept]:
+    """All that may be meant."""
+    if vars(arguments).get("orphan"):
+        return await deployment.ask(_orphans)
+    listed = _snapshots if arguments.source.startswith(_SNAPSHOT) else _workspaces
+    return await deployment.ask(partial(listed, profile=arguments.profile or ""))
 
 
-async def _workspaces(stub: WorkspaceServiceStub, profile: str) -> list[Kept]:
-    found: list[Kept] = []
+def _last_use(one: Kept) -> tuple[bool, int]:
+    has_users = isinstance(one, workspace_pb2.Workspace) and bool(one.active_session_ids)
+    return has_users, one.use_time.ToNanoseconds()
+
+
+async def _orphans(at: Executor) -> Sequence[Kept]:
+    request = workspace_pb2.ListWorkspacesRequest(orphans=True)
+    stub = WorkspaceServiceStub(at.channel)
+    return (await stub.ListWorkspaces(request, timeout=TELL_S)).workspaces
+
+
+async def _workspaces(at: Executor, profile: str) -> Sequence[Kept]:
+    stub, found = WorkspaceServiceStub(at.channel), list[Kept]()
     token = ""
     while True:
         request = workspace_pb2.ListWorkspacesRequest(
             profile=profile, page_size=PAGE, page_token=token
         )
-        page = await stub.ListWorkspaces(request)
+        page = await stub.ListWorkspaces(request, timeout=TELL_S)
         found += page.workspaces
         token = page.next_page_token
         if not token:
             return found
 
 
-async def _snapshots(stub: WorkspaceServiceStub, profile: str) -> list[Kept]:
-    found: list[Kept] = []
+async def _snapshots(at: Executor, profile: str) -> Sequence[Kept]:
+    stub, found = WorkspaceServiceStub(at.channel), list[Kept]()
     token = ""
     while True:
         request = workspace_pb2.ListSnapshotsRequest(
             profile=profile, page_size=PAGE, page_token=token
         )
-        page = await stub.ListSnapshots(request)
+        page = await stub.ListSnapshots(request, timeout=TELL_S)
         found += page.snapshots
         token = page.next_page_token
         if not token:
@@ -220,8 +245,8 @@ def _sessions(one: Kept) -> Sequence[str]:
     return () if isinstance(one, workspace_pb2.Snapshot) else one.session_ids
 
 
-def _row(one: Kept) -> tuple[str, ...]:
-    described = _described(one)
+def _row(at: Executor, one: Kept) -> tuple[str, ...]:
+    described = _described(at, one)
     of = described["source_id"] or ", ".join(_sessions(one))
     state = "" if described["state"] in ("ready", "orphan") else f" ({described['state']})"
     return (
@@ -234,12 +259,13 @@ def _row(one: Kept) -> tuple[str, ...]:
     )
 
 
-def _described(one: Kept) -> dict[str, Any]:
+def _described(at: Executor, one: Kept) -> dict[str, Any]:
     state = workspace_pb2.WorkspaceState.Name(one.state).removeprefix("WORKSPACE_STATE_").lower()
     common: dict[str, Any] = {
         "name": one.name,
         "state": state,
         "backend": one.backend,
+        "executor": at.endpoint or None,
         "created_at": one.create_time.ToJsonString() if one.HasField("create_time") else None,
         "used_at": one.use_time.ToJsonString() if one.HasField("use_time") else None,
         "size_bytes": one.size_bytes if one.HasField("size_bytes") else None,

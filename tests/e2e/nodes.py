@@ -259,12 +259,12 @@ def _deploy(folder: Path, model_url: str, executors: Sequence[NodeServer], certs
         own = {"HERMES_METRICS_PORT": "0", **tls_of(certs, name)}
         own |= model_at(model_url) if name == "agent" else {}
         home = Home.make(folder / name, None, **common, **own)
-        servers[name] = Server(name, replace(home, prefix=_with_hosts(hosts)), "serve", name)
+        servers[name] = Server(name, replace(home, prefix=with_hosts(hosts)), "serve", name)
     servers |= {server.name: server for server in executors}
     return Cluster(Deployment(client, servers, folder), nodes, executors)
 
 
-def _with_hosts(hosts: Path) -> tuple[str, ...]:
+def with_hosts(hosts: Path) -> tuple[str, ...]:
     """What runs a program for which names are looked up in this file."""
     script = f'mount --bind {hosts} /etc/hosts; exec "$@"'
     return ("unshare", "--mount", "--propagation", "private", "bash", "-c", script, "bash")

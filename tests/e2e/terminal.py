@@ -47,7 +47,7 @@ class Terminal:
         self._lock = threading.Lock()
         # The command leads a session with this terminal, so that Ctrl-C is a signal to it.
         self.process = subprocess.Popen(
-            ["setsid", "--ctty", HERMES, *argv],
+            ["setsid", "--ctty", *home.prefix, HERMES, *argv],
             stdin=slave,
             stdout=subprocess.PIPE if piped else slave,
             stderr=slave,

@@ -4,6 +4,7 @@ import asyncio
 import shutil
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
@@ -109,8 +110,13 @@ async def test_the_name_of_the_host_is_checked(folder: Path) -> None:
         channels_of(Identity.GATEWAY, address, folder) as channels,
     ):
         error = await refused(get_turn(channels))
-    assert error.code() is grpc.StatusCode.UNAVAILABLE
-    assert sample.seen.callers == []
+        assert error.code() is grpc.StatusCode.UNAVAILABLE
+        assert sample.seen.callers == []
+        assert isinstance(address, TcpAddress)
+        named = replace(address, server_name="elsewhere")
+        async with channels_of(Identity.GATEWAY, named, folder) as knowing:
+            await get_turn(knowing)
+    assert sample.seen.callers == [Identity.GATEWAY]
 
 
 async def test_a_client_of_another_ca_is_refused(folder: Path, strangers: Path) -> None:

@@ -1,0 +1,251 @@
+"""The executors of a deployment as an operator reaches them: all of them, each alone.
+
+They are found by the addresses of the name that they share. Each of them says at which endpoint it
+alone is reached; one that says none is the only one.
+"""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Generic, TypeVar
+
+import grpc.aio
+
+from hermes.executor.v1 import sandbox_pb2
+from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
+from services.addresses import TcpAddress, parse_address
+from services.auth import Identity
+from services.channels import Channels
+from services.cli.connection import running
+from services.cli.console import complain
+from services.cli.failures import in_short
+from services.cli.tables import print_table
+from services.config import Settings
+from services.config_models import ServiceConfig
+from services.errors import (
+    HermesError,
+    InvalidArgument,
+    NotFound,
+    Reason,
+    ServiceUnavailable,
+    message_of,
+    reason_of,
+)
+
+THERE_S = 3.0
+"""How long an executor has to say that it is there."""
+TELL_S = 10.0
+"""How long it has to tell what it has."""
+LOOKUP_S = 5.0
+"""How long it may take to look up a name."""
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """One that answers."""
+
+    endpoint: str
+    """Where it alone is reached; empty where it is the only one."""
+    channel: grpc.aio.Channel
+    capabilities: sandbox_pb2.GetCapabilitiesResponse
+
+
+@dataclass(frozen=True, slots=True)
+class Answers(Generic[_T]):
+    """What executors have."""
+
+    told: Sequence[tuple[Executor, _T]]
+    """Each thing with the one that has it."""
+    silent: Mapping[str, str]
+    """Those of which nothing is known, and what they do instead of telling."""
+
+    def complain(self) -> None:
+        """Tell a person whose part is missing."""
+        for endpoint, instead in self.silent.items():
+            complain(f"the executor at {endpoint} {instead}; what it has is missing here")
+
+    def nothing(self, message: str, see: str) -> NotFound:
+        """The error of whoever looked for something that none of them has."""
+        but = [f", but the executor at {name} {instead}" for name, instead in self.silent.items()]
+        return NotFound(f"{message}{''.join(but)}; see: {see}")
+
+
+@dataclass(frozen=True, slots=True)
+class Executors:
+    """Those of a deployment."""
+
+    each: Sequence[Executor]
+    """At least one, in the order of their endpoints."""
+    silent: Mapping[str, str]
+    """Those of which nothing is known, and what they do instead of telling."""
+
+    @property
+    def are_several(self) -> bool:
+        """Whether it matters which of them it is."""
+        return len(self.each) + len(self.silent) > 1
+
+    async def ask(self, question: Callable[[Executor], Awaitable[Iterable[_T]]]) -> Answers[_T]:
+        """What they say, asked at the same time; fails when none says anything."""
+        silent, told = dict(self.silent), list[tuple[Executor, _T]]()
+        failure: grpc.aio.AioRpcError | None = None
+        has_answer = False
+        answers = await asyncio.gather(*(_answer(question(executor)) for executor in self.each))
+        for executor, answer in zip(self.each, answers, strict=True):
+            if isinstance(answer, grpc.aio.AioRpcError):
+                failure = answer
+                silent[executor.endpoint] = _instead(answer)
+            else:
+                has_answer = True
+                told += [(executor, one) for one in answer]
+        if failure is not None and not has_answer:
+            raise failure
+        return Answers(told, silent)
+
+    def print_table(
+        self, headings: Sequence[str], rows: Iterable[tuple[Executor, Sequence[str]]]
+    ) -> None:
+        """Rows about what executors have; whose each is, is told where that matters."""
+        if self.are_several:
+            headings = (*headings, "executor")
+            rows = [(one, (*row, one.endpoint)) for one, row in rows]
+        print_table(headings, [row for _, row in rows])
+
+    def chosen(self, named: str | None) -> "Executors":
+        """The one whose endpoint begins like this, or all if it is None; fails with NotFound."""
+        if named is None:
+            return self
+        found = [one for one in self.each if one.endpoint.startswith(named)]
+        silent = [name for name in self.silent if name.startswith(named)]
+        if len(found) + len(silent) > 1:
+            names = ", ".join([*(one.endpoint for one in found), *silent])
+            raise InvalidArgument(f"--executor {named} could be each of {names}; say which")
+        if silent:
+            raise ServiceUnavailable(f"the executor at {silent[0]} {self.silent[silent[0]]}")
+        if not found:
+            raise NotFound(f"there is no executor {named!r}; {self._which}")
+        return Executors(found, {})
+
+    def one(self, named: str | None) -> Executor:
+        """The only one, or the one that is named; fails with NotFound or InvalidArgument."""
+        chosen = self.chosen(named)
+        if chosen.are_several:
+            raise InvalidArgument(f"say which one with --executor; {self._which}")
+        return chosen.each[0]
+
+    @property
+    def _which(self) -> str:
+        names = ", ".join(filter(None, [*(one.endpoint for one in self.each), *self.silent]))
+        return f"there is {names}" if names else "the only one has no name, and needs none"
+
+
+@asynccontextmanager
+async def executors(settings: Settings) -> AsyncGenerator[Executors]:
+    """Those that run, nothing is started here; ServiceUnavailable says how that is done."""
+    config = settings.load(ServiceConfig)
+    address = config.addresses.of("executor", settings.home)
+    if not isinstance(address, TcpAddress):
+        async with running(settings, "executor") as channels:
+            channel = channels.to("executor")
+            found = await _capabilities(channel)
+            yield Executors([Executor(found.endpoint, channel, found)], {})
+        return
+    places = {str(place): place for place in await _places(address)}
+    async with Channels(Identity.OPERATOR, places, tls=config.tls.files) as channels:
+        yield await _find(channels, places, address)
+
+
+async def _find(
+    channels: Channels, places: Mapping[str, TcpAddress], address: TcpAddress
+) -> Executors:
+    calls = (_answer(_capabilities(channels.to(name))) for name in places)
+    answers = dict(zip(places, await asyncio.gather(*calls), strict=True))
+    silent = {
+        name: _instead(answer)
+        for name, answer in answers.items()
+        if isinstance(answer, grpc.aio.AioRpcError)
+    }
+    found: dict[str, Executor] = {}
+    for name, answer in answers.items():
+        if isinstance(answer, sandbox_pb2.GetCapabilitiesResponse):
+            endpoint = answer.endpoint
+            channel = channels.at(endpoint) if endpoint else channels.to(name)
+            # One may have several addresses, as of IPv4 and IPv6.
+            found.setdefault(endpoint, Executor(endpoint, channel, answer))
+    if not found:
+        raise ServiceUnavailable(_nobody(address, silent))
+    if silent:
+        known = await _hosts(found)
+        silent = {name: why for name, why in silent.items() if places[name].host not in known}
+    if set(found) == {""}:
+        silent = {}
+    return Executors([found[endpoint] for endpoint in sorted(found)], silent)
+
+
+def _nobody(address: TcpAddress, silent: Mapping[str, str]) -> str:
+    if len(silent) == 1:
+        said = f"the executor service at {address} {''.join(silent.values())}"
+    else:
+        each = "; ".join(f"{name} {instead}" for name, instead in silent.items())
+        said = f"none of the executors at {address} can be asked: {each}"
+    return f"{said}; start it with hermes serve executor, or correct HERMES_EXECUTOR_ADDRESS"
+
+
+def _instead(error: grpc.aio.AioRpcError) -> str:
+    """What an executor does instead of telling."""
+    if reason_of(error) is Reason.SERVICE_UNAVAILABLE:
+        return f"does not answer ({in_short(error)})"
+    return f"does not tell: {message_of(error)}"
+
+
+async def _capabilities(channel: grpc.aio.Channel) -> sandbox_pb2.GetCapabilitiesResponse:
+    request = sandbox_pb2.GetCapabilitiesRequest()
+    return await SandboxServiceStub(channel).GetCapabilities(request, timeout=THERE_S)
+
+
+async def _answer(call: Awaitable[_T]) -> _T | grpc.aio.AioRpcError:
+    try:
+        return await call
+    except grpc.aio.AioRpcError as error:
+        return error
+
+
+async def _places(address: TcpAddress) -> list[TcpAddress]:
+    """Where whoever has a name is."""
+    try:
+        ip_address(address.host)
+    except ValueError:
+        hosts = await _addresses(address.host)
+        return [TcpAddress(host, address.port, server_name=address.host) for host in hosts]
+    return [address]
+
+
+async def _hosts(endpoints: Iterable[str]) -> set[str]:
+    """The addresses of those who have these endpoints, as far as they can be looked up."""
+    found: set[str] = set()
+    for endpoint in filter(None, endpoints):
+        place = parse_address(endpoint)
+        if isinstance(place, TcpAddress):
+            try:
+                found.update(await _addresses(place.host))
+            except HermesError:
+                continue  # then nobody can say what else leads there
+    return found
+
+
+async def _addresses(host: str) -> list[str]:
+    """The addresses of a name, without repetition; fails with ServiceUnavailable."""
+    look_up = asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    try:
+        async with asyncio.timeout(LOOKUP_S):
+            return list(dict.fromkeys(str(place[0]) for *_, place in await look_up))
+    except (OSError, TimeoutError) as error:
+        why = getattr(error, "strerror", None) or f"no answer within {LOOKUP_S:g} s"
+        raise ServiceUnavailable(
+            f"the name {host} of the executor cannot be looked up ({why}); "
+            "correct HERMES_EXECUTOR_ADDRESS"
+        ) from error

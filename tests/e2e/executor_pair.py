@@ -1,0 +1,107 @@
+"""Executors on this machine that share a name, each at a loopback address of its own.
+
+Nothing else of Hermes runs: their sandboxes are claimed as an agent does.
+"""
+
+import asyncio
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.addresses import TcpAddress
+from services.auth import Identity
+from services.certs import files_of
+from services.channels import Channels
+from tests.e2e.deployment import (
+    LEAVE_NOTHING,
+    Deployment,
+    Server,
+    make_certificates,
+    running,
+    tls_of,
+)
+from tests.e2e.home import Home
+from tests.e2e.nodes import with_hosts
+from tests.executor_client import Client
+from tests.postgres import free_port
+
+NAME = "executors.test"
+HOSTS = ("127.0.0.11", "127.0.0.12")
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorPair:
+    """Two executors, and the home of their operator."""
+
+    deployment: Deployment
+    port: int
+
+    @property
+    def client(self) -> Home:
+        """From where an operator asks them."""
+        return self.deployment.client
+
+    @property
+    def endpoints(self) -> tuple[str, str]:
+        """Where each alone is reached."""
+        return (f"{HOSTS[0]}:{self.port}", f"{HOSTS[1]}:{self.port}")
+
+    @property
+    def servers(self) -> list[Server]:
+        """Their processes."""
+        return list(self.deployment.servers.values())
+
+    def acquire(self, number: int, session: str) -> str:
+        """A sandbox at one of them, for a session; its id."""
+        return asyncio.run(self._acquire(HOSTS[number], session))
+
+    async def _acquire(self, host: str, session: str) -> str:
+        place = TcpAddress(host, self.port)
+        files = files_of(self.deployment.folder / "certs", Identity.AGENT)
+        async with Channels(Identity.AGENT, {"executor": place}, tls=files) as channels:
+            answer = await Client(channels.to("executor"), "").acquire(session)
+        return answer.sandbox.sandbox_id
+
+
+@contextmanager
+def executor_pair(folder: Path, **variables: str) -> Generator[ExecutorPair]:
+    """Both, from their start to their good end."""
+    port = free_port()
+    endpoints = {host: f"{host}:{port}" for host in HOSTS}
+    with executors(folder, port, endpoints, {NAME: HOSTS}, **variables) as deployment:
+        yield ExecutorPair(deployment, port)
+
+
+@contextmanager
+def executors(
+    folder: Path,
+    port: int,
+    endpoints: Mapping[str, str],
+    names: Mapping[str, Iterable[str]],
+    **variables: str,
+) -> Generator[Deployment]:
+    """One executor at each of these addresses, which says that this is its endpoint.
+
+    Their operator knows these names, each with its addresses.
+    """
+    hosts = folder / "hosts"
+    hosts.write_text("".join(f"{at} {name}\n" for name, each in names.items() for at in each))
+    certs = make_certificates(folder, ("agent", "executor"), executor=(*names, *endpoints))
+    operator = {"HERMES_EXECUTOR_ADDRESS": f"{NAME}:{port}", **tls_of(certs, "operator")}
+    client = Home.make(folder / "client", None, **operator)
+    common = {
+        "HERMES_BACKEND": "bubblewrap",
+        "HERMES_METRICS_PORT": "0",
+        **LEAVE_NOTHING,
+        **tls_of(certs, "executor"),
+        **variables,
+    }
+    servers: dict[str, Server] = {}
+    for host, endpoint in endpoints.items():
+        own = {"HERMES_LISTEN": f"{host}:{port}", "HERMES_EXECUTOR_ENDPOINT": endpoint}
+        home = Home.make(folder / f"executor-{host}", None, **common, **own)
+        servers[host] = Server(host, home, "serve", "executor")
+    asking = Home(client.path, client.variables, with_hosts(hosts))
+    with running(Deployment(asking, servers, folder)) as deployment:
+        yield deployment

@@ -1,0 +1,151 @@
+"""What an operator sees of executors that share a name, and does with each of them."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.executor_pair import HOSTS, NAME, ExecutorPair, executor_pair, executors
+from tests.e2e.home import Result, check_complaint
+from tests.e2e.nodes import need_nodes
+from tests.e2e.terminal import CTRL_C, terminal
+from tests.postgres import free_port
+
+ANSWERED_WITHIN_S = 10.0
+"""How long a command takes where one of two does not answer."""
+SIGINT_STATUS = 130
+NOBODYS = "127.0.0.13"
+"""An address at which no executor listens."""
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExecutorPair]:
+    """Two for all tests."""
+    need_nodes()
+    with executor_pair(tmp_path_factory.mktemp("two"), HERMES_WARM_POOL_SIZE="1") as running:
+        yield running
+
+
+@pytest.fixture
+def pair(two: ExecutorPair) -> ExecutorPair:
+    """The two, both of which run."""
+    two.deployment.start()
+    return two
+
+
+def places(result: Result, name: str) -> dict[str, Any]:
+    """Which executor has what, of a list in JSON."""
+    assert result.status == 0, result.err
+    return {one[name]: one["executor"] for one in result.json}
+
+
+def doctor(pair: ExecutorPair) -> list[tuple[str, str]]:
+    """What doctor says of sandboxes."""
+    found = pair.client.run("doctor", "--json").json
+    return [(one["verdict"], one["message"]) for one in found if one["check"] == "sandbox"]
+
+
+def test_it_is_told_which_executor_has_what(pair: ExecutorPair) -> None:
+    client, sandboxes = pair.client, [pair.acquire(number, f"told-{number}") for number in (0, 1)]
+    listed = client.run("sandboxes", "list", "--json")
+    assert listed.err == ""
+    assert (
+        places(listed, "sandbox_id").items()
+        >= dict(zip(sandboxes, pair.endpoints, strict=True)).items()
+    )
+    heading, *rows = client.run("sandboxes", "list").out.splitlines()
+    assert heading.split()[-1] == "executor"
+    for sandbox, endpoint in zip(sandboxes, pair.endpoints, strict=True):
+        assert [row.split()[-1] for row in rows if sandbox in row] == [endpoint]
+    of_both = {*places(client.run("workspaces", "list", "--json"), "workspace_id").values()}
+    assert of_both == {*pair.endpoints}
+    for endpoint in pair.endpoints:
+        assert [verdict for verdict, said in doctor(pair) if endpoint in said] == ["ok"]
+
+
+def test_what_is_named_is_found_wherever_it_is(pair: ExecutorPair) -> None:
+    client = pair.client
+    for number in (0, 1):
+        session = f"named-{number}"
+        sandbox = pair.acquire(number, session)
+        wrote = client.run("sandboxes", "open", sandbox, "--", "sh", "-c", "echo it >file; pwd")
+        assert (wrote.status, wrote.out, wrote.err) == (0, "/workspace\n", "")
+        fork = client.run("workspaces", "fork", session, "--json").json
+        assert fork["executor"] == pair.endpoints[number]
+        ident = fork["workspace_id"]
+        assert client.run("workspaces", "delete", ident, "--yes").out == f"{ident} is deleted\n"
+        assert client.run("sandboxes", "kill", session, "--yes").status == 0
+        ended = client.run("sandboxes", "logs", sandbox)
+        assert (ended.status, ended.out.endswith("/workspace\n")) == (0, True)
+    check_complaint(client.run("sandboxes", "open", "sbx_none"), "there is no sandbox sbx_none; ")
+    check_complaint(client.run("workspaces", "fork", "wsp_none"), "there is no workspace")
+
+
+def test_one_that_was_killed_takes_nothing_from_the_other(pair: ExecutorPair) -> None:
+    client, here, there = pair.client, pair.acquire(0, "left-0"), pair.acquire(1, "left-1")
+    pair.servers[1].kill()
+    dead = pair.endpoints[1]
+    for argv in (["sandboxes", "list"], ["sandboxes", "list", "--json"], ["workspaces", "list"]):
+        listed = client.run(*argv)
+        assert listed.status == 0
+        (line,) = listed.complaints
+        assert f"the executor at {dead} does not answer" in line
+        assert pair.endpoints[0] in listed.out
+    opened = client.run("sandboxes", "open", here, "--", "pwd")
+    assert (opened.status, opened.out, opened.err) == (0, "/workspace\n", "")
+    check_complaint(client.run("sandboxes", "open", there, "--", "pwd"), "there is no", dead)
+    check_complaint(client.run("workspaces", "fork", "left-1"), "there is no", dead)
+    assert sorted(verdict for verdict, _ in doctor(pair)) == ["failed", "ok"]
+    assert any(dead in said and "hermes serve" in said for _, said in doctor(pair))
+    pair.servers[0].kill()
+    check_complaint(client.run("sandboxes", "list"), *pair.endpoints)
+    pair.deployment.start()
+    # The successor has taken it over.
+    assert client.run("sandboxes", "open", there, "--", "pwd").out == "/workspace\n"
+
+
+def test_one_that_hangs_is_not_waited_for_long(pair: ExecutorPair) -> None:
+    sandbox, hanging = pair.acquire(0, "quick"), pair.servers[1]
+    os.kill(hanging.pid, signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        listed = pair.client.run("sandboxes", "list")
+        took = time.monotonic() - began
+    finally:
+        os.kill(hanging.pid, signal.SIGCONT)
+    assert (listed.status, sandbox in listed.out) == (0, True)
+    assert f"{pair.endpoints[1]} does not answer" in listed.err
+    assert took < ANSWERED_WITHIN_S
+
+
+@pytest.mark.parametrize(
+    ("typed", "status", "told"),
+    [("y\r", 0, "has ended"), ("\r", 1, "nothing was ended"), (CTRL_C, SIGINT_STATUS, "")],
+)
+def test_who_is_asked_can_agree_refuse_and_leave(
+    pair: ExecutorPair, typed: str, status: int, told: str
+) -> None:
+    sandbox = pair.acquire(1, "asked")
+    with terminal(pair.client, "sandboxes", "kill", sandbox) as shown:
+        shown.wait_for(r"in which 0 commands run\? \[y/N\]")
+        shown.press(typed)
+        assert shown.wait_end() == status
+        assert told in shown.screen
+        assert "Traceback" not in shown.screen
+    is_left = sandbox in places(pair.client.run("sandboxes", "list", "--json"), "sandbox_id")
+    assert is_left is (status != 0)
+
+
+@pytest.mark.parametrize("own_name", ["", "executor-1.test"])
+def test_the_only_one_may_have_several_addresses(tmp_path: Path, own_name: str) -> None:
+    need_nodes()
+    port, places = free_port(), (HOSTS[0], NOBODYS)
+    names = {NAME: places, own_name or "another.test": places}
+    endpoint = f"{own_name}:{port}" if own_name else ""
+    with executors(tmp_path, port, {HOSTS[0]: endpoint}, names) as deployment:
+        listed = deployment.client.run("workspaces", "list")
+    assert (listed.status, listed.err) == (0, "")
