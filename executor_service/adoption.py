@@ -2,20 +2,17 @@
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from executor_service.backends.base import Box
-from executor_service.boxes import LiveBox
 from executor_service.commands import CommandTable
 from executor_service.journal import Journal
 from executor_service.leases import Leases
-from executor_service.records import Claim, CommandRecord, EndReason, SandboxState
+from executor_service.records import CommandRecord, SandboxState
 from executor_service.sandbox import Sandbox
 from executor_service.spool import Spool
 from executor_service.templates import Template, Templates
-from executor_service.workspaces.folders import Workspaces
-from executor_service.workspaces.rows import WorkspaceRows
 from services.clock import Clock
 from services.lifecycle import Workers
 
@@ -23,76 +20,67 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Inheritance:
-    """Where what is taken over comes from, and where it goes."""
+class Adoption:
+    """Matches claims with boxes: both are taken over, the one without the other is ended.
+
+    Which boxes a template has is known when its backend has said so. Until then its sandboxes are
+    awaited: they are neither there nor lost. A box whose executor stays away ends by itself, so
+    that is how long they can be.
+    """
 
     templates: Templates
     journal: Journal
     spool: Spool
-    workspaces: Workspaces
     leases: Leases
     make_table: Callable[[str, str], CommandTable]
     """From a sandbox's id and the name of its backend."""
+    orphan_timeout_s: float
+    """How long a box lives without an executor."""
+    workers: Workers
     clock: Clock
 
+    async def begin(self) -> None:
+        """Takes the claims over, before any backend is asked and anything new is made."""
+        claims = await self.journal.claims()
+        self.spool.account(await self.journal.stored_bytes())
+        running: defaultdict[str, list[CommandRecord]] = defaultdict(list)
+        for record in await self.journal.running_commands():
+            running[record.sandbox_id].append(record)
+        for claim in claims:
+            table = self.make_table(claim.sandbox_id, claim.backend)
+            await table.restore(running[claim.sandbox_id])
+            sandbox = Sandbox(claim, table, None, self.clock)
+            if claim.state is SandboxState.READY and claim.template in self.templates.names:
+                sandbox.await_box(self.orphan_timeout_s)
+            else:
+                sandbox.miss_box()
+            self.leases.restore(sandbox)
+        await self.spool.remove_all_but(claim.sandbox_id for claim in claims)
 
-async def adopt(inheritance: Inheritance, workers: Workers) -> None:
-    """Matches claims with boxes: both are taken over, the one without the other is ended.
-
-    Returns once it is known which sandboxes there are; their links come up by themselves.
-    """
-    journal, spool = inheritance.journal, inheritance.spool
-    claims = await journal.claims()
-    listed = await inheritance.templates.boxes()
-    boxes = {box.key: _Found(template, box) for template, box in listed}
-    spool.account(await journal.stored_bytes())
-    running: defaultdict[str, list[CommandRecord]] = defaultdict(list)
-    for record in await journal.running_commands():
-        running[record.sandbox_id].append(record)
-    for claim in claims:
-        wanted = claim.state is SandboxState.READY
-        found = boxes.get(claim.sandbox_id)
-        if not wanted or found is None or found.box.pool != found.template.name:
-            found = None
-        else:
-            del boxes[claim.sandbox_id]
-        await _adopt_claim(inheritance, claim, found, running[claim.sandbox_id])
-    for found in boxes.values():
-        workers.start(f"reap {found.box.key}", found.template.strays.end(found.box))
-    # Before anything new is made, which would not be among what is kept.
-    await spool.remove_all_but(claim.sandbox_id for claim in claims)
-    folder = inheritance.workspaces.folder
-    kept = {folder / name for name in await WorkspaceRows(journal).ids()}
-    left = {found.box.workspace for found in boxes.values()}
-    await inheritance.workspaces.sweep({*kept, *left})
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A box, and the template whose backend has it."""
-
-    template: Template
-    box: Box
+    def settle(self, template: Template, boxes: Sequence[Box]) -> None:
+        """Takes over what a template has, of which these are all boxes; their links come up by
+        themselves."""
+        awaited = {
+            sandbox.claim.sandbox_id: sandbox
+            for sandbox in self.leases
+            if sandbox.is_awaited and sandbox.claim.template == template.name
+        }
+        for box in boxes:
+            sandbox = awaited.pop(box.key, None) if box.pool == template.name else None
+            if sandbox is None:
+                self.workers.start(f"reap {box.key}", template.strays.end(box))
+            else:
+                _take_over(template, box, sandbox)
+        for sandbox in awaited.values():
+            _log.warning("sandbox %s was lost while no executor ran", sandbox.claim.sandbox_id)
+            sandbox.miss_box()
 
 
-async def _adopt_claim(
-    inheritance: Inheritance, claim: Claim, found: _Found | None, running: list[CommandRecord]
-) -> None:
-    table = inheritance.make_table(claim.sandbox_id, claim.backend)
-    await table.restore(running)
-    live: LiveBox | None = None
-    if found is not None:
-        live = found.template.pool.adopt(found.box, table)
-        live.epoch = claim.epoch
-        if claim.network is not None:
-            live.hold(claim.network, found.template.networks)
-        _log.info("sandbox %s is taken over with %d commands", claim.sandbox_id, len(running))
-    elif claim.state is SandboxState.READY:
-        now = inheritance.clock.now().timestamp()
-        claim = replace(claim, state=SandboxState.LOST, ended_at=now)
-        await inheritance.journal.put_claim(claim)
-        _log.warning("sandbox %s was lost while no executor ran", claim.sandbox_id)
-    if live is None:
-        was_lost = claim.state is SandboxState.LOST
-        table.give_up(EndReason.SANDBOX_LOST if was_lost else EndReason.LEASE_EXPIRED)
-    inheritance.leases.restore(Sandbox(claim, table, live, inheritance.clock))
+def _take_over(template: Template, box: Box, sandbox: Sandbox) -> None:
+    claim, table = sandbox.claim, sandbox.table
+    live = template.pool.adopt(box, table)
+    live.epoch = claim.epoch
+    if claim.network is not None:
+        live.hold(claim.network, template.networks)
+    sandbox.find_box(live)
+    _log.info("sandbox %s is taken over with %d commands", claim.sandbox_id, len(table.running))

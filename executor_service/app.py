@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import grpc.aio
 
-from executor_service.adoption import Inheritance, adopt
+from executor_service.adoption import Adoption
 from executor_service.backends.folder_store import local_store
 from executor_service.commands import Stores
 from executor_service.config import ExecutorConfig
@@ -171,7 +171,6 @@ class ExecutorService:
         maker = TemplateMaker(config, ground)
         templates = Templates(maker.names, maker.open)
         backends.push_async_callback(templates.close)
-        await templates.open()
         here = local_store(folder, self._home.workspaces, await maker.supervisor())
         keeping = Keeping(templates, here, workspaces)
         rows = WorkspaceRows(journal)
@@ -179,11 +178,14 @@ class ExecutorService:
         lending = Lending(catalog, keeping, workspaces, clock)
         lifetimes = Lifetimes(config.idle_timeout_s, config.max_age_s)
         leases = Leases(templates, journal, lending, lifetimes, clock, workers, metrics)
-        await lending.take_over(templates.default)
-        inheritance = Inheritance(
-            templates, journal, spool, workspaces, leases, maker.make_table, clock
+        adoption = Adoption(
+            *(templates, journal, spool, leases, maker.make_table),
+            *(config.orphan_timeout_s, workers, clock),
         )
-        await adopt(inheritance, workers)
+        await adoption.begin()
+        await templates.open(adoption.settle)
+        await lending.take_over(templates.default)
+        await workspaces.sweep({self._home.workspaces / name for name in await rows.ids()})
         retention = Retention(journal, spool, leases, clock, metrics)
         watch = WorkspaceWatch(leases, workspaces, templates)
         custody = Custody(catalog, leases, keeping, workers, clock, metrics)

@@ -134,14 +134,15 @@ class Leases:
         """Gives a session its sandbox: the one that it has, else a ready one, else a new one.
 
         Fails with BackendUnavailable, InvalidArgument, PathInvalid, PoolExhausted or Draining; for
-        its workspace with NotFound, FailedPrecondition or LimitExceeded.
+        its workspace with NotFound, FailedPrecondition or LimitExceeded; with ServiceUnavailable
+        while nobody knows whether the one that it has lives.
         """
         session = (wish.profile, wish.session_id)
         async with self._lock(session):
             current = self._by_session.get(session)
             if current is not None:
                 _check_isolation(current.claim.backend, current.claim.isolation, wish)
-                await self._check_workspace(current, wish)
+                await _check_workspace(self._lending, current, wish)
                 with suppress(SandboxLost):
                     return await self._resume(current, wish)
                 await self._end(current, SandboxState.LOST, EndReason.SANDBOX_LOST)
@@ -164,7 +165,11 @@ class Leases:
             raise
 
     async def release(self, sandbox: Sandbox) -> None:
-        """Ends a sandbox; its workspace is kept. Does nothing when it has ended."""
+        """Ends a sandbox; its workspace is kept. Does nothing when it has ended.
+
+        Fails with ServiceUnavailable while nobody knows whether it lives, as nobody can end it.
+        """
+        sandbox.check_settled()
         async with self._lock((sandbox.claim.profile, sandbox.claim.session_id)):
             if sandbox.claim.state is SandboxState.READY:
                 await self._end(sandbox, SandboxState.RELEASED, EndReason.LEASE_EXPIRED)
@@ -197,7 +202,8 @@ class Leases:
         for lock in list(self._locks.values()):
             async with lock:
                 pass
-        idle = [s for s in self if s.state is SandboxState.READY and not s.running]
+        ready = [s for s in self if s.state is SandboxState.READY and not s.is_awaited]
+        idle = [sandbox for sandbox in ready if not sandbox.running]
         boxes = [sandbox.live for sandbox in idle if sandbox.live is not None]
         await asyncio.gather(*map(self.release, idle))
         for live in boxes:
@@ -218,7 +224,9 @@ class Leases:
         sandbox.claim = replace(claim, state=state, ended_at=now)
         self._by_session.pop((claim.profile, claim.session_id), None)
         _log.info("sandbox %s ends: %s", claim.sandbox_id, state)
-        if live is not None:
+        if live is None:
+            sandbox.miss_box()
+        else:
             self._templates.of(live.box).pool.end(live, reason)
         # Whether or not somebody waits for it.
         gone = self._workers.start(f"last of {claim.sandbox_id}", self._leave(sandbox, live))
@@ -232,16 +240,6 @@ class Leases:
         self._lending.left(Path(sandbox.claim.workspace))
 
     # ---- claiming
-
-    async def _check_workspace(self, current: Sandbox, wish: Wish) -> None:
-        """Refuses another workspace for a session that has a sandbox already."""
-        has = Path(current.claim.workspace).name
-        if wish.workspace_id and wish.workspace_id != has:
-            await self._lending.check(wish.profile, wish.workspace_id)
-            raise FailedPrecondition(
-                f"session {wish.session_id} has a sandbox over another workspace, "
-                f"{has}: release it first"
-            )
 
     async def _claim(
         self, template: Template, live: LiveBox, wish: Wish, launch: Launch, loan: Loan
@@ -320,6 +318,17 @@ class Leases:
         if lock is None:
             lock = self._locks[session] = asyncio.Lock()
         return lock
+
+
+async def _check_workspace(lending: Lending, current: Sandbox, wish: Wish) -> None:
+    """Refuses another workspace for a session that has a sandbox already."""
+    has = Path(current.claim.workspace).name
+    if wish.workspace_id and wish.workspace_id != has:
+        await lending.check(wish.profile, wish.workspace_id)
+        raise FailedPrecondition(
+            f"session {wish.session_id} has a sandbox over another workspace, "
+            f"{has}: release it first"
+        )
 
 
 def _want(wish: Wish) -> Want:

@@ -92,6 +92,7 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
     ) -> sandbox_pb2.GetSandboxResponse:
         """Returns a sandbox."""
         found = self._leases.find(profile_of(request.profile), request.sandbox_id)
+        found.check_settled()
         return sandbox_pb2.GetSandboxResponse(sandbox=convert.sandbox(found))
 
     async def ListSandboxes(

@@ -52,6 +52,7 @@ class Core:
     backend: PlainBackend
     journal: Journal
     spool: Spool
+    stores: Stores
     pool: Pool
     strays: Strays
     leases: Leases
@@ -150,7 +151,7 @@ async def open_core(
             workers.start(name, job.run())
         workers.start("leases", leases.run())
         yield Core(
-            *(backend, journal, spool, pool, strays, leases, catalog, templates),
+            *(backend, journal, spool, stores, pool, strays, leases, catalog, templates),
             *(workers, clock, registry, metrics, folder),
         )
         await pool.drain()

@@ -9,16 +9,18 @@ from pathlib import Path
 import pytest
 
 from executor_service.backends.base import WorkspacePlace
+from executor_service.commands import CommandTable
 from executor_service.errors import PathInvalid, SandboxLost
 from executor_service.journal import Job, Journal
 from executor_service.leases import Grant, Launch
 from executor_service.proofs import Proof
-from executor_service.records import Claim, EndReason, Lifetimes, SandboxState
+from executor_service.records import Claim, CommandRecord, EndReason, Lifetimes, SandboxState
 from executor_service.sandbox import Sandbox
 from executor_service.tokens import TokenMint, digest, is_token_of, with_epoch
 from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
-from services.errors import LeaseInvalid, NotFound, StaleEpoch
+from services.errors import LeaseInvalid, NotFound, ServiceUnavailable, StaleEpoch
 from tests.executors import until
+from tests.fakes.plain_backend import NAME
 from tests.unit.executor.core import LIFETIMES, Core, full_disk, open_core, start, wish
 
 
@@ -136,6 +138,41 @@ async def test_a_lost_box_is_replaced(tmp_path: Path) -> None:
             SandboxState.LOST,
             SandboxState.READY,
         ]
+
+
+async def test_one_whose_backend_never_answers_is_lost_once_its_box_must_have_ended(
+    tmp_path: Path,
+) -> None:
+    async with open_core(tmp_path) as core:
+        other = await core.acquire()
+        claim = replace(other.sandbox.claim, sandbox_id="sbx_awaited", session_id="s")
+        table = CommandTable(claim.sandbox_id, NAME, core.stores)
+        await table.restore([CommandRecord(claim.sandbox_id, "exc_x", "digest", claim.claimed_at)])
+        awaited = Sandbox(claim, table, None, core.clock)
+        awaited.await_box(1800)
+        core.leases.restore(awaited)
+        # It may be that it lives, and nobody can use it meanwhile.
+        await core.clock.advance(1799)
+        assert awaited.state is SandboxState.READY
+        assert core.leases.prove(proof(other, sandbox_id=claim.sandbox_id)) is awaited
+        for asked in (
+            core.acquire("s", wait_s=0.1),
+            core.leases.release(awaited),
+            awaited.command("exc_x"),
+        ):
+            with pytest.raises(ServiceUnavailable, match="does not answer yet"):
+                await asked
+        with pytest.raises(ServiceUnavailable):
+            awaited.box()
+        assert len(table.running) == 1
+        await core.clock.advance(2)
+        assert awaited.state is SandboxState.LOST
+        new = await core.acquire("s")
+        assert new.sandbox.claim.sandbox_id != claim.sandbox_id
+        assert awaited.claim.state is SandboxState.LOST
+        ended = (await awaited.command("exc_x")).record.exit
+        assert ended is not None
+        assert ended.reason is EndReason.SANDBOX_LOST
 
 
 async def test_the_loss_is_noted_when_nobody_asks(tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
 """Templates of which one cannot be used."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from executor_service.errors import BackendUnavailable
 from executor_service.templates import Template, Templates
 from services.errors import InvalidArgument
+from tests.unit.executor.core import open_core
 
 
 async def refuses(name: str) -> Template:
@@ -19,21 +21,26 @@ async def test_without_the_usual_one_there_is_no_start() -> None:
 
 
 @pytest.mark.timeout(20)
-async def test_one_that_does_not_answer_keeps_nobody_waiting() -> None:
-    usual = object.__new__(Template)
+async def test_one_that_does_not_answer_keeps_nobody_waiting(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        usual = core.templates.default
 
-    async def opens(name: str) -> Template:
-        if name == "away":
-            return await refuses(name)
-        if name != "default":
-            await asyncio.Event().wait()
-        return usual
+        async def opens(name: str) -> Template:
+            if name == "away":
+                return await refuses(name)
+            if name == "mute":
+                # It can be used, and does not say what it has.
+                core.backend.listed.clear()
+            elif name != "default":
+                await asyncio.Event().wait()
+            return usual
 
-    templates = Templates(["silent", "default", "away", "mute"], opens)
-    async with asyncio.timeout(8):
-        await templates.open()
-    assert templates.default is usual
-    assert list(templates) == [usual]
+        templates = Templates(["silent", "default", "away", "mute"], opens)
+        async with asyncio.timeout(8):
+            await templates.open()
+        core.backend.listed.set()
+        assert templates.default is usual
+        assert list(templates) == [usual]
     assert templates.refused["away"] == "away is away"
     assert "did not answer" in templates.refused["silent"]
     assert "did not answer" in templates.refused["mute"]
