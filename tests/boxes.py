@@ -5,7 +5,7 @@ import os
 import random
 import uuid
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -67,11 +67,43 @@ async def _gvisor(_folder: Path) -> AsyncGenerator[Make]:
 
 
 @asynccontextmanager
-async def _local(_folder: Path) -> AsyncGenerator[Make]:
-    user = None if os.geteuid() else UID
+async def _local(folder: Path) -> AsyncGenerator[Make]:
     python = await asyncio.to_thread(users_python)
-    options = LocalOptions(is_allowed=True, user=user, python=python)
-    yield lambda owner, folder: LocalBackend(owner, folder, build_zipapp(), options)
+    make = LocalBackend
+    if os.geteuid() == 0:
+        make, python = _UsersLocal, await asyncio.to_thread(_python_as_user, folder, python)
+    options = LocalOptions(is_allowed=True, python=python)
+    yield lambda owner, folder: make(owner, folder, build_zipapp(), options)
+
+
+class _UsersLocal(LocalBackend):
+    """An ordinary user's, where the tests are root's, and whoever makes workspaces."""
+
+    def __init__(self, owner: str, folder: Path, supervisor: bytes, options: LocalOptions) -> None:
+        super().__init__(owner, folder, supervisor, options)
+        self._user = UID
+
+    async def create(self, spec: BoxSpec) -> Box:
+        with suppress(FileNotFoundError):
+            await asyncio.to_thread(os.chown, spec.workspace, UID, UID)
+        return await super().create(spec)
+
+    def _install(self) -> Path:
+        program = super()._install()
+        os.chown(self._folder, UID, UID)
+        return program
+
+
+def _python_as_user(folder: Path, python: str) -> str:
+    """A Python that is the ordinary user's from its first line on.
+
+    To fork as another user runs gRPC's handlers in the child, which crash there.
+    """
+    path = folder / "python"
+    user = f"--reuid {UID} --regid {UID} --clear-groups"
+    path.write_text(f'#!/bin/sh\nexec setpriv {user} {python} "$@"\n')
+    path.chmod(0o755)
+    return str(path)
 
 
 @asynccontextmanager

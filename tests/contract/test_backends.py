@@ -14,7 +14,10 @@ from tests.contract.backend_suite_commands import CommandSuite
 from tests.contract.backend_suite_egress import EgressSuite
 from tests.contract.backend_suite_endings import EndingSuite
 from tests.contract.backend_suite_files import FileSuite
+from tests.contract.backend_suite_sandboxes import SandboxSuite
 from tests.contract.backend_suite_workspaces import WorkspaceSuite
+from tests.contract.executor_over import serving_over
+from tests.executors import Executor
 from tests.users import users_folder
 from tests.world import World, open_world
 
@@ -68,6 +71,13 @@ async def console(yard: Yard) -> AsyncIterator[Console]:
         yield opened
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def executor(yard: Yard, folder: Path) -> AsyncIterator[Executor]:
+    """One executor over the backend for all tests of what its boxes are to one."""
+    async with serving_over(yard, folder / "executor") as running:
+        yield running
+
+
 class TestBoxes(BoxSuite):
     """See backend_suite_boxes."""
 
@@ -90,6 +100,10 @@ class TestFiles(FileSuite):
 
 class TestArchives(ArchiveSuite):
     """See backend_suite_archives."""
+
+
+class TestSandboxes(SandboxSuite):
+    """See backend_suite_sandboxes."""
 
 
 @pytest.mark.parametrize(

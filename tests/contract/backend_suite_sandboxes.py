@@ -1,0 +1,69 @@
+"""What every backend's boxes are to an executor: sandboxes that end in time, and keep limits."""
+
+from google.protobuf.duration_pb2 import Duration
+
+from executor_service.backends.base import WorkspacePlace
+from hermes.executor.v1 import exec_pb2, sandbox_pb2
+from services.errors import Reason
+from tests.boxes import Yard
+from tests.executor_client import Client
+from tests.executors import Executor, refused, until
+
+TTL = Duration(seconds=3)
+READY = sandbox_pb2.SANDBOX_STATE_READY
+RELEASED = sandbox_pb2.SANDBOX_STATE_RELEASED
+RUNNING = exec_pb2.EXEC_STATE_RUNNING
+
+Acquired = sandbox_pb2.AcquireSandboxResponse
+
+
+async def now(client: Client, acquired: Acquired) -> sandbox_pb2.Sandbox:
+    """A sandbox as it is now."""
+    asked = sandbox_pb2.GetSandboxRequest(sandbox_id=acquired.sandbox.sandbox_id)
+    return (await client.sandboxes.GetSandbox(asked)).sandbox
+
+
+async def check_next(client: Client, yard: Yard, before: Acquired) -> None:
+    """The session has a new sandbox, over the same workspace where the backend keeps it."""
+    later = await client.acquire(before.sandbox.session_id)
+    assert later.sandbox.sandbox_id != before.sandbox.sandbox_id
+    is_kept = yard.capabilities.workspaces is not WorkspacePlace.IN_BOX
+    assert await client.output(later.lease, "cat file || true") == ("kept" if is_kept else "")
+    await client.release(later.lease)
+
+
+class SandboxSuite:
+    """Run against an executor over each backend by tests/contract/test_backends.py."""
+
+    async def test_a_sandbox_that_nobody_uses_ends_and_its_files_stay(
+        self, executor: Executor, yard: Yard
+    ) -> None:
+        async with executor.client() as client:
+            busy = await client.acquire(idle_ttl=TTL)
+            running = (await client.start(busy.lease, "sleep", "600")).exec_id
+            idle = await client.acquire(idle_ttl=TTL)
+            await client.output(idle.lease, "echo kept > file")
+
+            async def has_ended() -> bool:
+                return (await now(client, idle)).state == RELEASED
+
+            await until(has_ended)
+            assert await refused(client.start(idle.lease, "true")) is Reason.LEASE_INVALID
+            # A command that runs is use, also one that nobody is attached to.
+            assert (await now(client, busy)).state == READY
+            assert (await client.get(busy.lease, running)).state == RUNNING
+            await client.release(busy.lease)
+            await check_next(client, yard, idle)
+
+    async def test_a_sandbox_ends_at_its_age_whatever_runs_and_its_files_stay(
+        self, executor: Executor, yard: Yard
+    ) -> None:
+        async with executor.client() as client:
+            old = await client.acquire(max_ttl=TTL)
+            seen = await client.run(old.lease, script="echo kept > file; echo begun; sleep 600")
+            assert seen.stdout == b"begun\n"
+            assert seen.exit is not None
+            assert seen.exit.reason == exec_pb2.EXIT_REASON_LEASE_EXPIRED
+            assert not seen.exit.HasField("code")
+            assert (await now(client, old)).state == RELEASED
+            await check_next(client, yard, old)

@@ -1,0 +1,46 @@
+"""An executor over any backend of the tests."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from executor_service import opening
+from executor_service.backends import Site
+from executor_service.backends.base import Backend
+from executor_service.journal import Journal
+from tests.boxes import Yard
+from tests.executors import Executor, executor_settings, serving
+from tests.security.mutants import without
+
+
+@asynccontextmanager
+async def serving_over(yard: Yard, home: Path) -> AsyncGenerator[Executor]:
+    """An executor in this process whose sandboxes are made as the yard's; none is left."""
+    name, folder = yard.capabilities.name, home / "state" / "executor"
+    await asyncio.to_thread(_settle, home)
+    async with Journal(folder / "journal.db") as journal:
+        owner = journal.owner
+    backend = await asyncio.to_thread(yard.make, owner, folder)
+
+    def make(_site: Site) -> Backend:
+        return backend
+
+    try:
+        with without(opening, "BACKENDS", {name: make}):
+            async with serving(executor_settings(home, name)) as running:
+                await asyncio.to_thread(_let_pass, home)
+                yield running
+    finally:
+        await (await Yard.open(yard.make, owner, folder)).close()
+
+
+def _settle(home: Path) -> None:
+    (home / "state" / "executor").mkdir(parents=True)
+    (home / "config.yaml").write_text("security: {allow_local_backend: true}\n")
+
+
+def _let_pass(home: Path) -> None:
+    """Whoever has a workspace may be another user."""
+    for folder in (home, home / "workspaces"):
+        folder.chmod(0o711)
