@@ -58,12 +58,13 @@ async def _bubblewrap(_folder: Path) -> AsyncGenerator[Make]:
 
 @asynccontextmanager
 async def _docker(_folder: Path) -> AsyncGenerator[Make]:
-    yield lambda owner, _: DockerBackend(owner, build_zipapp(), DockerOptions())
+    yield lambda owner, folder: DockerBackend(owner, folder, build_zipapp(), DockerOptions())
 
 
 @asynccontextmanager
 async def _gvisor(_folder: Path) -> AsyncGenerator[Make]:
-    yield lambda owner, _: DockerBackend(owner, build_zipapp(), DockerOptions(runtime="runsc"))
+    options = DockerOptions(runtime="runsc")
+    yield lambda owner, folder: DockerBackend(owner, folder, build_zipapp(), options)
 
 
 @asynccontextmanager

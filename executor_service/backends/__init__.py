@@ -39,7 +39,7 @@ def _docker(site: Site) -> Backend:
     docker = site.config.docker
     address = EngineAddress(docker.host, docker.ca, docker.certificate, docker.key)
     options = DockerOptions(address, docker.image, docker.runtime)
-    return DockerBackend(site.owner, site.supervisor, options)
+    return DockerBackend(site.owner, site.folder / "docker", site.supervisor, options)
 
 
 def _modal(site: Site) -> Backend:

@@ -1,11 +1,14 @@
 """Boxes that are containers of a Docker engine.
 
-The supervisor is the container's first process. The executor reaches it through a bridge: a
-command that the engine runs in the box and whose streams it hands on.
+The supervisor is the container's first process. On an engine of this machine the executor reaches
+it by a socket of its own. Elsewhere, and behind gVisor, it does so through a bridge: a command that
+the engine runs in the box and whose streams it hands on.
 """
 
+import asyncio
 import dataclasses
 import json
+import logging
 import os
 import secrets
 import time
@@ -18,6 +21,7 @@ from executor_service.backends import docker_probe
 from executor_service.backends.base import Box, BoxSpec, ByteStream, Capabilities, Isolation
 from executor_service.backends.docker_container import Walls, tmpfs_sizes
 from executor_service.backends.docker_gvisor import BridgeStream, limit_pids, ran_out_of_memory
+from executor_service.backends.docker_sockets import BIRTH_SOCKET, Birth, BoxSockets
 from executor_service.backends.docker_supervisor import FOLDER, supervisor_volume
 from executor_service.backends.engine import CALL_DEADLINE_S, Engine, EngineAddress
 from executor_service.backends.greeting import expect_greeting
@@ -45,6 +49,10 @@ _SOCKET = "@hermes-supervisor"
 """Not a file: it lies in the box's own network namespace, where no command can replace it."""
 _UNPRIVILEGED_UID = 1000
 _REMOVAL_POLL_S = 0.02
+_BIRTH_PATIENCE_S = 2.0
+"""How long a new box may take to come for its socket before somebody looks whether it can."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,8 +69,11 @@ class DockerOptions:
 class DockerBackend:
     """Makes boxes with a Docker engine, one container each."""
 
-    def __init__(self, owner: str, supervisor: bytes, options: DockerOptions) -> None:
+    def __init__(self, owner: str, folder: Path, supervisor: bytes, options: DockerOptions) -> None:
         self._owner = owner
+        self._sockets = BoxSockets(folder / "boxes")
+        self._takes_sockets = options.address.is_local
+        """Whether boxes can be reached by a socket of this machine, as far as is known."""
         self._supervisor = supervisor
         self._options = options
         self._engine = Engine(options.address)
@@ -77,6 +88,7 @@ class DockerBackend:
         found = await docker_probe.probe(self._engine, options.image, options.runtime)
         is_gvisor = found.isolation is Isolation.USERSPACE_KERNEL
         self._walls = dataclasses.replace(self._walls, is_gvisor=is_gvisor)
+        self._takes_sockets &= not is_gvisor
         self._is_probed = found.available
         return found
 
@@ -87,13 +99,50 @@ class DockerBackend:
         if not self._is_probed:
             await self.probe()
         try:
-            return await made(self._engine.call(lambda sdk: self._make(sdk, spec)), self.destroy)
+            return await made(self._create(spec), self.destroy)
         except EngineRefused as error:
             if "No such image" in str(error):
                 raise BackendUnavailable(f"{error}; run `make sandbox-image`") from error
             raise BoxCreateFailed(f"the engine could not make the box: {error}") from error
+        except OSError as error:
+            raise BoxCreateFailed(f"the box cannot have a socket: {error}") from error
 
-    def _make(self, sdk: "docker.DockerClient", spec: BoxSpec) -> Box:
+    async def _create(self, spec: BoxSpec) -> Box:
+        if self._takes_sockets:
+            async with self._sockets.birth(spec.box_key) as birth:
+                try:
+                    box = await self._engine.call(lambda sdk: self._make(sdk, spec, birth.folder))
+                except EngineRefused as error:
+                    if str(birth.folder) not in str(error):
+                        raise
+                    self._reach_by_bridge(str(error))
+                else:
+                    if not await birth.wait(_BIRTH_PATIENCE_S):
+                        await self._see_whether_it_comes(birth, box)
+                    return box
+        return await self._engine.call(lambda sdk: self._make(sdk, spec, None))
+
+    async def _see_whether_it_comes(self, birth: Birth, box: Box) -> None:
+        """Wait for a box that is slow; find out about one that cannot come for its socket."""
+        coming = asyncio.ensure_future(birth.wait(CALL_DEADLINE_S))
+        bridge = asyncio.ensure_future(self._bridge(box))
+        await asyncio.wait((coming, bridge), return_when=asyncio.FIRST_COMPLETED)
+        for waiting in (coming, bridge):
+            waiting.cancel()
+        await asyncio.wait((coming, bridge))
+        # What else may be wrong with it, whoever connects will hear.
+        if not bridge.cancelled() and not bridge.exception():
+            await bridge.result().close()
+            # A supervisor that answers a bridge has tried to come before that.
+            if not birth.is_over:
+                self._reach_by_bridge(f"they cannot connect to a socket in {birth.folder}")
+
+    def _reach_by_bridge(self, why: str) -> None:
+        if self._takes_sockets:
+            self._takes_sockets = False
+            _log.warning("boxes are reached through the engine, which is slower: %s", why)
+
+    def _make(self, sdk: "docker.DockerClient", spec: BoxSpec, birth: Path | None) -> Box:
         from docker.errors import APIError
 
         if self._options.address.is_local:
@@ -108,13 +157,16 @@ class DockerBackend:
             _WORKSPACE: str(spec.workspace),
             _SECRET: secret,
         }
+        supervisor = [
+            *(*_SUPERVISOR, "--socket", _SOCKET, "--box", spec.box_key),
+            *("--secret-sha256", sha256(secret.encode()).hexdigest()),
+        ]
+        if birth is not None:
+            supervisor += ("--birth", BIRTH_SOCKET)
         created = cast("Any", sdk.api).create_container(
             image,
             [],
-            entrypoint=[
-                *(*_SUPERVISOR, "--socket", _SOCKET, "--box", spec.box_key),
-                *("--secret-sha256", sha256(secret.encode()).hexdigest()),
-            ],
+            entrypoint=supervisor,
             environment={"HOME": "/workspace"},
             name=f"hermes-box-{spec.box_key}",
             hostname="sandbox",
@@ -123,7 +175,7 @@ class DockerBackend:
             user=f"{self._walls.uid}:{self._walls.uid}",
             working_dir="/workspace",
             labels=labels,
-            host_config=sdk.api.create_host_config(**self._walls.around(spec, volume)),
+            host_config=sdk.api.create_host_config(**self._walls.around(spec, volume, birth)),
             use_config_proxy=False,
         )
         box = _box(created["Id"], labels)
@@ -137,6 +189,15 @@ class DockerBackend:
         return box
 
     async def connect(self, box: Box) -> ByteStream:
+        """Open a new stream to the box's supervisor; BoxLost if it is gone."""
+        try:
+            return await self._sockets.connect(box.key)
+        except FileNotFoundError:
+            return await self._bridge(box)
+        except OSError as error:
+            raise BoxLost(f"box {box.key} does not answer: {error}") from error
+
+    async def _bridge(self, box: Box) -> ByteStream:
         """Run a bridge in the container and take its streams over."""
         bridge = {
             "AttachStdin": True,
@@ -179,6 +240,7 @@ class DockerBackend:
     async def destroy(self, box: Box) -> None:
         """Kill and remove the container, then make sure that it is gone."""
         await self._engine.call(lambda sdk: self._remove(sdk, box))
+        await self._sockets.forget(box.key)
 
     def _remove(self, sdk: "docker.DockerClient", box: Box) -> None:
         from docker.errors import APIError
@@ -199,7 +261,9 @@ class DockerBackend:
         # Not through the SDK: every start asks this, and many never make a box.
         filters = quote(json.dumps({"label": [f"{_OWNER}={self._owner}", _BOX_KEY]}))
         found = await self._engine.ask("GET", f"/containers/json?all=1&filters={filters}")
-        return [_box(container["Id"], container["Labels"]) for container in found]
+        boxes = [_box(container["Id"], container["Labels"]) for container in found]
+        await self._sockets.forget_others({box.key for box in boxes})
+        return boxes
 
     def _find(self, sdk: "docker.DockerClient", *labels: str) -> list[dict[str, Any]]:
         wanted = [f"{_OWNER}={self._owner}", _BOX_KEY, *labels]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from executor_service.backends.base import BoxSpec, Limits
 from executor_service.backends.docker_gvisor import host_pids
+from executor_service.backends.docker_sockets import BIRTH
 from executor_service.backends.docker_supervisor import FOLDER
 
 if TYPE_CHECKING:
@@ -31,11 +32,20 @@ class Walls:
     is_gvisor: bool = False
     """Whether what the runtime gives boxes is gVisor's kernel."""
 
-    def around(self, spec: BoxSpec, supervisor_volume: str) -> dict[str, Any]:
+    def around(self, spec: BoxSpec, supervisor_volume: str, birth: Path | None) -> dict[str, Any]:
         """Arguments of the SDK's create_host_config."""
         from docker.types import LogConfig, Mount, Ulimit
 
         limits = spec.limits
+        mounts = [
+            Mount(FOLDER, supervisor_volume, type="volume", read_only=True),
+            self._workspace(spec.workspace),
+        ]
+        if birth is not None:
+            # Without the right to write, which a connection does not need.
+            mounts.append(
+                Mount(BIRTH, str(birth), type="bind", read_only=True, propagation="rprivate")
+            )
         return {
             "runtime": self.runtime or None,
             "init": False,
@@ -48,10 +58,7 @@ class Walls:
             "security_opt": ["no-new-privileges", f"seccomp={seccomp_profile()}"],
             "read_only": True,
             "tmpfs": self._tmpfs(limits),
-            "mounts": [
-                Mount(FOLDER, supervisor_volume, type="volume", read_only=True),
-                self._workspace(spec.workspace),
-            ],
+            "mounts": mounts,
             "pids_limit": host_pids(limits.pids) if self.is_gvisor else limits.pids,
             "mem_limit": limits.memory_bytes,
             "memswap_limit": limits.memory_bytes,

@@ -11,7 +11,7 @@ import signal
 import socket
 import time
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -115,14 +115,23 @@ class Records:
 
     def all(self) -> Iterator[Record]:
         """Every stored box, living or not; what was left half made long ago is removed."""
-        if not self._folder.is_dir():
-            return
-        for folder in sorted(self._folder.iterdir()):
-            record = self.load(folder.name)
+        for key in sorted(self.keys()):
+            record = self.load(key)
             if record is not None:
                 yield record
-            elif time.time() - _changed_at(folder) > _UNFINISHED_AFTER_S:
-                self.forget(folder.name)
+            elif self.is_settled(key):
+                self.forget(key)
+
+    def keys(self) -> set[str]:
+        """Of all boxes that have a folder."""
+        try:
+            return {folder.name for folder in self._folder.iterdir()}
+        except FileNotFoundError:
+            return set()
+
+    def is_settled(self, key: str) -> bool:
+        """Whether a box's folder has not changed for so long that nobody is making it any more."""
+        return time.time() - _changed_at(self._folder / key) > _UNFINISHED_AFTER_S
 
     def forget(self, key: str) -> None:
         """Remove a box's folder."""
@@ -144,17 +153,22 @@ class Records:
             return next((line for line in reversed(lines) if line.strip()), "")
         return ""
 
-    @contextmanager
-    def listener(self, key: str) -> Generator[socket.socket]:
-        """A new listening socket in the box's folder."""
-        with _socket(self._folder / key / _SOCKET) as (sock, address):
-            sock.bind(address)
-            sock.listen(_BACKLOG)
-            yield sock
+    def listener(self, key: str) -> AbstractContextManager[socket.socket]:
+        """A new listening socket in the box's folder, for the time of the block."""
+        return listener_at(self._folder / key / _SOCKET)
 
     def connect(self, key: str) -> socket.socket:
         """A new connection to the box's supervisor; OSError if nobody listens any more."""
         return connection_to(self._folder / key / _SOCKET)
+
+
+@contextmanager
+def listener_at(path: Path) -> Generator[socket.socket]:
+    """A new listening socket there, for the time of the block; its file stays."""
+    with _socket(path) as (sock, address):
+        sock.bind(address)
+        sock.listen(_BACKLOG)
+        yield sock
 
 
 def connection_to(path: Path) -> socket.socket:

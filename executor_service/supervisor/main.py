@@ -2,6 +2,7 @@
 
     supervisor --listen-fd N | --socket PATH  --box KEY --secret-sha256 HEX  serve a box
     supervisor --listen-fd N | --socket PATH  --unclaimed                    serve it, once named
+    supervisor --socket PATH --birth PATH  --box KEY --secret-sha256 HEX     ask for a socket first
     supervisor --bridge PATH [--once]                                        join stdio to it
     supervisor --keep FOLDER                                                 make and end boxes
 
@@ -15,6 +16,7 @@ import os
 import resource
 import signal
 import socket
+import struct
 from contextlib import suppress
 
 from executor_service.supervisor.bridge import socket_address
@@ -36,6 +38,7 @@ _ORPHAN_TIMEOUT_S = 1800.0
 _BACKLOG = 8
 _FIRST_PROCESS = 1
 _END_TIMEOUT_S = 5.0
+_DESCRIPTOR = struct.Struct("i")
 _KEPT_VARIABLES = (
     *("PATH", "USER", "LOGNAME", "SHELL", "TZ", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE"),
 )
@@ -47,6 +50,9 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="supervisor", allow_abbrev=False)
     parser.add_argument("--listen-fd", type=int)
     parser.add_argument("--socket", metavar="PATH")
+    parser.add_argument(
+        "--birth", metavar="PATH", help="where the executor hands out a socket to use instead"
+    )
     parser.add_argument("--box")
     parser.add_argument("--secret-sha256")
     parser.add_argument(
@@ -139,6 +145,9 @@ def _listener(options: argparse.Namespace) -> socket.socket:
     if options.listen_fd is not None:
         os.set_inheritable(options.listen_fd, False)
         return socket.socket(fileno=options.listen_fd)
+    if options.birth is not None:
+        with suppress(OSError):
+            return _handed_out(options.birth, options.orphan_timeout_s)
     if not options.socket.startswith("@"):
         with suppress(FileNotFoundError):
             os.unlink(options.socket)
@@ -148,3 +157,16 @@ def _listener(options: argparse.Namespace) -> socket.socket:
         os.chmod(options.socket, 0o600)
     listener.listen(_BACKLOG)
     return listener
+
+
+def _handed_out(path: str, timeout_s: float) -> socket.socket:
+    """The listening socket that the executor has made for this box; OSError without one."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as executor:
+        executor.settimeout(timeout_s)
+        executor.connect(path)
+        room = socket.CMSG_SPACE(_DESCRIPTOR.size)
+        _, handed, _, _ = executor.recvmsg(1, room, socket.MSG_CMSG_CLOEXEC)
+    if not handed:
+        raise ConnectionResetError("the executor has gone")
+    (descriptor,) = _DESCRIPTOR.unpack(handed[0][2])
+    return socket.socket(fileno=descriptor)

@@ -57,15 +57,21 @@ def owner() -> str:
 
 
 @pytest.fixture
+def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a backend keeps what it needs of its boxes."""
+    return tmp_path_factory.mktemp("notes")
+
+
+@pytest.fixture
 def spec(owner: str, tmp_path: Path) -> BoxSpec:
     return BoxSpec(f"b{uuid.uuid4().hex}", owner, "pool", tmp_path, LIMITS)
 
 
 @pytest.fixture
 async def backend(
-    engine: docker.DockerClient, owner: str, supervisor: bytes
+    engine: docker.DockerClient, owner: str, notes: Path, supervisor: bytes
 ) -> AsyncIterator[DockerBackend]:
-    backend = DockerBackend(owner, supervisor, DockerOptions())
+    backend = DockerBackend(owner, notes, supervisor, DockerOptions())
     yield backend
     for box in await backend.list_boxes():
         await backend.destroy(box)
@@ -92,10 +98,10 @@ async def greet(stream: ByteStream, box: Box) -> None:
 
 
 async def test_another_owner_neither_sees_nor_removes_a_box(
-    backend: DockerBackend, engine: docker.DockerClient, spec: BoxSpec
+    backend: DockerBackend, engine: docker.DockerClient, spec: BoxSpec, tmp_path: Path
 ) -> None:
     box = await backend.create(spec)
-    stranger = DockerBackend("somebody-else", b"", DockerOptions())
+    stranger = DockerBackend("somebody-else", tmp_path, b"", DockerOptions())
     assert box.key not in [found.key for found in await stranger.list_boxes()]
     await stranger.destroy(box)
     await stranger.close()
@@ -120,10 +126,10 @@ async def test_foreign_containers_are_left_alone(
 
 
 async def test_a_later_process_finds_the_box_with_all_that_it_needs(
-    backend: DockerBackend, spec: BoxSpec
+    backend: DockerBackend, spec: BoxSpec, notes: Path
 ) -> None:
     box = await backend.create(spec)
-    later = DockerBackend(spec.owner, b"", DockerOptions())
+    later = DockerBackend(spec.owner, notes, b"", DockerOptions())
     (found,) = await later.list_boxes()
     assert found == box
     assert found.workspace == spec.workspace
@@ -195,13 +201,15 @@ async def test_refusals_say_what_is_wrong_and_leave_nothing(
 
 
 async def test_what_fails_at_the_start_is_removed(
-    engine: docker.DockerClient, spec: BoxSpec, supervisor: bytes
+    engine: docker.DockerClient, spec: BoxSpec, notes: Path, supervisor: bytes
 ) -> None:
-    backend = DockerBackend(spec.owner, supervisor, DockerOptions(runtime="no-such-runtime"))
+    options = DockerOptions(runtime="no-such-runtime")
+    backend = DockerBackend(spec.owner, notes, supervisor, options)
     with pytest.raises(BoxCreateFailed, match="no-such-runtime"):
         await backend.create(spec)
     await backend.close()
     assert await to_thread(containers_of, engine, spec.owner) == []
+    assert await to_thread(lambda: list(notes.glob("boxes/*"))) == []
 
 
 def test_executors_that_start_together_share_one_supervisor_volume(
@@ -246,9 +254,9 @@ async def test_the_supervisor_need_not_be_compiled_in_a_box(
     assert not any("code object from" in line and ".py'" in line for line in own)
 
 
-async def test_probe_tells_what_is_missing(engine: docker.DockerClient) -> None:
+async def test_probe_tells_what_is_missing(engine: docker.DockerClient, notes: Path) -> None:
     async def reason(options: DockerOptions) -> str:
-        backend = DockerBackend("probe", b"", options)
+        backend = DockerBackend("probe", notes, b"", options)
         capabilities = await backend.probe()
         await backend.close()
         assert not capabilities.available
@@ -270,8 +278,10 @@ def image_without_python(engine: docker.DockerClient) -> Iterator[str]:
     engine.images.remove(f"{name}:1")
 
 
-async def test_probe_refuses_an_image_without_python(image_without_python: str) -> None:
-    backend = DockerBackend("probe", b"", DockerOptions(image=image_without_python))
+async def test_probe_refuses_an_image_without_python(
+    image_without_python: str, notes: Path
+) -> None:
+    backend = DockerBackend("probe", notes, b"", DockerOptions(image=image_without_python))
     capabilities = await backend.probe()
     await backend.close()
     assert not capabilities.available

@@ -205,20 +205,20 @@ def supervisor() -> bytes:
 
 
 async def test_boxes_over_tls(
-    engine: docker.DockerClient, supervisor: bytes, over_tls: EngineAddress
+    engine: docker.DockerClient, supervisor: bytes, over_tls: EngineAddress, tmp_path: Path
 ) -> None:
-    assert await use_boxes(engine, supervisor, over_tls) == ["", "kept"]
+    assert await use_boxes(engine, supervisor, over_tls, tmp_path / "notes") == ["", "kept"]
 
 
 async def test_boxes_over_ssh(
-    engine: docker.DockerClient, supervisor: bytes, over_ssh: EngineAddress
+    engine: docker.DockerClient, supervisor: bytes, over_ssh: EngineAddress, tmp_path: Path
 ) -> None:
-    assert await use_boxes(engine, supervisor, over_ssh) == ["", "kept"]
+    assert await use_boxes(engine, supervisor, over_ssh, tmp_path / "notes") == ["", "kept"]
 
 
-async def test_an_unknown_host_is_refused(over_ssh: EngineAddress) -> None:
-    known_by_another_name = over_ssh.url.replace("127.0.0.1", "localhost")
-    backend = DockerBackend("o", b"", DockerOptions(EngineAddress(known_by_another_name)))
+async def test_an_unknown_host_is_refused(over_ssh: EngineAddress, tmp_path: Path) -> None:
+    known_by_another_name = EngineAddress(over_ssh.url.replace("127.0.0.1", "localhost"))
+    backend = DockerBackend("o", tmp_path, b"", DockerOptions(known_by_another_name))
     capabilities = await backend.probe()
     await backend.close()
     assert not capabilities.available
@@ -226,12 +226,12 @@ async def test_an_unknown_host_is_refused(over_ssh: EngineAddress) -> None:
 
 
 async def use_boxes(
-    engine: docker.DockerClient, supervisor: bytes, address: EngineAddress
+    engine: docker.DockerClient, supervisor: bytes, address: EngineAddress, notes: Path
 ) -> list[str]:
     """What two boxes of one workspace, one after the other, say about a file of the first."""
     said: list[str] = []
     owner = f"test-{uuid.uuid4().hex}"
-    backend = DockerBackend(owner, supervisor, DockerOptions(address))
+    backend = DockerBackend(owner, notes, supervisor, DockerOptions(address))
     limits = Limits(memory_bytes=128 * MIB, tmp_bytes=16 * MIB)
     workspace = Path("/seen/by/nobody", owner)
     try:
@@ -247,6 +247,7 @@ async def use_boxes(
             assert await backend.list_boxes() == [box]
             await backend.destroy(box)
         assert await backend.list_boxes() == []
+        assert not await to_thread(notes.exists)
         return said
     finally:
         for box in await backend.list_boxes():
@@ -256,10 +257,10 @@ async def use_boxes(
 
 @pytest.mark.parametrize("lacking", ["ca_file", "cert_file"])
 async def test_tls_is_checked_both_ways(
-    engine: docker.DockerClient, over_tls: EngineAddress, lacking: str
+    engine: docker.DockerClient, over_tls: EngineAddress, lacking: str, tmp_path: Path
 ) -> None:
     address = dataclasses.replace(over_tls, **{lacking: ""})
-    backend = DockerBackend("o", b"", DockerOptions(address))
+    backend = DockerBackend("o", tmp_path, b"", DockerOptions(address))
     capabilities = await backend.probe()
     await backend.close()
     assert not capabilities.available

@@ -37,7 +37,7 @@ async def test_it_is_told_from_a_runtime_that_shares_the_kernel(yard: Yard) -> N
     assert yard.capabilities.isolation is Isolation.USERSPACE_KERNEL
     assert "runtime runsc, which is gVisor" in yard.capabilities.reason
     for runtime in ("", "runc"):
-        other = DockerBackend("probe", b"", DockerOptions(runtime=runtime))
+        other = DockerBackend("probe", yard.folder, b"", DockerOptions(runtime=runtime))
         found = await other.probe()
         await other.close()
         assert (found.available, found.isolation) == (True, Isolation.NAMESPACE), found.reason

@@ -47,19 +47,19 @@ def box_uid() -> int:
 @pytest.fixture(scope="module")
 def inside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
     client = docker_client()
-    workspace = tmp_path_factory.mktemp("workspace")
+    workspace, notes = (tmp_path_factory.mktemp(name) for name in ("workspace", "notes"))
     os.chown(workspace, box_uid(), -1)
     owner = f"test-{uuid.uuid4().hex}"
 
     async def create() -> Box:
-        backend = DockerBackend(owner, build_zipapp(), DockerOptions())
+        backend = DockerBackend(owner, notes, build_zipapp(), DockerOptions())
         box = await backend.create(BoxSpec(f"b{uuid.uuid4().hex}", owner, "p", workspace, LIMITS))
         await (await backend.connect(box)).close()
         await backend.close()
         return box
 
     async def destroy(box: Box) -> None:
-        backend = DockerBackend(owner, b"", DockerOptions())
+        backend = DockerBackend(owner, notes, b"", DockerOptions())
         await backend.destroy(box)
         await backend.close()
 
@@ -232,5 +232,6 @@ def test_what_the_engine_keeps_of_a_box(inside: Inside) -> None:
     assert {(mount["Destination"], mount["RW"]) for mount in facts["Mounts"]} == {
         ("/workspace", True),
         ("/opt/hermes", False),
+        ("/opt/hermes-birth", False),
     }
     assert {entry.partition("=")[0] for entry in facts["Config"]["Env"]} == {"HOME", "LANG", "PATH"}

@@ -18,7 +18,7 @@ async def yard_with(name: str, folder: Path, supervisor: bytes) -> AsyncGenerato
 
     def make(owner: str, notes: Path) -> Backend:
         if name == "docker":
-            return DockerBackend(owner, supervisor, DockerOptions())
+            return DockerBackend(owner, notes, supervisor, DockerOptions())
         return BubblewrapBackend(owner, notes, supervisor)
 
     yard = await Yard.open(make, f"test-{uuid.uuid4().hex}", folder)

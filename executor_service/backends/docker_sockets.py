@@ -1,0 +1,118 @@
+"""The sockets by which the executor reaches boxes of an engine on its own machine.
+
+Each box has one, in a folder that nobody but the executor's user can enter. The executor makes it
+and hands it, listening, to the box's supervisor before anything else runs in the box: over a second
+socket, alone in a folder that the box sees read-only, and that is gone from then on. So neither the
+engine nor a process in the box stands between the two, and commands find nothing of it.
+"""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Set
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from executor_service.backends.process_records import Records, listener_at
+from executor_service.errors import BoxCreateFailed
+from executor_service.link.socket_stream import SocketStream
+
+_BIRTH = "birth"
+_SOCKET = "socket"
+BIRTH = "/opt/hermes-birth"
+"""Where a box sees the folder with the second socket."""
+BIRTH_SOCKET = f"{BIRTH}/{_SOCKET}"
+
+
+@dataclass(slots=True)
+class Birth:
+    """The sockets of a box that is being made."""
+
+    folder: Path
+    """What the box is to see at BIRTH."""
+    door: socket.socket
+    """Where its supervisor asks for the other one."""
+    listener: socket.socket
+    is_over: bool = False
+    """Whether the supervisor has that."""
+
+    async def wait(self, timeout_s: float) -> bool:
+        """Give the supervisor its socket as soon as it asks; whether it did in time."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                supervisor, _ = await asyncio.get_running_loop().sock_accept(self.door)
+            with supervisor:
+                socket.send_fds(supervisor, [b"1"], [self.listener.fileno()])
+        except OSError:
+            return False
+        self.is_over = True
+        return True
+
+
+class BoxSockets:
+    """Those of all boxes, below one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._records = Records(folder)
+
+    @asynccontextmanager
+    async def birth(self, key: str) -> AsyncGenerator[Birth]:
+        """For the time in which a box is made; whose supervisor has no socket then, gets none."""
+        with ExitStack() as sockets:
+            birth = await asyncio.to_thread(self._prepare, key, sockets)
+            try:
+                yield birth
+            finally:
+                await asyncio.to_thread(self._clear, key, birth)
+
+    async def connect(self, key: str) -> SocketStream:
+        """A new stream to a box; FileNotFoundError if its supervisor has never got a socket,
+        another OSError if it is gone.
+        """
+        return SocketStream(await asyncio.to_thread(self._records.connect, key))
+
+    async def forget(self, key: str) -> None:
+        """Remove what there is of a box that is gone."""
+        await asyncio.to_thread(self._records.forget, key)
+
+    async def forget_others(self, living: Set[str]) -> None:
+        """Remove what is left of boxes that are gone."""
+        await asyncio.to_thread(self._forget_others, living)
+
+    def _prepare(self, key: str, sockets: ExitStack) -> Birth:
+        try:
+            folder = self._records.prepare(key) / _BIRTH
+        except FileExistsError as error:
+            raise BoxCreateFailed(f"the name of box {key} is already in use") from error
+        try:
+            folder.mkdir()
+            listener = sockets.enter_context(self._records.listener(key))
+            door = sockets.enter_context(listener_at(folder / _SOCKET))
+            # A box's user is not always the executor's; others on this machine cannot come here.
+            folder.chmod(0o755)
+            (folder / _SOCKET).chmod(0o666)
+        except BaseException:
+            self._records.forget(key)
+            raise
+        door.setblocking(False)
+        return Birth(folder, door, listener)
+
+    def _clear(self, key: str, birth: Birth) -> None:
+        if birth.is_over:
+            (birth.folder / _SOCKET).unlink()
+            birth.folder.rmdir()
+        else:
+            self._records.forget(key)
+
+    def _forget_others(self, living: Set[str]) -> None:
+        for key in self._records.keys() - living:
+            # Another engine may have boxes here too, and one may be about to be made.
+            if self._records.is_settled(key) and not self._is_listening(key):
+                self._records.forget(key)
+
+    def _is_listening(self, key: str) -> bool:
+        try:
+            self._records.connect(key).close()
+        except OSError:
+            return False
+        return True
