@@ -23,6 +23,7 @@ _F_SETPIPE_SZ = 1031
 _PIPE_BYTES = 1024 * 1024
 _READ_BYTES = 256 * 1024
 _WAIT_FOR_SOCKET_S = 10.0
+_POLL_S = 0.005
 
 
 class _Route:
@@ -97,6 +98,6 @@ def _connect(path: str, wait_s: float) -> socket.socket:
             sock.close()
             if time.monotonic() > give_up_at:
                 raise
-            time.sleep(0.02)
+            time.sleep(_POLL_S)
         else:
             return sock
