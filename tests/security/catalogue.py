@@ -197,7 +197,7 @@ ATTACKS = (
         _named(
             _LEASES, "test_another_profile_learns_nothing", "test_a_session_belongs_to_a_profile"
         ),
-        _named(_LEASES, "test_without_the_check_everybody_gets_in"),
+        _named(_LEASES, "test_without_the_check_of_profiles_another_one_gets_in"),
     ),
     Attack(
         17,
@@ -210,13 +210,13 @@ ATTACKS = (
             "test_a_lease_is_of_one_executor",
             "test_who_is_refused_leaves_a_trace",
         ),
-        _named(_LEASES, "test_without_the_check_everybody_gets_in"),
+        _named(_LEASES, "test_without_the_check_of_tokens_a_guess_gets_in"),
     ),
     Attack(
         18,
         "An owner who was followed",
         _named(_LEASES, "test_a_follower_fences_the_owner_before"),
-        _named(_LEASES, "test_without_the_check_everybody_gets_in"),
+        _named(_LEASES, "test_without_the_check_of_epochs_the_owner_before_gets_in"),
     ),
     Attack(
         19,
