@@ -79,6 +79,7 @@ ATTACKS = (
             *_named(_WALLS, "test_no_way_leads_out"),
             *_named("security/test_docker_box", "test_the_host_is_not_there"),
             *_named("security/test_docker_box", "test_there_is_no_network"),
+            *_named("contract/test_docker_sockets", "test_commands_find_nothing_of_the_way_in"),
             *_named("security/test_process_boxes", "test_there_is_no_network"),
         ),
         _named(_WALLS, "test_without_walls_everything_can_be_done"),
