@@ -38,8 +38,9 @@ class ToolContexts:
         )
 
     def commands(self, turn: LiveTurn) -> SessionCommands:
-        """The commands of a turn's session, to kill them."""
-        return SessionCommands(TurnSandbox(self._sandboxes, turn, resumed=False))
+        """The commands of an interrupted turn's session, to kill them."""
+        sandbox = TurnSandbox(self._sandboxes, turn, resumed=False)
+        return SessionCommands(sandbox, interrupted=True)
 
 
 class _TurnState:

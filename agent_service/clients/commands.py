@@ -80,8 +80,10 @@ class _Progress:
 class SessionCommands:
     """The commands of one turn's session."""
 
-    def __init__(self, sandbox: TurnSandbox) -> None:
+    def __init__(self, sandbox: TurnSandbox, *, interrupted: bool = False) -> None:
+        """Somebody who has `interrupted` the turn does not wait long for a kill."""
         self._sandbox = sandbox
+        self._interrupted = interrupted
 
     async def run(self, command: Command, on_output: OnOutput) -> CommandStatus:
         """Start the command, or find it by its key, and follow it to its end."""
@@ -99,8 +101,9 @@ class SessionCommands:
                 lease=held.lease, profile=self._sandbox.profile, exec_id=key
             )
             stub = ExecServiceStub(held.channel)
+            patience_s = KILL_PATIENCE_S if self._interrupted else held.patience_s
             return await patiently(
-                lambda: stub.SignalExec(request, timeout=KILL_DEADLINE_S), KILL_PATIENCE_S
+                lambda: stub.SignalExec(request, timeout=KILL_DEADLINE_S), patience_s
             )
 
         # Where it cannot be reached it may be running still: that is said, and it is not left.

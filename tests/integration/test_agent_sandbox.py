@@ -91,6 +91,7 @@ async def test_a_folder_that_is_missing_is_named_and_nothing_is_uncertain(
         await stage.executor.kill()
 
 
+@pytest.mark.timeout(120)
 async def test_an_executor_that_restarts_is_waited_for(settings: Settings) -> None:
     stage = Stage(settings)
     try:
