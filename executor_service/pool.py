@@ -184,6 +184,11 @@ class Pool:
         self._draining = True
         await self.changed()
 
+    async def reopen(self) -> None:
+        """Makes and hands out boxes again, after `close`."""
+        self._draining = False
+        await self.changed()
+
     async def drain(self) -> None:
         """Ends the boxes that nobody has, after `close`."""
         await self.close()
@@ -217,7 +222,7 @@ class Pool:
 
     def _check_open(self) -> None:
         if self._draining:
-            raise Draining("this executor is shutting down; ask another one, or again")
+            raise Draining("this executor takes no new sessions; ask another one, or again")
 
     @property
     def _has_place(self) -> bool:

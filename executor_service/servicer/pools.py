@@ -38,11 +38,18 @@ class PoolServicer(pool_pb2_grpc.PoolServiceServicer):
         self, request: pool_pb2.DrainRequest, context: Context
     ) -> pool_pb2.DrainResponse:
         """Takes no new work."""
-        await self._templates.close_pools()
+        await self._templates.drain()
         return pool_pb2.DrainResponse(
             claimed_count=sum(template.pool.stats.claimed for template in self._templates),
             running_command_count=sum(len(sandbox.running) for sandbox in self._leases),
         )
+
+    async def Undrain(
+        self, request: pool_pb2.UndrainRequest, context: Context
+    ) -> pool_pb2.UndrainResponse:
+        """Takes new work again."""
+        await self._templates.undrain()
+        return pool_pb2.UndrainResponse()
 
     async def ListOrphans(
         self, request: pool_pb2.ListOrphansRequest, context: Context

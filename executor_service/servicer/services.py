@@ -35,7 +35,7 @@ _METHODS = {
         *("CreateWorkspace", "GetWorkspace", "ListWorkspaces", "DeleteWorkspace"),
         *("ForkWorkspace", "CreateSnapshot", "ListSnapshots", "DeleteSnapshot"),
     ),
-    "PoolService": ("GetPoolStats", "ResizePool", "Drain", "ListOrphans", "Reap"),
+    "PoolService": ("GetPoolStats", "ResizePool", "Drain", "Undrain", "ListOrphans", "Reap"),
 }
 POLICY: Policy = {
     name: callers

@@ -139,8 +139,10 @@ class Executors:
 
     @property
     def _which(self) -> str:
-        names = ", ".join(filter(None, [*(one.endpoint for one in self.each), *self.silent]))
-        return f"there is {names}" if names else "the only one has no name, and needs none"
+        names = [*filter(None, (one.endpoint for one in self.each)), *self.silent]
+        if not names:
+            return "the only one has no name, and needs none"
+        return f"there {'are' if len(names) > 1 else 'is'} {' and '.join(names)}"
 
 
 @asynccontextmanager

@@ -31,6 +31,7 @@ COMMANDS = {
     "jobs": "add, list and remove scheduled jobs",
     "sandboxes": "list, use and end sandboxes, and read what ran in them",
     "workspaces": "list, copy and delete what sandboxes leave behind, and keep snapshots",
+    "pools": "see how full executors are, change that, drain them, end lost boxes",
     "serve": "run one service",
     "doctor": "check everything this machine needs",
     "config": "show, set and check the configuration",

@@ -4,15 +4,22 @@ Nothing else of Hermes runs: their sandboxes are claimed as an agent does.
 """
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from executor_service.backends import BACKENDS, Site
+from executor_service.config import ExecutorConfig
+from executor_service.journal import Journal
+from executor_service.supervisor_zipapp import build_zipapp
 from services.addresses import TcpAddress
 from services.auth import Identity
 from services.certs import files_of
 from services.channels import Channels
+from tests.boxes import new_spec
 from tests.e2e.deployment import (
     LEAVE_NOTHING,
     Deployment,
@@ -24,6 +31,7 @@ from tests.e2e.deployment import (
 from tests.e2e.home import Home
 from tests.e2e.nodes import with_hosts
 from tests.executor_client import Client
+from tests.executors import executor_settings
 from tests.postgres import free_port
 
 NAME = "executors.test"
@@ -62,6 +70,34 @@ class ExecutorPair:
         async with Channels(Identity.AGENT, {"executor": place}, tls=files) as channels:
             answer = await Client(channels.to("executor"), "").acquire(session)
         return answer.sandbox.sandbox_id
+
+    def make_orphan(self, number: int, folder: Path) -> str:
+        """A box of one of them, which starts anew, that it knows nothing about; its key."""
+        server = self.servers[number]
+        server.stop()
+        home = server.home.path
+        owner = asyncio.run(_owner(home))
+        self.deployment.start()
+        # Whoever starts a box is its parent, and has to go for it to be nobody's.
+        argv = [sys.executable, "-m", "tests.e2e.executor_pair", home, owner, folder]
+        return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
+
+
+async def _owner(home: Path) -> str:
+    """As whose an executor that does not run marks its boxes."""
+    async with Journal(home / "state" / "executor" / "journal.db") as journal:
+        return journal.owner
+
+
+async def _make_box(home: Path, owner: str, folder: Path) -> str:
+    state, zipapp = home / "state" / "executor", await asyncio.to_thread(build_zipapp)
+    config = executor_settings(home, "bubblewrap").load(ExecutorConfig)
+    backend = BACKENDS["bubblewrap"](Site(owner, state, zipapp, config))
+    spec = replace(await asyncio.to_thread(new_spec, owner, folder), pool="default")
+    try:
+        return (await backend.create(spec)).key
+    finally:
+        await backend.close()
 
 
 @contextmanager
@@ -105,3 +141,13 @@ def executors(
     asking = Home(client.path, client.variables, with_hosts(hosts))
     with running(Deployment(asking, servers, folder)) as deployment:
         yield deployment
+
+
+def main() -> None:
+    """Makes a box in an executor's home, and says its key."""
+    home, owner, folder = sys.argv[1:]
+    print(asyncio.run(_make_box(Path(home), owner, Path(folder))))
+
+
+if __name__ == "__main__":
+    main()

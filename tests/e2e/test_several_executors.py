@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import grpc.aio
 import pytest
 
+from services.errors import Reason, reason_of
 from tests.e2e.executor_pair import HOSTS, NAME, ExecutorPair, executor_pair, executors
 from tests.e2e.home import Result, check_complaint
 from tests.e2e.nodes import need_nodes
@@ -138,6 +140,65 @@ def test_who_is_asked_can_agree_refuse_and_leave(
         assert "Traceback" not in shown.screen
     is_left = sandbox in places(pair.client.run("sandboxes", "list", "--json"), "sandbox_id")
     assert is_left is (status != 0)
+
+
+def test_pools_are_listed_and_resized_where_they_are(pair: ExecutorPair) -> None:
+    client, (first, second) = pair.client, pair.endpoints
+    pair.acquire(0, "pooled")
+    before = {one["executor"]: one for one in client.run("pools", "list", "--json").json}
+    assert set(before) == {first, second}
+    assert (before[first]["template"], before[first]["backend"]) == ("default", "bubblewrap")
+    assert before[first]["claimed"] >= 1
+    assert (before[second]["ready_wanted"], before[second]["limit"]) == (1, 32)
+    check_complaint(client.run("pools", "resize", "default", "2"), "--executor", first, second)
+    check_complaint(client.run("pools", "resize", "none", "2", "--executor", first), "default")
+    sizes = ("pools", "resize", "default", "2", "--limit", "20", "--executor", second)
+    assert client.run(*sizes).out == "default keeps 2 ready of at most 20\n"
+    _, row, other = client.run("pools", "list").out.splitlines()
+    assert "of 1" in row
+    assert "of 2" in other
+    assert other.split()[-1] == second
+    alone = client.run("pools", "list", "--executor", second).out.splitlines()
+    assert len(alone) == 2
+    assert client.run("pools", "resize", "default", "1", "--executor", second).status == 0
+
+
+def test_a_drained_executor_takes_sessions_again(pair: ExecutorPair) -> None:
+    client, (_, second) = pair.client, pair.endpoints
+    kept = pair.acquire(1, "drained")
+    check_complaint(client.run("pools", "drain"), "--executor", second)
+    check_complaint(client.run("pools", "drain", "--executor", "nobody"), "no executor 'nobody'")
+    said = client.run("pools", "drain", "--executor", second).out
+    assert said.startswith(f"{second} takes no new sessions; ")
+    notes = [said for verdict, said in doctor(pair) if verdict == "note"]
+    assert [said.partition(" it ")[0] for said in notes] == [f"{second}: drained:"]
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        pair.acquire(1, "too-late")
+    assert reason_of(refused.value) is Reason.DRAINING
+    assert client.run("sandboxes", "open", kept, "--", "pwd").out == "/workspace\n"
+    assert client.run("pools", "undrain", "--executor", second, "--json").json == {
+        "executor": second,
+        "draining": False,
+    }
+    assert pair.acquire(1, "in-time")
+
+
+def test_boxes_that_nobody_knows_are_shown_and_ended(pair: ExecutorPair, tmp_path: Path) -> None:
+    client, second = pair.client, pair.endpoints[1]
+    assert client.run("pools", "reap").out == "There is no box that nobody knows.\n"
+    known, lost = pair.acquire(0, "known"), pair.make_orphan(1, tmp_path)
+    shown = places(client.run("pools", "orphans", "--json"), "box_key")
+    assert shown == {lost: second}
+    check_complaint(client.run("pools", "reap", "box_none", "--yes"), "there is no box box_none")
+    unasked = client.run("pools", "reap")
+    assert (unasked.status, lost in unasked.out, "--yes" in unasked.err) == (1, True, True)
+    with terminal(client, "pools", "reap", lost[:8]) as asked:
+        asked.wait_for(r"End 1 box and all that runs there\? \[y/N\]")
+        asked.type("yes")
+        assert asked.wait_end() == 0
+        assert "1 box has ended" in asked.screen
+    assert client.run("pools", "orphans").out == "There is no box that nobody knows.\n"
+    assert known in client.run("sandboxes", "list").out
 
 
 @pytest.mark.parametrize("own_name", ["", "executor-1.test"])

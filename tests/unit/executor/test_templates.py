@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from executor_service.errors import BackendUnavailable
+from executor_service.records import EndReason
 from executor_service.templates import Template, Templates
-from services.errors import InvalidArgument
+from services.errors import Draining, InvalidArgument
 from tests.unit.executor.core import open_core
 
 
@@ -48,3 +49,20 @@ async def test_one_that_does_not_answer_keeps_nobody_waiting(tmp_path: Path) -> 
         templates.find("silent")
     with pytest.raises(InvalidArgument, match="one of default, silent, away, mute"):
         templates.find("unheard-of")
+
+
+async def test_what_was_drained_opens_again_unless_the_executor_ends(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        templates, pool = core.templates, core.templates.default.pool
+        for _ in range(2):
+            await templates.drain()
+            with pytest.raises(Draining):
+                await pool.take(1)
+            await templates.undrain()
+            live, _ = await pool.take(1)
+            pool.end(live, EndReason.LEASE_EXPIRED)
+            await live.gone.wait()
+        await templates.close_pools()
+        with pytest.raises(Draining, match="about to end"):
+            await templates.undrain()
+        assert pool.stats.draining

@@ -50,6 +50,11 @@ class PoolServiceStub:
                 request_serializer=hermes_dot_executor_dot_v1_dot_pool__pb2.DrainRequest.SerializeToString,
                 response_deserializer=hermes_dot_executor_dot_v1_dot_pool__pb2.DrainResponse.FromString,
                 _registered_method=True)
+        self.Undrain = channel.unary_unary(
+                '/hermes.executor.v1.PoolService/Undrain',
+                request_serializer=hermes_dot_executor_dot_v1_dot_pool__pb2.UndrainRequest.SerializeToString,
+                response_deserializer=hermes_dot_executor_dot_v1_dot_pool__pb2.UndrainResponse.FromString,
+                _registered_method=True)
         self.ListOrphans = channel.unary_unary(
                 '/hermes.executor.v1.PoolService/ListOrphans',
                 request_serializer=hermes_dot_executor_dot_v1_dot_pool__pb2.ListOrphansRequest.SerializeToString,
@@ -83,8 +88,16 @@ class PoolServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Drain(self, request, context):
-        """Gives out no more boxes and makes none, until the executor starts anew; sandboxes that sessions
-        have go on. Idempotent.
+        """Gives out no more boxes and makes none, until Undrain or the executor's next start; sandboxes that
+        sessions have go on. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Undrain(self, request, context):
+        """Makes boxes and gives them out again, after Drain. Idempotent. Fails with DRAINING when the
+        executor is about to end.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -123,6 +136,11 @@ def add_PoolServiceServicer_to_server(servicer, server):
                     servicer.Drain,
                     request_deserializer=hermes_dot_executor_dot_v1_dot_pool__pb2.DrainRequest.FromString,
                     response_serializer=hermes_dot_executor_dot_v1_dot_pool__pb2.DrainResponse.SerializeToString,
+            ),
+            'Undrain': grpc.unary_unary_rpc_method_handler(
+                    servicer.Undrain,
+                    request_deserializer=hermes_dot_executor_dot_v1_dot_pool__pb2.UndrainRequest.FromString,
+                    response_serializer=hermes_dot_executor_dot_v1_dot_pool__pb2.UndrainResponse.SerializeToString,
             ),
             'ListOrphans': grpc.unary_unary_rpc_method_handler(
                     servicer.ListOrphans,
@@ -217,6 +235,33 @@ class PoolService:
             '/hermes.executor.v1.PoolService/Drain',
             hermes_dot_executor_dot_v1_dot_pool__pb2.DrainRequest.SerializeToString,
             hermes_dot_executor_dot_v1_dot_pool__pb2.DrainResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Undrain(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermes.executor.v1.PoolService/Undrain',
+            hermes_dot_executor_dot_v1_dot_pool__pb2.UndrainRequest.SerializeToString,
+            hermes_dot_executor_dot_v1_dot_pool__pb2.UndrainResponse.FromString,
             options,
             channel_credentials,
             insecure,

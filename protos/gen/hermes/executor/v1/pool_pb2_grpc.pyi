@@ -24,8 +24,12 @@ class PoolServiceStub:
     BACKEND_UNAVAILABLE.
     """
     Drain: _aio.UnaryUnaryMultiCallable[_pool_pb2.DrainRequest, _pool_pb2.DrainResponse]
-    """Gives out no more boxes and makes none, until the executor starts anew; sandboxes that sessions
-    have go on. Idempotent.
+    """Gives out no more boxes and makes none, until Undrain or the executor's next start; sandboxes that
+    sessions have go on. Idempotent.
+    """
+    Undrain: _aio.UnaryUnaryMultiCallable[_pool_pb2.UndrainRequest, _pool_pb2.UndrainResponse]
+    """Makes boxes and gives them out again, after Drain. Idempotent. Fails with DRAINING when the
+    executor is about to end.
     """
     ListOrphans: _aio.UnaryUnaryMultiCallable[_pool_pb2.ListOrphansRequest, _pool_pb2.ListOrphansResponse]
     """Lists the boxes of this installation that nobody has claimed and no pool holds. Fails with
@@ -64,8 +68,18 @@ class PoolServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _pool_pb2.DrainRequest,
         context: _aio.ServicerContext[_pool_pb2.DrainRequest, _abc.Awaitable[_pool_pb2.DrainResponse]],
     ) -> _abc.Awaitable[_pool_pb2.DrainResponse]:
-        """Gives out no more boxes and makes none, until the executor starts anew; sandboxes that sessions
-        have go on. Idempotent.
+        """Gives out no more boxes and makes none, until Undrain or the executor's next start; sandboxes that
+        sessions have go on. Idempotent.
+        """
+
+    @_abc_1.abstractmethod
+    def Undrain(
+        self,
+        request: _pool_pb2.UndrainRequest,
+        context: _aio.ServicerContext[_pool_pb2.UndrainRequest, _abc.Awaitable[_pool_pb2.UndrainResponse]],
+    ) -> _abc.Awaitable[_pool_pb2.UndrainResponse]:
+        """Makes boxes and gives them out again, after Drain. Idempotent. Fails with DRAINING when the
+        executor is about to end.
         """
 
     @_abc_1.abstractmethod
