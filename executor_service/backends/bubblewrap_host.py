@@ -1,7 +1,7 @@
 """What a bubblewrap box takes from the host: bubblewrap itself, a Python, parts of its files."""
 
-import os
 import platform
+import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -112,7 +112,7 @@ def write_own_etc(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     folder.chmod(0o755)
     for name, content in _OWN_FILES_OF_ETC.items():
-        part = folder / f".{name}.{os.getpid()}"
+        part = folder / f".{name}.{secrets.token_hex(4)}"  # templates may do so at the same time
         part.write_text(content)
         part.chmod(0o444)
         part.replace(folder / name)
