@@ -71,8 +71,7 @@ async def probe(cluster: Cluster, options: KubernetesOptions, owner: str) -> Cap
     try:
         version = await cluster.call(lambda api: api.version.get_code(**RAW))
         more = _TO_CLAIM_PODS if options.warm_pool else _TO_MAKE_PODS
-        rights = (*_ALWAYS, *more)
-        await asyncio.gather(*(_check_right(cluster, options, *right) for right in rights))
+        await _check_rights(cluster, options, (*_ALWAYS, *more))
         if options.warm_pool:
             await _check_warm_pool(cluster, options, spec)
         else:
@@ -86,9 +85,21 @@ async def probe(cluster: Cluster, options: KubernetesOptions, owner: str) -> Cap
     return _capabilities(reason, options, available=True)
 
 
-async def _check_right(
-    cluster: Cluster, options: KubernetesOptions, group: str, resource: str, sub: str, verb: str
+async def _check_rights(
+    cluster: Cluster, options: KubernetesOptions, rights: Sequence[Right]
 ) -> None:
+    """All are asked for at the same time; the first that is missing is told."""
+    answers = await asyncio.gather(*(_has_right(cluster, options, right) for right in rights))
+    for (_, resource, sub, verb), is_given in zip(rights, answers, strict=True):
+        if not is_given:
+            what = "/".join(filter(None, (resource, sub)))
+            raise BackendUnavailable(
+                f"the executor may not {verb} {what} in the namespace {options.namespace}: {_ROLE}"
+            )
+
+
+async def _has_right(cluster: Cluster, options: KubernetesOptions, right: Right) -> bool:
+    group, resource, sub, verb = right
     asked = {
         "namespace": options.namespace,
         "verb": verb,
@@ -104,11 +115,7 @@ async def _check_right(
     answer = await cluster.call(
         lambda api: api.authorization.create_self_subject_access_review(review, **RAW)
     )
-    if not answer["status"].get("allowed"):
-        what = "/".join(filter(None, (resource, sub)))
-        raise BackendUnavailable(
-            f"the executor may not {verb} {what} in the namespace {options.namespace}: {_ROLE}"
-        )
+    return bool(answer["status"].get("allowed"))
 
 
 async def _check_policies(
