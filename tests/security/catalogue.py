@@ -65,8 +65,14 @@ ATTACKS = (
     ),
     Attack(
         2,
-        "A working folder below /proc/self/fd",
+        "A working folder below /proc/self/fd, and a runtime with known holes",
         (
+            *_named(
+                "unit/executor/test_docker_probe",
+                "test_versions_with_the_escape_of_2025_are_named",
+                "test_older_versions_have_both",
+                "test_an_unknown_version_is_not_called_safe",
+            ),
             *_named(_BACKENDS, "TestCommands::test_what_cannot_be_started"),
             *_named(_SUPERVISOR, "test_magic_links_lead_nowhere"),
         ),
@@ -294,6 +300,66 @@ ATTACKS = (
         ),
     ),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Exemption:
+    """Attacks that are not made on a backend."""
+
+    backends: tuple[str, ...]
+    numbers: frozenset[int]
+    why: str
+
+
+BACKENDS = ("bubblewrap", "docker", "gvisor", "kubernetes", "modal", "singularity", "ssh", "local")
+EXEMPTIONS = (
+    Exemption(
+        ("gvisor", "kubernetes", "modal", "singularity", "ssh", "local"),
+        frozenset({9, 10, 22, 24}),
+        "what holds there is the executor's own: its store, its pool and its clock are the same "
+        "whatever makes its sandboxes",
+    ),
+    Exemption(
+        ("gvisor", "kubernetes", "modal", "singularity"),
+        frozenset({14, 15}),
+        "connections go through the executor by the same code everywhere; that there is no other "
+        "way out, the conformance suite shows on each of these",
+    ),
+    Exemption(
+        ("ssh", "local"),
+        frozenset({14, 15}),
+        "commands have the network of their machine, and the capability report says so",
+    ),
+    Exemption(
+        ("gvisor",),
+        frozenset({1, 3, 4}),
+        "commands talk to gVisor's kernel, which has none of the machine's mounts, sockets and "
+        "devices; around it are the walls that are attacked on docker",
+    ),
+    Exemption(
+        ("gvisor", "kubernetes", "modal", "singularity"),
+        frozenset({7, 8}),
+        "shares and sizes are the engine's, the cluster's, the provider's or the machine's to "
+        "hold; the conformance suite compares them with the capability report",
+    ),
+    Exemption(
+        ("kubernetes", "modal"),
+        frozenset({1, 3, 4}),
+        "the walls are those of the cluster's nodes and of the provider, which are not here: "
+        "stand-ins for their APIs run the sandboxes of the tests",
+    ),
+    Exemption(
+        ("ssh", "local"),
+        frozenset({1, 3, 4, 7, 8}),
+        "nothing isolates commands from their machine, and every result says so",
+    ),
+    Exemption(
+        ("local",),
+        frozenset({13, 16, 17, 18, 21, 23, 25}),
+        "it is for development, and refuses to run commands as root, who these tests are",
+    ),
+)
+"""Every attack that is not made somewhere, with the reason in the backend's nature."""
 LEAKS = _named(
     "security/test_leaks",
     "test_sandboxes_leave_nothing",

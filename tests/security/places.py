@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import docker
@@ -14,6 +14,7 @@ import docker
 from executor_service.backends.kubernetes_pod import pod_name
 from services.config import Settings
 from tests import apptainer
+from tests.boxes import open_yard
 from tests.docker_engine import docker_client, own_engine
 from tests.executors import executor_settings
 from tests.fakes.kubernetes.faults import evict
@@ -71,6 +72,12 @@ async def _bubblewrap(_folder: Path) -> AsyncGenerator[Place]:
 async def _docker(_folder: Path) -> AsyncGenerator[Place]:
     await asyncio.to_thread(lambda: docker_client().close())
     yield Place("docker", lambda home, sandbox_id: asyncio.to_thread(_remove, home, sandbox_id))
+
+
+@asynccontextmanager
+async def _gvisor(folder: Path) -> AsyncGenerator[Place]:
+    async with open_yard("gvisor", folder), _docker(folder) as place:
+        yield replace(place, environ={"HERMES_DOCKER_RUNTIME": "runsc"})
 
 
 @asynccontextmanager
@@ -172,12 +179,13 @@ async def _failing_modal(folder: Path) -> AsyncGenerator[Place]:
 PLACES: Mapping[str, Callable[[Path], AbstractAsyncContextManager[Place]]] = {
     "bubblewrap": _bubblewrap,
     "docker": _docker,
+    "gvisor": _gvisor,
     "kubernetes": _kubernetes,
     "modal": _modal,
     "singularity": _singularity,
     "ssh": _ssh,
 }
-"""Every backend's, made in a folder."""
+"""Every backend's but `local`, which refuses to be root's; made in a folder."""
 LOSSES = {
     **PLACES,
     "docker engine restarted": _engine,

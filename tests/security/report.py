@@ -2,41 +2,34 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from tests.markdown import ROOT
-from tests.security.catalogue import ATTACKS, LEAKS
-from tests.security.scale import scale_name
+from tests.security.catalogue import ATTACKS, BACKENDS, EXEMPTIONS, LEAKS, Exemption
+from tests.security.scale import scale, scale_name
 
 PAGE = ROOT / "docs" / "security-tests.md"
-BACKENDS = ("bubblewrap", "docker", "kubernetes", "modal", "singularity", "ssh", "local")
-
 Outcomes = Mapping[str, tuple[str, list[str]]]
 """By the test's whole name: how it ended, and its figures."""
 
 _HEAD = """# Adversarial tests
 
 `make soak` attacks the executor in twenty-five ways and writes this page. `make test` makes the
-same attacks at a smaller scale (`HERMES_SCALE=ci`). Each attack is made once more with its control
-switched off, and must succeed there: so each test can fail. `tests/security/catalogue.py` names
-the tests of each number.
+same attacks at a smaller scale. Each attack is made once more with its control switched off, and
+must succeed there: so each test can fail. `tests/security/catalogue.py` names the tests of each
+number.
 
-This page is from a run with `HERMES_SCALE={scale}`.
+This page is from a run with `HERMES_SCALE={scale}`, at these sizes:
+
+{sizes}
 
 """
-_EXCEPTIONS = """
+_EXEMPT = """
 An empty cell is an attack that is not made there:
 
-- **kubernetes**: walls, limits and networks (1, 3 to 8) are those of your nodes. No cluster can be
-  had where these tests run; a stand-in for its API runs each pod as a container.
-- **modal**: walls, limits and networks are those of the provider.
-- **singularity**: walls and limits have tests of their own, in
-  `tests/security/test_process_boxes.py`.
-- **ssh**, **local**: nothing isolates commands from their machine (1, 3 to 8). What holds there is
-  what the supervisor and the executor hold.
-- 9, 10, 13, 22 and 24 are the executor's own, whatever makes its sandboxes.
 """
 
 
@@ -57,12 +50,24 @@ class Report:
 
     def pytest_sessionfinish(self) -> None:
         """All tests have ended."""
-        PAGE.write_text(_HEAD.format(scale=scale_name()) + table(self.outcomes) + _EXCEPTIONS)
+        PAGE.write_text(page(self.outcomes))
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Have this run reported."""
     config.pluginmanager.register(Report(), "security report")
+
+
+def page(outcomes: Outcomes) -> str:
+    """All of it."""
+    sizes = [f"- {name.replace('_', ' ')}: {size:,}" for name, size in asdict(scale()).items()]
+    head = _HEAD.format(scale=scale_name(), sizes="\n".join(sizes))
+    return head + table(outcomes) + _EXEMPT + "".join(map(_reason, EXEMPTIONS))
+
+
+def _reason(exempt: Exemption) -> str:
+    numbers = ", ".join(map(str, sorted(exempt.numbers)))
+    return f"- **{', '.join(exempt.backends)}** ({numbers}): {exempt.why}.\n"
 
 
 def table(outcomes: Outcomes) -> str:
@@ -82,7 +87,7 @@ def _cell(outcomes: Outcomes, names: tuple[str, ...], backend: str) -> str:
     found = [
         outcome
         for name, outcome in outcomes.items()
-        if _is_one_of(Path(name.partition("[")[0]), names) and _backend_of(name) == backend
+        if is_one_of(Path(name.partition("[")[0]), names) and backend_of(name) == backend
     ]
     ended = {outcome for outcome, _ in found} - {"skipped"}
     if not ended:
@@ -92,11 +97,12 @@ def _cell(outcomes: Outcomes, names: tuple[str, ...], backend: str) -> str:
     return f"{verdict}: {'; '.join(figures)}" if figures else verdict
 
 
-def _is_one_of(path: Path, names: tuple[str, ...]) -> bool:
+def is_one_of(path: Path, names: tuple[str, ...]) -> bool:
+    """Whether a test is one of those."""
     return str(path).removeprefix("tests/") in names
 
 
-def _backend_of(name: str) -> str:
+def backend_of(name: str) -> str:
     """By the test's parameters, or by its file where that is about one."""
     parameters = re.findall(r"[a-z_]+", name.partition("[")[2])
     named = [backend for backend in BACKENDS if backend in parameters]

@@ -1,12 +1,19 @@
 """Every attack has a number by which its tests are found, and proofs that it could succeed."""
 
 import importlib
+import subprocess
+import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from tests.security.catalogue import ATTACKS, LEAKS, Attack
-from tests.security.report import table
+from tests.markdown import ROOT
+from tests.security.catalogue import ATTACKS, BACKENDS, EXEMPTIONS, LEAKS, Attack
+from tests.security.report import backend_of, is_one_of, table
+
+ALWAYS_MADE = {2, 11, 12, 16, 17, 18, 21, 23, 25}
+"""Attacks on what the supervisor and the executor hold themselves."""
 
 
 def find(name: str) -> object:
@@ -29,6 +36,41 @@ def test_each_is_made_and_could_succeed(attack: Attack) -> None:
     assert attack.tests
     assert attack.mutations
     assert all(callable(find(name)) for name in (*attack.tests, *attack.mutations))
+
+
+@pytest.fixture(scope="module")
+def collected() -> list[str]:
+    """Every test that pytest would run, by its whole name."""
+    names = {name for attack in ATTACKS for name in (*attack.tests, *attack.mutations)}
+    files = sorted({f"tests/{name.partition('::')[0]}" for name in names})
+    collect = [sys.executable, "-m", "pytest", "--collect-only", "-q", *files]
+    found = subprocess.run(collect, cwd=ROOT, check=True, capture_output=True, text=True)
+    return [line for line in found.stdout.splitlines() if "::" in line]
+
+
+def runs_on(collected: list[str], names: tuple[str, ...]) -> set[str]:
+    """The backends on which there is one of these tests."""
+    found = (name for name in collected if is_one_of(Path(name.partition("[")[0]), names))
+    return set(map(backend_of, found))
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: str(attack.number))
+def test_each_is_made_everywhere_but_where_a_reason_is_given(
+    attack: Attack, collected: list[str]
+) -> None:
+    exempt = [one for one in EXEMPTIONS if attack.number in one.numbers]
+    left_out = [backend for one in exempt for backend in one.backends]
+    assert len(left_out) == len(set(left_out)), "two reasons"
+    assert {"bubblewrap", "docker"}.isdisjoint(left_out)
+    if attack.number in ALWAYS_MADE:
+        assert set(left_out) <= {"local"}
+    assert runs_on(collected, attack.tests) - {""} == set(BACKENDS) - set(left_out)
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: str(attack.number))
+def test_each_of_the_tests_is_there_to_be_run(attack: Attack, collected: list[str]) -> None:
+    there = {name.partition("[")[0].removeprefix("tests/") for name in collected}
+    assert {*attack.tests, *attack.mutations} <= there
 
 
 def test_leaks_are_counted() -> None:

@@ -128,8 +128,14 @@ async def boxes_of(settings: Settings) -> int:
 async def ask_again(client: Client, running: Running, number: int) -> None:
     """A caller who heard nothing, as the executor was killed, asks once more."""
     if number:
-        await start(client, running.leases[0], f"late{number}")
-        await client.signal(running.leases[0], f"late{number}")
+        lease, exec_id = running.leases[0], f"late{number}"
+        await start(client, lease, exec_id)
+
+        async def has_begun() -> bool:
+            return bool((await client.read(lease, exec_id, 0, 1)).data)
+
+        await until(has_begun)
+        await client.signal(lease, exec_id)
 
 
 async def kill_again_and_again(settings: Settings, times: int) -> tuple[Running, float]:
