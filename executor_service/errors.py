@@ -7,6 +7,7 @@ ExecutorError
 │   ├── BoxLost               the box is gone: died, was removed, or cannot be reached again
 │   │   └── BoxOutOfMemory    all of it was ended, because it exceeded its memory limit
 │   ├── WorkspaceRefused *    a workspace cannot be copied as it is; the message says why
+│   │   └── WorkspaceInUse *  a box is over it, of whatever executor
 │   └── EngineRefused         a container engine answered with an error; kept inside its backend
 ├── LinkClosed                the channel to a box ended; connect again and resume by offset
 │   └── LinkRefused           the box does not take this executor: stale epoch, other version
@@ -62,6 +63,10 @@ class BoxOutOfMemory(BoxLost):
 
 class WorkspaceRefused(BackendError, FailedPrecondition):
     """A workspace cannot be copied as it is: too large, too deep, or no room."""
+
+
+class WorkspaceInUse(WorkspaceRefused):
+    """A workspace cannot be removed, because a box is over it, which another executor may have."""
 
 
 class EngineRefused(BackendError):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from executor_service.backends.keeper import read_answer
-from executor_service.errors import BackendError, WorkspaceRefused
+from executor_service.errors import BackendError, WorkspaceInUse, WorkspaceRefused
 from executor_service.supervisor.folders import ANSWER
 from executor_service.supervisor_zipapp import install_supervisor
 from services.errors import Reason
@@ -81,6 +81,8 @@ def read_outcome(said: str) -> dict[str, Any]:
         return answer
     if answer["code"] == "IO_ERROR":
         raise BackendError(f"the workspace cannot be worked on: {answer['error']}")
+    if answer["code"] == "IN_USE":
+        raise WorkspaceInUse(f"the workspace cannot be removed: {answer['error']}")
     reason = Reason.LIMIT_EXCEEDED if answer["code"] in _LIMITS else None
     message = f"the workspace cannot be copied: {answer['error']}"
     raise WorkspaceRefused(message, reason=reason)

@@ -20,13 +20,20 @@ from executor_service.backends.kubernetes_objects import ensure_objects
 from executor_service.backends.kubernetes_pod import (
     BOX,
     CONTAINER,
+    SELECTED,
     SUPERVISOR,
     KubernetesOptions,
     manifest,
+    selecting,
 )
 from executor_service.backends.kubernetes_pods import Pods
 from executor_service.backends.kubernetes_status import is_running, why_hopeless, why_waiting
-from executor_service.errors import BackendError, BackendUnavailable, EngineRefused
+from executor_service.errors import (
+    BackendError,
+    BackendUnavailable,
+    EngineRefused,
+    WorkspaceInUse,
+)
 from services.lifecycle import unbroken
 
 _LIMITS = Limits(memory_bytes=256 * MIB, tmp_bytes=16 * MIB)
@@ -43,6 +50,8 @@ def claim_store(
     async def run(wanted: dict[str, Any]) -> bytes:
         request = json.dumps({**wanted, "root": "/workspace"})
         try:
+            if wanted["do"] == "remove" and await _is_used(pods, wanted["name"]):
+                raise WorkspaceInUse("the workspace cannot be removed: a pod has it")
             objects = await ensure_objects(cluster, options, supervisor)
             pod = _pod(manifest(_spec(owner), options, objects, secrets.token_hex(32)), wanted)
             async with _running(pods, pod, options.start_timeout_s) as name:
@@ -62,6 +71,17 @@ def claim_store(
 
     place = f"kubernetes {options.namespace}/{options.workspace_claim}"
     return FolderStore(place, run)
+
+
+async def _is_used(pods: Pods, workspace: str) -> bool:
+    """Whether a box of whatever executor has a folder of the claim."""
+    found = await pods.list(selecting(SELECTED))
+    return any(
+        mount.get("subPath") == workspace
+        for pod in found["items"]
+        for container in pod["spec"]["containers"]
+        for mount in container.get("volumeMounts", ())
+    )
 
 
 def _spec(owner: str) -> BoxSpec:

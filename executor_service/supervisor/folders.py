@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from executor_service.supervisor.copies import CopyRefused, copy, fill
+from executor_service.supervisor.keeper import users_of
 from executor_service.supervisor.syscalls import die_with_parent
 from executor_service.supervisor.trees import NAME, listed, measure, remove, remove_empty
 
@@ -70,6 +71,9 @@ def answered(request: dict[str, Any]) -> dict[str, Any]:
     if do == "fill":
         return fill(os.path.join(root, name), request["target"], request["most_bytes"])
     if do == "remove":
+        # Boxes that are kept beside their workspaces may be those of other executors as well.
+        if users_of(os.path.dirname(root), os.path.join(root, name)):
+            raise CopyRefused("IN_USE", "a sandbox is over it")
         remove(root, name)
         return {}
     raise CopyRefused("UNKNOWN", f"the request is not known: {do}")

@@ -28,6 +28,7 @@ from executor_service.supervisor.processes import Process, read_process, send_si
 ANSWER = "hermes-keeper:"
 """Begins the line that is the answer: a login shell may have said something before."""
 WORKSPACES = "workspaces"
+BOXES = "boxes"
 _START_TIMEOUT_S = 15.0
 _END_TIMEOUT_S = 5.0
 _UNFINISHED_AFTER_S = 120.0
@@ -68,7 +69,7 @@ class Keeper:
     """The boxes below one folder."""
 
     def __init__(self, folder: str) -> None:
-        self._boxes = os.path.join(folder, "boxes")
+        self._boxes = os.path.join(folder, BOXES)
         self._workspaces = os.path.join(folder, WORKSPACES)
 
     def start(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -173,6 +174,18 @@ class Keeper:
         with suppress(FileNotFoundError):
             os.unlink(os.path.join(place, _RECORD))
         _remove(place)
+
+
+def users_of(folder: str, workspace: str) -> list[str]:
+    """The keys of all boxes below a folder, of whatever owner, that live over a workspace."""
+    boxes = os.path.join(folder, BOXES)
+    found: list[str] = []
+    with suppress(FileNotFoundError):
+        for key in sorted(os.listdir(boxes)):
+            record = _load(os.path.join(boxes, key))
+            if record is not None and record["folder"] == workspace and _supervisor_of(record):
+                found.append(key)
+    return found
 
 
 def _listener(place: str) -> socket.socket:

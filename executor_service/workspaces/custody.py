@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from executor_service.backends.stores import WorkspaceStore
-from executor_service.errors import BackendError
+from executor_service.errors import BackendError, WorkspaceInUse
 from executor_service.leases import Leases
 from executor_service.metrics import ExecutorMetrics
 from executor_service.records import SandboxState
@@ -77,7 +77,7 @@ class Custody:
         self._ordering = asyncio.Lock()
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._copying: dict[str, _Copying] = {}
-        self._removing: dict[str, asyncio.Task[None]] = {}
+        self._removing: dict[str, asyncio.Task[WorkspaceInUse | None]] = {}
 
     # ---- making
 
@@ -211,17 +211,19 @@ class Custody:
             self._catalog.leave(workspace.workspace_id)
 
     async def finish(self, workspace: Workspace) -> None:
-        """Goes on removing what goes; whoever comes second waits with the first."""
+        """Goes on removing what goes; whoever comes second waits with the first. It stays, with
+        WorkspaceInUse, where another executor's sandbox is over it."""
         ident = workspace.workspace_id
         if ident not in self._removing:
             task = self._workers.start(f"remove {ident}", self._clear(workspace))
             self._removing[ident] = task
             task.add_done_callback(lambda _: self._removing.pop(ident, None))
-        await asyncio.shield(self._removing[ident])
+        if refused := await asyncio.shield(self._removing[ident]):
+            raise refused
         if await self._rows.get(ident):
             raise Unavailable(f"{ident} cannot be removed now; that is tried again")
 
-    async def _clear(self, workspace: Workspace) -> None:
+    async def _clear(self, workspace: Workspace) -> WorkspaceInUse | None:
         """Removes what there is of one, and forgets it; what cannot be removed now stays GOING."""
         ident = workspace.workspace_id
         try:
@@ -229,12 +231,16 @@ class Custody:
             async with self._slots:
                 await store.remove(self._catalog.path(ident))
             await self._rows.forget(ident)
+        except WorkspaceInUse as error:
+            await self._rows.put(replace(workspace, state=WorkspaceState.READY, reason=""))
+            return error
         except (BackendError, HermesError) as error:
             _log.warning("workspace %s stays until it can be removed: %s", ident, error)
             await self._rows.mark_going(workspace)
-            return
+            return None
         self._metrics.workspaces_removed.labels(workspace.reason).inc()
         _log.info("workspace %s is gone: %s", ident, workspace.reason)
+        return None
 
     # ---- those that nobody has
 

@@ -8,6 +8,7 @@ import pytest_asyncio
 
 from executor_service.backends.base import Backend, WorkspacePlace
 from executor_service.backends.stores import store_elsewhere
+from executor_service.errors import WorkspaceInUse
 from tests.boxes import Yard, open_console
 from tests.contract.backend_suite_workspaces import WorkspaceSuite, store_of
 from tests.fakes.kubernetes.running import StandIn
@@ -51,6 +52,9 @@ async def test_who_works_on_workspaces_is_no_box_and_leaves_none(
         store = await store_of(yard)
         assert box.workspace in await store.present(box.workspace.parent)
         assert [one.key for one in await yard.backend.list_boxes()] == [box.key]
+        with pytest.raises(WorkspaceInUse):
+            await store.remove(box.workspace)
+        assert await console.output("cat file") == "kept"
     pods = await stand_in.tell(lambda there: there.store.select("pods"))
     assert not pods
     await store.remove(box.workspace)

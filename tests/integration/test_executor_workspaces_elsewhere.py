@@ -78,6 +78,42 @@ async def test_nothing_piles_up_there(server: SshServer, settings: Settings) -> 
     assert await there(server) == {fork}
 
 
+async def test_one_that_another_executor_s_sandbox_has_is_not_removed(
+    server: SshServer, tmp_path: Path
+) -> None:
+    environ = {**server.environ, "HERMES_WORKSPACES_SHARED": "true"}
+    one, two = [
+        await asyncio.to_thread(executor_settings, tmp_path / name, "ssh", **environ)
+        for name in ("one", "two")
+    ]
+    async with (
+        serving(one) as first,
+        serving(two) as second,
+        first.client() as before,
+        second.client() as after,
+    ):
+        workspaces = Workspaces(before)
+        left = await before.acquire("s")
+        ident = left.sandbox.workspace_id
+        await before.output(left.lease, "echo kept > file")
+        await before.release(left.lease)
+        # Its session goes on at the other one.
+        there_now = await after.acquire("s", earlier_workspace_id=ident)
+        assert there_now.sandbox.workspace_id == ident
+        assert await refused(workspaces.delete(ident)) is Reason.FAILED_PRECONDITION
+        assert await after.output(there_now.lease, "cat file") == "kept"
+        assert [found.workspace_id for found in await workspaces.all()] == [ident]
+        # Nor does it go later, as what cannot be removed now would.
+        await after.release(there_now.lease)
+        back = await before.acquire("s", earlier_workspace_id=ident)
+        assert await before.output(back.lease, "cat file") == "kept"
+        await before.release(back.lease)
+        await workspaces.delete(ident)
+        assert ident not in await there(server)
+    for settings in (one, two):
+        await end_boxes(settings)
+
+
 async def test_the_workspaces_of_an_earlier_version_are_found(
     server: SshServer, settings: Settings
 ) -> None:
