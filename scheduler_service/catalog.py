@@ -30,11 +30,15 @@ class JobRequest:
     schedule: str
     time_zone: str
     origin: Origin | None
+    sandbox_template: str = ""
 
     @property
     def digest(self) -> str:
         """What tells the same request from another one with the same id."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+        fields = asdict(self)
+        if not self.sandbox_template:
+            del fields["sandbox_template"]  # as of jobs that were stored before there was a choice
+        return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
 class JobCatalog:
@@ -105,6 +109,7 @@ class JobCatalog:
             state=JobState.SCHEDULED,
             next_run_at=next_after(schedule, now),
             created_at=now,
+            sandbox_template=request.sandbox_template,
         )
 
 

@@ -58,6 +58,7 @@ class AgentClient:
             origin=origin_to_wire(origin, origin_pb2.TRUST_SERVICE),
             kind=turn_pb2.TURN_KIND_JOB,
             busy_mode=turn_pb2.BUSY_MODE_QUEUE,
+            sandbox_template=claim.job.sandbox_template,
         )
         try:
             await self._turns.StartTurn(request, timeout=_CALL_S)

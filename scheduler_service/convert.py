@@ -19,6 +19,7 @@ from services.validation import check_id
 _MAX_PROMPT_BYTES = 64 * 1024
 _NAME_CHARS = 60
 _MAX_NAME_CHARS = 200
+_MAX_TEMPLATE_CHARS = 64
 
 _KINDS = {
     "once": job_pb2.SCHEDULE_KIND_ONCE,
@@ -41,6 +42,8 @@ _RUN_STATES = {
 def job_request(message: job_pb2.CreateJobRequest) -> JobRequest:
     """Read and check what is to be created; raises InvalidArgument."""
     check_id("job_id", message.job_id)
+    if message.sandbox_template:
+        check_id("sandbox_template", message.sandbox_template, _MAX_TEMPLATE_CHARS)
     wrong: dict[str, str] = {}
     if not message.schedule.strip():
         wrong["schedule"] = "must say when the job runs"
@@ -66,6 +69,7 @@ def job_request(message: job_pb2.CreateJobRequest) -> JobRequest:
         schedule=message.schedule,
         time_zone=message.time_zone,
         origin=_origin_of(message.origin) if message.HasField("origin") else None,
+        sandbox_template=message.sandbox_template,
     )
 
 
@@ -107,6 +111,7 @@ def job_to_wire(job: Job) -> job_pb2.Job:
         next_run_time=_timestamp(job.next_run_at),
         create_time=_timestamp(job.created_at),
         origin=origin_to_wire(job.origin) if job.origin else None,
+        sandbox_template=job.sandbox_template,
     )
 
 

@@ -62,6 +62,8 @@ class Job:
     state: JobState
     next_run_at: datetime | None
     created_at: datetime
+    sandbox_template: str = ""
+    """Of which its runs' sandboxes are made; empty is what the agent's policy says."""
 
 
 @dataclass(frozen=True, slots=True)

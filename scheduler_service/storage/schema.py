@@ -41,6 +41,8 @@ job = Table(
     Column("user_id", Text, nullable=False),
     Column("user_name", Text, nullable=False),
     Column("chat_type", String(16), nullable=False),
+    # No template means the one that the agent's policy says.
+    Column("sandbox_template", String(64)),
     Column("request_digest", String(64), nullable=False),
     Column("created_at", UtcTime, nullable=False),
     Column("deleted_at", UtcTime),

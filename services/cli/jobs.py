@@ -15,6 +15,8 @@ from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
 from services.cli.arguments import Actions
 from services.cli.connection import connected, has_services
 from services.cli.console import complain, print_json, printable, say
+from services.cli.executors import executors
+from services.cli.failures import EXPECTED, explain
 from services.cli.startup import load, logged
 from services.cli.tables import print_table
 from services.config import Settings
@@ -26,6 +28,7 @@ examples:
   hermes jobs add "every 2h" "look for new mail"
   hermes jobs add "every weekday at 9:00" "what is on my calendar?" --time-zone Europe/Berlin
   hermes jobs add "in 20 minutes" "remind me of the tea" --to telegram:12345
+  hermes jobs add "every 1h" "run the tests" --sandbox gvisor
   hermes jobs list
   hermes jobs remove job_06h00k5sv3a2ovn28hk0a80nvk
 
@@ -50,6 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add.add_argument("--time-zone", default="", metavar="ZONE", help="such as Europe/Berlin")
     add.add_argument(
         "--to", default="", metavar="PLATFORM:CHAT", help="where the output goes (this terminal)"
+    )
+    add.add_argument(
+        "--sandbox", default="", metavar="TEMPLATE", help="template of its sandboxes (sandbox.jobs)"
     )
     add.add_argument("--json", action="store_true", help="one JSON object")
     listing = actions.add("list", "the jobs, the one due next first")
@@ -77,6 +83,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _add(settings: Settings, arguments: argparse.Namespace) -> None:
+    if arguments.sandbox:
+        await _check_template(settings, arguments.sandbox)
     request = job_pb2.CreateJobRequest(
         job_id=new_id("job"),
         profile=arguments.profile or "",
@@ -85,6 +93,7 @@ async def _add(settings: Settings, arguments: argparse.Namespace) -> None:
         name=arguments.name,
         time_zone=arguments.time_zone,
         origin=destination(arguments.to),
+        sandbox_template=arguments.sandbox,
     )
     runs = await has_services(settings, ("scheduler",))
     async with connected(settings, ("scheduler",)) as channels:
@@ -95,6 +104,22 @@ async def _add(settings: Settings, arguments: argparse.Namespace) -> None:
     say(f"{answer.job.job_id}  next run {_local(answer.job.next_run_time)}")
     if not runs:
         complain("jobs run while hermes is running; start it with: hermes up")
+
+
+async def _check_template(settings: Settings, wanted: str) -> None:
+    """Refuse a template that no executor has, where one can be asked."""
+    try:
+        async with executors(settings) as deployment:
+            told = [kind for one in deployment.each for kind in one.capabilities.backends]
+    except EXPECTED as error:
+        complain(f"whether there is a template {wanted} is not known: {explain(error)}")
+        return
+    names = dict.fromkeys(kind.template for kind in told if kind.template)
+    if wanted not in names:
+        listed = ", ".join(names)
+        raise InvalidArgument(f"there is no template {wanted!r} of sandboxes; there is: {listed}")
+    if refused := [kind for kind in told if kind.template == wanted and not kind.available]:
+        complain(f"no sandbox of template {wanted} can be had now: {refused[0].detail}")
 
 
 async def _list(settings: Settings, arguments: argparse.Namespace) -> None:
@@ -109,9 +134,15 @@ async def _list(settings: Settings, arguments: argparse.Namespace) -> None:
         print_json([_described(job, error) for job, error in listed])
     elif listed:
         print_table(
-            ("job", "next run", "schedule", "name"),
+            ("job", "next run", "schedule", "name", "sandbox"),
             [
-                (job.job_id, _local(job.next_run_time), job.schedule, printable(job.name))
+                (
+                    job.job_id,
+                    _local(job.next_run_time),
+                    job.schedule,
+                    printable(job.name),
+                    job.sandbox_template,
+                )
                 for job in answer.jobs
             ],
         )
@@ -152,6 +183,7 @@ def _described(job: job_pb2.Job, last_error: str = "") -> dict[str, Any]:
         "time_zone": job.time_zone,
         "next_run_at": next_run,
         "prompt": job.prompt,
+        "sandbox": job.sandbox_template or None,
         "last_error": last_error or None,
     }
 

@@ -238,6 +238,34 @@ def test_who_only_knows_the_gateway_needs_no_model(model: ModelProcess, tmp_path
         assert not list((remote.path / "state").iterdir()), "nothing was started here"
 
 
+def test_a_job_has_the_sandbox_that_it_asks_for(model: ModelProcess, tmp_path: Path) -> None:
+    templates = {"walled": {"backend": "bubblewrap"}}
+    config = {**sandboxed("bubblewrap"), "executor": {"templates": templates}}
+    made = one_process(tmp_path, model.url, config)
+    add = ("jobs", "add", "in 1 second", "who are you", "--json", "--sandbox")
+    early = made.client.run(*add, "unheard-of")
+    assert "no template unheard-of" not in early.err
+    assert "whether there is a template unheard-of is not known" in early.err
+    with running(made) as deployment:
+        client = deployment.client
+        check_complaint(client.run(*add, "unheard-of"), "unheard-of", "default, walled")
+        job = client.run(*add, "walled").json
+        assert job["sandbox"] == "walled"
+
+        def templates_of_runs() -> list[str]:
+            session, listed = f"cron_{job['job_id']}_", client.run("sandboxes", "list", "--json")
+            return [it["template"] for it in listed.json if it["session_id"].startswith(session)]
+
+        wait_until(lambda: templates_of_runs() == ["walled"], "its run has such a sandbox")
+        session = f"cron_{early.json['job_id']}_"
+        (late,) = [
+            one["session_id"]
+            for one in client.run("sessions", "list", "--json").json
+            if one["session_id"].startswith(session)
+        ]
+        assert "choose one of default, walled" in client.run("sessions", "show", late).out
+
+
 def test_a_job_that_failed_is_listed_with_the_reason(model: ModelProcess, tmp_path: Path) -> None:
     with running(one_process(tmp_path, model.url, sandboxed("bubblewrap"))) as deployment:
         client = deployment.client

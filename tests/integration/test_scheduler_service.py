@@ -134,11 +134,27 @@ async def test_creating_is_idempotent_by_id(served: Serving) -> None:
     assert again.job.job_id == created.job.job_id
     assert again.job.create_time == created.job.create_time
     assert len((await jobs.ListJobs(job_pb2.ListJobsRequest())).jobs) == 1
-    for changed in ({"name": "other"}, {"profile": "ada"}, {"time_zone": "UTC"}):
+    for changed in (
+        *({"name": "other"}, {"profile": "ada"}, {"time_zone": "UTC"}),
+        {"sandbox_template": "small"},
+    ):
         other = request(job_id=first.job_id, schedule=soon, prompt="answer once", **changed)
         reason, message = await refused(jobs.CreateJob(other))
         assert reason is Reason.ALREADY_EXISTS
         assert first.job_id in message
+
+
+async def test_a_job_names_the_template_of_its_sandboxes(served: Serving) -> None:
+    jobs = served.jobs()
+    await jobs.ListJobs(job_pb2.ListJobsRequest(), wait_for_ready=True)
+    for template in ("", "small"):
+        made = await jobs.CreateJob(request(schedule="in 1 second", sandbox_template=template))
+        assert made.job.sandbox_template == template
+    listed = await jobs.ListJobs(job_pb2.ListJobsRequest())
+    assert sorted(job.sandbox_template for job in listed.jobs) == ["", "small"]
+    turns = served.wire.turns
+    started = [turns.requests[turn_id] for turn_id in await turns.started(2)]
+    assert sorted(turn.sandbox_template for turn in started) == ["", "small"]
 
 
 @pytest.mark.parametrize(
@@ -151,6 +167,7 @@ async def test_creating_is_idempotent_by_id(served: Serving) -> None:
         ({"prompt": "ä" * 33_000}, "prompt", "65536 bytes"),
         ({"name": "n" * 201}, "name", "200 characters"),
         ({"prompt": "a\0b"}, "prompt", "no NUL"),
+        ({"sandbox_template": "t" * 65}, "sandbox_template", "1 to 64 characters"),
         ({"origin": origin_pb2.Origin(platform="telegram")}, "origin", "a platform and a chat"),
     ],
 )

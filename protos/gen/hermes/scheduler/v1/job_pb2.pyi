@@ -122,6 +122,7 @@ class CreateJobRequest(_message.Message):
     PROMPT_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     ORIGIN_FIELD_NUMBER: _builtins.int
+    SANDBOX_TEMPLATE_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """Chosen by the caller, 1 to 128 characters of [A-Za-z0-9_.:-]."""
     profile: _builtins.str
@@ -136,6 +137,11 @@ class CreateJobRequest(_message.Message):
     """What the agent is asked at each run, at most 64 KiB."""
     name: _builtins.str
     """Name for people; empty means the start of the prompt."""
+    sandbox_template: _builtins.str
+    """The executor's template of which the sandboxes of its runs are made, at most 64 characters of
+    [A-Za-z0-9_.:-]; empty means the one that the agent has for jobs. One that the executor does not
+    have is noticed when a run needs it.
+    """
     @_builtins.property
     def origin(self) -> _origin_pb2.Origin:
         """Where the output goes; unset means that it is only stored."""
@@ -150,10 +156,11 @@ class CreateJobRequest(_message.Message):
         prompt: _builtins.str = ...,
         name: _builtins.str = ...,
         origin: _origin_pb2.Origin | None = ...,
+        sandbox_template: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["origin", b"origin"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["job_id", b"job_id", "name", b"name", "origin", b"origin", "profile", b"profile", "prompt", b"prompt", "schedule", b"schedule", "time_zone", b"time_zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job_id", b"job_id", "name", b"name", "origin", b"origin", "profile", b"profile", "prompt", b"prompt", "sandbox_template", b"sandbox_template", "schedule", b"schedule", "time_zone", b"time_zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -404,6 +411,7 @@ class Job(_message.Message):
     NEXT_RUN_TIME_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     ORIGIN_FIELD_NUMBER: _builtins.int
+    SANDBOX_TEMPLATE_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """The job's id."""
     name: _builtins.str
@@ -418,6 +426,10 @@ class Job(_message.Message):
     """IANA time zone of the schedule."""
     state: Global___JobState.ValueType
     """Where it is in its life."""
+    sandbox_template: _builtins.str
+    """The executor's template of which the sandboxes of its runs are made; empty means the one that the
+    agent has for jobs.
+    """
     @_builtins.property
     def next_run_time(self) -> _timestamp_pb2.Timestamp:
         """When it runs next; unset when it never will."""
@@ -443,10 +455,11 @@ class Job(_message.Message):
         next_run_time: _timestamp_pb2.Timestamp | None = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         origin: _origin_pb2.Origin | None = ...,
+        sandbox_template: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "next_run_time", b"next_run_time", "origin", b"origin"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "job_id", b"job_id", "kind", b"kind", "name", b"name", "next_run_time", b"next_run_time", "origin", b"origin", "prompt", b"prompt", "schedule", b"schedule", "state", b"state", "time_zone", b"time_zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "job_id", b"job_id", "kind", b"kind", "name", b"name", "next_run_time", b"next_run_time", "origin", b"origin", "prompt", b"prompt", "sandbox_template", b"sandbox_template", "schedule", b"schedule", "state", b"state", "time_zone", b"time_zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
