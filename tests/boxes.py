@@ -1,6 +1,7 @@
 """Real boxes for tests: every backend by its name, and a console to run things in one."""
 
 import asyncio
+import hashlib
 import os
 import random
 import uuid
@@ -240,11 +241,15 @@ async def open_yard(name: str, folder: Path) -> AsyncGenerator[Yard]:
 class Recorder:
     """Keeps what a command does; acknowledges output at once unless told not to."""
 
-    def __init__(self, command: RemoteCommand, acknowledges: bool = True) -> None:
+    def __init__(
+        self, command: RemoteCommand, acknowledges: bool = True, keeps: bool = True
+    ) -> None:
         self.command = command
         self.acknowledges = acknowledges
         self.received = {1: bytearray(), 2: bytearray()}
-        self.keeps = True
+        self.keeps = keeps
+        self.digest = hashlib.sha256()
+        """Of what is not kept."""
         self.received_bytes = 0
         self.stdin_taken_bytes = 0
         self.usages: list[Usage] = []
@@ -256,6 +261,8 @@ class Recorder:
         self.received_bytes += len(data)
         if self.keeps:
             self.received[fd] += data
+        else:
+            self.digest.update(data)
         if self.acknowledges:
             self.command.ack(fd, offset + len(data))
         self.moved.set()
@@ -311,10 +318,10 @@ class Console:
         """Start a command; the recorder is its sink."""
         exec_id = options.pop("exec_id", None) or f"exc_{uuid.uuid4().hex}"
         recorders: list[Recorder] = []
-        acknowledges = options.pop("acknowledges", True)
+        wanted = [options.pop(name, True) for name in ("acknowledges", "keeps")]
 
         def adopt(command: RemoteCommand) -> Recorder:
-            recorders.append(Recorder(command, acknowledges))
+            recorders.append(Recorder(command, *wanted))
             return recorders[0]
 
         await self.link.start(StartCommand(exec_id, argv, **options), adopt)

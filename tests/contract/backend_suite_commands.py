@@ -1,16 +1,29 @@
 """What every backend promises of commands that run: their input, output and surroundings."""
 
 import asyncio
+import hashlib
+import os
 import signal
 import uuid
 
 import pytest
 
+from executor_service.backends.base import MIB
 from executor_service.errors import StartRefused
 from executor_service.link import ExitReason, RemoteCommand, StartCommand, TerminalSize
 from tests.boxes import Console, Recorder, refuse
+from tests.memory import Memory
+from tests.security.places import EVERYTHING_HELD
+from tests.security.scale import scale
 
-FLOOD_BYTES = 200 * 1000 * 1000
+FLOOD = """
+import sys
+block = bytes(range(256)) * 4096
+for number in range(int(sys.argv[1])):
+    sys.stdout.buffer.write(b"%08d" % number + block[8:])
+"""
+"""Blocks of a MiB, no two of which are alike."""
+FLOOD_GROWS_MIB = 64
 AT_A_TERMINAL = """
 import os, signal, sys
 def show(*_):
@@ -29,6 +42,14 @@ from signal import SIG_BLOCK, SIG_IGN, getsignal, pthread_sigmask, valid_signals
 ignored = [number for number in valid_signals() if getsignal(number) is SIG_IGN]
 print(list(pthread_sigmask(SIG_BLOCK, ())), sorted(number.name for number in ignored))
 """
+
+
+def digest_of_flood(mib: int) -> bytes:
+    """The SHA-256 of so much of it."""
+    block, digest = bytes(range(256)) * 4096, hashlib.sha256()
+    for number in range(mib):
+        digest.update(b"%08d" % number + block[8:])
+    return digest.digest()
 
 
 class CommandSuite:
@@ -221,11 +242,19 @@ class CommandSuite:
         )
         assert results == [str(n) for n in range(24)]
 
-    async def test_a_flood_is_read_whole(self, console: Console) -> None:
-        recorder = await console.shell(f"head -c {FLOOD_BYTES} /dev/zero | tr '\\0' x")
-        recorder.keeps = False
-        exit_ = await recorder.exit(timeout_s=50)
-        assert recorder.received_bytes == exit_.stdout_bytes == FLOOD_BYTES
+    @pytest.mark.timeout(900)
+    async def test_a_flood_is_read_whole(self, name: str, console: Console) -> None:
+        size = scale()
+        mib = size.output_mib if name in EVERYTHING_HELD else size.output_elsewhere_mib
+        memory = await asyncio.to_thread(Memory, os.getpid())
+        recorder = await console.start(
+            "/usr/bin/env", "python3", "-c", FLOOD, str(mib), keeps=False
+        )
+        exit_ = await recorder.exit(timeout_s=800)
+        assert (exit_.code, exit_.stdout_bytes) == (0, mib * MIB)
+        assert recorder.received_bytes == mib * MIB
+        assert recorder.digest.digest() == await asyncio.to_thread(digest_of_flood, mib)
+        assert await asyncio.to_thread(memory.grown_mib) < FLOOD_GROWS_MIB
 
     async def test_a_slow_reader_stops_the_writer_and_loses_nothing(self, console: Console) -> None:
         script = "for i in 1 2 3 4 5 6 7 8; do head -c 1000000 /dev/zero | tr '\\0' $i; done"

@@ -28,6 +28,10 @@ class Scale:
     """Which attacks of a hostile supervisor are made where making sandboxes takes longer."""
     fuzzed: int
     """Random answers of a hostile supervisor."""
+    output_mib: int
+    """What a command writes to somebody who reads all of it."""
+    output_elsewhere_mib: int
+    """The same, on the backends that are slower."""
     rounds: int
     """Times that a neighbour is measured with the attack and without, in turn."""
 
@@ -44,6 +48,8 @@ _SCALES = {
         files=80_000,
         every_nth=4,
         fuzzed=30,
+        output_mib=1024,
+        output_elsewhere_mib=200,
         rounds=4,
     ),
     "full": Scale(
@@ -57,6 +63,8 @@ _SCALES = {
         files=1_000_000,
         every_nth=1,
         fuzzed=1_000,
+        output_mib=1024,
+        output_elsewhere_mib=1024,
         rounds=25,
     ),
 }
