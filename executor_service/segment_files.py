@@ -6,8 +6,6 @@ from pathlib import Path
 
 from executor_service.segments import Segment
 
-_MOST_BUFFERS = 512
-
 
 @dataclass(frozen=True, slots=True)
 class Write:
@@ -15,7 +13,7 @@ class Write:
 
     name: str
     position: int
-    buffers: list[memoryview]
+    data: memoryview
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +42,10 @@ def _write_file(path: Path, write: Write) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(path, flags, 0o600)
     try:
-        position, buffers = write.position, write.buffers
-        while buffers:
-            some, buffers = buffers[:_MOST_BUFFERS], buffers[_MOST_BUFFERS:]
-            size = sum(map(len, some))
-            done = os.pwritev(fd, some, position)
-            position += done
-            if done < size:
-                buffers = [memoryview(b"".join(some))[done:], *buffers]
+        position, data = write.position, write.data
+        while data:
+            done = os.pwrite(fd, data, position)
+            position, data = position + done, data[done:]
     finally:
         os.close(fd)
 

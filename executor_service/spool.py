@@ -2,26 +2,33 @@
 
 What a command writes waits in memory until it is in a file, and only then does its box hear that
 more may come; so memory holds at most one window of each command, however fast it writes, and what
-was acknowledged survives the death of this process.
+was acknowledged survives the death of this process. Of a command that somebody follows the last
+that was written stays a little longer, so that who reads as fast as it comes needs no file.
 """
 
 import asyncio
 import logging
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
 from executor_service.segment_files import Batch, Write, read_file, segments_in, write_batches
-from executor_service.segments import STREAMS, CommandLimits, Layout, Placed, Segment
+from executor_service.segments import STREAMS, CommandLimits, Layout, Segment
+from executor_service.stream_buffer import StreamBuffer
 
 _RETRY_S = 1.0
 _COMMAND = "c-"
+_MIB = 1024**2
 _GIB = 1024**3
+_RECENT_BYTES = 16 * _MIB
+"""Of what is in files already as much stays in memory, shared by those who follow commands."""
+_MOST_RECENT_BYTES = 2 * _MIB
+"""Of one stream."""
 
 _log = logging.getLogger(__name__)
 
@@ -40,20 +47,6 @@ class SpoolLimits:
     """Of all commands together."""
 
 
-@dataclass(slots=True)
-class _Stream:
-    """One stream of a command."""
-
-    written: int
-    """Up to here it is in files."""
-    end: int
-    """Up to here it has arrived."""
-    waiting: list[memoryview] = field(default_factory=list[memoryview])
-    """What lies between the two."""
-    in_flight: int = 0
-    """How many of the waiting buffers the thread has."""
-
-
 class CommandSpool:
     """The output of one command; made by `Spool`."""
 
@@ -65,10 +58,11 @@ class CommandSpool:
         self._place = place
         self._layout = layout
         self._streams = {
-            stream: _Stream(end, end) for stream, end in zip(STREAMS, ends, strict=True)
+            stream: StreamBuffer(end) for stream, end in zip(STREAMS, ends, strict=True)
         }
         self._flushed = asyncio.Event()
         self._flushed.set()
+        self._follower_count = 0
 
     @property
     def folder(self) -> Path:
@@ -98,19 +92,25 @@ class CommandSpool:
 
     def append(self, stream: int, offset: int, data: memoryview) -> None:
         """Takes output that came; returns at once. What is missing before it is a gap."""
-        state = self._streams[stream]
-        if offset != state.end:
-            if state.waiting:
-                raise ValueError(f"output at {offset} follows {state.end} bytes that still wait")
-            state.written = state.end = offset
-        state.waiting.append(data)
-        state.end += len(data)
+        self._streams[stream].append(offset, data)
         self._flushed.clear()
         self._spool.wants_writing(self)
 
     async def flush(self) -> None:
         """Returns when everything that came is in files."""
         await self._flushed.wait()
+
+    @contextmanager
+    def followed(self) -> Generator[None]:
+        """Somebody reads what comes, for the time of the block."""
+        self._follower_count += 1
+        self._spool.follower_count += 1
+        try:
+            yield
+        finally:
+            self._spool.follower_count -= 1
+            self._follower_count -= 1
+            self._trim()
 
     async def read(self, stream: int, offset: int, limit: int) -> tuple[int, bytes]:
         """Returns up to `limit` bytes from an offset on, and where they really begin.
@@ -119,16 +119,16 @@ class CommandSpool:
         where the next ones will come.
         """
         state = self._streams[stream]
-        if offset < state.written:
+        if offset < state.begin:
             found = self._layout.find(stream, offset)
-            if found is not None and found.start < state.written:
+            if found is not None and found.start < state.begin:
                 start = max(offset, found.start)
-                size = min(limit, min(found.end, state.written) - start)
+                size = min(limit, min(found.end, state.begin) - start)
                 # Retention may have removed the file of a command that has ended.
                 with suppress(FileNotFoundError):
                     return start, await self._spool.read_file(self.folder / found.name, start, size)
-            offset = state.written
-        return min(offset, state.end), _cut(state.waiting, offset - state.written, limit)
+            offset = state.begin
+        return min(offset, state.end), state.cut(offset, limit)
 
     async def read_all(self, stream: int, offset: int, limit: int) -> tuple[int, bytes]:
         """Returns as `read` does, over the borders of files, up to the first gap."""
@@ -156,14 +156,10 @@ class CommandSpool:
         """What is to be written now."""
         writes: list[Write] = []
         for number, state in self._streams.items():
-            buffers = state.waiting
-            state.in_flight = len(buffers)
-            size = sum(map(len, buffers))
-            rest = iter(buffers)
-            kept = memoryview(b"")
-            for placed in self._layout.place(number, state.written, size):
-                chosen, kept = _fill(placed, kept, rest)
-                writes.append(Write(placed.segment.name, placed.position, chosen))
+            start, rest = state.take()
+            for placed in self._layout.place(number, start, len(rest)):
+                data, rest = rest[: placed.size], rest[placed.size :]
+                writes.append(Write(placed.segment.name, placed.position, data))
         dropped = self._layout.surplus()
         self._spool.account(-sum(segment.size for segment in dropped))
         return Batch(self.folder, writes, [segment.name for segment in dropped])
@@ -171,19 +167,19 @@ class CommandSpool:
     def written(self) -> None:
         """What was taken is in files."""
         for number, state in self._streams.items():
-            done = sum(map(len, state.waiting[: state.in_flight]))
-            if not done:
-                continue
-            del state.waiting[: state.in_flight]
-            state.in_flight = 0
-            state.written += done
+            done = state.taken_is_written()
             self._spool.account(done)
-            if self.on_written is not None:
+            if done and self.on_written is not None:
                 self.on_written(number, state.written)
-        if any(state.waiting for state in self._streams.values()):
+        self._trim()
+        if any(state.is_waiting for state in self._streams.values()):
             self._spool.wants_writing(self)
         else:
             self._flushed.set()
+
+    def _trim(self) -> None:
+        for state in self._streams.values():
+            state.trim(self._spool.recent_bytes if self._follower_count else 0)
 
 
 class Spool:
@@ -198,6 +194,8 @@ class Spool:
         self._dirty: dict[CommandSpool, None] = {}
         self._wake = asyncio.Event()
         self._stored_bytes = 0
+        self.follower_count = 0
+        """How many follow commands."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -214,6 +212,11 @@ class Spool:
     def stored_bytes(self) -> int:
         """How many bytes are on disk."""
         return self._stored_bytes
+
+    @property
+    def recent_bytes(self) -> int:
+        """How much of a stream that is followed stays in memory once it is written."""
+        return min(_MOST_RECENT_BYTES, _RECENT_BYTES // max(1, self.follower_count))
 
     def account(self, size: int) -> None:
         """Counts bytes that came to the disk, or went."""
@@ -315,33 +318,3 @@ class Spool:
         """Where the files of a command are."""
         # An exec id may be `.` or `..`.
         return self._folder / sandbox_id / f"{_COMMAND}{exec_id}"
-
-
-def _fill(
-    placed: Placed, kept: memoryview, rest: Iterator[memoryview]
-) -> tuple[list[memoryview], memoryview]:
-    """As many bytes as were placed, first those kept from before; and what is over."""
-    chosen: list[memoryview] = []
-    missing = placed.size
-    while missing:
-        buffer = kept if kept else next(rest)
-        piece, kept = buffer[:missing], buffer[missing:]
-        chosen.append(piece)
-        missing -= len(piece)
-    return chosen, kept
-
-
-def _cut(buffers: list[memoryview], skip: int, limit: int) -> bytes:
-    """Up to `limit` bytes of what waits, after the first `skip`."""
-    chosen: list[memoryview] = []
-    for buffer in buffers:
-        if skip >= len(buffer):
-            skip -= len(buffer)
-            continue
-        if limit <= 0:
-            break
-        piece = buffer[skip : skip + limit]
-        skip = 0
-        limit -= len(piece)
-        chosen.append(piece)
-    return b"".join(chosen)

@@ -6,7 +6,7 @@ same misses what the spool had to drop in the meantime.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -20,7 +20,6 @@ PIECE_BYTES = 256 * 1024
 """In one message, of which each costs as much as copying so many bytes."""
 WINDOW_BYTES = 4 * 1024 * 1024
 """How much a watcher is sent before it has to confirm."""
-_READ_BYTES = 512 * 1024
 _HEARTBEAT_S = 5.0
 
 
@@ -102,7 +101,8 @@ class CommandView:
         """Yields what happens, `Ended` last; iterate under `contextlib.aclosing`."""
         self._next_heartbeat = asyncio.get_running_loop().time() + _HEARTBEAT_S
         pacing = self._command.pacing
-        with self._command.watched() as self._changed, pacing.reading(self):
+        spool = self._command.spool
+        with self._command.watched() as self._changed, pacing.reading(self), spool.followed():
             while not self._closed:
                 self._changed.clear()
                 happened = await self._look()
@@ -157,8 +157,8 @@ class CommandView:
         return [InputOffset(offset)]
 
     async def _read(self, stream: int) -> list[Output]:
-        """What comes next of a stream, in pieces."""
-        wanted = _READ_BYTES if self._unlimited else min(_READ_BYTES, self._room)
+        """What comes next of a stream."""
+        wanted = PIECE_BYTES if self._unlimited else min(PIECE_BYTES, self._room)
         position = self._sent[stream]
         if wanted <= 0 or position >= self._command.spool.end(stream):
             return []
@@ -167,18 +167,10 @@ class CommandView:
         self._confirmed[stream] += start - position
         self._sent[stream] = start + len(data)
         self._command.pacing.moved()
-        if start > position:
-            first = Output(stream, start, data[:PIECE_BYTES], is_dropped_before=True)
-            return [first, *_pieces(stream, start, data, PIECE_BYTES)]
-        return list(_pieces(stream, start, data, 0))
+        is_dropped_before = start > position
+        return [Output(stream, start, data, is_dropped_before)] if data or is_dropped_before else []
 
     async def _wait(self) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout_at(self._next_heartbeat):
                 await self._changed.wait()
-
-
-def _pieces(stream: int, start: int, data: bytes, begin: int) -> Iterator[Output]:
-    for position in range(begin, len(data), PIECE_BYTES):
-        piece = data[position : position + PIECE_BYTES]
-        yield Output(stream, start + position, piece, is_dropped_before=False)

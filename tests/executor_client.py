@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Call = grpc.aio.StreamStreamCall[exec_pb2.AttachExecRequest, exec_pb2.AttachExecResponse]
 
 Open = exec_pb2.AttachExecRequest.Open
-_ACK_BYTES = 256 * 1024
+_ACK_BYTES = 1024 * 1024
 
 
 @dataclass(slots=True)

@@ -28,7 +28,7 @@ from hermes.executor.v1.exec_pb2_grpc import ExecServiceStub
 from services.errors import Reason, message_of, reason_of
 from services.streams import open_stream
 
-ACK_BYTES = 256 * 1024
+ACK_BYTES = 1024 * 1024
 """Output is acknowledged whenever so much of it was read."""
 
 KILL_DEADLINE_S = 45.0

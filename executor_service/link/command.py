@@ -19,7 +19,7 @@ from executor_service.supervisor import frames
 from executor_service.supervisor.frames import FrameError
 
 _DEFAULT_SIGNAL = 15
-_MOST_UNACKED_BYTES = frames.WINDOW_BYTES + 2 * frames.MAX_DATA_BYTES
+_MOST_UNACKED_BYTES = frames.WINDOW_BYTES + 2 * frames.MAX_OUTPUT_BYTES
 
 
 class CommandSink(Protocol):
@@ -141,7 +141,7 @@ class RemoteCommand:
         (fd, offset), data = frames.split_head(frames.OUTPUT_HEAD, payload)
         if self.exit is not None or fd not in self._received:
             raise FrameError("output after the exit or on no stream")
-        if offset != self._received[fd] or not 0 < len(data) <= frames.MAX_DATA_BYTES:
+        if offset != self._received[fd] or not 0 < len(data) <= frames.MAX_OUTPUT_BYTES:
             raise FrameError("output with a gap or of a wrong size")
         self._received[fd] += len(data)
         if sum(self._received.values()) - sum(self._acked.values()) > _MOST_UNACKED_BYTES:

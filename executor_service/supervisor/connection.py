@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import socket
 from collections import deque
+from itertools import islice
 from typing import Callable
 
 from executor_service.supervisor import frames
@@ -14,6 +15,9 @@ from executor_service.supervisor.loop import READABLE, WRITABLE, Loop
 
 _READ_BYTES = 256 * 1024
 _CONGESTED_BYTES = 256 * 1024
+_SEND_BUFFER_BYTES = 2 * frames.MAX_OUTPUT_BYTES
+"""What the kernel takes of it: a frame in one call, while the executor reads the one before."""
+_MOST_PARTS = 64
 _MAX_STRANGERS = 8
 _HELLO_TIMEOUT_S = 10.0
 _MAX_HELLO_BYTES = 512 * 1024
@@ -27,6 +31,7 @@ class Connection:
 
     def __init__(self, loop: Loop, sock: socket.socket, handler: Handler) -> None:
         sock.setblocking(False)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
         self.reader = FrameReader(frames.REQUESTS, _MAX_HELLO_BYTES)
         self.handler = handler
         self.on_closed: Callable[[], None] = _nothing
@@ -57,14 +62,9 @@ class Connection:
             except OSError:
                 self.close()
                 return
-        for part in parts:
-            if sent >= len(part):
-                sent -= len(part)
-                continue
-            rest = memoryview(part)[sent:]
-            sent = 0
-            self._queue.append(rest)
-            self._queued_bytes += len(rest)
+        self._queue.extend(map(memoryview, parts))
+        self._queued_bytes += sum(map(len, parts))
+        self._forget(sent)
         if self._queue:
             self._loop.watch(self._sock.fileno(), READABLE | WRITABLE, self._ready)
 
@@ -108,12 +108,7 @@ class Connection:
     def _flush(self) -> None:
         try:
             while self._queue:
-                count = self._sock.send(self._queue[0])
-                self._queued_bytes -= count
-                if count < len(self._queue[0]):
-                    self._queue[0] = self._queue[0][count:]
-                    return
-                self._queue.popleft()
+                self._forget(self._sock.sendmsg(islice(self._queue, _MOST_PARTS)))
         except BlockingIOError:
             return
         except OSError:
@@ -124,6 +119,14 @@ class Connection:
             return
         self._loop.watch(self._sock.fileno(), READABLE, self._ready)
         self.on_drained()
+
+    def _forget(self, count: int) -> None:
+        """So many bytes of what waits have been sent."""
+        self._queued_bytes -= count
+        while self._queue and count >= len(self._queue[0]):
+            count -= len(self._queue.popleft())
+        if count:
+            self._queue[0] = self._queue[0][count:]
 
 
 class Door:

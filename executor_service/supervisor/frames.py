@@ -15,7 +15,9 @@ from typing import Any, Dict, Iterator, Union, cast
 
 PROTOCOL_VERSION = 1
 MAX_DATA_BYTES = 64 * 1024
-MAX_REPLY_BYTES = MAX_DATA_BYTES + 64
+MAX_OUTPUT_BYTES = 256 * 1024
+"""Of a command in one frame, as each costs the executor as much as copying so many bytes."""
+MAX_REPLY_BYTES = MAX_OUTPUT_BYTES + 64
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
 WINDOW_BYTES = 1024 * 1024
 """Output of one command that may be on its way without having been acknowledged."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections import deque
+from contextlib import suppress
 
 from executor_service.supervisor.frames import (
     MAX_DATA_BYTES,
+    MAX_OUTPUT_BYTES,
     STDIN_WINDOW_BYTES,
     Buffer,
     FrameError,
@@ -16,6 +19,8 @@ _CHUNK_COST_BYTES = 128
 """What keeping a chunk costs beside its bytes, so that tiny writes are bounded too."""
 _MERGE_BELOW_BYTES = 4096
 _END_OF_TERMINAL_INPUT = b"\x04"
+_F_SETPIPE_SZ = 1031
+"""Python has a name for it from 3.10 on."""
 
 
 class OutputStream:
@@ -29,6 +34,7 @@ class OutputStream:
         """True when the last look found nothing to read but the pipe is still open."""
         self.end = 0
         self.acked = 0
+        self._read_bytes = MAX_DATA_BYTES
         self._sent = 0
         self._kept_from = 0
         """Where the first kept chunk begins: at acked, or before it inside the same chunk."""
@@ -51,7 +57,7 @@ class OutputStream:
         if self.fd is None:
             return False
         try:
-            data = os.read(self.fd, MAX_DATA_BYTES)
+            data = os.read(self.fd, self._read_bytes)
         except BlockingIOError:
             self.idle = True
             return False
@@ -60,12 +66,23 @@ class OutputStream:
         self.idle = False
         if not data:
             return False
+        if len(data) == self._read_bytes == MAX_DATA_BYTES:
+            self._widen(self.fd)
         self.end += len(data)
         if self._unsent and len(data) + len(self._unsent[-1]) <= _MERGE_BELOW_BYTES:
             self._unsent[-1] += data
         else:
             self._unsent.append(data)
         return True
+
+    def _widen(self, fd: int) -> None:
+        """Let a command that fills its pipe write more of it at a time.
+
+        Not every command: what a user's pipes hold together is limited, and most need no more.
+        """
+        with suppress(OSError):  # a terminal, or the user has too many such pipes
+            fcntl.fcntl(fd, _F_SETPIPE_SZ, MAX_OUTPUT_BYTES)
+            self._read_bytes = MAX_OUTPUT_BYTES
 
     def next_chunk(self) -> tuple[int, Buffer] | None:
         """Offset and bytes to send next; None when all has been sent."""

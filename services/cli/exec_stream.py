@@ -16,7 +16,7 @@ from services.streams import open_stream
 
 RECONNECT_S = 60.0
 PAUSE_S = 0.2
-ACK_BYTES = 256 * 1024
+ACK_BYTES = 1024 * 1024
 """Output is acknowledged whenever so much of it was read."""
 PIECE_BYTES = 32 * 1024
 WAITING_BYTES = 1024 * 1024

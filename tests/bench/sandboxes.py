@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Call = grpc.aio.StreamStreamCall[exec_pb2.AttachExecRequest, exec_pb2.AttachExecResponse]
 
 PROGRAM = "true"
-_ACK_BYTES = 256 * 1024
+_ACK_BYTES = 1024 * 1024
 
 _CLEARING_UP_S = 0.5
 """An engine goes on for so long after a command or a container has ended."""
@@ -90,20 +90,20 @@ class Commands:
                     return took_ms
         raise BenchError("a command's stream ended without its exit")
 
-    async def output(self, *argv: str) -> list[bytes]:
-        """Run a program and return what it writes, acknowledged as it comes."""
-        pieces: list[bytes] = []
+    async def output(self, take: Callable[[bytes], object], *argv: str) -> None:
+        """Run a program and take what it writes, acknowledged as it comes."""
         end = acknowledged = 0
         async with self._start(*argv) as call:
             async for response in call:
                 if response.HasField("exited"):
                     _check(response.exited)
-                    return pieces
+                    return
                 if response.HasField("output"):
                     if response.output.dropped_before_offset:
                         raise BenchError("output was dropped, as it was read too slowly")
-                    pieces.append(response.output.data)
-                    end += len(response.output.data)
+                    data = response.output.data
+                    take(data)
+                    end += len(data)
                     if end - acknowledged >= _ACK_BYTES:
                         acknowledged = end
                         ack = exec_pb2.AttachExecRequest.Ack(stdout_offset=end)

@@ -276,7 +276,7 @@ LIES = {
     "a heartbeat of lies": say(frames.HEARTBEAT, 1, rss_bytes=-1, cpu_ms=0, pids=1),
     "deep nesting": frames.pack(frames.HEARTBEAT, 1, b"[" * 60_000),
     "a flood past the window": b"".join(
-        output(1, 1, n * frames.MAX_DATA_BYTES, bytes(frames.MAX_DATA_BYTES)) for n in range(20)
+        output(1, 1, n * frames.MAX_OUTPUT_BYTES, bytes(frames.MAX_OUTPUT_BYTES)) for n in range(7)
     ),
 }
 

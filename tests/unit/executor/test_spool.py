@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import random
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -135,6 +135,32 @@ async def test_removed_output_is_a_gap(tmp_path: Path) -> None:
         assert await command.read(1, 0, 100) == (9, b"")
         later = await spool.stored("sbx", "a", (9, 0))
         assert await later.read(1, 0, 100) == (9, b"")
+
+
+async def test_who_follows_needs_no_file(tmp_path: Path) -> None:
+    data = text(200 * KIB)
+    async with opened(tmp_path) as spool:
+        command = spool.new("sbx", "a")
+        with command.followed():
+            feed(command, data)
+            await command.flush()
+            await spool.remove_command("sbx", "a")
+            assert await everything(command) == data
+            assert await command.read(1, 150_000, 100) == (150_000, data[150_000:150_100])
+        assert await command.read(1, 0, 100) == (len(data), b"")
+
+
+async def test_those_who_follow_share_the_memory(tmp_path: Path) -> None:
+    async with opened(tmp_path, SpoolLimits()) as spool, AsyncExitStack() as followed:
+        commands = [spool.new("sbx", str(number)) for number in range(64)]
+        for command in commands:
+            followed.enter_context(command.followed())
+        for seed in range(4):
+            feed(commands[0], text(256 * KIB, seed))
+            await commands[0].flush()
+        await spool.remove_command("sbx", "0")
+        # One alone would have all of it.
+        assert await commands[0].read(1, 0, 256 * KIB) == (768 * KIB, text(256 * KIB, seed=3))
 
 
 async def test_what_nobody_remembers_is_removed(tmp_path: Path) -> None:

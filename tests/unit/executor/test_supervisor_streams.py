@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from executor_service.supervisor.frames import STDIN_WINDOW_BYTES, FrameError
+from executor_service.supervisor.frames import (
+    MAX_DATA_BYTES,
+    MAX_OUTPUT_BYTES,
+    STDIN_WINDOW_BYTES,
+    FrameError,
+)
 from executor_service.supervisor.streams import InputStream, OutputStream
 
 
@@ -70,6 +75,23 @@ def test_whatever_happens_every_byte_comes_once(steps: list[tuple[str, int]]) ->
     stream.ack(len(written))
     assert stream.cost_bytes == 0
     os.close(ours)
+
+
+def test_a_pipe_that_is_filled_takes_more_from_then_on() -> None:
+    ours, theirs = os.pipe()
+    for fd in (ours, theirs):
+        os.set_blocking(fd, False)
+    stream = OutputStream(1, ours)
+    os.write(theirs, b"a little")
+    stream.read()
+    small = os.write(theirs, bytes(MAX_OUTPUT_BYTES))
+    stream.read()
+    large = os.write(theirs, bytes(MAX_OUTPUT_BYTES))
+    stream.read()
+    assert (small, large) == (MAX_DATA_BYTES, MAX_OUTPUT_BYTES)
+    assert stream.end == 8 + small + large
+    os.close(ours)
+    os.close(theirs)
 
 
 def test_an_acknowledgement_of_the_future_is_cut() -> None:

@@ -1,0 +1,68 @@
+"""What is in memory of an output stream is what came, and no more than shall be kept."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from executor_service.stream_buffer import StreamBuffer
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), st.integers(1, 50)),
+        st.tuples(st.just("take"), st.just(0)),
+        st.tuples(st.just("written"), st.just(0)),
+        st.tuples(st.just("trim"), st.integers(0, 100)),
+    ),
+    max_size=40,
+)
+
+
+@given(STEPS, st.integers(0, 1000), st.integers(0, 200))
+def test_it_holds_what_is_not_written_and_the_end_of_what_is(
+    steps: list[tuple[str, int]], offset: int, limit: int
+) -> None:
+    buffer, came, taken = StreamBuffer(0), b"", b""
+    for what, amount in steps:
+        match what:
+            case "append":
+                data = bytes((len(came) + i) % 251 for i in range(amount))
+                buffer.append(len(came), memoryview(data))
+                came += data
+            case "take" if buffer.written == len(taken):
+                start, data = buffer.take()
+                assert start == len(taken)
+                taken += data
+            case "written":
+                assert buffer.taken_is_written() <= len(taken)
+                assert buffer.written == len(taken)
+            case _:
+                buffer.trim(amount)
+                # Whole runs go, so that it may be less, and none that is not written.
+                assert buffer.begin <= buffer.written <= buffer.begin + amount
+        assert (buffer.end, buffer.is_waiting) == (len(came), taken != came)
+        assert buffer.cut(buffer.begin, len(came)) == came[buffer.begin :]
+        assert came.startswith(taken)
+        within = max(buffer.begin, min(offset, len(came)))
+        assert buffer.cut(within, limit) == came[within : within + limit]
+
+
+def test_many_small_runs_do_not_add_up() -> None:
+    buffer = StreamBuffer(0)
+    for offset in range(1000):
+        buffer.append(offset, memoryview(b"x"))
+        buffer.take()
+        buffer.taken_is_written()
+        buffer.trim(1000)
+    assert buffer.end - buffer.begin < 100
+
+
+def test_a_gap_is_taken_only_when_all_before_it_is_written() -> None:
+    buffer = StreamBuffer(5)
+    buffer.append(5, memoryview(b"before"))
+    buffer.take()
+    with pytest.raises(ValueError, match="still wait"):
+        buffer.append(20, memoryview(b"after"))
+    buffer.taken_is_written()
+    buffer.append(20, memoryview(b"after"))
+    assert (buffer.begin, buffer.written, buffer.end) == (20, 20, 25)
+    assert buffer.cut(20, 100) == b"after"
