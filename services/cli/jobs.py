@@ -117,9 +117,10 @@ async def _check_template(settings: Settings, wanted: str) -> None:
     names = dict.fromkeys(kind.template for kind in told if kind.template)
     if wanted not in names:
         listed = ", ".join(names)
-        raise InvalidArgument(f"there is no template {wanted!r} of sandboxes; there is: {listed}")
-    if refused := [kind for kind in told if kind.template == wanted and not kind.available]:
-        complain(f"no sandbox of template {wanted} can be had now: {refused[0].detail}")
+        raise InvalidArgument(f"there is no template {wanted!r} of sandboxes; choose of: {listed}")
+    meant = [kind for kind in told if kind.template == wanted]
+    if not any(kind.available for kind in meant):
+        complain(f"no sandbox of template {wanted} can be had now: {meant[0].detail}")
 
 
 async def _list(settings: Settings, arguments: argparse.Namespace) -> None:
