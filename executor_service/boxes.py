@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from executor_service.backends.base import Backend, Box
 from executor_service.command import Command
@@ -13,6 +13,7 @@ from executor_service.errors import (
     BackendError,
     BoxLost,
     BoxOutOfMemory,
+    BoxOutOfSpace,
     BoxPoisoned,
     ExecutorError,
     LinkClosed,
@@ -27,6 +28,11 @@ from executor_service.records import EndReason
 from services.errors import DatabaseUnavailable, InvalidArgument
 from services.lifecycle import Workers
 
+_END_REASONS: Mapping[type[Exception], EndReason] = {
+    BoxOutOfMemory: EndReason.OOM,
+    BoxOutOfSpace: EndReason.DISK_QUOTA,
+}
+"""Of commands whose whole box ended because of them."""
 _GIVE_UP_AFTER_S = 3.5
 """How long a box that cannot be reached is tried again before it counts as lost; callers are to
 hear of it within five seconds, the last pause included."""
@@ -79,8 +85,7 @@ class LiveBox:
             if was_linked:
                 failing_since, pause_s = loop.time(), _FIRST_PAUSE_S
             _log.warning("box %s: %s", self.box.key, error)
-            if isinstance(error, BoxOutOfMemory):
-                self._end_reason = EndReason.OOM
+            self._end_reason = _END_REASONS.get(type(error), self._end_reason)
             if isinstance(error, BoxLost | BoxPoisoned | LinkRefused):
                 break
             if isinstance(error, DatabaseUnavailable):

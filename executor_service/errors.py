@@ -5,7 +5,8 @@ ExecutorError
 │   ├── BackendUnavailable *  this machine cannot run the backend; the message says what to do
 │   ├── BoxCreateFailed *     a box could not be made
 │   ├── BoxLost               the box is gone: died, was removed, or cannot be reached again
-│   │   └── BoxOutOfMemory    all of it was ended, because it exceeded its memory limit
+│   │   ├── BoxOutOfMemory    all of it was ended, because it exceeded its memory limit
+│   │   └── BoxOutOfSpace     all of it was ended, because it wrote more than it may
 │   ├── WorkspaceRefused *    a workspace cannot be copied as it is; the message says why
 │   │   └── WorkspaceInUse *  a box is over it, of whatever executor
 │   └── EngineRefused         a container engine answered with an error; kept inside its backend
@@ -59,6 +60,10 @@ class BoxLost(BackendError):
 
 class BoxOutOfMemory(BoxLost):
     """The box exceeded its memory limit, and what runs it ended not one command but all of it."""
+
+
+class BoxOutOfSpace(BoxLost):
+    """The box wrote more than it may, and what runs it ended not one command but all of it."""
 
 
 class WorkspaceRefused(BackendError, FailedPrecondition):

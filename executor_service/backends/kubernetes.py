@@ -14,6 +14,7 @@ from executor_service.backends.folder_store import FolderStore
 from executor_service.backends.greeting import expect_greeting, introduce
 from executor_service.backends.kubernetes_api import CALL_DEADLINE_S, Cluster
 from executor_service.backends.kubernetes_claims import ClaimedPods
+from executor_service.backends.kubernetes_json import Json
 from executor_service.backends.kubernetes_ordered import OrderedPods
 from executor_service.backends.kubernetes_pod import (
     CONTAINER,
@@ -22,7 +23,11 @@ from executor_service.backends.kubernetes_pod import (
     KubernetesOptions,
 )
 from executor_service.backends.kubernetes_source import Source
-from executor_service.backends.kubernetes_status import is_out_of_memory, why_gone
+from executor_service.backends.kubernetes_status import (
+    is_out_of_memory,
+    is_over_its_size,
+    why_gone,
+)
 from executor_service.backends.kubernetes_store import claim_store
 from executor_service.backends.kubernetes_stream import ExecStream
 from executor_service.backends.kubernetes_watch import PodWatch
@@ -33,6 +38,7 @@ from executor_service.errors import (
     BoxCreateFailed,
     BoxLost,
     BoxOutOfMemory,
+    BoxOutOfSpace,
     EngineRefused,
     LinkClosed,
 )
@@ -107,8 +113,7 @@ class KubernetesBackend:
         if pod is None:
             raise BoxLost(f"box {box.key} is gone: it has no pod")
         if why := why_gone(pod, box.native_id):
-            lost = BoxOutOfMemory if is_out_of_memory(pod) else BoxLost
-            raise lost(f"box {box.key} is gone: {why}")
+            raise _lost(pod)(f"box {box.key} is gone: {why}")
         stream = await self._bridge(box, pod["metadata"]["name"])
         self._watch.hold(box.native_id, stream)
         return stream
@@ -154,6 +159,13 @@ class KubernetesBackend:
         """Let go of the cluster's client; the boxes live on."""
         await self._watch.close()
         await self._cluster.close()
+
+
+def _lost(pod: Json) -> type[BoxLost]:
+    """As what a pod is lost that has ended."""
+    if is_out_of_memory(pod):
+        return BoxOutOfMemory
+    return BoxOutOfSpace if is_over_its_size(pod) else BoxLost
 
 
 def _create_failed(error: EngineRefused) -> BackendError:

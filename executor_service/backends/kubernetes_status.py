@@ -16,6 +16,13 @@ _HOPELESS = frozenset(
 )
 """Why a container does not start that waiting does not change."""
 
+_OVER_ITS_SIZE = (
+    "Usage of EmptyDir volume ",
+    "ephemeral local storage usage exceeds the total limit of containers",
+    "exceeded its local ephemeral storage limit",
+)
+"""What a kubelet says of a pod that wrote more than it may."""
+
 
 def is_running(pod: Json) -> bool:
     """Whether the supervisor has been started."""
@@ -43,6 +50,13 @@ def is_out_of_memory(pod: Json) -> bool:
     return "OOMKilled" in {
         part(container, state, "terminated").get("reason") for state in ("state", "lastState")
     }
+
+
+def is_over_its_size(pod: Json) -> bool:
+    """Whether its node ended the pod because of what it has written, not because of others."""
+    status = part(pod, "status")
+    message = str(status.get("message") or "")
+    return status.get("reason") == "Evicted" and any(said in message for said in _OVER_ITS_SIZE)
 
 
 def why_hopeless(pod: Json) -> str:

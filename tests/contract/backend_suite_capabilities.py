@@ -6,7 +6,10 @@ import asyncio
 import os
 from dataclasses import replace
 
+import pytest
+
 from executor_service.backends.base import MIB, Enforcement, Isolation
+from executor_service.errors import BoxOutOfSpace, LinkClosed
 from tests import capability_table
 from tests.boxes import SMALL, Yard, open_console
 from tests.requirements import required
@@ -42,7 +45,11 @@ class CapabilitySuite:
         async with yard.box(limits) as box, open_console(yard.backend, box) as console:
             filling = await console.shell(FILL)
             if yard.capabilities.limits.workspace is Enforcement.WATCHED:
-                return  # whoever watches acts seconds later, on a box as a whole
+                # Whoever watches acts seconds later, on the box as a whole.
+                assert isinstance(await console.link.wait_ended(), LinkClosed)
+                with pytest.raises(BoxOutOfSpace, match=r"Evicted: .* exceeds the limit"):
+                    await yard.backend.connect(box)
+                return
             ended = await filling.exit()
             written = int(filling.stdout)
         if yard.capabilities.limits.workspace is Enforcement.ENFORCED:

@@ -1,17 +1,21 @@
 """An executor over any backend of the tests."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from executor_service import opening
 from executor_service.backends import Site
-from executor_service.backends.base import Backend
+from executor_service.backends.base import MIB, Backend
 from executor_service.journal import Journal
 from tests.boxes import Yard
 from tests.executors import Executor, executor_settings, serving
 from tests.security.mutants import without
+
+QUOTA_BYTES = 16 * MIB
+"""How large its sandboxes' workspaces may be."""
 
 
 @asynccontextmanager
@@ -37,7 +41,11 @@ async def serving_over(yard: Yard, home: Path) -> AsyncGenerator[Executor]:
 
 def _settle(home: Path) -> None:
     (home / "state" / "executor").mkdir(parents=True)
-    (home / "config.yaml").write_text("security: {allow_local_backend: true}\n")
+    settings = {
+        "security": {"allow_local_backend": True},
+        "executor": {"workspace_bytes": QUOTA_BYTES},
+    }
+    (home / "config.yaml").write_text(json.dumps(settings))  # JSON is YAML
 
 
 def _let_pass(home: Path) -> None:

@@ -38,10 +38,7 @@ def fault_of(faults: list[Fault], request: web.Request) -> Fault | None:
 
 async def evict(there: "Cluster", name: str, message: str) -> None:
     """What a kubelet does to a pod when its node runs short of something."""
-    pod = there.store.get("pods", name)
-    pod["status"].update(phase="Failed", reason="Evicted", message=message)
-    there.store.touch(pod)
-    await there.kubelet.end(pod)
+    await there.kubelet.evict(there.store.get("pods", name), message)
 
 
 def restart(there: "Cluster", name: str) -> None:

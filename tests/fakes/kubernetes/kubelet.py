@@ -11,6 +11,7 @@ from executor_service.backends.engine import Connection, Engine, EngineAddress
 from executor_service.backends.kubernetes_json import Json, part
 from executor_service.errors import EngineRefused
 from tests.fakes.kubernetes.errors import Refused
+from tests.fakes.kubernetes.eviction import LOOK_S, why_too_large
 from tests.fakes.kubernetes.store import Store, now
 
 LABEL = "org.hermes.test.cluster"
@@ -51,6 +52,12 @@ class Kubelet:
         if container is not None:
             await self.engine.ask("DELETE", f"/containers/{container}?force=1")
         await asyncio.to_thread(shutil.rmtree, self._volumes(pod), ignore_errors=True)
+
+    async def evict(self, pod: Json, message: str) -> None:
+        """End a pod, whose object stays and says why."""
+        pod["status"].update(phase="Failed", reason="Evicted", message=message)
+        self._store.touch(pod)
+        await self.end(pod)
 
     async def exhaust(self, pod: Json) -> None:
         """What a kernel does to all of a container whose control group ends as one."""
@@ -103,7 +110,14 @@ class Kubelet:
         address = f"10.0.0.{next(self._addresses)}"
         self._note(pod, phase="Running", conditions=[ready], podIPs=[{"ip": address}])
         self._state(pod, {"running": {"startedAt": now()}})
+        self._in_background(self._hold_to_sizes(pod))
         await self._watch(pod, made["Id"])
+
+    async def _hold_to_sizes(self, pod: Json) -> None:
+        while pod["metadata"]["uid"] in self._containers:
+            if why := await asyncio.to_thread(why_too_large, pod, self._volumes(pod)):
+                await self.evict(pod, why)
+            await asyncio.sleep(LOOK_S)
 
     async def _watch(self, pod: Json, container: str) -> None:
         try:

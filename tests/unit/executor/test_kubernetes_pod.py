@@ -16,7 +16,12 @@ from executor_service.backends.kubernetes_pod import (
     pod_name,
 )
 from executor_service.backends.kubernetes_policies import holes
-from executor_service.backends.kubernetes_status import is_running, why_gone, why_hopeless
+from executor_service.backends.kubernetes_status import (
+    is_over_its_size,
+    is_running,
+    why_gone,
+    why_hopeless,
+)
 from executor_service.errors import BoxCreateFailed
 from tests.fakes.kubernetes.admission import admit, validate
 from tests.fakes.kubernetes.errors import Refused
@@ -216,6 +221,25 @@ def status(state: Json, **more: Any) -> Json:
     container = {"name": "sandbox", "restartCount": 0, "state": state}
     status = {"phase": "Running", "containerStatuses": [container], **more}
     return {"metadata": {"uid": "u"}, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("message", "is_its_own"),
+    [
+        ('Usage of EmptyDir volume "workspace" exceeds the limit "16Mi". ', True),
+        ("Pod ephemeral local storage usage exceeds the total limit of containers 80Mi. ", True),
+        ('Container sandbox exceeded its local ephemeral storage limit "80Mi". ', True),
+        (
+            "The node was low on resource: ephemeral-storage. Container sandbox was using 20Mi",
+            False,
+        ),
+        ("The node was low on resource: memory. ", False),
+    ],
+)
+def test_an_eviction_is_the_pod_s_own_fault_or_its_node_s(message: str, is_its_own: bool) -> None:
+    evicted = status({}, phase="Failed", reason="Evicted", message=message)
+    assert is_over_its_size(evicted) == is_its_own
+    assert not is_over_its_size(status({}, phase="Failed", reason="Other", message=message))
 
 
 def test_the_status_tells_what_has_become_of_a_pod() -> None:
