@@ -11,12 +11,12 @@ PATH may be `@name` for an abstract socket.
 
 from __future__ import annotations
 
-import argparse
 import os
 import resource
 import signal
 import socket
 import struct
+import sys
 from contextlib import suppress
 
 from executor_service.supervisor.bridge import socket_address
@@ -25,6 +25,7 @@ from executor_service.supervisor.connection import Door
 from executor_service.supervisor.ending import BOX_VARIABLE, descendants_of, end_all
 from executor_service.supervisor.frames import REMEMBERED
 from executor_service.supervisor.loop import Loop
+from executor_service.supervisor.options import Options, read_options
 from executor_service.supervisor.paths import Paths
 from executor_service.supervisor.server import Supervisor
 from executor_service.supervisor.spawn import Spawner
@@ -34,7 +35,6 @@ from executor_service.supervisor.syscalls import (
     hide_from_same_user,
 )
 
-_ORPHAN_TIMEOUT_S = 1800.0
 _BACKLOG = 8
 _FIRST_PROCESS = 1
 _END_TIMEOUT_S = 5.0
@@ -47,44 +47,18 @@ _KEPT_VARIABLES = (
 
 def main(argv: list[str]) -> int:
     """Run the program; returns its exit status."""
-    parser = argparse.ArgumentParser(prog="supervisor", allow_abbrev=False)
-    parser.add_argument("--listen-fd", type=int)
-    parser.add_argument("--socket", metavar="PATH")
-    parser.add_argument(
-        "--birth", metavar="PATH", help="where the executor hands out a socket to use instead"
-    )
-    parser.add_argument("--box")
-    parser.add_argument("--secret-sha256")
-    parser.add_argument(
-        "--unclaimed",
-        action="store_true",
-        help="the box is that of whoever speaks first, and waits for him without end",
-    )
-    parser.add_argument("--workspace", default="/workspace")
-    parser.add_argument(
-        "--tmp", help="folder for temporary files of a box that shares its machine with others"
-    )
-    parser.add_argument("--orphan-timeout-s", type=float, default=_ORPHAN_TIMEOUT_S)
-    parser.add_argument(
-        "--ready-fd",
-        type=int,
-        help="a socket: gets a byte when the box can be used, gives one when it is remembered",
-    )
-    parser.add_argument(
-        "--filter-fd",
-        type=int,
-        help="a system call filter to load, where what makes the box cannot load it",
-    )
-    parser.add_argument("--max-processes", type=int, help="per user namespace: Linux >= 5.14")
-    options = parser.parse_args(argv)
-    if options.unclaimed == bool(options.box and options.secret_sha256):
-        parser.error("--box and --secret-sha256 are needed, or --unclaimed")
-    if (options.listen_fd is None) == (options.socket is None):
-        parser.error("give either --listen-fd or --socket")
+    if "--help" in argv:
+        sys.stdout.write(str(__doc__))
+        return 0
+    try:
+        options = read_options(argv)
+    except ValueError as error:
+        sys.stderr.write(f"supervisor: {error}\n")
+        return 2
     return _serve(options)
 
 
-def _serve(options: argparse.Namespace) -> int:
+def _serve(options: Options) -> int:
     if options.filter_fd is not None:
         with open(options.filter_fd, "rb") as program:
             filter_system_calls(program.read())
@@ -110,8 +84,7 @@ def _serve(options: argparse.Namespace) -> int:
     if not options.unclaimed:
         supervisor.executor_left()
     listener = _listener(options)
-    identity = (options.box or "", options.secret_sha256 or "")
-    Door(loop, listener, *identity, supervisor.executor_came)
+    Door(loop, listener, options.box, options.secret_sha256, supervisor.executor_came)
     if options.ready_fd is not None and not _is_remembered(options.ready_fd):
         return 1
     supervisor.serve()
@@ -122,9 +95,9 @@ def _serve(options: argparse.Namespace) -> int:
     return 0
 
 
-def _environment(options: argparse.Namespace) -> dict[str, str]:
+def _environment(options: Options) -> dict[str, str]:
     """What every command finds in its environment."""
-    if options.tmp is None:
+    if not options.tmp:
         return dict(os.environ)
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
     places = {"HOME": options.workspace, "TMPDIR": options.tmp, BOX_VARIABLE: options.box}
@@ -141,11 +114,11 @@ def _is_remembered(ready_fd: int) -> bool:
             return False
 
 
-def _listener(options: argparse.Namespace) -> socket.socket:
+def _listener(options: Options) -> socket.socket:
     if options.listen_fd is not None:
         os.set_inheritable(options.listen_fd, False)
         return socket.socket(fileno=options.listen_fd)
-    if options.birth is not None:
+    if options.birth:
         with suppress(OSError):
             return _handed_out(options.birth, options.orphan_timeout_s)
     if not options.socket.startswith("@"):

@@ -25,6 +25,7 @@ from executor_service.seccomp import sandbox_filter
 from executor_service.supervisor import frames
 from executor_service.supervisor.bridge import GREETING
 from executor_service.supervisor.frames import REMEMBERED
+from executor_service.supervisor.options import read_options
 from executor_service.supervisor.processes import read_process
 from executor_service.supervisor_zipapp import build_zipapp, install_supervisor
 from tests.boxes import Console, refuse
@@ -319,3 +320,29 @@ async def test_an_abstract_address(tmp_path: Path) -> None:
         assert await bridge.wait() == 0
         process.terminate()
         assert await process.wait() == 0
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("--socket @x", "--unclaimed"),
+        ("--socket @x --box b", "--unclaimed"),
+        ("--box b --secret-sha256 s --unclaimed --socket @x", "--unclaimed"),
+        ("--box b --secret-sha256 s", "--listen-fd or --socket"),
+        ("--unclaimed --listen-fd 3 --socket @x", "--listen-fd or --socket"),
+        ("--unclaimed --listen-fd three", "three"),
+        ("--unclaimed --listen-fd", "needs a value"),
+        ("--unclaimed --sock @x", "no option --sock"),
+        ("--unclaimed socket", "no option socket"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(said: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        read_options(said.split())
+
+
+def test_options_are_read() -> None:
+    said = "--listen-fd 3 --unclaimed --orphan-timeout-s 0.5 --max-processes 7 --tmp /t"
+    options = read_options(said.split())
+    assert (options.listen_fd, options.max_processes, options.orphan_timeout_s) == (3, 7, 0.5)
+    assert (options.unclaimed, options.tmp, options.workspace) == (True, "/t", "/workspace")
