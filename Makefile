@@ -88,7 +88,7 @@ bench-executor: $(TESTABLE) ## measure the executor alone, with every backend; J
 .PHONY: soak
 soak: $(TESTABLE) ## attack the executor at full size, for hours; writes docs/security-tests.md
 	@$(IMAGE_IF_ENGINE)
-	@HERMES_SCALE=full $(BIN)/python -m pytest --timeout=7200 -p tests.security.report tests/security \
+	@HERMES_SCALE=$${HERMES_SCALE:-full} $(BIN)/python -m pytest --timeout=7200 -p tests.security.report tests/security \
 	  tests/contract/test_backends.py tests/integration/test_executor_output.py \
 	  tests/unit/executor/test_docker_probe.py $(ARGS)
 

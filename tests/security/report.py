@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,9 @@ from tests.security.catalogue import ATTACKS, BACKENDS, EXEMPTIONS, LEAKS, Exemp
 from tests.security.scale import scale, scale_name
 
 PAGE = ROOT / "docs" / "security-tests.md"
+_NOT_RUN = "NOT RUN"
+"""Where the tests of an attack were left out or skipped."""
+
 Outcomes = Mapping[str, tuple[str, list[str]]]
 """By the test's whole name: how it ended, and its figures."""
 
@@ -28,7 +30,7 @@ This page is from a run with `HERMES_SCALE={scale}`, at these sizes:
 
 """
 _EXEMPT = """
-An empty cell is an attack that is not made there:
+An empty cell is an attack that is not made there, for these reasons:
 
 """
 
@@ -48,9 +50,10 @@ class Report:
             figures = [str(value) for name, value in report.user_properties if name == "figure"]
         self.outcomes[report.nodeid] = (known, figures)
 
-    def pytest_sessionfinish(self) -> None:
-        """All tests have ended."""
-        PAGE.write_text(page(self.outcomes))
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """All tests have ended; where several processes run them, one hears of all."""
+        if not hasattr(session.config, "workerinput"):
+            PAGE.write_text(page(self.outcomes))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -60,8 +63,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def page(outcomes: Outcomes) -> str:
     """All of it."""
-    sizes = [f"- {name.replace('_', ' ')}: {size:,}" for name, size in asdict(scale()).items()]
-    head = _HEAD.format(scale=scale_name(), sizes="\n".join(sizes))
+    sizes = "\n".join(f"- {size}" for size in scale().described())
+    head = _HEAD.format(scale=scale_name(), sizes=sizes)
     return head + table(outcomes) + _EXEMPT + "".join(map(_reason, EXEMPTIONS))
 
 
@@ -76,14 +79,23 @@ def table(outcomes: Outcomes) -> str:
     rows.append(("", "What sandboxes that come and go leave behind", LEAKS))
     head = ["#", "Attack", *BACKENDS]
     lines = [head, ["---"] * len(head)]
+    exempt = {(str(n), b) for one in EXEMPTIONS for n in one.numbers for b in one.backends}
+    exempt |= {("", backend) for backend in BACKENDS[2:]}
     lines += [
-        [number, title, *(_cell(outcomes, names, backend) for backend in BACKENDS)]
+        [
+            number,
+            title,
+            *(
+                _cell(outcomes, names, backend, "" if (number, backend) in exempt else _NOT_RUN)
+                for backend in BACKENDS
+            ),
+        ]
         for number, title, names in rows
     ]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _cell(outcomes: Outcomes, names: tuple[str, ...], backend: str) -> str:
+def _cell(outcomes: Outcomes, names: tuple[str, ...], backend: str, otherwise: str) -> str:
     found = [
         outcome
         for name, outcome in outcomes.items()
@@ -91,7 +103,7 @@ def _cell(outcomes: Outcomes, names: tuple[str, ...], backend: str) -> str:
     ]
     ended = {outcome for outcome, _ in found} - {"skipped"}
     if not ended:
-        return ""
+        return otherwise
     figures = dict.fromkeys(figure for _, figures in found for figure in figures)
     verdict = "holds" if ended == {"passed"} else "FAILED"
     return f"{verdict}: {'; '.join(figures)}" if figures else verdict
