@@ -19,10 +19,11 @@ from urllib.parse import quote
 
 from executor_service.backends import docker_probe
 from executor_service.backends.base import Box, BoxSpec, ByteStream, Capabilities, Isolation
-from executor_service.backends.docker_container import Walls, tmpfs_sizes
+from executor_service.backends.docker_container import BOX, OWNER, WORKSPACE, Walls, tmpfs_sizes
 from executor_service.backends.docker_gvisor import BridgeStream, limit_pids, ran_out_of_memory
 from executor_service.backends.docker_sockets import BIRTH_SOCKET, Birth, BoxSockets
 from executor_service.backends.docker_supervisor import FOLDER, supervisor_volume
+from executor_service.backends.docker_volumes import VolumeStore
 from executor_service.backends.engine import CALL_DEADLINE_S, Engine, EngineAddress
 from executor_service.backends.greeting import expect_greeting
 from executor_service.backends.making import made
@@ -39,10 +40,7 @@ if TYPE_CHECKING:
     import docker
 
 NAME = "docker"
-_BOX_KEY = "org.hermes.box"
-_OWNER = "org.hermes.owner"
 _POOL = "org.hermes.pool"
-_WORKSPACE = "org.hermes.workspace"
 _SECRET = "org.hermes.secret"  # noqa: S105
 _SUPERVISOR = ("python3", "-I", "-S", FOLDER)
 _SOCKET = "@hermes-supervisor"
@@ -81,6 +79,14 @@ class DockerBackend:
         uid = (os.getuid() if is_local else 0) or _UNPRIVILEGED_UID
         self._walls = Walls(uid, options.runtime, is_local)
         self._is_probed = False
+        self._volumes = VolumeStore(
+            owner, self._engine, options.image, supervisor, lambda: self._walls
+        )
+
+    @property
+    def workspace_store(self) -> VolumeStore | None:
+        """The volumes of workspaces, where the engine does not see this machine's folders."""
+        return None if self._options.address.is_local else self._volumes
 
     async def probe(self) -> Capabilities:
         """What the engine can do and really enforces."""
@@ -151,10 +157,10 @@ class DockerBackend:
         image = spec.image or self._options.image
         volume = supervisor_volume(sdk, image, self._supervisor)
         labels = {
-            _BOX_KEY: spec.box_key,
-            _OWNER: spec.owner,
+            BOX: spec.box_key,
+            OWNER: spec.owner,
             _POOL: spec.pool,
-            _WORKSPACE: str(spec.workspace),
+            WORKSPACE: str(spec.workspace),
             _SECRET: secret,
         }
         supervisor = [
@@ -246,7 +252,7 @@ class DockerBackend:
         from docker.errors import APIError
 
         deadline = time.monotonic() + CALL_DEADLINE_S
-        while found := self._find(sdk, f"{_BOX_KEY}={box.key}"):
+        while found := self._find(sdk, f"{BOX}={box.key}"):
             for container in found:
                 try:
                     sdk.api.remove_container(container["Id"], force=True, v=True)
@@ -259,14 +265,14 @@ class DockerBackend:
     async def list_boxes(self) -> list[Box]:
         """All containers of this owner, started or about to be."""
         # Not through the SDK: every start asks this, and many never make a box.
-        filters = quote(json.dumps({"label": [f"{_OWNER}={self._owner}", _BOX_KEY]}))
+        filters = quote(json.dumps({"label": [f"{OWNER}={self._owner}", BOX]}))
         found = await self._engine.ask("GET", f"/containers/json?all=1&filters={filters}")
         boxes = [_box(container["Id"], container["Labels"]) for container in found]
         await self._sockets.forget_others({box.key for box in boxes})
         return boxes
 
     def _find(self, sdk: "docker.DockerClient", *labels: str) -> list[dict[str, Any]]:
-        wanted = [f"{_OWNER}={self._owner}", _BOX_KEY, *labels]
+        wanted = [f"{OWNER}={self._owner}", BOX, *labels]
         return cast("Any", sdk.api).containers(all=True, filters={"label": wanted})
 
     async def close(self) -> None:
@@ -282,11 +288,11 @@ def _hand_over(workspace: Path, uid: int) -> None:
 
 def _box(native_id: str, labels: dict[str, str]) -> Box:
     return Box(
-        key=labels[_BOX_KEY],
+        key=labels[BOX],
         backend=NAME,
         native_id=native_id,
-        workspace=Path(labels[_WORKSPACE]),
+        workspace=Path(labels[WORKSPACE]),
         pool=labels[_POOL],
         secret=labels[_SECRET],
-        labels={name: labels[name] for name in (_BOX_KEY, _OWNER, _POOL, _WORKSPACE)},
+        labels={name: labels[name] for name in (BOX, OWNER, _POOL, WORKSPACE)},
     )

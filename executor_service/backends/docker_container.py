@@ -16,6 +16,9 @@ from executor_service.backends.docker_supervisor import FOLDER
 if TYPE_CHECKING:
     from docker.types import Mount
 
+BOX = "org.hermes.box"
+OWNER = "org.hermes.owner"
+WORKSPACE = "org.hermes.workspace"
 _FILES_PER_TMPFS = 65536
 
 
@@ -39,7 +42,7 @@ class Walls:
         limits = spec.limits
         mounts = [
             Mount(FOLDER, supervisor_volume, type="volume", read_only=True),
-            self._workspace(spec.workspace),
+            self._workspace(spec),
         ]
         if birth is not None:
             # Without the right to write, which a connection does not need.
@@ -66,14 +69,13 @@ class Walls:
             "ulimits": [Ulimit(name="core", soft=0, hard=0)],
         }
 
-    def _workspace(self, folder: Path) -> "Mount":
+    def _workspace(self, spec: BoxSpec) -> "Mount":
         from docker.types import Mount
 
         if self.engine_is_local:
-            return Mount("/workspace", str(folder), type="bind", propagation="rprivate")
-        # An engine elsewhere does not see the folder: there, a volume of its own stands for it.
-        name = f"hermes-workspace-{sha256(os.fsencode(folder)).hexdigest()[:16]}"
-        return Mount("/workspace", name, type="volume")
+            folder = str(spec.workspace)
+            return Mount("/workspace", folder, type="bind", propagation="rprivate")
+        return volume_mount("/workspace", spec.workspace, spec.owner)
 
     def _tmpfs(self, limits: Limits) -> dict[str, str]:
         common = f"rw,nosuid,nodev,nr_inodes={_FILES_PER_TMPFS}"
@@ -85,6 +87,20 @@ class Walls:
             path: f"{common},{rights.get(path, 'noexec,mode=1777')},size={size}"
             for path, size in tmpfs_sizes(limits).items()
         }
+
+
+def volume_mount(place: str, workspace: Path, owner: str) -> "Mount":
+    """Puts the volume that stands for a workspace somewhere; it is made if there is none."""
+    from docker.types import Mount
+
+    # An engine elsewhere does not see the folder: there, a volume of its own stands for it.
+    labels = {OWNER: owner, WORKSPACE: str(workspace)}
+    return Mount(place, volume_of(workspace), type="volume", labels=labels)
+
+
+def volume_of(workspace: Path) -> str:
+    """What an engine elsewhere calls the volume that stands for a workspace."""
+    return f"hermes-workspace-{sha256(os.fsencode(workspace)).hexdigest()[:16]}"
 
 
 def tmpfs_sizes(limits: Limits) -> dict[str, int]:

@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
-from executor_service.backends.base import Box
+_T = TypeVar("_T")
 
 
-async def made(making: Coroutine[Any, Any, Box], destroy: Callable[[Box], Awaitable[None]]) -> Box:
+async def made(making: Coroutine[Any, Any, _T], destroy: Callable[[_T], Awaitable[None]]) -> _T:
     """The box; if the caller is cancelled it is made to its end all the same, and destroyed."""
     box = asyncio.ensure_future(making)
     try:

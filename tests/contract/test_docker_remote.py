@@ -17,6 +17,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any, cast
 
 import docker
 import pytest
@@ -27,11 +28,17 @@ from cryptography.x509.oid import NameOID
 
 from executor_service.backends.base import MIB, BoxSpec, Limits
 from executor_service.backends.docker import DockerBackend, DockerOptions
+from executor_service.backends.docker_container import WORKSPACE
 from executor_service.backends.engine import EngineAddress
+from executor_service.errors import WorkspaceInUse
 from executor_service.link import Hello, open_link
 from executor_service.supervisor_zipapp import build_zipapp
+from tests.boxes import Yard
+from tests.contract.backend_suite_workspaces import WorkspaceSuite, store_of
 from tests.docker_engine import docker_client, run_in
+from tests.executors import end_boxes, executor_settings, serving, until
 from tests.requirements import require
+from tests.workspace_client import Workspaces
 
 ENGINE = "/var/run/docker.sock"
 SSHD_CONFIG = """
@@ -214,6 +221,75 @@ async def test_boxes_over_ssh(
     engine: docker.DockerClient, supervisor: bytes, over_ssh: EngineAddress, tmp_path: Path
 ) -> None:
     assert await use_boxes(engine, supervisor, over_ssh, tmp_path / "notes") == ["", "kept"]
+
+
+class TestWorkspaces(WorkspaceSuite):
+    """Those of an engine elsewhere; see backend_suite_workspaces."""
+
+    @pytest.fixture
+    async def yard(
+        self, engine: docker.DockerClient, over_tls: EngineAddress, tmp_path: Path
+    ) -> AsyncIterator[Yard]:
+        zipapp = await to_thread(build_zipapp)
+
+        def make(owner: str, folder: Path) -> DockerBackend:
+            return DockerBackend(owner, folder, zipapp, DockerOptions(over_tls))
+
+        opened = await Yard.open(make, f"test-{uuid.uuid4().hex}", tmp_path)
+        yield opened
+        await opened.close()
+
+    async def test_one_that_a_box_has_is_not_removed(self, yard: Yard) -> None:
+        store = await store_of(yard)
+        async with yard.box() as box:
+            with pytest.raises(WorkspaceInUse):
+                await store.remove(box.workspace)
+        await store.remove(box.workspace)
+        assert await store.present(box.workspace.parent) == []
+
+
+async def test_no_volumes_pile_up_there(
+    engine: docker.DockerClient, over_tls: EngineAddress, tmp_path: Path
+) -> None:
+    environ = {
+        "DOCKER_HOST": over_tls.url,
+        "HERMES_DOCKER_CA": over_tls.ca_file,
+        "HERMES_DOCKER_CERTIFICATE": over_tls.cert_file,
+        "HERMES_DOCKER_KEY": over_tls.key_file,
+        "HERMES_WARM_POOL_SIZE": "1",
+    }
+    settings = await to_thread(executor_settings, tmp_path, "docker", **environ)
+
+    async def there() -> set[str]:
+        def look() -> set[str]:
+            volumes = cast("Any", engine.volumes).list(filters={"label": WORKSPACE})
+            paths = [Path(volume.attrs["Labels"][WORKSPACE]) for volume in volumes]
+            return {path.name for path in paths if path.parent == settings.home.workspaces}
+
+        return await to_thread(look)
+
+    try:
+        async with serving(settings) as executor, executor.client() as client:
+            workspaces = Workspaces(client)
+            answer = await client.acquire("s")
+            kept = answer.sandbox.workspace_id
+            await client.output(answer.lease, "echo kept > file")
+            await client.release(answer.lease)
+            fork = (await workspaces.fork(kept)).workspace_id
+            empty = await client.acquire("t")
+            assert {kept, fork, empty.sandbox.workspace_id} <= await there()
+            await client.release(empty.lease)
+
+            async def is_gone() -> bool:
+                return empty.sandbox.workspace_id not in await there()
+
+            await until(is_gone)
+            await workspaces.delete(kept)
+            assert kept not in await there()
+    finally:
+        await end_boxes(settings)
+    # That of the box which was ready goes as well.
+    assert await there() == {fork}
 
 
 async def test_an_unknown_host_is_refused(over_ssh: EngineAddress, tmp_path: Path) -> None:
