@@ -41,6 +41,8 @@ class Place:
     mend: Callable[[], Awaitable[object]] = _nothing
     """Sandboxes can be had again after that."""
     environ: Mapping[str, str] = field(default_factory=dict[str, str])
+    is_slow: bool = True
+    """Whether some attacks are made less often there."""
 
     def settings(self, home: Path, **environ: str) -> Settings:
         """Those of an executor that makes its sandboxes here."""
@@ -57,27 +59,30 @@ def _kill(backend: str) -> Lose:
     return lambda home, sandbox_id: asyncio.to_thread(kill, home, sandbox_id)
 
 
-def _remove(_home: Path, sandbox_id: str) -> None:
-    client = docker.from_env(timeout=30)
-    client.api.remove_container(f"hermes-box-{sandbox_id}", force=True)
-    client.close()
+async def _remove(_home: Path, sandbox_id: str) -> None:
+    def remove() -> None:
+        client = docker.from_env(timeout=30)
+        client.api.remove_container(f"hermes-box-{sandbox_id}", force=True)
+        client.close()
+
+    await asyncio.to_thread(remove)
 
 
 @asynccontextmanager
 async def _bubblewrap(_folder: Path) -> AsyncGenerator[Place]:
-    yield Place("bubblewrap", _kill("bubblewrap"))
+    yield Place("bubblewrap", _kill("bubblewrap"), is_slow=False)
 
 
 @asynccontextmanager
 async def _docker(_folder: Path) -> AsyncGenerator[Place]:
     await asyncio.to_thread(lambda: docker_client().close())
-    yield Place("docker", lambda home, sandbox_id: asyncio.to_thread(_remove, home, sandbox_id))
+    yield Place("docker", _remove, is_slow=False)
 
 
 @asynccontextmanager
 async def _gvisor(folder: Path) -> AsyncGenerator[Place]:
     async with open_yard("gvisor", folder), _docker(folder) as place:
-        yield replace(place, environ={"HERMES_DOCKER_RUNTIME": "runsc"})
+        yield replace(place, environ={"HERMES_DOCKER_RUNTIME": "runsc"}, is_slow=True)
 
 
 @asynccontextmanager
