@@ -18,6 +18,7 @@ from executor_service.config import ExecutorConfig
 from executor_service.egress.addresses import AddressVetting, ranges
 from executor_service.egress.gate import Gate, Resolver
 from executor_service.journal import Journal
+from executor_service.lasting import LastingClock, boot_id
 from executor_service.leases import Leases
 from executor_service.metrics import ExecutorMetrics
 from executor_service.opening import Ground, TemplateMaker
@@ -176,11 +177,13 @@ class ExecutorService:
         rows = WorkspaceRows(journal)
         catalog = Catalog(rows, self._home.workspaces, config.workspaces.total_bytes)
         lending = Lending(catalog, keeping, workspaces, clock)
+        lasting = LastingClock(clock, journal, await boot_id(), config.orphan_timeout_s)
+        await lasting.begin()
         lifetimes = Lifetimes(config.idle_timeout_s, config.max_age_s)
-        leases = Leases(templates, journal, lending, lifetimes, clock, workers, metrics)
+        leases = Leases(templates, journal, lending, lifetimes, lasting, workers, metrics)
         adoption = Adoption(
             *(templates, journal, spool, leases, maker.make_table),
-            *(config.orphan_timeout_s, workers, clock),
+            *(config.orphan_timeout_s, workers, lasting),
         )
         await adoption.begin()
         await templates.open(adoption.settle)
@@ -193,7 +196,7 @@ class ExecutorService:
         days = config.workspaces.retention_days
         collector = Collector(catalog, custody, clock, days, metrics)
         jobs = [spool.run, recorder.run, templates.run, leases.run, retention.run, watch.run]
-        jobs.append(collector.run)
+        jobs += [collector.run, lasting.run]
         return _Parts(templates, leases, catalog, custody, watch, collector, jobs)
 
 

@@ -58,7 +58,12 @@ CREATE TABLE session_workspace (
 ) WITHOUT ROWID;
 CREATE INDEX session_workspace_id ON session_workspace (workspace_id)
 """
-_VERSIONS = (_SCHEMA, _WORKSPACES)
+_TIME = """
+CREATE TABLE passed (
+    passed_s REAL NOT NULL, noted_at REAL NOT NULL, boot_id TEXT NOT NULL, boot_s REAL NOT NULL
+)
+"""
+_VERSIONS = (_SCHEMA, _WORKSPACES, _TIME)
 """What each version of the file adds to the one before it."""
 _COMMAND = "SELECT sandbox_id, exec_id, digest, started_at, ended_at, exit, stored_bytes"
 _LOCK_TIMEOUT_S = 2.0

@@ -261,6 +261,7 @@ class Leases:
             workspace_id=live.box.workspace.name if loan.kept else "",
             template=template.name,
             network=_network(template, wish),
+            begun_s=self._clock.monotonic(),
         )
         if claim.network is not None:
             await live.connect(claim.network, template.networks)

@@ -74,6 +74,8 @@ class Claim:
     """What it may reach; None where it has the network of its machine."""
     state: SandboxState = SandboxState.READY
     ended_at: float | None = None
+    begun_s: float | None = None
+    """When it was claimed by the clock that lasts; None if an earlier version did."""
 
     def next_network(self, policy: NetworkPolicy) -> NetworkPolicy:
         """A policy as the one that follows this."""

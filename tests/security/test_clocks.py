@@ -97,6 +97,23 @@ async def test_the_next_executor_s_clock_changes_no_lease(settings: Settings) ->
             await process.kill()
 
 
+async def test_the_next_executor_s_clock_makes_no_sandbox_older_or_younger(
+    settings: Settings,
+) -> None:
+    async with Process(settings) as process, process.client() as client:
+        lease = (await client.acquire("s", max_ttl=Duration(seconds=300))).lease
+        await process.kill()
+    for number, wrong in enumerate((clock_is_ahead, clock_is_behind)):
+        async with (
+            Mutant(wrong, settings, f"{number}.sock") as process,
+            process.client() as client,
+        ):
+            renewal = sandbox_pb2.RenewLeaseRequest(lease=lease)
+            left = (await client.sandboxes.RenewLease(renewal)).expires_in.ToMilliseconds()
+            assert 200_000 < left < 300_000
+            await process.kill()
+
+
 async def test_a_lease_that_is_measured_by_the_wall_clock_ends(settings: Settings) -> None:
     clock = WallClock()
     async with agent(settings, clock) as client:
