@@ -24,7 +24,7 @@ examples:
   hermes pools undrain --executor executor-1
   hermes pools orphans --json
   hermes pools reap --yes
-  hermes pools reap 5f1c --executor executor-2
+  hermes pools reap sbx_06h00k5s --executor executor-2
 
 A pool has the boxes of one template. An executor is named by its endpoint or the beginning of
 that."""
@@ -164,10 +164,8 @@ async def _drain(deployment: Executors, arguments: argparse.Namespace) -> int:
         described = {"executor": at.endpoint or None, "draining": True}
         print_json({**described, "claimed": claimed, "running_commands": commands})
     else:
-        say(
-            f"{_name(at)} takes no new sessions; {_count(claimed, 'sandbox', 'sandboxes')} "
-            f"with {_count(commands, 'running command')} go on there"
-        )
+        left_there = f"{_count(claimed, 'sandbox', 'sandboxes')}, {_count(commands, 'command')}"
+        say(f"{_name(at)} takes no new sessions; what it still has: {left_there}")
     return 0
 
 

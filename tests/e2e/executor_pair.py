@@ -29,7 +29,7 @@ from tests.e2e.deployment import (
     tls_of,
 )
 from tests.e2e.home import Home
-from tests.e2e.nodes import with_hosts
+from tests.e2e.nodes import HOSTS_FILE, bound
 from tests.executor_client import Client
 from tests.executors import executor_settings
 from tests.postgres import free_port
@@ -60,15 +60,16 @@ class ExecutorPair:
         """Their processes."""
         return list(self.deployment.servers.values())
 
-    def acquire(self, number: int, session: str) -> str:
+    def acquire(self, number: int, session: str, earlier_workspace_id: str = "") -> str:
         """A sandbox at one of them, for a session; its id."""
-        return asyncio.run(self._acquire(HOSTS[number], session))
+        return asyncio.run(self._acquire(HOSTS[number], session, earlier_workspace_id))
 
-    async def _acquire(self, host: str, session: str) -> str:
+    async def _acquire(self, host: str, session: str, workspace_id: str) -> str:
         place = TcpAddress(host, self.port)
         files = files_of(self.deployment.folder / "certs", Identity.AGENT)
         async with Channels(Identity.AGENT, {"executor": place}, tls=files) as channels:
-            answer = await Client(channels.to("executor"), "").acquire(session)
+            client = Client(channels.to("executor"), "")
+            answer = await client.acquire(session, earlier_workspace_id=workspace_id)
         return answer.sandbox.sandbox_id
 
     def make_orphan(self, number: int, folder: Path) -> str:
@@ -119,8 +120,11 @@ def executors(
 ) -> Generator[Deployment]:
     """One executor at each of these addresses, which says that this is its endpoint.
 
-    Their operator knows these names, each with its addresses.
+    Their operator knows these names, each with its addresses. With HERMES_WORKSPACES_SHARED all
+    have the same folder for workspaces.
     """
+    shared = folder / "workspaces"
+    shared.mkdir()
     hosts = folder / "hosts"
     hosts.write_text("".join(f"{at} {name}\n" for name, each in names.items() for at in each))
     certs = make_certificates(folder, ("agent", "executor"), executor=(*names, *endpoints))
@@ -137,8 +141,12 @@ def executors(
     for host, endpoint in endpoints.items():
         own = {"HERMES_LISTEN": f"{host}:{port}", "HERMES_EXECUTOR_ENDPOINT": endpoint}
         home = Home.make(folder / f"executor-{host}", None, **common, **own)
+        if "HERMES_WORKSPACES_SHARED" in variables:
+            workspaces = home.path / "workspaces"
+            workspaces.mkdir()
+            home = replace(home, prefix=bound(shared, workspaces))
         servers[host] = Server(host, home, "serve", "executor")
-    asking = Home(client.path, client.variables, with_hosts(hosts))
+    asking = replace(client, prefix=bound(hosts, HOSTS_FILE))
     with running(Deployment(asking, servers, folder)) as deployment:
         yield deployment
 

@@ -32,6 +32,8 @@ from tests.e2e.processes import check_nothing_left, end_users_of
 from tests.postgres import free_port
 from tests.requirements import require
 
+HOSTS_FILE = Path("/etc/hosts")
+"""Where names are looked up."""
 EXECUTORS = "executors.test"
 """The name under which all of them are found."""
 PORT = 7402
@@ -259,14 +261,14 @@ def _deploy(folder: Path, model_url: str, executors: Sequence[NodeServer], certs
         own = {"HERMES_METRICS_PORT": "0", **tls_of(certs, name)}
         own |= model_at(model_url) if name == "agent" else {}
         home = Home.make(folder / name, None, **common, **own)
-        servers[name] = Server(name, replace(home, prefix=with_hosts(hosts)), "serve", name)
+        servers[name] = Server(name, replace(home, prefix=bound(hosts, HOSTS_FILE)), "serve", name)
     servers |= {server.name: server for server in executors}
     return Cluster(Deployment(client, servers, folder), nodes, executors)
 
 
-def with_hosts(hosts: Path) -> tuple[str, ...]:
-    """What runs a program for which names are looked up in this file."""
-    script = f'mount --bind {hosts} /etc/hosts; exec "$@"'
+def bound(source: Path, target: Path) -> tuple[str, ...]:
+    """What runs a program for which one file or folder is in another's place."""
+    script = f'mount --bind {source} {target}; exec "$@"'
     return ("unshare", "--mount", "--propagation", "private", "bash", "-c", script, "bash")
 
 

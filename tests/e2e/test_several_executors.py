@@ -110,6 +110,31 @@ def test_one_that_was_killed_takes_nothing_from_the_other(pair: ExecutorPair) ->
     assert client.run("sandboxes", "open", there, "--", "pwd").out == "/workspace\n"
 
 
+def test_a_workspace_that_both_know_is_deleted_when_neither_uses_it(tmp_path: Path) -> None:
+    need_nodes()
+    with executor_pair(tmp_path, HERMES_WORKSPACES_SHARED="true") as pair:
+        client = pair.client
+        pair.acquire(0, "moves")
+        assert client.run("sandboxes", "open", "moves", "--", "touch", "kept").status == 0
+        (found,) = client.run("workspaces", "list", "--json").json
+        ident = found["workspace_id"]
+        assert client.run("sandboxes", "kill", "moves", "--yes").status == 0
+        pair.acquire(1, "moves", earlier_workspace_id=ident)
+        assert client.run("sandboxes", "open", "moves", "--", "ls").out == "kept\n"
+        listed = client.run("workspaces", "list", "--json").json
+        assert [one["workspace_id"] for one in listed] == [ident, ident]
+        assert {one["executor"] for one in listed} == {*pair.endpoints}
+        check_complaint(client.run("workspaces", "delete", ident, "--yes"), "in use by session")
+        assert client.run("sandboxes", "open", "moves", "--", "ls").out == "kept\n"
+        assert client.run("sandboxes", "kill", "moves", "--yes").status == 0
+        deleted = client.run("workspaces", "delete", "moves", "--yes")
+        assert (deleted.out, deleted.err) == (f"{ident} is deleted\n", "")
+        assert client.run("workspaces", "list", "--json").json == []
+        orphans = client.run("workspaces", "list", "--orphans")
+        check_complaint(orphans, "executor.workspaces.shared")
+    assert not list((tmp_path / "workspaces").iterdir())
+
+
 def test_one_that_hangs_is_not_waited_for_long(pair: ExecutorPair) -> None:
     sandbox, hanging = pair.acquire(0, "quick"), pair.servers[1]
     os.kill(hanging.pid, signal.SIGSTOP)
