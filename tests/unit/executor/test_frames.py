@@ -1,5 +1,6 @@
 """Frames: whatever is packed is read again however it is cut, and nothing else is."""
 
+import random
 import struct
 import zlib
 
@@ -58,6 +59,40 @@ def test_a_changed_byte_is_noticed(sent: list[tuple[int, int, bytes]], data: st.
     assert received == sent[: len(received)]
 
 
+LONG_BYTES = 100_000
+
+
+def taken(stream: bytes) -> list[bytes]:
+    """The payloads that are believed before something is not."""
+    received: list[bytes] = []
+    try:
+        for _, _, payload in FrameReader(frames.REPLIES, LONG_BYTES).feed(stream):
+            received.append(bytes(payload))
+    except FrameError:
+        pass
+    return received
+
+
+@given(st.integers(0, LONG_BYTES), st.integers(0, 2000), st.integers(0, 2000))
+def test_no_payload_is_taken_that_has_lost_bytes_or_got_foreign_ones(
+    place: int, lost: int, foreign: int
+) -> None:
+    noise = random.Random(0).randbytes(LONG_BYTES)
+    stream = frames.pack(frames.OUTPUT, 1, noise) + frames.pack(frames.OUTPUT, 1, noise)
+    torn = stream[:place] + bytes(foreign) + stream[place + lost :]
+    # Where as many are lost as are added, bytes have changed, and what comes after is in its place.
+    assert lost == foreign or taken(torn) == []
+
+
+@given(st.integers(0, 999), st.booleans(), st.integers(1, 255))
+def test_a_changed_byte_at_an_end_of_a_long_payload_is_noticed(
+    place: int, at_end: bool, change: int
+) -> None:
+    stream = bytearray(frames.pack(frames.OUTPUT, 1, bytes(LONG_BYTES)))
+    stream[-1 - place if at_end else place] ^= change
+    assert taken(bytes(stream)) == []
+
+
 @given(st.binary(max_size=4000))
 def test_noise_is_refused_or_waited_for(noise: bytes) -> None:
     try:
@@ -65,18 +100,18 @@ def test_noise_is_refused_or_waited_for(noise: bytes) -> None:
     except FrameError:
         return
     # What is waited for is the rest of one frame of a known kind and a possible size.
-    assert len(noise) < frames.HEADER.size or noise[4] in frames.REPLIES
+    assert len(noise) < frames.HEADER.size or noise[0] in frames.REPLIES
     assert len(noise) < MAX_BYTES + frames.HEADER.size
 
 
 @pytest.mark.parametrize(
     "header",
     [
-        struct.pack("!IBII", MAX_BYTES + 1, frames.PONG, 0, 0),
-        struct.pack("!IBII", 2**32 - 1, frames.PONG, 0, 0),
-        struct.pack("!IBII", 0, frames.HELLO, 0, zlib.crc32(struct.pack("!IBI", 0, 1, 0))),
-        struct.pack("!IBII", 0, 0, 0, 0),
-        struct.pack("!IBII", 0, frames.PONG, 0, 0),
+        struct.pack("!BIII", frames.PONG, MAX_BYTES + 1, 0, 0),
+        struct.pack("!BIII", frames.PONG, 2**32 - 1, 0, 0),
+        struct.pack("!BIII", frames.HELLO, 0, 0, zlib.crc32(struct.pack("!BII", 1, 0, 0))),
+        struct.pack("!BIII", 0, 0, 0, 0),
+        struct.pack("!BIII", frames.PONG, 0, 0, 0),
     ],
     ids=["too long", "much too long", "the other direction", "no kind", "wrong checksum"],
 )
