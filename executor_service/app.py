@@ -190,7 +190,7 @@ class ExecutorService:
         await lending.take_over(templates.default)
         await workspaces.sweep({self._home.workspaces / name for name in await rows.ids()})
         retention = Retention(journal, spool, leases, clock, metrics)
-        watch = WorkspaceWatch(leases, workspaces, templates)
+        watch = WorkspaceWatch(leases, workspaces, templates, keeping)
         custody = Custody(catalog, leases, keeping, workers, clock, metrics)
         await custody.recover()
         days = config.workspaces.retention_days

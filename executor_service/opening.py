@@ -171,6 +171,6 @@ def _limits(usual: BoxConfig, wanted: TemplateConfig) -> Limits:
 def _with_watch(found: Capabilities) -> Capabilities:
     """What the sandboxes are held to, where this process looks at their workspaces."""
     held = found.limits.workspace is not Enforcement.NONE
-    if held or found.workspaces is not WorkspacePlace.HERE:
+    if held or not (found.workspaces is WorkspacePlace.HERE or found.measures_workspaces):
         return found
     return replace(found, limits=replace(found.limits, workspace=Enforcement.WATCHED))

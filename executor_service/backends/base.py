@@ -123,6 +123,8 @@ class Capabilities:
     workspaces: WorkspacePlace = WorkspacePlace.HERE
     copies_workspaces: bool = False
     """Whether a workspace can be forked and snapshots be taken of it; the executor finds it out."""
+    measures_workspaces: bool = False
+    """Whether its store can be asked again and again, at little cost, how large workspaces are."""
     account: str = ""
     """Without isolation, as whom commands run, and where: user@host."""
 

@@ -4,20 +4,25 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from executor_service.backends.base import Enforcement
+from executor_service.backends.base import Enforcement, WorkspacePlace
+from executor_service.backends.stores import WorkspaceStore
+from executor_service.errors import BackendError
 from executor_service.leases import Leases
 from executor_service.link import ExitReason
 from executor_service.sandbox import Sandbox
 from executor_service.supervisor.trees import measure
 from executor_service.templates import Templates
 from executor_service.workspaces.folders import Workspaces
+from executor_service.workspaces.stores import Keeping
 from services.errors import LimitExceeded
 
 _INTERVAL_S = 2.0
+_INTERVAL_ELSEWHERE_S = 5.0
+_ELSEWHERE_WITHIN_S = 60.0
 _SHARE_OF_TIME = 0.05
 """How much of the time may be spent on looking."""
 _TOO_DEEP = (
@@ -31,23 +36,72 @@ _log = logging.getLogger(__name__)
 class WorkspaceWatch:
     """Looks every few seconds how large the workspaces are to which something is written."""
 
-    def __init__(self, leases: Leases, workspaces: Workspaces, templates: Templates) -> None:
+    def __init__(
+        self, leases: Leases, workspaces: Workspaces, templates: Templates, keeping: Keeping
+    ) -> None:
         self._leases = leases
         self._workspaces = workspaces
         self._templates = templates
+        self._keeping = keeping
+        self._full: set[str] = set()
+        """The sandboxes that had filled their workspaces elsewhere when somebody looked last."""
         self._writers: defaultdict[str, set[asyncio.Timeout]] = defaultdict(set)
         """What is written from outside, by the sandbox."""
 
     async def run(self) -> None:
         """Ends what writes to workspaces that are over the limit, until cancelled."""
-        pause_s = _INTERVAL_S
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._repeat(self._look_here, _INTERVAL_S))
+            # A machine that does not answer must not keep anybody from looking here.
+            group.create_task(self._repeat(self._look_elsewhere, _INTERVAL_ELSEWHERE_S))
+
+    async def _repeat(self, look: Callable[[], Awaitable[None]], interval_s: float) -> None:
+        pause_s = interval_s
         while True:
             await asyncio.sleep(pause_s)
             started = time.monotonic()
-            for sandbox in self._leases:
-                if sandbox.running or sandbox.claim.sandbox_id in self._writers:
-                    await self._look(sandbox)
-            pause_s = max(_INTERVAL_S, (time.monotonic() - started) / _SHARE_OF_TIME)
+            await look()
+            pause_s = max(interval_s, (time.monotonic() - started) / _SHARE_OF_TIME)
+
+    async def _look_here(self) -> None:
+        for sandbox, most_bytes, store in self._written():
+            if store is None:
+                folder = Path(sandbox.claim.workspace)
+                if await asyncio.to_thread(is_larger, folder, most_bytes):
+                    self._end_writers(sandbox)
+
+    async def _look_elsewhere(self) -> None:
+        stores: dict[str, WorkspaceStore] = {}
+        written: defaultdict[str, list[tuple[Sandbox, int]]] = defaultdict(list)
+        for sandbox, most_bytes, store in self._written():
+            if store is not None:
+                stores[store.place] = store
+                written[store.place].append((sandbox, most_bytes))
+        looks = (self._look_at(store, written[place]) for place, store in stores.items())
+        await asyncio.gather(*looks)
+
+    async def _look_at(self, store: WorkspaceStore, written: list[tuple[Sandbox, int]]) -> None:
+        paths = {Path(sandbox.claim.workspace) for sandbox, _ in written}
+        try:
+            async with asyncio.timeout(_ELSEWHERE_WITHIN_S):
+                sizes = await store.measure(sorted(paths))
+        except (BackendError, TimeoutError) as error:
+            _log.warning("workspaces at %s are not looked at now: %s", store.place, error)
+            return
+        for sandbox, most_bytes in written:
+            self._full.discard(sandbox.claim.sandbox_id)
+            if sizes.get(Path(sandbox.claim.workspace), 0) > most_bytes:
+                self._full.add(sandbox.claim.sandbox_id)
+                self._end_writers(sandbox)
+
+    def _written(self) -> Iterator[tuple[Sandbox, int, WorkspaceStore | None]]:
+        """The sandboxes that write now, how large their workspaces may be, and who can tell; None
+        is this process."""
+        for sandbox in self._leases:
+            if sandbox.running or sandbox.claim.sandbox_id in self._writers:
+                limit = self._limit_of(sandbox)
+                if limit is not None:
+                    yield sandbox, *limit
 
     @asynccontextmanager
     async def writing(self, sandbox: Sandbox, path: str, length: int) -> AsyncGenerator[None]:
@@ -55,17 +109,15 @@ class WorkspaceWatch:
 
         Fails with LimitExceeded when there is no room for it, or no more.
         """
-        most_bytes = self._limit_of(sandbox)
-        if most_bytes is None:
+        limit = self._limit_of(sandbox)
+        if limit is None:
             yield
             return
-        workspace, ident = Path(sandbox.claim.workspace), sandbox.claim.sandbox_id
-        if not path.startswith("/") or f"{path}/".startswith("/workspace/"):
-            used, is_all = await asyncio.to_thread(measure, workspace, most_bytes)
-            if not is_all and used <= most_bytes:
-                raise LimitExceeded(_TOO_DEEP)
-            if used + length > most_bytes:
-                raise _full(most_bytes)
+        most_bytes, store = limit
+        ident = sandbox.claim.sandbox_id
+        is_inside = not path.startswith("/") or f"{path}/".startswith("/workspace/")
+        if is_inside and await self._used(sandbox, most_bytes, store) + length > most_bytes:
+            raise _full(most_bytes)
         writer = asyncio.timeout(None)
         try:
             async with writer:
@@ -81,27 +133,40 @@ class WorkspaceWatch:
                 raise
             raise _full(most_bytes) from None
 
-    async def _look(self, sandbox: Sandbox) -> None:
-        most_bytes = self._limit_of(sandbox)
-        if most_bytes is None:
-            return
-        if await asyncio.to_thread(is_larger, Path(sandbox.claim.workspace), most_bytes):
-            ident = sandbox.claim.sandbox_id
-            _log.warning("sandbox %s has filled its workspace", ident)
-            for command in sandbox.running:
-                command.cancel(ExitReason.DISK_QUOTA)
-            for writer in self._writers.get(ident, set[asyncio.Timeout]()):
-                if not writer.expired():
-                    writer.reschedule(asyncio.get_running_loop().time())
+    async def _used(self, sandbox: Sandbox, most_bytes: int, store: WorkspaceStore | None) -> int:
+        """What a workspace takes; one elsewhere is asked about only if it was full."""
+        path, ident = Path(sandbox.claim.workspace), sandbox.claim.sandbox_id
+        if store is None:
+            used, is_all = await asyncio.to_thread(measure, path, most_bytes)
+            if not is_all and used <= most_bytes:
+                raise LimitExceeded(_TOO_DEEP)
+            return used
+        if ident not in self._full:
+            return 0
+        await self._look_at(store, [(sandbox, most_bytes)])
+        return most_bytes if ident in self._full else 0
 
-    def _limit_of(self, sandbox: Sandbox) -> int | None:
-        """How large its workspace may be; None where that is not looked at here."""
+    def _end_writers(self, sandbox: Sandbox) -> None:
+        ident = sandbox.claim.sandbox_id
+        _log.warning("sandbox %s has filled its workspace", ident)
+        for command in sandbox.running:
+            command.cancel(ExitReason.DISK_QUOTA)
+        for writer in self._writers.get(ident, set[asyncio.Timeout]()):
+            if not writer.expired():
+                writer.reschedule(asyncio.get_running_loop().time())
+
+    def _limit_of(self, sandbox: Sandbox) -> tuple[int, WorkspaceStore | None] | None:
+        """How large its workspace may be, and who looks; None where nobody does."""
         if sandbox.live is None or not self._workspaces.is_ours(Path(sandbox.claim.workspace)):
             return None
         template = self._templates.of(sandbox.live.box)
-        if template.capabilities.limits.workspace is not Enforcement.WATCHED:
+        found = template.capabilities
+        if found.limits.workspace is not Enforcement.WATCHED:
             return None
-        return template.limits.workspace_bytes
+        most_bytes = template.limits.workspace_bytes
+        if found.workspaces is WorkspacePlace.HERE:
+            return most_bytes, None
+        return (most_bytes, self._keeping.store_of(template)) if found.measures_workspaces else None
 
 
 def is_larger(folder: Path, most_bytes: int) -> bool:

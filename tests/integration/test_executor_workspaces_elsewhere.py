@@ -3,15 +3,20 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from hermes.executor.v1 import exec_pb2, file_pb2, sandbox_pb2
 from services.config import Settings
 from services.errors import Reason
+from tests.executor_client import Client
 from tests.executors import end_boxes, executor_settings, refused, serving, until
 from tests.ssh_server import SshServer, ssh_server
 from tests.workspace_client import Workspaces
+
+MIB = 1024 * 1024
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +119,45 @@ async def test_one_that_another_executor_s_sandbox_has_is_not_removed(
         await end_boxes(settings)
 
 
+async def test_one_that_is_full_there_ends_what_fills_it(server: SshServer, tmp_path: Path) -> None:
+    text = f"executor:\n  workspace_bytes: {4 * MIB}\n"
+    await asyncio.to_thread((tmp_path / "config.yaml").write_text, text)
+    settings = await asyncio.to_thread(executor_settings, tmp_path, "ssh", **server.environ)
+    try:
+        async with serving(settings) as executor, executor.client() as client:
+            answer = await client.sandboxes.GetCapabilities(sandbox_pb2.GetCapabilitiesRequest())
+            assert answer.backends[0].disk_limit == sandbox_pb2.LIMIT_ENFORCEMENT_WATCHED
+            fills, behaves = await client.acquire("fills"), await client.acquire("behaves")
+            quiet = await client.start(behaves.lease, script="head -c 1M /dev/zero > x; sleep 60")
+            script = "head -c 8M /dev/zero > large; sleep 60"
+            seen = await client.run(fills.lease, script=script)
+            assert seen.exit is not None
+            assert seen.exit.reason == exec_pb2.EXIT_REASON_DISK_QUOTA
+            still = await client.get(behaves.lease, quiet.exec_id)
+            assert still.state == exec_pb2.EXEC_STATE_RUNNING
+            # Nothing more is taken until something was removed.
+            assert await refused(upload(client, fills.lease)) is Reason.LIMIT_EXCEEDED
+            assert await client.output(fills.lease, "rm large; echo removed") == "removed"
+            await upload(client, fills.lease)
+            for one in (fills, behaves):
+                await client.release(one.lease)
+    finally:
+        await end_boxes(settings)
+
+
+async def upload(client: Client, lease: sandbox_pb2.Lease) -> None:
+    """Write a small file."""
+    data = b"data"
+    header = file_pb2.UploadFileRequest.Header(
+        lease=lease, path="file", length_bytes=len(data), sha256=sha256(data).digest()
+    )
+    messages = (
+        file_pb2.UploadFileRequest(header=header),
+        file_pb2.UploadFileRequest(chunk=data),
+    )
+    await client.files.UploadFile(iter(messages))
+
+
 async def test_the_workspaces_of_an_earlier_version_are_found(
     server: SshServer, settings: Settings
 ) -> None:
@@ -137,7 +181,7 @@ def age(journal: Path, workspace_id: str) -> None:
     with sqlite3.connect(journal) as db:
         row = ("default", "s", f"/home/workspaces/{workspace_id}")
         db.execute("INSERT INTO workspace VALUES (?, ?, ?)", row)
-        for table in ("kept_workspace", "session_workspace"):
+        for table in ("kept_workspace", "session_workspace", "passed"):
             db.execute(f"DROP TABLE {table}")
         db.execute("PRAGMA user_version = 1")
     db.close()
