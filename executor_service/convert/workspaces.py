@@ -37,9 +37,10 @@ def order(
 
 
 def workspace(
-    found: Workspace, sessions: Sequence[str], active: Sequence[str]
+    found: Workspace, sessions: Sequence[str], active: Sequence[str], limit_bytes: int | None
 ) -> workspace_pb2.Workspace:
-    """A workspace, the sessions that have it, and those whose sandboxes are over it."""
+    """A workspace, the sessions that have it, those whose sandboxes are over it, and how large they
+    can make it."""
     return workspace_pb2.Workspace(
         workspace_id=found.workspace_id,
         name=found.name,
@@ -52,6 +53,7 @@ def workspace(
         create_time=timestamp(found.created_at),
         use_time=_used(found),
         size_bytes=found.size_bytes,
+        limit_bytes=limit_bytes,
     )
 
 

@@ -130,8 +130,9 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
     async def _all(self, found: Sequence[Workspace]) -> list[workspace_pb2.Workspace]:
         ids = [one.workspace_id for one in found]
         sessions = await self._catalog.rows.sessions_of(ids)
+        limit_bytes, users = self._custody.keeping.limit_bytes, self._custody.users
         return [
-            convert.workspace(one, sessions[ident], self._custody.users(ident))
+            convert.workspace(one, sessions[ident], users(ident), limit_bytes(one.template))
             for ident, one in zip(ids, found, strict=True)
         ]
 

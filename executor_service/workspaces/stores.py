@@ -66,6 +66,14 @@ class Keeping:
             )
         return store
 
+    def limit_bytes(self, template: str) -> int | None:
+        """How large sandboxes of a template can make a workspace; None where nothing holds them to
+        a size, or it cannot be had now."""
+        for one in self._templates:
+            if one.name == template and one.capabilities.limits.workspace is not Enforcement.NONE:
+                return one.limits.workspace_bytes
+        return None
+
     def most_bytes(self, template: str) -> int:
         """How large a workspace of a template may be; where nothing holds it to that, any size."""
         for one in self._templates:

@@ -38,7 +38,7 @@ WORK_S = 3600.0
 _UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 _SNAPSHOT = "snp_"
 
-HEADINGS = ("workspace", "size", "used", "backend", "of", "name")
+HEADINGS = ("workspace", "size", "limit", "used", "backend", "of", "name")
 
 Kept = workspace_pb2.Workspace | workspace_pb2.Snapshot
 
@@ -251,7 +251,8 @@ def _row(at: Executor, one: Kept) -> tuple[str, ...]:
     state = "" if described["state"] in ("ready", "orphan") else f" ({described['state']})"
     return (
         f"{_ident(one)}{state}",
-        _size(one),
+        _size(described["size_bytes"]),
+        _size(described["limit_bytes"]) if "limit_bytes" in described else "",
         _local(one.use_time),
         one.backend,
         printable(of),
@@ -278,14 +279,14 @@ def _described(at: Executor, one: Kept) -> dict[str, Any]:
         "template": one.template,
         "session_ids": list(one.session_ids),
         "active_session_ids": list(one.active_session_ids),
+        "limit_bytes": one.limit_bytes if one.HasField("limit_bytes") else None,
         **common,
     }
 
 
-def _size(one: Kept) -> str:
-    if not one.HasField("size_bytes"):
+def _size(size: int | None) -> str:
+    if size is None:
         return "—"
-    size = one.size_bytes
     return next((f"{size / unit:.1f} {name}" for name, unit in _UNITS if size >= unit), f"{size} B")
 
 

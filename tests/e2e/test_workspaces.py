@@ -30,6 +30,7 @@ def test_a_workspace_is_listed_copied_kept_and_deleted(up: Deployment, session: 
     fork = client.run("workspaces", "fork", session, "--name", "other", "--json").json
     assert (fork["source_id"], fork["name"], fork["session_ids"]) == (ident, "other", [])
     assert fork["size_bytes"] > 0
+    assert fork["limit_bytes"] == 10 * 2**30
     taken = client.run("workspaces", "snapshot", ident, "--json").json
     assert taken["source_id"] == ident
     snapshot = taken["snapshot_id"]

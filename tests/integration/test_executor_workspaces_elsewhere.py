@@ -128,6 +128,8 @@ async def test_one_that_is_full_there_ends_what_fills_it(server: SshServer, tmp_
             answer = await client.sandboxes.GetCapabilities(sandbox_pb2.GetCapabilitiesRequest())
             assert answer.backends[0].disk_limit == sandbox_pb2.LIMIT_ENFORCEMENT_WATCHED
             fills, behaves = await client.acquire("fills"), await client.acquire("behaves")
+            known = await Workspaces(client).all()
+            assert [one.limit_bytes for one in known] == [4 * MIB, 4 * MIB]
             quiet = await client.start(behaves.lease, script="head -c 1M /dev/zero > x; sleep 60")
             script = "head -c 8M /dev/zero > large; sleep 60"
             seen = await client.run(fills.lease, script=script)

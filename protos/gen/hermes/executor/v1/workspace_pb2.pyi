@@ -69,6 +69,7 @@ class Workspace(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     USE_TIME_FIELD_NUMBER: _builtins.int
     SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    LIMIT_BYTES_FIELD_NUMBER: _builtins.int
     workspace_id: _builtins.str
     """The workspace's id, `wsp_…`."""
     name: _builtins.str
@@ -85,6 +86,10 @@ class Workspace(_message.Message):
     """The workspace or snapshot that it is a copy of; empty if it is none."""
     size_bytes: _builtins.int
     """Bytes that it takes on disk, as last measured; unset if it was not measured, or cannot be."""
+    limit_bytes: _builtins.int
+    """Bytes that sandboxes of its template can make it take, as `disk_limit` of GetCapabilities says;
+    unset where nothing holds them to a size, or the template cannot be had now.
+    """
     @_builtins.property
     def session_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Sessions that get it when they acquire a sandbox, by their ids."""
@@ -115,13 +120,19 @@ class Workspace(_message.Message):
         create_time: _timestamp_pb2.Timestamp | None = ...,
         use_time: _timestamp_pb2.Timestamp | None = ...,
         size_bytes: _builtins.int | None = ...,
+        limit_bytes: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_size_bytes", b"_size_bytes", "create_time", b"create_time", "size_bytes", b"size_bytes", "use_time", b"use_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_limit_bytes", b"_limit_bytes", "_size_bytes", b"_size_bytes", "create_time", b"create_time", "limit_bytes", b"limit_bytes", "size_bytes", b"size_bytes", "use_time", b"use_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_size_bytes", b"_size_bytes", "active_session_ids", b"active_session_ids", "backend", b"backend", "create_time", b"create_time", "name", b"name", "session_ids", b"session_ids", "size_bytes", b"size_bytes", "source_id", b"source_id", "state", b"state", "template", b"template", "use_time", b"use_time", "workspace_id", b"workspace_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit_bytes", b"_limit_bytes", "_size_bytes", b"_size_bytes", "active_session_ids", b"active_session_ids", "backend", b"backend", "create_time", b"create_time", "limit_bytes", b"limit_bytes", "name", b"name", "session_ids", b"session_ids", "size_bytes", b"size_bytes", "source_id", b"source_id", "state", b"state", "template", b"template", "use_time", b"use_time", "workspace_id", b"workspace_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__limit_bytes: _TypeAlias = _typing.Literal["limit_bytes"]  # noqa: Y015
+    _WhichOneofArgType__limit_bytes: _TypeAlias = _typing.Literal["_limit_bytes", b"_limit_bytes"]  # noqa: Y015
     _WhichOneofReturnType__size_bytes: _TypeAlias = _typing.Literal["size_bytes"]  # noqa: Y015
     _WhichOneofArgType__size_bytes: _TypeAlias = _typing.Literal["_size_bytes", b"_size_bytes"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__limit_bytes) -> _WhichOneofReturnType__limit_bytes | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__size_bytes) -> _WhichOneofReturnType__size_bytes | None: ...
 
 Global___Workspace: _TypeAlias = Workspace  # noqa: Y015
