@@ -13,6 +13,7 @@ import os
 import secrets
 import time
 from hashlib import sha256
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
@@ -28,7 +29,6 @@ from executor_service.backends.engine import CALL_DEADLINE_S, Engine, EngineAddr
 from executor_service.backends.greeting import expect_greeting
 from executor_service.backends.making import made
 from executor_service.errors import (
-    BackendError,
     BackendUnavailable,
     BoxCreateFailed,
     BoxLost,
@@ -47,6 +47,7 @@ _SOCKET = "@hermes-supervisor"
 """Not a file: it lies in the box's own network namespace, where no command can replace it."""
 _UNPRIVILEGED_UID = 1000
 _REMOVAL_POLL_S = 0.02
+_ANY_TIME_S = 1e6
 _BIRTH_PATIENCE_S = 2.0
 """How long a new box may take to come for its socket before somebody looks whether it can."""
 
@@ -224,16 +225,18 @@ class DockerBackend:
             await stream.close()
             raise
         if self._walls.is_gvisor:
-            return BridgeStream(stream, lambda: self._runs(box))
+            return BridgeStream(stream, lambda: self._until_ended(box))
         return stream
 
-    async def _runs(self, box: Box) -> bool:
-        """Whether the engine takes a box for one that runs, as far as it can be asked."""
+    async def _until_ended(self, box: Box) -> bool:
+        """Return when the engine says that a box has ended: True, or False if it does not say."""
         try:
-            found = await self._engine.ask("GET", f"/containers/{box.native_id}/json")
-        except BackendError:
+            await self._engine.ask("POST", f"/containers/{box.native_id}/wait", None, _ANY_TIME_S)
+        except EngineRefused as error:
+            return error.status == HTTPStatus.NOT_FOUND
+        except BackendUnavailable:
             return False
-        return bool(found["State"]["Running"])
+        return True
 
     async def _lost(self, box: Box, why: EngineRefused) -> BoxLost:
         """What became of a box that cannot be reached."""

@@ -23,29 +23,30 @@ _HOST_THREADS_PER_PROCESS = 4
 """One that sleeps has two. An engine may fail to remove a box that ends with thousands."""
 _END_FOLLOWS_S = 5
 _ENGINE_KNOWS_WITHIN_S = 2.0
-_LOOK_S = 0.05
 
 
 class BridgeStream:
-    """A bridge's streams, which end when the engine knows whether the box has.
+    """A bridge's streams, which end when the engine says that the box has.
 
-    A bridge hears first of its box's end. Whoever starts another one before the engine has heard
-    holds the engine up: it then takes a second for each process that the box had.
+    A bridge may hear first of its box's end. Whoever starts another one before the engine has heard
+    holds the engine up: it then takes a second for each process that the box had. And it may never
+    hear of it: the engine sometimes keeps the streams of a box that is gone.
     """
 
-    def __init__(self, stream: ByteStream, runs: Callable[[], Awaitable[bool]]) -> None:
+    def __init__(self, stream: ByteStream, until_ended: Callable[[], Awaitable[bool]]) -> None:
+        """`until_ended` returns True once the box has ended, False where that is not told."""
         self._stream = stream
-        self._runs = runs
-        self._closed = False
+        self._watching = asyncio.ensure_future(self._watch(until_ended))
+
+    async def _watch(self, until_ended: Callable[[], Awaitable[bool]]) -> None:
+        if await until_ended():
+            await self._stream.close()
 
     async def read(self, n: int) -> bytes:
         """As its bridge's, but the end comes later."""
         data = await self._stream.read(n)
-        until = asyncio.get_running_loop().time() + _ENGINE_KNOWS_WITHIN_S
-        while not data and not self._closed and asyncio.get_running_loop().time() < until:
-            if not await self._runs():
-                break
-            await asyncio.sleep(_LOOK_S)
+        if not data:
+            await asyncio.wait([self._watching], timeout=_ENGINE_KNOWS_WITHIN_S)
         return data
 
     async def write(self, data: bytes | bytearray | memoryview) -> None:
@@ -53,8 +54,9 @@ class BridgeStream:
         await self._stream.write(data)
 
     async def close(self) -> None:
-        """End the bridge, and the wait for the engine."""
-        self._closed = True
+        """End the bridge, and ask the engine no more."""
+        self._watching.cancel()
+        await asyncio.wait([self._watching])
         await self._stream.close()
 
 
