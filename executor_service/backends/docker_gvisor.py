@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from executor_service.backends.base import ByteStream
 from executor_service.errors import BoxCreateFailed
+from services.lifecycle import Workers
 
 if TYPE_CHECKING:
     import docker
@@ -36,7 +37,8 @@ class BridgeStream:
     def __init__(self, stream: ByteStream, until_ended: Callable[[], Awaitable[bool]]) -> None:
         """`until_ended` returns True once the box has ended, False where that is not told."""
         self._stream = stream
-        self._watching = asyncio.ensure_future(self._watch(until_ended))
+        self._workers = Workers()
+        self._watching = self._workers.start("watch of a box", self._watch(until_ended))
 
     async def _watch(self, until_ended: Callable[[], Awaitable[bool]]) -> None:
         if await until_ended():
@@ -55,9 +57,8 @@ class BridgeStream:
 
     async def close(self) -> None:
         """End the bridge, and ask the engine no more."""
-        self._watching.cancel()
-        await asyncio.wait([self._watching])
-        await self._stream.close()
+        async with self._workers:
+            await self._stream.close()
 
 
 def host_pids(pids: int) -> int:
