@@ -93,7 +93,8 @@ class BubblewrapBackend:
         return await asyncio.to_thread(self._boxes.list)
 
     async def close(self) -> None:
-        """Nothing is held between calls that could be released; the boxes live on."""
+        """Hold nothing any more; the boxes live on."""
+        await asyncio.to_thread(self._boxes.close)
 
     # ---- what follows blocks, and runs in threads
 

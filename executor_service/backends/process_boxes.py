@@ -131,6 +131,13 @@ class ProcessBoxes:
                 self.destroy(record.key)
         return living
 
+    def close(self) -> None:
+        """Lets the boxes live on without this object, so that nobody here may wait for them."""
+        for monitor in self._monitors.values():
+            if monitor.poll() is None:
+                monitor.returncode = 0
+        self._monitors.clear()
+
     def _start(self, spec: BoxSpec, start: Start, cgroups: Cgroups) -> Box:
         key, secret = spec.box_key, secrets.token_hex(32)
         groups = cgroups.make(key, spec.limits, self._extra_pids)

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import gc
 import json
 import os
 import shutil
@@ -233,6 +234,20 @@ async def test_other_owners_boxes_are_not_listed(yard: Yard) -> None:
     async with yard.box() as box:
         assert await stranger.list_boxes() == []
         assert [one.key for one in await yard.backend.list_boxes()] == [box.key]
+
+
+async def test_boxes_live_on_without_the_object_that_made_them(yard: Yard, tmp_path: Path) -> None:
+    zipapp = await asyncio.to_thread(build_zipapp)
+    before = BubblewrapBackend(yard.owner, tmp_path, zipapp)
+    box = await before.create(await asyncio.to_thread(yard.spec))
+    await before.close()
+    del before
+    # A process that somebody should have waited for would be complained of.
+    await asyncio.to_thread(gc.collect)
+    after = BubblewrapBackend(yard.owner, tmp_path, zipapp)
+    assert [one.key for one in await after.list_boxes()] == [box.key]
+    await after.destroy(box)
+    await after.close()
 
 
 async def test_a_cancelled_creation_leaves_nothing(yard: Yard) -> None:
