@@ -196,6 +196,7 @@ async def spin(at: Den, hog: Lease, neighbour: Lease) -> float:
     return left_s / hogged_s
 
 
+@pytest.mark.alone
 async def test_a_neighbour_of_a_hog_has_its_share(held: Den, record_property: Note) -> None:
     capabilities = await held.client.sandboxes.GetCapabilities(sandbox_pb2.GetCapabilitiesRequest())
     is_held = capabilities.backends[0].cpu_limit == sandbox_pb2.LIMIT_ENFORCEMENT_KERNEL
