@@ -51,7 +51,7 @@ REPLIES = frozenset(range(READY, STREAM_GONE + 1))
 HEADER = struct.Struct("!BIII")
 _CHECKED = struct.Struct("!BII")
 _END_BYTES = 1024
-"""Of each end of a payload: to sum up all of it is a fifth of what moving much output costs."""
+"""Of each end of a payload: to sum up all of it is a tenth of what moving much output costs."""
 OUTPUT_HEAD = struct.Struct("!BQ")
 """Of OUTPUT and ACK: file descriptor (1 or 2), byte offset."""
 STDIN_HEAD = struct.Struct("!QB")
