@@ -11,28 +11,28 @@ from typing import Any, Self
 
 import grpc.aio
 
-from executor_service.adoption import Adoption
 from executor_service.backends.folder_store import local_store
-from executor_service.commands import Stores
+from executor_service.claims.lasting import LastingClock, boot_id
+from executor_service.claims.leases import Leases
+from executor_service.commands.commands import Stores
+from executor_service.commands.recorder import Recorder
+from executor_service.commands.retention import Retention
 from executor_service.config import ExecutorConfig
 from executor_service.egress.addresses import AddressVetting, ranges
 from executor_service.egress.gate import Gate, Resolver
 from executor_service.journal import Journal
-from executor_service.lasting import LastingClock, boot_id
-from executor_service.leases import Leases
 from executor_service.metrics import ExecutorMetrics
-from executor_service.opening import Ground, TemplateMaker
-from executor_service.recorder import Recorder
+from executor_service.output.spool import Spool, SpoolLimits
+from executor_service.pools.adoption import Adoption
+from executor_service.pools.opening import Ground, TemplateMaker
+from executor_service.pools.templates import Templates
 from executor_service.records import Lifetimes
-from executor_service.retention import Retention
 from executor_service.servicer.execs import ExecServicer
 from executor_service.servicer.files import FileServicer
 from executor_service.servicer.pools import PoolServicer
 from executor_service.servicer.sandboxes import SandboxServicer
 from executor_service.servicer.services import POLICY, register
 from executor_service.servicer.workspaces import WorkspaceServicer
-from executor_service.spool import Spool, SpoolLimits
-from executor_service.templates import Templates
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.collector import Collector
 from executor_service.workspaces.custody import Custody

@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from executor_service.boxes import LiveBox
 from executor_service.errors import (
     BoxPoisoned,
     DigestMismatch,
@@ -17,6 +16,7 @@ from executor_service.errors import (
 )
 from executor_service.link import DirectoryEntry, Download, FileInfo, SupervisorLink
 from executor_service.link import Upload as Target
+from executor_service.pools.boxes import LiveBox
 from services.errors import HermesError, LimitExceeded, NotFound, Unavailable
 
 MAX_FILE_BYTES = 64 * 1024 * 1024

@@ -21,13 +21,13 @@ from executor_service.backends.base import (
     Limits,
     WorkspacePlace,
 )
-from executor_service.backends.bubblewrap import BubblewrapBackend
-from executor_service.backends.docker import DockerBackend, DockerOptions
+from executor_service.backends.bubblewrap.backend import BubblewrapBackend
+from executor_service.backends.docker.backend import DockerBackend, DockerOptions
 from executor_service.backends.local import LocalBackend, LocalOptions
-from executor_service.backends.modal import ModalBackend
-from executor_service.backends.modal_account import ModalOptions
-from executor_service.backends.singularity import SingularityBackend
-from executor_service.backends.ssh import SshBackend
+from executor_service.backends.modal.account import ModalOptions
+from executor_service.backends.modal.backend import ModalBackend
+from executor_service.backends.singularity.backend import SingularityBackend
+from executor_service.backends.ssh.backend import SshBackend
 from executor_service.errors import ExecutorError
 from executor_service.link import (
     Exit,

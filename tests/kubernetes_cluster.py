@@ -12,10 +12,10 @@ from pathlib import Path
 from ruamel.yaml import YAML
 
 from executor_service.backends.base import BoxSpec, Limits
-from executor_service.backends.kubernetes import KubernetesBackend
-from executor_service.backends.kubernetes_api import ClusterAddress
-from executor_service.backends.kubernetes_json import Json
-from executor_service.backends.kubernetes_pod import KubernetesOptions, Objects, manifest
+from executor_service.backends.kubernetes.api import ClusterAddress
+from executor_service.backends.kubernetes.backend import KubernetesBackend
+from executor_service.backends.kubernetes.pod import KubernetesOptions, Objects, manifest
+from executor_service.backends.kubernetes.reading import Json
 from executor_service.supervisor_zipapp import build_zipapp
 from tests.docker_engine import docker_client
 from tests.fakes.kubernetes.rights import Rights

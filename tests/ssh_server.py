@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from executor_service.backends.ssh_connection import SshOptions
+from executor_service.backends.ssh.connection import SshOptions
 from executor_service.supervisor.ending import descendants_of
 from executor_service.supervisor.processes import Process
 from tests.requirements import require

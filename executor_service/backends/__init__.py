@@ -5,18 +5,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from executor_service.backends.base import Backend, Isolation
-from executor_service.backends.bubblewrap import BubblewrapBackend
-from executor_service.backends.docker import DockerBackend, DockerOptions
-from executor_service.backends.engine import EngineAddress
-from executor_service.backends.kubernetes import KubernetesBackend
-from executor_service.backends.kubernetes_api import ClusterAddress
-from executor_service.backends.kubernetes_pod import KubernetesOptions
+from executor_service.backends.bubblewrap.backend import BubblewrapBackend
+from executor_service.backends.docker.backend import DockerBackend, DockerOptions
+from executor_service.backends.docker.engine import EngineAddress
+from executor_service.backends.kubernetes.api import ClusterAddress
+from executor_service.backends.kubernetes.backend import KubernetesBackend
+from executor_service.backends.kubernetes.pod import KubernetesOptions
 from executor_service.backends.local import LocalBackend, LocalOptions
-from executor_service.backends.modal import ModalBackend
-from executor_service.backends.modal_account import LONGEST_LIFE_S, ModalOptions
-from executor_service.backends.singularity import SingularityBackend, SingularityOptions
-from executor_service.backends.ssh import SshBackend
-from executor_service.backends.ssh_connection import SshOptions
+from executor_service.backends.modal.account import LONGEST_LIFE_S, ModalOptions
+from executor_service.backends.modal.backend import ModalBackend
+from executor_service.backends.singularity.backend import SingularityBackend, SingularityOptions
+from executor_service.backends.ssh.backend import SshBackend
+from executor_service.backends.ssh.connection import SshOptions
 from executor_service.config import ExecutorConfig
 
 _READY_S = 3600

@@ -7,7 +7,7 @@ from typing import TypeVar
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from executor_service.proofs import Proof
+from executor_service.claims.proofs import Proof
 from hermes.executor.v1 import sandbox_pb2
 from services.auth import Identity, caller
 from services.errors import InvalidArgument

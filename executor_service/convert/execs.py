@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from executor_service import views
 from executor_service.backends.base import Isolation
+from executor_service.commands import views
 from executor_service.convert.common import duration, in_range, seconds, text, timestamp
 from executor_service.convert.sandboxes import ISOLATION
 from executor_service.link import StartCommand, TerminalSize

@@ -2,8 +2,8 @@
 
 from executor_service.backends.base import Box
 from executor_service.convert.common import in_range
-from executor_service.pool_options import PoolStats
-from executor_service.templates import Template
+from executor_service.pools.options import PoolStats
+from executor_service.pools.templates import Template
 from hermes.executor.v1 import pool_pb2
 
 _MOST_WARM = 1000

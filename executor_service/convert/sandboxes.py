@@ -1,12 +1,12 @@
 """Sandboxes, leases and what backends can do."""
 
 from executor_service.backends.base import Capabilities, Enforcement, Isolation, WorkspacePlace
+from executor_service.claims.leases import Grant, Launch, Wish
+from executor_service.claims.sandbox import Sandbox
 from executor_service.convert import networks
 from executor_service.convert.common import duration, profile_of, seconds, timestamp
-from executor_service.leases import Grant, Launch, Wish
+from executor_service.pools.templates import Template
 from executor_service.records import Lifetimes, SandboxState
-from executor_service.sandbox import Sandbox
-from executor_service.templates import Template
 from hermes.executor.v1 import sandbox_pb2
 from services.validation import check_id
 

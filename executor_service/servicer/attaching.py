@@ -2,12 +2,12 @@
 
 from collections.abc import AsyncIterator
 
-from executor_service.command import Command
+from executor_service.claims.sandbox import Sandbox
+from executor_service.commands.command import Command
+from executor_service.commands.inputs import CommandInput
+from executor_service.commands.views import CommandView
 from executor_service.convert.common import in_range
 from executor_service.convert.execs import terminal
-from executor_service.inputs import CommandInput
-from executor_service.sandbox import Sandbox
-from executor_service.views import CommandView
 from hermes.executor.v1 import exec_pb2
 from services.errors import HermesError, InvalidArgument, StaleEpoch
 from services.lifecycle import Workers

@@ -8,12 +8,12 @@ from typing import Any
 
 import grpc.aio
 
-from executor_service.command import Command
+from executor_service.claims.leases import Leases
+from executor_service.claims.sandbox import Sandbox
+from executor_service.commands.command import Command
 from executor_service.convert import execs as convert
 from executor_service.convert.common import in_range, proof, seconds
 from executor_service.errors import StartRefused
-from executor_service.leases import Leases
-from executor_service.sandbox import Sandbox
 from executor_service.servicer.attaching import Attachment
 from executor_service.servicer.refusals import start_refused
 from hermes.executor.v1 import exec_pb2, exec_pb2_grpc

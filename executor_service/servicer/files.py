@@ -7,11 +7,11 @@ from typing import Any
 import grpc.aio
 
 from executor_service import files
-from executor_service.boxes import LiveBox
+from executor_service.claims.leases import Leases
+from executor_service.claims.sandbox import Sandbox
 from executor_service.convert import files as convert
 from executor_service.convert.common import in_range, proof
-from executor_service.leases import Leases
-from executor_service.sandbox import Sandbox
+from executor_service.pools.boxes import LiveBox
 from executor_service.workspaces.watch import WorkspaceWatch
 from hermes.executor.v1 import file_pb2, file_pb2_grpc, sandbox_pb2
 from services.errors import InvalidArgument

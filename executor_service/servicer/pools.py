@@ -4,9 +4,9 @@ from typing import Any
 
 import grpc.aio
 
+from executor_service.claims.leases import Leases
 from executor_service.convert import pools as convert
-from executor_service.leases import Leases
-from executor_service.templates import Templates
+from executor_service.pools.templates import Templates
 from hermes.executor.v1 import pool_pb2, pool_pb2_grpc
 
 Context = grpc.aio.ServicerContext[Any, Any]

@@ -4,12 +4,12 @@ from typing import Any
 
 import grpc.aio
 
+from executor_service.claims.leases import Launch, Leases
 from executor_service.convert import networks
 from executor_service.convert import sandboxes as convert
 from executor_service.convert.common import duration, profile_of, proof
-from executor_service.leases import Launch, Leases
 from executor_service.metrics import ExecutorMetrics
-from executor_service.templates import Templates
+from executor_service.pools.templates import Templates
 from hermes.executor.v1 import sandbox_pb2, sandbox_pb2_grpc
 from services.auth import Identity, caller
 from services.clock import Clock

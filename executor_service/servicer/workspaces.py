@@ -7,7 +7,7 @@ import grpc.aio
 
 from executor_service.convert import workspaces as convert
 from executor_service.convert.common import profile_of
-from executor_service.templates import Templates
+from executor_service.pools.templates import Templates
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.custody import Custody
 from executor_service.workspaces.records import RemovalReason, Workspace, WorkspaceKind

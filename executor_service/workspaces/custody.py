@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from executor_service.backends.stores import WorkspaceStore
+from executor_service.claims.leases import Leases
 from executor_service.errors import BackendError, WorkspaceInUse
-from executor_service.leases import Leases
 from executor_service.metrics import ExecutorMetrics
+from executor_service.pools.templates import Template
 from executor_service.records import SandboxState
-from executor_service.templates import Template
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.records import (
     RemovalReason,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from executor_service.errors import BackendError
 from executor_service.journal import Job
-from executor_service.templates import Template
+from executor_service.pools.templates import Template
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.folders import Workspaces, is_workspace_id
 from executor_service.workspaces.records import Workspace, WorkspaceKind, WorkspaceState

@@ -6,7 +6,7 @@ from pathlib import Path
 from executor_service.backends.base import Enforcement, WorkspacePlace
 from executor_service.backends.stores import WorkspaceStore, store_elsewhere
 from executor_service.errors import BackendUnavailable
-from executor_service.templates import Template, Templates
+from executor_service.pools.templates import Template, Templates
 from executor_service.workspaces.folders import Workspaces
 
 _ANY_BYTES = 1 << 50

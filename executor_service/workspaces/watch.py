@@ -10,12 +10,12 @@ from pathlib import Path
 
 from executor_service.backends.base import Enforcement, WorkspacePlace
 from executor_service.backends.stores import WorkspaceStore
+from executor_service.claims.leases import Leases
+from executor_service.claims.sandbox import Sandbox
 from executor_service.errors import BackendError
-from executor_service.leases import Leases
 from executor_service.link import ExitReason
-from executor_service.sandbox import Sandbox
+from executor_service.pools.templates import Templates
 from executor_service.supervisor.trees import measure
-from executor_service.templates import Templates
 from executor_service.workspaces.folders import Workspaces
 from executor_service.workspaces.stores import Keeping
 from services.errors import LimitExceeded

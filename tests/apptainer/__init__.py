@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from executor_service.backends.singularity import SingularityOptions
+from executor_service.backends.singularity.backend import SingularityOptions
 
 
 def options() -> SingularityOptions:

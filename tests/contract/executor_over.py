@@ -6,10 +6,10 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from executor_service import opening
 from executor_service.backends import Site
 from executor_service.backends.base import MIB, Backend
 from executor_service.journal import Journal
+from executor_service.pools import opening
 from tests.boxes import Yard
 from tests.executors import Executor, executor_settings, serving
 from tests.security.mutants import without

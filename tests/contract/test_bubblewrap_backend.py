@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from executor_service.backends.base import Enforcement, Isolation
-from executor_service.backends.bubblewrap import BubblewrapBackend
-from executor_service.backends.bubblewrap_host import Host, Program, find_host, why_refused
+from executor_service.backends.bubblewrap.backend import BubblewrapBackend
+from executor_service.backends.bubblewrap.host import Host, Program, find_host, why_refused
 from executor_service.backends.cgroups import Cgroups
 from executor_service.backends.process_records import (
     ProcessMark,
@@ -33,7 +33,7 @@ from tests.e2e.processes import check_nothing_left, end_users_of
 from tests.requirements import require
 from tests.users import python_for_everybody
 
-BACKEND = "from executor_service.backends.bubblewrap import BubblewrapBackend as Backend"
+BACKEND = "from executor_service.backends.bubblewrap.backend import BubblewrapBackend as Backend"
 
 
 @pytest.fixture

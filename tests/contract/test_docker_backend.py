@@ -27,9 +27,9 @@ from executor_service.backends.base import (
     Isolation,
     Limits,
 )
-from executor_service.backends.docker import DockerBackend, DockerOptions
-from executor_service.backends.docker_supervisor import supervisor_volume
-from executor_service.backends.engine import EngineAddress
+from executor_service.backends.docker.backend import DockerBackend, DockerOptions
+from executor_service.backends.docker.engine import EngineAddress
+from executor_service.backends.docker.supervisor_volume import supervisor_volume
 from executor_service.errors import BackendUnavailable, BoxCreateFailed, BoxLost
 from executor_service.link.link import Hello, open_link
 from executor_service.supervisor_zipapp import build_zipapp

@@ -27,9 +27,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from executor_service.backends.base import MIB, BoxSpec, Limits
-from executor_service.backends.docker import DockerBackend, DockerOptions
-from executor_service.backends.docker_container import WORKSPACE
-from executor_service.backends.engine import EngineAddress
+from executor_service.backends.docker.backend import DockerBackend, DockerOptions
+from executor_service.backends.docker.container import WORKSPACE
+from executor_service.backends.docker.engine import EngineAddress
 from executor_service.errors import WorkspaceInUse
 from executor_service.link import Hello, open_link
 from executor_service.supervisor_zipapp import build_zipapp

@@ -16,8 +16,8 @@ import docker
 import pytest
 
 from executor_service.backends.base import Box
-from executor_service.backends.docker import DockerBackend, DockerOptions
-from executor_service.backends.docker_sockets import BoxSockets
+from executor_service.backends.docker.backend import DockerBackend, DockerOptions
+from executor_service.backends.docker.sockets import BoxSockets
 from executor_service.errors import BoxLost
 from executor_service.link import RemoteCommand
 from executor_service.supervisor_zipapp import build_zipapp
@@ -27,7 +27,7 @@ from tests.docker_engine import docker_client, run_in
 from tests.requirements import require
 
 BACKEND = """
-from executor_service.backends.docker import DockerBackend, DockerOptions
+from executor_service.backends.docker.backend import DockerBackend, DockerOptions
 def Backend(*made_of): return DockerBackend(*made_of, DockerOptions())
 """
 SLOWER = "boxes are reached through the engine, which is slower"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from executor_service.backends.base import GIB, Isolation
-from executor_service.backends.docker import DockerBackend, DockerOptions
+from executor_service.backends.docker.backend import DockerBackend, DockerOptions
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from tests.boxes import SMALL, Yard, open_console, open_yard
 from tests.executors import executor_settings, serving

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from executor_service.backends.base import Box, BoxSpec, Limits, WorkspacePlace
-from executor_service.backends.kubernetes import KubernetesBackend
-from executor_service.backends.kubernetes_pod import pod_name
+from executor_service.backends.kubernetes.backend import KubernetesBackend
+from executor_service.backends.kubernetes.pod import pod_name
 from executor_service.errors import (
     BackendUnavailable,
     BoxCreateFailed,

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from executor_service.backends.base import Box, BoxSpec, WorkspacePlace
-from executor_service.backends.kubernetes import KubernetesBackend
-from executor_service.backends.kubernetes_json import Json, part
-from executor_service.backends.kubernetes_pod import pod_name
+from executor_service.backends.kubernetes.backend import KubernetesBackend
+from executor_service.backends.kubernetes.pod import pod_name
+from executor_service.backends.kubernetes.reading import Json, part
 from executor_service.errors import BoxCreateFailed, BoxLost
 from tests.boxes import SMALL, new_spec, open_console
 from tests.fakes.kubernetes.faults import Fault, erase

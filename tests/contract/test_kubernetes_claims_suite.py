@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from executor_service.backends.kubernetes import KubernetesBackend
+from executor_service.backends.kubernetes.backend import KubernetesBackend
 from tests.boxes import SMALL, Console, Yard, open_console
 from tests.contract.backend_suite_boxes import BoxSuite
 from tests.contract.backend_suite_commands import CommandSuite

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from executor_service.backends.base import Box, BoxSpec
-from executor_service.backends.kubernetes import KubernetesBackend
-from executor_service.backends.kubernetes_pod import pod_name
+from executor_service.backends.kubernetes.backend import KubernetesBackend
+from executor_service.backends.kubernetes.pod import pod_name
 from executor_service.errors import BoxLost, BoxOutOfMemory, LinkClosed
 from tests.boxes import Console, new_spec, open_console
 from tests.fakes.kubernetes.faults import Fault, condemn, erase, restart

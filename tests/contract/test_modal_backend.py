@@ -14,8 +14,8 @@ import pytest
 import pytest_asyncio
 
 from executor_service.backends.base import MIB, BoxSpec, Limits
-from executor_service.backends.modal import ModalBackend
-from executor_service.backends.modal_account import ModalOptions
+from executor_service.backends.modal.account import ModalOptions
+from executor_service.backends.modal.backend import ModalBackend
 from executor_service.errors import BackendUnavailable, BoxCreateFailed, BoxLost, LinkClosed
 from executor_service.link import RemoteCommand
 from executor_service.supervisor_zipapp import build_zipapp

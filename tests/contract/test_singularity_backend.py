@@ -14,8 +14,8 @@ import pytest
 from executor_service.backends.base import Capabilities, Enforcement, Isolation
 from executor_service.backends.process_boxes import ENVIRONMENT
 from executor_service.backends.process_records import ProcessMark
-from executor_service.backends.singularity import SingularityBackend, SingularityOptions
-from executor_service.backends.singularity_start import Mount, check_walls
+from executor_service.backends.singularity.backend import SingularityBackend, SingularityOptions
+from executor_service.backends.singularity.start import Mount, check_walls
 from executor_service.errors import BackendUnavailable, BoxCreateFailed
 from executor_service.supervisor.processes import MARKER_VARIABLE
 from executor_service.supervisor_zipapp import build_zipapp
@@ -27,7 +27,7 @@ from tests.e2e.processes import check_nothing_left, end_users_of
 OPTIONS = apptainer.options()
 BACKEND = f"""
 from functools import partial
-from executor_service.backends.singularity import SingularityBackend, SingularityOptions
+from executor_service.backends.singularity.backend import SingularityBackend, SingularityOptions
 options = SingularityOptions({OPTIONS.image!r}, {OPTIONS.program!r})
 Backend = partial(SingularityBackend, options=options)
 """

@@ -15,8 +15,8 @@ import pytest
 from paramiko.pipe import PosixPipe
 
 from executor_service.backends.base import Backend
-from executor_service.backends.ssh import SshBackend
-from executor_service.backends.ssh_machine import Machine
+from executor_service.backends.ssh.backend import SshBackend
+from executor_service.backends.ssh.machine import Machine
 from executor_service.errors import BackendUnavailable
 from executor_service.link import RemoteCommand
 from executor_service.supervisor.processes import read_process

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from executor_service.backends.kubernetes_json import Json
+from executor_service.backends.kubernetes.reading import Json
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from services.errors import Reason
 from tests.boxes import SMALL

@@ -15,7 +15,7 @@ import grpc.aio
 import pytest
 
 from executor_service.backends.base import BoxSpec, Limits
-from executor_service.backends.bubblewrap import BubblewrapBackend
+from executor_service.backends.bubblewrap.backend import BubblewrapBackend
 from executor_service.journal import Journal
 from executor_service.supervisor_zipapp import build_zipapp
 from executor_service.workspaces.rows import WorkspaceRows

@@ -29,7 +29,7 @@ from agent_service.tools.base import ToolContext
 from agent_service.tools.toolbox import Toolbox
 from agent_service.usage import Usage
 from executor_service.backends.base import GIB, MIB, Backend, Limits
-from executor_service.backends.bubblewrap import BubblewrapBackend
+from executor_service.backends.bubblewrap.backend import BubblewrapBackend
 from executor_service.supervisor_zipapp import build_zipapp
 from gateway_service import app as gateway_app
 from gateway_service.authorization import Access

@@ -17,10 +17,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from executor_service import app, inventory
+from executor_service import app
 from executor_service.backends.base import Backend, Box
-from executor_service.command import Command
-from executor_service.spool import CommandSpool, Spool
+from executor_service.commands.command import Command
+from executor_service.output.spool import CommandSpool, Spool
+from executor_service.pools import inventory
 from executor_service.supervisor_zipapp import build_zipapp
 from services.clock import SystemClock
 from tests import executors

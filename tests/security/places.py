@@ -11,7 +11,7 @@ from pathlib import Path
 
 import docker
 
-from executor_service.backends.kubernetes_pod import pod_name
+from executor_service.backends.kubernetes.pod import pod_name
 from services.config import Settings
 from tests import apptainer
 from tests.boxes import open_yard

@@ -11,7 +11,7 @@ import docker
 import pytest
 
 from executor_service.backends.base import MIB, Box, BoxSpec, Limits
-from executor_service.backends.docker import DockerBackend, DockerOptions
+from executor_service.backends.docker.backend import DockerBackend, DockerOptions
 from executor_service.supervisor_zipapp import build_zipapp
 from tests.docker_engine import docker_client, run_in
 

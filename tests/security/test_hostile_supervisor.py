@@ -10,8 +10,8 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
-from executor_service import opening
 from executor_service.link import link
+from executor_service.pools import opening
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from services.errors import Reason, reason_of
 from tests.executor_client import Client

@@ -9,7 +9,7 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
-from executor_service import boxes
+from executor_service.pools import boxes
 from hermes.executor.v1 import exec_pb2
 from services.errors import Reason
 from tests.executor_client import Client, Seen

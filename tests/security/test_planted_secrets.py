@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from docker.api.client import APIClient
 
-from executor_service.backends import bubblewrap_start
+from executor_service.backends.bubblewrap import start as bubblewrap_start
 from hermes.executor.v1.sandbox_pb2 import Sandbox
 from services.auth import Identity
 from tests.docker_engine import docker_client

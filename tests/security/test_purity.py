@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from executor_service.boxes import LiveBox
-from executor_service.pool import Pool
+from executor_service.pools.boxes import LiveBox
+from executor_service.pools.pool import Pool
 from executor_service.records import EndReason
 from hermes.executor.v1 import sandbox_pb2
 from tests.executor_client import Client

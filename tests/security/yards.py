@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from executor_service.backends.base import Backend
-from executor_service.backends.bubblewrap import BubblewrapBackend
-from executor_service.backends.docker import DockerBackend, DockerOptions
+from executor_service.backends.bubblewrap.backend import BubblewrapBackend
+from executor_service.backends.docker.backend import DockerBackend, DockerOptions
 from tests.boxes import Yard
 from tests.requirements import require
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import kubernetes_validate
 
-from executor_service.backends.kubernetes_json import Json, part, parts
+from executor_service.backends.kubernetes.reading import Json, part, parts
 from tests.fakes.kubernetes import crds
 from tests.fakes.kubernetes.errors import Refused
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from copy import deepcopy
 from typing import Any
 
-from executor_service.backends.kubernetes_json import Json, part, parts
+from executor_service.backends.kubernetes.reading import Json, part, parts
 from tests.fakes.kubernetes.crds import CORE, VERSION
 from tests.fakes.kubernetes.errors import Refused
 from tests.fakes.kubernetes.sandboxes import (

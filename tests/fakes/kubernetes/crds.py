@@ -6,7 +6,7 @@ A server prunes unknown fields with a warning; here they are refused, as nobody 
 import re
 from collections.abc import Iterator
 
-from executor_service.backends.kubernetes_json import Json, part
+from executor_service.backends.kubernetes.reading import Json, part
 from tests.fakes.kubernetes.errors import Refused
 
 EXTENSIONS = "extensions.agents.x-k8s.io"

@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from executor_service.backends.kubernetes_json import Json
+from executor_service.backends.kubernetes.reading import Json
 
 REASONS = {
     400: "BadRequest",

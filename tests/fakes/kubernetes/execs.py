@@ -6,8 +6,8 @@ import struct
 
 from aiohttp import WSMsgType, web
 
-from executor_service.backends.engine import Connection
-from executor_service.backends.kubernetes_json import Json
+from executor_service.backends.docker.engine import Connection
+from executor_service.backends.kubernetes.reading import Json
 from tests.fakes.kubernetes.errors import status_of
 from tests.fakes.kubernetes.kubelet import Kubelet, start_in
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from executor_service.backends.kubernetes_json import Json
+from executor_service.backends.kubernetes.reading import Json
 from tests.fakes.kubernetes.errors import Refused
 
 _VERBS = {"POST": "create", "DELETE": "delete", "PUT": "update"}

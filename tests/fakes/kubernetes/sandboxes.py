@@ -3,7 +3,7 @@
 from copy import deepcopy
 from datetime import UTC, datetime
 
-from executor_service.backends.kubernetes_json import Json, part, parts
+from executor_service.backends.kubernetes.reading import Json, part, parts
 from tests.fakes.kubernetes.crds import CORE
 from tests.fakes.kubernetes.store import now
 

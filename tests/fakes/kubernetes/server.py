@@ -10,7 +10,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from executor_service.backends.kubernetes_json import Json, part
+from executor_service.backends.kubernetes.reading import Json, part
 from tests.fakes.kubernetes import crds
 from tests.fakes.kubernetes.admission import VERSION, admit, validate
 from tests.fakes.kubernetes.agent_sandbox import AgentSandbox

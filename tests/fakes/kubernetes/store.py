@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from executor_service.backends.kubernetes_json import Json, part, parts
+from executor_service.backends.kubernetes.reading import Json, part, parts
 from tests.fakes.kubernetes import crds
 from tests.fakes.kubernetes.errors import Refused
 from tests.fakes.kubernetes.watches import Watches

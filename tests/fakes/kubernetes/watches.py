@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from executor_service.backends.kubernetes_json import Json, part
+from executor_service.backends.kubernetes.reading import Json, part
 from tests.fakes.kubernetes.errors import status_of
 
 _BOOKMARK_EVERY_S = 0.5

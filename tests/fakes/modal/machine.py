@@ -16,7 +16,7 @@ from typing import Any
 from modal_proto import api_pb2
 
 from executor_service.backends.base import MIB, Limits
-from executor_service.backends.bubblewrap_host import find_host
+from executor_service.backends.bubblewrap.host import find_host
 from executor_service.backends.cgroups import Cgroups
 from tests.fakes.modal.commands import Command
 

@@ -13,23 +13,23 @@ from prometheus_client import CollectorRegistry
 from executor_service.backends.base import Isolation
 from executor_service.backends.folder_store import local_store
 from executor_service.choice import Choice
-from executor_service.command import Command
-from executor_service.commands import CommandTable, Stores
+from executor_service.claims.leases import Grant, Leases, Wish
+from executor_service.commands.command import Command
+from executor_service.commands.commands import CommandTable, Stores
+from executor_service.commands.recorder import Recorder
 from executor_service.egress.addresses import Address, AddressVetting
 from executor_service.egress.gate import Gate
 from executor_service.egress.network import Networks
 from executor_service.journal import Journal
-from executor_service.leases import Grant, Leases, Wish
 from executor_service.link import StartCommand
 from executor_service.metrics import ExecutorMetrics
-from executor_service.pool import Pool
-from executor_service.pool_options import PoolOptions
-from executor_service.recorder import Recorder
+from executor_service.output.segments import CommandLimits
+from executor_service.output.spool import Spool, SpoolLimits
+from executor_service.pools.options import PoolOptions
+from executor_service.pools.pool import Pool
+from executor_service.pools.strays import Strays
+from executor_service.pools.templates import Template, Templates
 from executor_service.records import Lifetimes
-from executor_service.segments import CommandLimits
-from executor_service.spool import Spool, SpoolLimits
-from executor_service.strays import Strays
-from executor_service.templates import Template, Templates
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
 from executor_service.workspaces.lending import Lending

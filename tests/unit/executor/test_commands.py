@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from executor_service.command import Command
+from executor_service.commands.command import Command
+from executor_service.commands.views import CommandView, Ended, Event, InputOffset, Output
 from executor_service.errors import SandboxLost, StartRefused
 from executor_service.link import StartCommand
 from executor_service.records import EndReason
-from executor_service.views import CommandView, Ended, Event, InputOffset, Output
 from services.errors import AlreadyExists, NotFound, Unavailable
 from tests.executors import until
 from tests.unit.executor.core import full_disk, open_core, start

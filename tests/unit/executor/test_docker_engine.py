@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from executor_service.backends.engine import Engine, EngineAddress
+from executor_service.backends.docker.engine import Engine, EngineAddress
 from executor_service.errors import BackendUnavailable, EngineRefused, LinkClosed
 
 Answer = Callable[[bytes, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from executor_service.backends.docker_gvisor import BridgeStream
+from executor_service.backends.docker.gvisor import BridgeStream
 
 
 class Bridge:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from executor_service.backends.docker_probe import runc_warning
+from executor_service.backends.docker.probe import runc_warning
 
 
 @pytest.mark.parametrize("version", ["1.2.8", "1.2.10", "1.3.3", "1.4.0", "v1.4.1", "1.5.0+ds1"])

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from executor_service.backends.base import MIB, BoxSpec, Limits
-from executor_service.backends.kubernetes_pod import (
+from executor_service.backends.kubernetes.pod import (
     KubernetesOptions,
     Objects,
     box_of,
@@ -15,8 +15,8 @@ from executor_service.backends.kubernetes_pod import (
     manifest,
     pod_name,
 )
-from executor_service.backends.kubernetes_policies import holes
-from executor_service.backends.kubernetes_status import (
+from executor_service.backends.kubernetes.policies import holes
+from executor_service.backends.kubernetes.status import (
     is_over_its_size,
     is_running,
     why_gone,

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from executor_service.backends.base import BoxSpec, Limits
-from executor_service.backends.kubernetes_json import Json
-from executor_service.backends.kubernetes_pod import KubernetesOptions
-from executor_service.backends.kubernetes_walls import gaps, quantity
+from executor_service.backends.kubernetes.pod import KubernetesOptions
+from executor_service.backends.kubernetes.reading import Json
+from executor_service.backends.kubernetes.walls import gaps, quantity
 from tests.kubernetes_cluster import documented
 
 SPEC = BoxSpec("probe", "owner", "pool", Path("/x"))

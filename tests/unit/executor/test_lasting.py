@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from executor_service.claims.lasting import LastingClock
 from executor_service.journal import Journal
-from executor_service.lasting import LastingClock
 from tests.fakes.clock import ManualClock
 
 MOST_AWAY_S = 1800

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from executor_service.backends.base import WorkspacePlace
-from executor_service.commands import CommandTable
+from executor_service.claims.leases import Grant, Launch
+from executor_service.claims.proofs import Proof
+from executor_service.claims.sandbox import Sandbox
+from executor_service.claims.tokens import TokenMint, digest, is_token_of, with_epoch
+from executor_service.commands.commands import CommandTable
 from executor_service.errors import PathInvalid, SandboxLost
 from executor_service.journal import Job, Journal
-from executor_service.leases import Grant, Launch
-from executor_service.proofs import Proof
 from executor_service.records import Claim, CommandRecord, EndReason, Lifetimes, SandboxState
-from executor_service.sandbox import Sandbox
-from executor_service.tokens import TokenMint, digest, is_token_of, with_epoch
 from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
 from services.errors import LeaseInvalid, NotFound, ServiceUnavailable, StaleEpoch
 from tests.executors import until

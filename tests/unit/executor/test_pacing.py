@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
-from executor_service.pacing import Pacing
+from executor_service.output.pacing import Pacing
 
 FAR = 100
 LONG_S = 60.0

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from executor_service.claims.leases import Launch
 from executor_service.errors import BackendUnavailable, BoxCreateFailed, PoolExhausted
-from executor_service.leases import Launch
 from services.errors import Draining
 from tests.executors import until
 from tests.unit.executor.core import OPTIONS, Core, open_core, wish

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from executor_service.commands.retention import Retention
 from executor_service.link import StartCommand
-from executor_service.retention import Retention
 from executor_service.workspaces.rows import WorkspaceRows
 from services.errors import NotFound
 from tests.executors import until

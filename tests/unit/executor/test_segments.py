@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from executor_service.segments import STREAMS, CommandLimits, Layout, Segment
+from executor_service.output.segments import STREAMS, CommandLimits, Layout, Segment
 
 LIMITS = CommandLimits(segment_bytes=10, first_segments=2, segments=5)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from executor_service.segments import CommandLimits
-from executor_service.spool import CommandSpool, Spool, SpoolLimits
+from executor_service.output.segments import CommandLimits
+from executor_service.output.spool import CommandSpool, Spool, SpoolLimits
 from services.lifecycle import Workers
 
 KIB = 1024

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from executor_service.stream_buffer import StreamBuffer
+from executor_service.output.stream_buffer import StreamBuffer
 
 STEPS = st.lists(
     st.one_of(

@@ -1,0 +1,1 @@
+"""Boxes made by bubblewrap, from the machine's own programs."""

@@ -1,0 +1,301 @@
+"""Boxes that are containers of a Docker engine.
+
+The supervisor is the container's first process. On an engine of this machine the executor reaches
+it by a socket of its own. Elsewhere, and behind gVisor, it does so through a bridge: a command that
+the engine runs in the box and whose streams it hands on.
+"""
+
+import asyncio
+import dataclasses
+import json
+import logging
+import os
+import secrets
+import time
+from hashlib import sha256
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote
+
+from executor_service.backends.base import Box, BoxSpec, ByteStream, Capabilities, Isolation
+from executor_service.backends.docker import probe as docker_probe
+from executor_service.backends.docker.container import BOX, OWNER, WORKSPACE, Walls, tmpfs_sizes
+from executor_service.backends.docker.engine import CALL_DEADLINE_S, Engine, EngineAddress
+from executor_service.backends.docker.gvisor import BridgeStream, limit_pids, ran_out_of_memory
+from executor_service.backends.docker.sockets import BIRTH_SOCKET, Birth, BoxSockets
+from executor_service.backends.docker.supervisor_volume import FOLDER, supervisor_volume
+from executor_service.backends.docker.volumes import VolumeStore
+from executor_service.backends.greeting import expect_greeting
+from executor_service.backends.making import made
+from executor_service.errors import (
+    BackendUnavailable,
+    BoxCreateFailed,
+    BoxLost,
+    BoxOutOfMemory,
+    EngineRefused,
+)
+
+if TYPE_CHECKING:
+    import docker
+
+NAME = "docker"
+_POOL = "org.hermes.pool"
+_SECRET = "org.hermes.secret"  # noqa: S105
+_SUPERVISOR = ("python3", "-I", "-S", FOLDER)
+_SOCKET = "@hermes-supervisor"
+"""Not a file: it lies in the box's own network namespace, where no command can replace it."""
+_UNPRIVILEGED_UID = 1000
+_REMOVAL_POLL_S = 0.02
+_ANY_TIME_S = 1e6
+_BIRTH_PATIENCE_S = 2.0
+"""How long a new box may take to come for its socket before somebody looks whether it can."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DockerOptions:
+    """What an operator may choose."""
+
+    address: EngineAddress = dataclasses.field(default_factory=EngineAddress)
+    image: str = "hermes-sandbox:latest"
+    """Image of boxes that do not name one; needs Python 3.8 or newer and a folder /workspace."""
+    runtime: str = ""
+    """OCI runtime, for example runsc for gVisor; empty is the engine's default."""
+
+
+class DockerBackend:
+    """Makes boxes with a Docker engine, one container each."""
+
+    def __init__(self, owner: str, folder: Path, supervisor: bytes, options: DockerOptions) -> None:
+        self._owner = owner
+        self._sockets = BoxSockets(folder / "boxes")
+        self._takes_sockets = options.address.is_local
+        """Whether boxes can be reached by a socket of this machine, as far as is known."""
+        self._supervisor = supervisor
+        self._options = options
+        self._engine = Engine(options.address)
+        is_local = options.address.is_local
+        uid = (os.getuid() if is_local else 0) or _UNPRIVILEGED_UID
+        self._walls = Walls(uid, options.runtime, is_local)
+        self._is_probed = False
+        self._volumes = VolumeStore(
+            owner, self._engine, options.image, supervisor, lambda: self._walls
+        )
+
+    @property
+    def workspace_store(self) -> VolumeStore | None:
+        """The volumes of workspaces, where the engine does not see this machine's folders."""
+        return None if self._options.address.is_local else self._volumes
+
+    async def probe(self) -> Capabilities:
+        """What the engine can do and really enforces."""
+        options = self._options
+        found = await docker_probe.probe(self._engine, options.image, options.runtime)
+        is_gvisor = found.isolation is Isolation.USERSPACE_KERNEL
+        self._walls = dataclasses.replace(self._walls, is_gvisor=is_gvisor)
+        self._takes_sockets &= not is_gvisor
+        self._is_probed = found.available
+        return found
+
+    async def create(self, spec: BoxSpec) -> Box:
+        """Make a container and start it."""
+        if sum(tmpfs_sizes(spec.limits).values()) >= spec.limits.memory_bytes:
+            raise BoxCreateFailed("the memory limit must exceed the sizes of all tmpfs together")
+        if not self._is_probed:
+            await self.probe()
+        try:
+            return await made(self._create(spec), self.destroy)
+        except EngineRefused as error:
+            if "No such image" in str(error):
+                raise BackendUnavailable(f"{error}; run `make sandbox-image`") from error
+            raise BoxCreateFailed(f"the engine could not make the box: {error}") from error
+        except OSError as error:
+            raise BoxCreateFailed(f"the box cannot have a socket: {error}") from error
+
+    async def _create(self, spec: BoxSpec) -> Box:
+        if self._takes_sockets:
+            async with self._sockets.birth(spec.box_key) as birth:
+                try:
+                    box = await self._engine.call(lambda sdk: self._make(sdk, spec, birth.folder))
+                except EngineRefused as error:
+                    if str(birth.folder) not in str(error):
+                        raise
+                    self._reach_by_bridge(str(error))
+                else:
+                    if not await birth.wait(_BIRTH_PATIENCE_S):
+                        await self._see_whether_it_comes(birth, box)
+                    return box
+        return await self._engine.call(lambda sdk: self._make(sdk, spec, None))
+
+    async def _see_whether_it_comes(self, birth: Birth, box: Box) -> None:
+        """Wait for a box that is slow; find out about one that cannot come for its socket."""
+        coming = asyncio.ensure_future(birth.wait(CALL_DEADLINE_S))
+        bridge = asyncio.ensure_future(self._bridge(box))
+        await asyncio.wait((coming, bridge), return_when=asyncio.FIRST_COMPLETED)
+        for waiting in (coming, bridge):
+            waiting.cancel()
+        await asyncio.wait((coming, bridge))
+        # What else may be wrong with it, whoever connects will hear.
+        if not bridge.cancelled() and not bridge.exception():
+            await bridge.result().close()
+            # A supervisor that answers a bridge has tried to come before that.
+            if not birth.is_over:
+                self._reach_by_bridge(f"they cannot connect to a socket in {birth.folder}")
+
+    def _reach_by_bridge(self, why: str) -> None:
+        if self._takes_sockets:
+            self._takes_sockets = False
+            _log.warning("boxes are reached through the engine, which is slower: %s", why)
+
+    def _make(self, sdk: "docker.DockerClient", spec: BoxSpec, birth: Path | None) -> Box:
+        from docker.errors import APIError
+
+        if self._options.address.is_local:
+            _hand_over(spec.workspace, self._walls.uid)
+        secret = secrets.token_hex(32)
+        image = spec.image or self._options.image
+        volume = supervisor_volume(sdk, image, self._supervisor)
+        labels = {
+            BOX: spec.box_key,
+            OWNER: spec.owner,
+            _POOL: spec.pool,
+            WORKSPACE: str(spec.workspace),
+            _SECRET: secret,
+        }
+        supervisor = [
+            *(*_SUPERVISOR, "--socket", _SOCKET, "--box", spec.box_key),
+            *("--secret-sha256", sha256(secret.encode()).hexdigest()),
+        ]
+        if birth is not None:
+            supervisor += ("--birth", BIRTH_SOCKET)
+        created = cast("Any", sdk.api).create_container(
+            image,
+            [],
+            entrypoint=supervisor,
+            environment={"HOME": "/workspace"},
+            name=f"hermes-box-{spec.box_key}",
+            hostname="sandbox",
+            # A first process hears no other: an engine that stops would wait for ten seconds.
+            stop_signal="SIGKILL",
+            user=f"{self._walls.uid}:{self._walls.uid}",
+            working_dir="/workspace",
+            labels=labels,
+            host_config=sdk.api.create_host_config(**self._walls.around(spec, volume, birth)),
+            use_config_proxy=False,
+        )
+        box = _box(created["Id"], labels)
+        try:
+            sdk.api.start(box.native_id)
+            if self._walls.is_gvisor:
+                limit_pids(sdk, box.native_id, spec.limits.pids)
+        except (APIError, BoxCreateFailed):
+            sdk.api.remove_container(box.native_id, force=True)
+            raise
+        return box
+
+    async def connect(self, box: Box) -> ByteStream:
+        """Open a new stream to the box's supervisor; BoxLost if it is gone."""
+        try:
+            return await self._sockets.connect(box.key)
+        except FileNotFoundError:
+            return await self._bridge(box)
+        except OSError as error:
+            raise BoxLost(f"box {box.key} does not answer: {error}") from error
+
+    async def _bridge(self, box: Box) -> ByteStream:
+        """Run a bridge in the container and take its streams over."""
+        bridge = {
+            "AttachStdin": True,
+            "AttachStdout": True,
+            "AttachStderr": True,
+            "Cmd": [*_SUPERVISOR, "--bridge", _SOCKET],
+        }
+        try:
+            path = f"/containers/{box.native_id}/exec"
+            command = await self._engine.ask("POST", path, bridge)
+            start = {"Detach": False, "Tty": False}
+            stream = await self._engine.stream(f"/exec/{command['Id']}/start", start)
+        except EngineRefused as error:
+            raise await self._lost(box, error) from error
+        try:
+            await expect_greeting(stream, CALL_DEADLINE_S)
+        except BaseException:
+            await stream.close()
+            raise
+        if self._walls.is_gvisor:
+            return BridgeStream(stream, lambda: self._until_ended(box))
+        return stream
+
+    async def _until_ended(self, box: Box) -> bool:
+        """Return when the engine says that a box has ended: True, or False if it does not say."""
+        try:
+            await self._engine.ask("POST", f"/containers/{box.native_id}/wait", None, _ANY_TIME_S)
+        except EngineRefused as error:
+            return error.status == HTTPStatus.NOT_FOUND
+        except BackendUnavailable:
+            return False
+        return True
+
+    async def _lost(self, box: Box, why: EngineRefused) -> BoxLost:
+        """What became of a box that cannot be reached."""
+        if self._walls.is_gvisor and await self._engine.call(
+            lambda sdk: ran_out_of_memory(sdk, box.native_id)
+        ):
+            return BoxOutOfMemory(f"box {box.key} has used more memory than it may")
+        return BoxLost(f"box {box.key} cannot be reached: {why}")
+
+    async def destroy(self, box: Box) -> None:
+        """Kill and remove the container, then make sure that it is gone."""
+        await self._engine.call(lambda sdk: self._remove(sdk, box))
+        await self._sockets.forget(box.key)
+
+    def _remove(self, sdk: "docker.DockerClient", box: Box) -> None:
+        from docker.errors import APIError
+
+        deadline = time.monotonic() + CALL_DEADLINE_S
+        while found := self._find(sdk, f"{BOX}={box.key}"):
+            for container in found:
+                try:
+                    sdk.api.remove_container(container["Id"], force=True, v=True)
+                except APIError as error:
+                    # 404: it went by itself; 409: the engine is removing it at this moment.
+                    if error.status_code not in {404, 409} or time.monotonic() > deadline:
+                        raise
+                    time.sleep(_REMOVAL_POLL_S)
+
+    async def list_boxes(self) -> list[Box]:
+        """All containers of this owner, started or about to be."""
+        # Not through the SDK: every start asks this, and many never make a box.
+        filters = quote(json.dumps({"label": [f"{OWNER}={self._owner}", BOX]}))
+        found = await self._engine.ask("GET", f"/containers/json?all=1&filters={filters}")
+        boxes = [_box(container["Id"], container["Labels"]) for container in found]
+        await self._sockets.forget_others({box.key for box in boxes})
+        return boxes
+
+    def _find(self, sdk: "docker.DockerClient", *labels: str) -> list[dict[str, Any]]:
+        wanted = [f"{OWNER}={self._owner}", BOX, *labels]
+        return cast("Any", sdk.api).containers(all=True, filters={"label": wanted})
+
+    async def close(self) -> None:
+        """Let go of the engine's client; the boxes live on."""
+        await self._engine.close()
+
+
+def _hand_over(workspace: Path, uid: int) -> None:
+    """Let commands, which never run as root, write to a folder that root has made for them."""
+    if os.geteuid() == 0 and workspace.is_dir() and workspace.stat().st_uid == 0:
+        os.chown(workspace, uid, uid)
+
+
+def _box(native_id: str, labels: dict[str, str]) -> Box:
+    return Box(
+        key=labels[BOX],
+        backend=NAME,
+        native_id=native_id,
+        workspace=Path(labels[WORKSPACE]),
+        pool=labels[_POOL],
+        secret=labels[_SECRET],
+        labels={name: labels[name] for name in (BOX, OWNER, _POOL, WORKSPACE)},
+    )

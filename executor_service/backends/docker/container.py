@@ -1,0 +1,119 @@
+"""What stands around a box of the docker backend."""
+
+import json
+import os
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from executor_service.backends.base import BoxSpec, Limits
+from executor_service.backends.docker.gvisor import host_pids
+from executor_service.backends.docker.sockets import BIRTH
+from executor_service.backends.docker.supervisor_volume import FOLDER
+
+if TYPE_CHECKING:
+    from docker.types import Mount
+
+BOX = "org.hermes.box"
+OWNER = "org.hermes.owner"
+WORKSPACE = "org.hermes.workspace"
+_FILES_PER_TMPFS = 65536
+
+
+@dataclass(frozen=True, slots=True)
+class Walls:
+    """How every container is hardened, whatever the box is for."""
+
+    uid: int
+    """Who commands run as; also the group."""
+    runtime: str
+    """OCI runtime; empty is the engine's default."""
+    engine_is_local: bool
+    """Whether the engine sees this host's files."""
+    is_gvisor: bool = False
+    """Whether what the runtime gives boxes is gVisor's kernel."""
+
+    def around(self, spec: BoxSpec, supervisor_volume: str, birth: Path | None) -> dict[str, Any]:
+        """Arguments of the SDK's create_host_config."""
+        from docker.types import LogConfig, Mount, Ulimit
+
+        limits = spec.limits
+        mounts = [
+            Mount(FOLDER, supervisor_volume, type="volume", read_only=True),
+            self._workspace(spec),
+        ]
+        if birth is not None:
+            # Without the right to write, which a connection does not need.
+            mounts.append(
+                Mount(BIRTH, str(birth), type="bind", read_only=True, propagation="rprivate")
+            )
+        return {
+            "runtime": self.runtime or None,
+            "init": False,
+            "auto_remove": True,
+            "network_mode": "none",
+            "dns": ["127.0.0.1"],
+            "ipc_mode": "none",
+            "log_config": LogConfig(type="none"),
+            "cap_drop": ["ALL"],
+            "security_opt": ["no-new-privileges", f"seccomp={seccomp_profile()}"],
+            "read_only": True,
+            "tmpfs": self._tmpfs(limits),
+            "mounts": mounts,
+            "pids_limit": host_pids(limits.pids) if self.is_gvisor else limits.pids,
+            "mem_limit": limits.memory_bytes,
+            "memswap_limit": limits.memory_bytes,
+            "nano_cpus": int(limits.cpu_count * 1e9) if limits.cpu_count else None,
+            "ulimits": [Ulimit(name="core", soft=0, hard=0)],
+        }
+
+    def _workspace(self, spec: BoxSpec) -> "Mount":
+        from docker.types import Mount
+
+        if self.engine_is_local:
+            folder = str(spec.workspace)
+            return Mount("/workspace", folder, type="bind", propagation="rprivate")
+        return volume_mount("/workspace", spec.workspace, spec.owner)
+
+    def _tmpfs(self, limits: Limits) -> dict[str, str]:
+        common = f"rw,nosuid,nodev,nr_inodes={_FILES_PER_TMPFS}"
+        rights = {
+            "/tmp": "exec,mode=1777",  # noqa: S108
+            "/run": f"noexec,mode=0755,uid={self.uid},gid={self.uid}",
+        }
+        return {
+            path: f"{common},{rights.get(path, 'noexec,mode=1777')},size={size}"
+            for path, size in tmpfs_sizes(limits).items()
+        }
+
+
+def volume_mount(place: str, workspace: Path, owner: str) -> "Mount":
+    """Puts the volume that stands for a workspace somewhere; it is made if there is none."""
+    from docker.types import Mount
+
+    # An engine elsewhere does not see the folder: there, a volume of its own stands for it.
+    labels = {OWNER: owner, WORKSPACE: str(workspace)}
+    return Mount(place, volume_of(workspace), type="volume", labels=labels)
+
+
+def volume_of(workspace: Path) -> str:
+    """What an engine elsewhere calls the volume that stands for a workspace."""
+    return f"hermes-workspace-{sha256(os.fsencode(workspace)).hexdigest()[:16]}"
+
+
+def tmpfs_sizes(limits: Limits) -> dict[str, int]:
+    """Every writable place that is memory, and its size in bytes."""
+    return {
+        "/tmp": limits.tmp_bytes,  # noqa: S108
+        "/var/tmp": limits.tmp_bytes // 2,  # noqa: S108
+        "/run": limits.tmp_bytes // 8,
+        "/dev/shm": limits.tmp_bytes // 8,  # noqa: S108
+    }
+
+
+def seccomp_profile() -> str:
+    """The filter of system calls, as the engine takes it."""
+    profile = (files("executor_service") / "seccomp.json").read_text("utf-8")
+    return json.dumps(json.loads(profile), separators=(",", ":"))

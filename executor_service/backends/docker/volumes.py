@@ -1,0 +1,188 @@
+"""Workspaces that are volumes of a Docker engine elsewhere.
+
+The engine lists and removes them; what is in them is looked at, and copied, by a container that is
+walled in as boxes are, and is none.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote
+
+from executor_service.backends.base import MIB, BoxSpec, Limits
+from executor_service.backends.docker.container import (
+    OWNER,
+    WORKSPACE,
+    Walls,
+    volume_mount,
+    volume_of,
+)
+from executor_service.backends.docker.engine import CALL_DEADLINE_S, Engine, ExecStream
+from executor_service.backends.docker.supervisor_volume import FOLDER, supervisor_volume
+from executor_service.backends.folder_store import read_outcome
+from executor_service.backends.making import made
+from executor_service.errors import BackendError, EngineRefused, WorkspaceInUse
+from services.lifecycle import unbroken
+
+if TYPE_CHECKING:
+    import docker
+
+_WORK_DEADLINE_S = 1800
+_PLACE = "/workspace"
+"""What is first mounted there belongs to whom the image says, who is whoever commands run as."""
+_LIMITS = Limits(memory_bytes=256 * MIB, tmp_bytes=16 * MIB)
+_READ_BYTES = 64 * 1024
+_POLL_S = 0.05
+_Mounts = Mapping[str, Path]
+"""Workspaces by the folders at which a container has them."""
+
+
+class VolumeStore:
+    """The volumes of one owner's workspaces."""
+
+    def __init__(
+        self, owner: str, engine: Engine, image: str, supervisor: bytes, walls: Callable[[], Walls]
+    ) -> None:
+        self._owner = owner
+        self._engine = engine
+        self._image = image
+        self._supervisor = supervisor
+        self._walls = walls
+        self._looking = asyncio.Lock()
+
+    @property
+    def place(self) -> str:
+        """Names the engine."""
+        return f"docker {self._engine.address.url}"
+
+    async def present(self, folder: Path) -> list[Path]:
+        """The volumes that stand for paths in the folder."""
+        filters = quote(json.dumps({"label": [f"{OWNER}={self._owner}", WORKSPACE]}))
+        with _refusals():
+            found = await self._engine.ask("GET", f"/volumes?filters={filters}")
+        paths = [Path(volume["Labels"][WORKSPACE]) for volume in found["Volumes"] or ()]
+        return [path for path in paths if path.parent == folder]
+
+    async def measure(self, workspaces: Sequence[Path]) -> Mapping[Path, int]:
+        """Blocks on disk, and something for each entry."""
+        # To mount one that is not there, or not any more, would make it.
+        async with self._looking:
+            known = set[Path]()
+            for folder in {workspace.parent for workspace in workspaces}:
+                known.update(await self.present(folder))
+            there = [workspace for workspace in workspaces if workspace in known]
+            if not there:
+                return {}
+            names = [workspace.name for workspace in there]
+            mounts = {f"/workspaces/{workspace.name}": workspace for workspace in there}
+            answer = await self._ask(mounts, do="measure", root="/workspaces", names=names)
+        return dict(zip(there, map(int, answer["bytes"]), strict=True))
+
+    async def copy(self, source: Path, target: Path, most_bytes: int) -> int:
+        """Have a container copy one volume to a new one."""
+        mounts = {"/from": source, _PLACE: target}
+        wanted = {"do": "fill", "root": "/", "name": "from", "target": _PLACE}
+        return int((await self._ask(mounts, **wanted, most_bytes=most_bytes))["bytes"])
+
+    async def remove(self, workspace: Path) -> None:
+        """Remove a volume; the engine knows whether a box has it, of whatever executor."""
+        try:
+            async with self._looking:
+                await self._engine.ask("DELETE", f"/volumes/{volume_of(workspace)}")
+        except EngineRefused as error:
+            if error.status == HTTPStatus.CONFLICT:
+                raise WorkspaceInUse(f"the workspace cannot be removed: {error}") from error
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise BackendError(f"the engine does not remove the volume: {error}") from error
+
+    async def remove_empty(self, workspaces: Sequence[Path]) -> list[Path]:
+        """Remove the volumes that nothing is in."""
+        sizes = await self.measure(workspaces)
+        gone = [workspace for workspace in workspaces if not sizes.get(workspace)]
+        for workspace in gone:
+            await self.remove(workspace)
+        return gone
+
+    async def _ask(self, mounts: _Mounts, **wanted: Any) -> dict[str, Any]:
+        request = json.dumps({**wanted, "within_s": _WORK_DEADLINE_S})
+        try:
+            with _refusals():
+                async with self._container(mounts, request) as stream:
+                    said = await _read(stream)
+        except TimeoutError:
+            raise BackendError(f"not done within {_WORK_DEADLINE_S} s") from None
+        return read_outcome(said.decode(errors="replace"))
+
+    @asynccontextmanager
+    async def _container(self, mounts: _Mounts, request: str) -> AsyncGenerator[ExecStream]:
+        """What a container says that does as the request says, for the time of the block."""
+        ident = await made(
+            self._engine.call(lambda sdk: self._make(sdk, mounts, request)), self._end
+        )
+        try:
+            path = f"/containers/{ident}"
+            stream = await self._engine.stream(f"{path}/attach?stream=1&stdout=1&stderr=1", None)
+            try:
+                await self._engine.ask("POST", f"{path}/start")
+                yield stream
+            finally:
+                await stream.close()
+        finally:
+            await unbroken(self._end(ident))
+
+    async def _end(self, ident: str) -> None:
+        """Returns when nothing has the volumes any more."""
+        async with asyncio.timeout(CALL_DEADLINE_S):
+            while True:
+                try:
+                    await self._engine.ask("DELETE", f"/containers/{ident}?force=1")
+                except EngineRefused as error:
+                    if error.status == HTTPStatus.NOT_FOUND:
+                        return
+                    # It has ended, and the engine is removing it at this moment.
+                    if error.status != HTTPStatus.CONFLICT:
+                        raise
+                await asyncio.sleep(_POLL_S)
+
+    def _make(self, sdk: "docker.DockerClient", mounts: _Mounts, request: str) -> str:
+        from docker.types import Mount
+
+        walls = self._walls()
+        volume = supervisor_volume(sdk, self._image, self._supervisor)
+        spec = BoxSpec("store", self._owner, "store", Path(_PLACE), _LIMITS)
+        host: dict[str, Any] = walls.around(spec, volume, birth=None) | {
+            "mounts": [
+                Mount(FOLDER, volume, type="volume", read_only=True),
+                *(volume_mount(place, path, self._owner) for place, path in mounts.items()),
+            ],
+        }
+        created = cast("Any", sdk.api).create_container(
+            self._image,
+            [],
+            entrypoint=["python3", "-I", "-S", FOLDER, "--folders", request],
+            user=f"{walls.uid}:{walls.uid}",
+            host_config=sdk.api.create_host_config(**host),
+            use_config_proxy=False,
+        )
+        return str(created["Id"])
+
+
+async def _read(stream: ExecStream) -> bytes:
+    """All that a container says."""
+    said = bytearray()
+    async with asyncio.timeout(_WORK_DEADLINE_S):
+        while data := await stream.read(_READ_BYTES):
+            said += data
+    return bytes(said)
+
+
+@contextmanager
+def _refusals() -> Generator[None]:
+    try:
+        yield
+    except EngineRefused as error:
+        raise BackendError(f"the engine does not work on workspaces: {error}") from error

@@ -1,0 +1,223 @@
+"""How to talk to a Kubernetes API server: calls through its client in threads, streams without any.
+
+The client blocks and is slow to import, so it is loaded by the first call and runs in one small
+pool of threads. Streams last as long as a box and must not hold a thread: they are WebSockets over
+asyncio, which use the address, the trust and the token that the client has loaded.
+"""
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections.abc import AsyncGenerator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+from urllib.parse import urlencode
+
+from executor_service.backends.kubernetes.events import events_at
+from executor_service.backends.kubernetes.reading import Json, message_of
+from executor_service.backends.kubernetes.socket import approach_to, open_stream
+from executor_service.backends.kubernetes.stream import ExecStream
+from executor_service.errors import BackendUnavailable, EngineRefused
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
+T = TypeVar("T")
+
+CALL_DEADLINE_S = 30.0
+_CONNECT_DEADLINE_S = 5.0
+_ANSWER_DEADLINE_S = 10.0
+_THREADS = 8
+_FIRST_PAUSE_S = 0.2
+
+RAW = {
+    "_preload_content": False,
+    "_request_timeout": (_CONNECT_DEADLINE_S, _ANSWER_DEADLINE_S),
+}
+"""Keyword arguments of every call: the answer as it came, within a deadline."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAddress:
+    """Which cluster, and who asks it."""
+
+    kubeconfig: str = ""
+    """File that says where the API server is; empty, without a context, is the cluster around
+    this process."""
+    context: str = ""
+    """Context in that file; empty is the file's current one."""
+
+    def client(self) -> "ApiClient":
+        """A client of its own. Imports and reads files."""
+        from kubernetes import config
+        from kubernetes.client import ApiClient, Configuration
+
+        # Else a proxy that the environment names would come between.
+        configuration = Configuration(proxy="", no_proxy="", retries=cast("Any", False))
+        loaders = cast("Any", config)
+        if self.kubeconfig or self.context:
+            loaders.load_kube_config(
+                self.kubeconfig or None,
+                self.context or None,
+                client_configuration=configuration,
+                persist_config=False,
+            )
+        else:
+            loaders.load_incluster_config(client_configuration=configuration)
+        return ApiClient(configuration)
+
+
+@dataclass(frozen=True, slots=True)
+class Apis:
+    """The parts of the API that boxes need."""
+
+    core: Any
+    networking: Any
+    authorization: Any
+    version: Any
+    custom: Any
+
+
+class Cluster:
+    """One API server; owns the threads that its client runs in."""
+
+    def __init__(self, address: ClusterAddress) -> None:
+        self._address = address
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="kubernetes")
+        self._lock = threading.Lock()
+        self._client: ApiClient | None = None
+        self._apis: Apis | None = None
+
+    async def call(self, job: Callable[[Apis], Any], deadline_s: float = CALL_DEADLINE_S) -> Any:
+        """Run one call in a thread: its JSON answer; EngineRefused, or BackendUnavailable.
+
+        What the server puts off because it is busy (429) is asked again.
+        """
+        pause_s = _FIRST_PAUSE_S
+        async with self._answering(deadline_s):
+            while True:
+                try:
+                    return await self._in_thread(lambda: self._run(job))
+                except EngineRefused as error:
+                    if error.status != HTTPStatus.TOO_MANY_REQUESTS:
+                        raise
+                await asyncio.sleep(pause_s)
+                pause_s *= 2
+
+    async def host(self) -> str:
+        """Where the API server is."""
+        async with self._answering(CALL_DEADLINE_S):
+            client = await self._in_thread(self._loaded)
+        return str(cast("Any", client).configuration.host)
+
+    async def exec(
+        self, namespace: str, pod: str, container: str, command: Sequence[str]
+    ) -> ExecStream:
+        """Start a command in a pod and take its streams over; raises as call does."""
+        query = [("container", container), *((name, "true") for name in ("stdin", "stdout"))]
+        query += [("stderr", "true"), *(("command", part) for part in command)]
+        path = f"/api/v1/namespaces/{namespace}/pods/{pod}/exec?{urlencode(query)}"
+        async with self._answering(CALL_DEADLINE_S):
+            # A token may have to be fetched anew.
+            approach = await self._in_thread(lambda: approach_to(self._loaded(), path))
+            return await open_stream(approach)
+
+    async def watch_pods(
+        self, namespace: str, selector: str, version: str, lasts_s: int
+    ) -> AsyncGenerator[Json]:
+        """What becomes of pods from a version of their list on; raises as call does.
+
+        The server ends it after so many seconds.
+        """
+        query = {
+            "watch": "true",
+            "labelSelector": selector,
+            "resourceVersion": version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(lasts_s),
+        }
+        path = f"/api/v1/namespaces/{namespace}/pods?{urlencode(query)}"
+        async with self._answering(CALL_DEADLINE_S):
+            approach = await self._in_thread(lambda: approach_to(self._loaded(), path))
+        try:
+            async with contextlib.aclosing(
+                events_at(approach, lasts_s + _ANSWER_DEADLINE_S)
+            ) as events:
+                async for event in events:
+                    yield event
+        except OSError as error:
+            raise _silent(str(error)) from error
+
+    async def _in_thread(self, job: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, job)
+
+    def _loaded(self) -> "ApiClient":
+        from kubernetes.config import ConfigException
+
+        with self._lock:
+            if self._client is None:
+                try:
+                    self._client = self._address.client()
+                except ConfigException as error:
+                    raise BackendUnavailable(_no_cluster(str(error))) from error
+            return self._client
+
+    def _run(self, job: Callable[[Apis], Any]) -> Any:
+        from kubernetes import client as apis
+        from kubernetes.client.exceptions import ApiException
+        from urllib3.exceptions import HTTPError
+
+        client = self._loaded()
+        if self._apis is None:
+            self._apis = Apis(
+                apis.CoreV1Api(client),
+                apis.NetworkingV1Api(client),
+                apis.AuthorizationV1Api(client),
+                apis.VersionApi(client),
+                apis.CustomObjectsApi(client),
+            )
+        try:
+            return json.loads(job(self._apis).data)
+        except ApiException as error:
+            answer = cast("Any", error)
+            if answer.status:
+                raise EngineRefused(int(answer.status), message_of(answer.body or "")) from error
+            # TLS failed.
+            raise OSError(" ".join(str(answer.reason).split())) from error
+        except (HTTPError, ValueError) as error:
+            raise OSError(str(error)) from error
+
+    @contextlib.asynccontextmanager
+    async def _answering(self, deadline_s: float) -> AsyncGenerator[None, None]:
+        """Turn silence of any kind into BackendUnavailable."""
+        try:
+            async with asyncio.timeout(deadline_s):
+                yield
+        except TimeoutError as error:
+            raise _silent(f"no answer within {deadline_s:g} s") from error
+        except ImportError as error:
+            raise BackendUnavailable(
+                f"the package {error.name} is missing: pip install 'hermes-services[kubernetes]'"
+            ) from error
+        except OSError as error:
+            raise _silent(str(error)) from error
+
+    async def close(self) -> None:
+        """Let go of connections and threads; a call that hangs is left to its deadline."""
+        if self._client is not None:
+            cast("Any", self._client).rest_client.close()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _silent(why: str) -> BackendUnavailable:
+    return BackendUnavailable(f"no Kubernetes API server answers: {why}")
+
+
+def _no_cluster(why: str) -> str:
+    return (
+        f"no cluster is known ({' '.join(why.split())}): run the executor in a pod with a service "
+        "account, or name a file with executor.kubernetes.kubeconfig"
+    )

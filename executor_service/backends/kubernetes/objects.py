@@ -1,0 +1,145 @@
+"""What boxes need in the namespace besides their pods: an owner, the supervisor, their secrets.
+
+Each is made by whoever needs it first, and whoever comes second takes what is there.
+"""
+
+import base64
+from hashlib import sha256
+from http import HTTPStatus
+
+from executor_service.backends.kubernetes.api import RAW, Cluster
+from executor_service.backends.kubernetes.pod import (
+    PROGRAM,
+    SELECTED,
+    KubernetesOptions,
+    Objects,
+)
+from executor_service.backends.kubernetes.reading import Json, part, parts
+from executor_service.errors import BackendUnavailable, EngineRefused
+
+_MAX_CONFIG_MAP_BYTES = 1024 * 1024
+_SECRET_KEY = "secret"  # noqa: S105
+
+
+async def ensure_objects(
+    cluster: Cluster, options: KubernetesOptions, supervisor: bytes
+) -> Objects:
+    """The owner of all boxes and the ConfigMap with the supervisor, made if they are missing."""
+    reference = await ensure_owner(cluster, options)
+    name = f"{supervisor_of(options)}-{sha256(supervisor).hexdigest()[:16]}"
+    content = _supervisor(name, reference, supervisor)
+    await _ensure(cluster, options.namespace, {**content, "immutable": True})
+    return Objects(reference, name)
+
+
+async def ensure_owner(cluster: Cluster, options: KubernetesOptions) -> Json:
+    """The reference to what owns all boxes, made if it is missing."""
+    wanted = {"metadata": {"name": options.release}}
+    return _reference(await _ensure(cluster, options.namespace, wanted))
+
+
+def supervisor_of(options: KubernetesOptions) -> str:
+    """The ConfigMap that a template mounts, whatever version it has."""
+    return f"{options.release}-supervisor"
+
+
+async def offer_supervisor(
+    cluster: Cluster, options: KubernetesOptions, owner: Json, supervisor: bytes
+) -> None:
+    """Have this supervisor in the ConfigMap that templates mount; pods that run keep theirs."""
+    content = _supervisor(supervisor_of(options), owner, supervisor)
+    there = await _ensure(cluster, options.namespace, content)
+    if there.get("binaryData") == content["binaryData"]:
+        return
+    wanted = {**there, "binaryData": content["binaryData"]}
+    await cluster.call(
+        lambda api: api.core.replace_namespaced_config_map(
+            supervisor_of(options), options.namespace, wanted, **RAW
+        )
+    )
+
+
+def _supervisor(name: str, owner: Json, supervisor: bytes) -> Json:
+    if len(supervisor) > _MAX_CONFIG_MAP_BYTES:
+        raise BackendUnavailable("the supervisor is too large for a ConfigMap")
+    return {
+        "metadata": {"name": name, "ownerReferences": [owner]},
+        "binaryData": {PROGRAM: base64.b64encode(supervisor).decode()},
+    }
+
+
+async def _ensure(cluster: Cluster, namespace: str, config_map: Json) -> Json:
+    metadata: Json = config_map["metadata"]
+    name = metadata["name"]
+    wanted = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        **config_map,
+        "metadata": {**metadata, "labels": dict(SELECTED)},
+    }
+    try:
+        return await _read(cluster, namespace, name)
+    except EngineRefused as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+    try:
+        return await cluster.call(
+            lambda api: api.core.create_namespaced_config_map(namespace, wanted, **RAW)
+        )
+    except EngineRefused as error:
+        if error.status != HTTPStatus.CONFLICT:
+            raise
+    # Another executor was faster.
+    return await _read(cluster, namespace, name)
+
+
+async def _read(cluster: Cluster, namespace: str, name: str) -> Json:
+    return await cluster.call(
+        lambda api: api.core.read_namespaced_config_map(name, namespace, **RAW)
+    )
+
+
+def _reference(thing: Json) -> Json:
+    metadata: Json = thing["metadata"]
+    return {
+        "apiVersion": thing["apiVersion"],
+        "kind": thing["kind"],
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+    }
+
+
+async def keep_secret(cluster: Cluster, box: Json, secret: str) -> None:
+    """Note the secret of a pod or a claim where whoever may only look at those does not see it.
+
+    No pod mounts it, and it goes with the box that owns it.
+    """
+    metadata: Json = box["metadata"]
+    content = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "Opaque",
+        "immutable": True,
+        "metadata": {
+            "name": metadata["name"],
+            "labels": metadata["labels"],
+            "ownerReferences": [_reference(box)],
+        },
+        "data": {_SECRET_KEY: base64.b64encode(secret.encode()).decode()},
+    }
+    await cluster.call(
+        lambda api: api.core.create_namespaced_secret(metadata["namespace"], content, **RAW)
+    )
+
+
+async def kept_secrets(cluster: Cluster, namespace: str, selector: str) -> dict[str, str]:
+    """The secrets by the uid of their pods or claims."""
+    found = await cluster.call(
+        lambda api: api.core.list_namespaced_secret(namespace, label_selector=selector, **RAW)
+    )
+    return {
+        reference["uid"]: base64.b64decode(each["data"][_SECRET_KEY]).decode()
+        for each in found["items"]
+        for reference in parts(each, "metadata", "ownerReferences")
+        if _SECRET_KEY in part(each, "data")
+    }

@@ -1,0 +1,266 @@
+"""The pod that is a box: how it is walled in, named and found again."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from executor_service.backends.base import MIB, Box, BoxSpec, Isolation, Limits
+from executor_service.backends.docker.container import tmpfs_sizes
+from executor_service.backends.kubernetes.api import ClusterAddress
+from executor_service.backends.kubernetes.reading import Json, part
+from executor_service.errors import BoxCreateFailed
+
+NAME = "kubernetes"
+CONTAINER = "sandbox"
+BOX = "org.hermes.box"
+OWNER = "org.hermes.owner"
+POOL = "org.hermes.pool"
+WORKSPACE = "org.hermes.workspace"
+SELECTED: Mapping[str, str] = {
+    "app.kubernetes.io/name": "hermes-sandbox",
+    "app.kubernetes.io/managed-by": "hermes-executor",
+}
+"""Labels of every box, which network policies select; set before a pod has any network."""
+FOLDER = "/opt/hermes"
+PROGRAM = "supervisor.pyz"
+SUPERVISOR = ("python3", "-I", "-S", f"{FOLDER}/{PROGRAM}")
+SOCKET = "@hermes-supervisor"
+"""Not a file: it lies in the pod's own network namespace, where no command can replace it."""
+UID = 1000
+UNCLAIMED = "--unclaimed"
+"""Of a supervisor whose box is named by whoever comes first."""
+GRACE_S = 1
+_DEFAULT_CPU_COUNT = 1.0
+_LOG_BYTES = 64 * MIB
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class KubernetesOptions:
+    """What an operator may choose."""
+
+    address: ClusterAddress = field(default_factory=ClusterAddress)
+    namespace: str = "hermes-sandboxes"
+    """Where boxes are, and nothing else."""
+    release: str = "hermes-sandboxes"
+    """Name of the ConfigMap that owns them: with it they are removed."""
+    image: str = "hermes-sandbox:latest"
+    pull_secrets: Sequence[str] = ()
+    runtime_class: str = ""
+    isolation: Isolation = Isolation.NAMESPACE
+    """What the runtime class makes of it, as the operator says; nobody else can know."""
+    host_users: bool = True
+    """False gives each pod a user namespace of its own."""
+    node_limits_pids: bool = False
+    """Whether the nodes limit the processes of a pod, as the operator says."""
+    seccomp_profile: str = ""
+    """File below the nodes' seccomp folder; empty is the runtime's default."""
+    node_selector: Mapping[str, str] = field(default_factory=dict[str, str])
+    tolerations: Sequence[Mapping[str, Any]] = ()
+    warm_pool: str = ""
+    """SandboxWarmPool of agent-sandbox that boxes are claimed from; without one they are made."""
+    workspace_claim: str = ""
+    """PersistentVolumeClaim that holds the workspaces; without one they end with their boxes."""
+    max_age_s: float = 48 * 3600.0
+    """After which the cluster itself ends a box."""
+    start_timeout_s: float = 120.0
+    """How long a pod may take until its supervisor answers."""
+    abandoned_after_s: float = 600.0
+    """How long another executor's pod may have ended before its object is removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """What a pod refers to."""
+
+    owner: Json
+    """The owner reference."""
+    supervisor: str
+    """The ConfigMap with the supervisor."""
+
+
+def pod_name(box_key: str) -> str:
+    """A box's pod and Secret are called so; keys have no hyphen, so that each has its own."""
+    return f"hermes-{box_key.replace('_', '-')}-box"
+
+
+def label(value: str) -> str:
+    """The value if a label can have it, else a name for it."""
+    if _LABEL_VALUE.fullmatch(value):
+        return value
+    return f"sha256-{sha256(value.encode()).hexdigest()[:32]}"
+
+
+def labels_of(owner: str, pool: str, box_key: str) -> dict[str, str]:
+    """What boxes are found by; the annotations have the same in full."""
+    return {**SELECTED, OWNER: label(owner), POOL: label(pool), BOX: label(box_key)}
+
+
+def notes_of(spec: BoxSpec) -> dict[str, str]:
+    """The annotations of a box's object."""
+    return {
+        BOX: spec.box_key,
+        OWNER: spec.owner,
+        POOL: spec.pool,
+        WORKSPACE: str(spec.workspace),
+    }
+
+
+def selecting(labels: Mapping[str, str]) -> str:
+    """These labels as a selector."""
+    return ",".join(f"{name}={value}" for name, value in labels.items())
+
+
+def owned_by(owner: str) -> str:
+    """The selector of all that is an owner's."""
+    return selecting({**SELECTED, OWNER: label(owner)})
+
+
+def program(limits: Limits, options: KubernetesOptions, *identity: str) -> list[str]:
+    """The command of a box's container."""
+    command = [*SUPERVISOR, "--socket", SOCKET, *identity]
+    if not options.host_users:
+        # Counts the uid's processes, which only in a user namespace of its own are the box's.
+        command += ["--max-processes", str(limits.pids)]
+    return command
+
+
+def manifest(spec: BoxSpec, options: KubernetesOptions, objects: Objects, secret: str) -> Json:
+    """The pod, as the API wants it."""
+    if sum(tmpfs_sizes(spec.limits).values()) >= spec.limits.memory_bytes:
+        raise BoxCreateFailed("the memory limit must exceed the sizes of all tmpfs together")
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": pod_name(spec.box_key),
+            "namespace": options.namespace,
+            "labels": labels_of(spec.owner, spec.pool, spec.box_key),
+            "annotations": notes_of(spec),
+            "ownerReferences": [objects.owner],
+        },
+        "spec": {
+            **_placement(options),
+            "containers": [_container(spec, options, secret)],
+            "volumes": _volumes(spec, options, objects),
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": UID,
+                "runAsGroup": UID,
+                "fsGroup": UID,
+                "fsGroupChangePolicy": "OnRootMismatch",
+                "seccompProfile": _seccomp(options.seccomp_profile),
+            },
+        },
+    }
+
+
+def _placement(options: KubernetesOptions) -> Json:
+    chosen: Json = {
+        "restartPolicy": "Never",
+        "activeDeadlineSeconds": max(1, round(options.max_age_s)),
+        "terminationGracePeriodSeconds": GRACE_S,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "shareProcessNamespace": False,
+        "hostname": "sandbox",
+        "dnsPolicy": "None",
+        "dnsConfig": {"nameservers": ["127.0.0.1"]},
+    }
+    if not options.host_users:
+        chosen["hostUsers"] = False
+    if options.runtime_class:
+        chosen["runtimeClassName"] = options.runtime_class
+    if options.pull_secrets:
+        chosen["imagePullSecrets"] = [{"name": name} for name in options.pull_secrets]
+    if options.node_selector:
+        chosen["nodeSelector"] = dict(options.node_selector)
+    if options.tolerations:
+        chosen["tolerations"] = [dict(one) for one in options.tolerations]
+    return chosen
+
+
+def _container(spec: BoxSpec, options: KubernetesOptions, secret: str) -> Json:
+    limits = spec.limits
+    digest = sha256(secret.encode()).hexdigest()
+    identity = ("--box", spec.box_key, "--secret-sha256", digest)
+    resources = {
+        "memory": str(limits.memory_bytes),
+        "cpu": f"{max(1, round((limits.cpu_count or _DEFAULT_CPU_COUNT) * 1000))}m",
+        "ephemeral-storage": str(_disk_bytes(limits, options)),
+    }
+    mounts = [{"name": _volume(path), "mountPath": path} for path in tmpfs_sizes(limits)]
+    workspace: Json = {"name": "workspace", "mountPath": "/workspace"}
+    if options.workspace_claim:
+        workspace["subPath"] = spec.workspace.name
+    return {
+        "name": CONTAINER,
+        "image": spec.image or options.image,
+        "command": program(limits, options, *identity),
+        "workingDir": "/workspace",
+        "env": [{"name": "HOME", "value": "/workspace"}],
+        "resources": {"requests": resources, "limits": dict(resources)},
+        "volumeMounts": [
+            {"name": "supervisor", "mountPath": FOLDER, "readOnly": True},
+            workspace,
+            *mounts,
+        ],
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "privileged": False,
+            "readOnlyRootFilesystem": True,
+        },
+    }
+
+
+def _disk_bytes(limits: Limits, options: KubernetesOptions) -> int:
+    return _LOG_BYTES + (0 if options.workspace_claim else limits.workspace_bytes)
+
+
+def _volumes(spec: BoxSpec, options: KubernetesOptions, objects: Objects) -> list[Json]:
+    workspace: Json = {"emptyDir": {"sizeLimit": str(spec.limits.workspace_bytes)}}
+    if options.workspace_claim:
+        workspace = {"persistentVolumeClaim": {"claimName": options.workspace_claim}}
+    return [
+        {"name": "supervisor", "configMap": {"name": objects.supervisor, "defaultMode": 0o444}},
+        {"name": "workspace", **workspace},
+        *(
+            {"name": _volume(path), "emptyDir": {"medium": "Memory", "sizeLimit": str(size)}}
+            for path, size in tmpfs_sizes(spec.limits).items()
+        ),
+    ]
+
+
+def _volume(path: str) -> str:
+    return path.strip("/").replace("/", "-")
+
+
+def _seccomp(profile: str) -> Json:
+    if profile:
+        return {"type": "Localhost", "localhostProfile": profile}
+    return {"type": "RuntimeDefault"}
+
+
+def box_of(pod: Json, secret: str) -> Box:
+    """The box that a pod or a claim of ours is."""
+    notes = pod["metadata"]["annotations"]
+    return Box(
+        key=notes[BOX],
+        backend=NAME,
+        native_id=pod["metadata"]["uid"],
+        workspace=Path(notes[WORKSPACE]),
+        pool=notes[POOL],
+        secret=secret,
+        labels={name: notes[name] for name in (BOX, OWNER, POOL, WORKSPACE)},
+    )
+
+
+def is_box_of(pod: Json, owner: str) -> bool:
+    """Whether a pod or a claim is a box of that owner, whatever its labels say."""
+    notes = part(pod, "metadata", "annotations")
+    complete = {BOX, OWNER, POOL, WORKSPACE} <= set(notes)
+    return complete and notes[OWNER] == owner and pod["metadata"]["name"] == pod_name(notes[BOX])

@@ -1,0 +1,99 @@
+"""Making, finding and ending pods of one namespace."""
+
+import asyncio
+import time
+from http import HTTPStatus
+
+from executor_service.backends.kubernetes.api import CALL_DEADLINE_S, RAW, Cluster
+from executor_service.backends.kubernetes.pod import GRACE_S
+from executor_service.backends.kubernetes.reading import Json
+from executor_service.errors import BackendError, BackendUnavailable, EngineRefused
+
+_FIRST_POLL_S = 0.05
+_LONGEST_POLL_S = 0.5
+_PATIENCE_S = 15.0
+"""How long a node may take to end a pod before its object is removed without it."""
+
+
+class Pods:
+    """The pods of a namespace."""
+
+    def __init__(self, cluster: Cluster, namespace: str) -> None:
+        self._cluster = cluster
+        self._namespace = namespace
+
+    async def create(self, wanted: Json) -> Json:
+        """Make a pod; what a server made that then failed to say so is removed again."""
+        try:
+            return await self._cluster.call(
+                lambda api: api.core.create_namespaced_pod(self._namespace, wanted, **RAW)
+            )
+        except BackendError as error:
+            if isinstance(error, EngineRefused) and error.status < 500:
+                raise
+            # It may have been made all the same; only the one who asked knows the secret's digest.
+            made = await self.find(wanted["metadata"]["name"])
+            ours = wanted["spec"]["containers"][0]["command"]
+            if made is not None and made["spec"]["containers"][0].get("command") == ours:
+                await self.remove(made)
+            raise
+
+    async def list(self, selector: str) -> Json:
+        """All pods that have these labels, and of what version this list is."""
+        return await self._cluster.call(
+            lambda api: api.core.list_namespaced_pod(
+                self._namespace, label_selector=selector, **RAW
+            )
+        )
+
+    async def remove(self, pod: Json) -> None:
+        """End a pod; without its node's word only when that does not come.
+
+        A grace period of nothing would remove the object at once, with its processes running on.
+        """
+        name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+        started = time.monotonic()
+        asked_s = None
+        pause_s = _FIRST_POLL_S
+        while True:
+            waited_s = time.monotonic() - started
+            grace_s = GRACE_S if waited_s < _PATIENCE_S else 0
+            if asked_s != grace_s:
+                asked_s = grace_s
+                await self._delete(name, grace_s, {"uid": uid})
+            there = await self.find(name)
+            if there is None or there["metadata"]["uid"] != uid:
+                return
+            if waited_s > CALL_DEADLINE_S:
+                raise BackendUnavailable(f"the pod {name} is not removed")
+            await asyncio.sleep(pause_s)
+            pause_s = min(1.5 * pause_s, _LONGEST_POLL_S)
+
+    async def discard(self, pod: Json) -> None:
+        """Ask for the end of a pod, unless it has changed since it was seen."""
+        seen = {name: pod["metadata"][name] for name in ("uid", "resourceVersion")}
+        await self._delete(pod["metadata"]["name"], GRACE_S, seen)
+
+    async def _delete(self, name: str, grace_s: int, seen: dict[str, str]) -> None:
+        options = {"gracePeriodSeconds": grace_s, "preconditions": seen}
+        try:
+            await self._cluster.call(
+                lambda api: api.core.delete_namespaced_pod(
+                    name, self._namespace, body=options, **RAW
+                )
+            )
+        except EngineRefused as error:
+            # It went by itself, has changed, or another has its name.
+            if error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
+                raise
+
+    async def find(self, name: str) -> Json | None:
+        """The pod of that name, if there is one."""
+        try:
+            return await self._cluster.call(
+                lambda api: api.core.read_namespaced_pod(name, self._namespace, **RAW)
+            )
+        except EngineRefused as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return None
+            raise BackendUnavailable(f"the cluster refuses to show pods: {error}") from error

@@ -1,0 +1,129 @@
+"""Workspaces that are folders of one PersistentVolumeClaim, looked after from a pod of their own.
+
+Nobody else in the cluster sees them. The pod is walled in as a box is, has the whole claim, is no
+box to whoever lists boxes, and is ended by the cluster if the executor does not live to do it.
+"""
+
+import asyncio
+import json
+import secrets
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from executor_service.backends.base import MIB, BoxSpec, Limits
+from executor_service.backends.folder_store import FolderStore
+from executor_service.backends.kubernetes.api import Cluster
+from executor_service.backends.kubernetes.objects import ensure_objects
+from executor_service.backends.kubernetes.pod import (
+    BOX,
+    CONTAINER,
+    SELECTED,
+    SUPERVISOR,
+    KubernetesOptions,
+    manifest,
+    selecting,
+)
+from executor_service.backends.kubernetes.pods import Pods
+from executor_service.backends.kubernetes.reading import Json
+from executor_service.backends.kubernetes.status import is_running, why_hopeless, why_waiting
+from executor_service.errors import (
+    BackendError,
+    BackendUnavailable,
+    EngineRefused,
+    WorkspaceInUse,
+)
+from services.lifecycle import unbroken
+
+_LIMITS = Limits(memory_bytes=256 * MIB, tmp_bytes=16 * MIB)
+_POLL_S = 0.2
+_READ_BYTES = 64 * 1024
+
+
+def claim_store(
+    cluster: Cluster, options: KubernetesOptions, owner: str, supervisor: bytes
+) -> FolderStore:
+    """The workspaces of a claim."""
+    pods = Pods(cluster, options.namespace)
+
+    async def run(wanted: dict[str, Any]) -> bytes:
+        request = json.dumps({**wanted, "root": "/workspace"})
+        try:
+            if wanted["do"] == "remove" and await _is_used(pods, wanted["name"]):
+                raise WorkspaceInUse("the workspace cannot be removed: a pod has it")
+            objects = await ensure_objects(cluster, options, supervisor)
+            pod = _pod(manifest(_spec(owner), options, objects, secrets.token_hex(32)), wanted)
+            async with _running(pods, pod, options.start_timeout_s) as name:
+                command = (*SUPERVISOR, "--folders", request)
+                async with asyncio.timeout(wanted["within_s"]):
+                    stream = await cluster.exec(options.namespace, name, CONTAINER, command)
+                    try:
+                        return await _read(stream)
+                    finally:
+                        await stream.close()
+        except EngineRefused as error:
+            raise BackendUnavailable(
+                f"the cluster refuses to work on workspaces: {error}"
+            ) from error
+        except TimeoutError as error:
+            raise BackendError(f"not done within {wanted['within_s']:g} s") from error
+
+    place = f"kubernetes {options.namespace}/{options.workspace_claim}"
+    return FolderStore(place, run)
+
+
+async def _is_used(pods: Pods, workspace: str) -> bool:
+    """Whether a box of whatever executor has a folder of the claim."""
+    found = await pods.list(selecting(SELECTED))
+    return any(
+        mount.get("subPath") == workspace
+        for pod in found["items"]
+        for container in pod["spec"]["containers"]
+        for mount in container.get("volumeMounts", ())
+    )
+
+
+def _spec(owner: str) -> BoxSpec:
+    return BoxSpec(f"store_{secrets.token_hex(8)}", owner, "store", Path("/"), _LIMITS)
+
+
+def _pod(pod: Json, wanted: dict[str, Any]) -> Json:
+    """A box's pod with all of the claim, which nobody takes for a box."""
+    for mount in pod["spec"]["containers"][0]["volumeMounts"]:
+        mount.pop("subPath", None)
+    pod["metadata"]["annotations"] = {}
+    del pod["metadata"]["labels"][BOX]
+    pod["spec"]["activeDeadlineSeconds"] = 2 * int(wanted["within_s"]) + 600
+    return pod
+
+
+@asynccontextmanager
+async def _running(pods: Pods, wanted: Json, timeout_s: float) -> AsyncGenerator[str]:
+    """The name of a pod that runs, for the time of the block."""
+    pod = await pods.create(wanted)
+    name = pod["metadata"]["name"]
+    try:
+        async with asyncio.timeout(timeout_s):
+            while not is_running(pod):
+                if why := why_hopeless(pod):
+                    raise BackendError(f"the pod {name} cannot run: {why}")
+                await asyncio.sleep(_POLL_S)
+                found = await pods.find(name)
+                if found is None:
+                    raise BackendError(f"the pod {name} was removed before it ran")
+                pod = found
+        yield name
+    except TimeoutError as error:
+        if is_running(pod):
+            raise
+        raise BackendError(f"the pod {name} does not run: {why_waiting(pod)}") from error
+    finally:
+        await unbroken(pods.remove(pod))
+
+
+async def _read(stream: Any) -> bytes:
+    said = bytearray()
+    while data := await stream.read(_READ_BYTES):
+        said += data
+    return bytes(said)

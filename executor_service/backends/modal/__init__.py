@@ -1,0 +1,1 @@
+"""Boxes that are sandboxes of the cloud service Modal."""

@@ -1,0 +1,273 @@
+"""The door to Modal: its SDK, a client with our token, and what sandboxes are made from.
+
+Whatever the SDK raises becomes one of our errors here. It is imported in a thread when it is first
+needed; afterwards its asynchronous interface is used, whose calls run on an event loop of its own.
+"""
+
+import asyncio
+import contextlib
+import inspect
+import logging
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from executor_service.backends.modal import start as modal_start
+from executor_service.backends.modal.stream import Failures
+from executor_service.errors import BackendUnavailable, EngineRefused
+from executor_service.supervisor_zipapp import install_supervisor
+from services.lifecycle import Workers
+
+if TYPE_CHECKING:
+    import modal
+    from modal.container_process import ContainerProcess
+
+CALL_DEADLINE_S = 30.0
+LONGEST_LIFE_S = 24 * 3600
+"""Modal's own maximum."""
+PLACE = "/opt/hermes"
+"""Where sandboxes have the supervisor."""
+_HELLO_DEADLINE_S = 15.0
+_BUILD_DEADLINE_S = 900.0
+_LAST_WORDS_DEADLINE_S = 5.0
+_LOGGERS_OF_THE_SDK = ("modal-client", "modal-utils")
+_PACKAGES = (
+    *("ca-certificates", "curl", "file", "git", "jq", "less", "patch", "procps"),
+    *("ripgrep", "unzip", "xz-utils"),
+)
+"""What an image of our own has beyond Debian's smallest and Python."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModalOptions:
+    """What an operator may choose."""
+
+    token_id: str = ""
+    token_secret: str = field(default="", repr=False)
+    server_url: str = "https://api.modal.com"
+    app: str = "hermes-sandboxes"
+    environment: str = ""
+    """Empty is the account's default."""
+    region: str = ""
+    """Empty leaves it to Modal."""
+    image: str = ""
+    """A registry's reference or an id `im-…`; empty is Debian with Python and a few tools."""
+    lifetime_s: int = LONGEST_LIFE_S
+    """When Modal ends a sandbox whatever happens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What is needed for every call."""
+
+    client: "modal.Client"
+    app: "modal.App"
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """An image that Modal has, with the supervisor in it."""
+
+    image: "modal.Image"
+    digest: str
+    """Of the supervisor, for the sandbox to compare."""
+    start: str
+    """The text of the program that does so and becomes the supervisor."""
+
+
+class ModalAccount:
+    """One client of Modal, opened by the first call that needs it."""
+
+    def __init__(self, options: ModalOptions, supervisor: bytes, folder: Path) -> None:
+        self.options = options
+        self.failures: Failures = (OSError,)
+        """What the SDK may raise; complete once it is loaded."""
+        self._supervisor = supervisor
+        self._folder = folder
+        self._opening = asyncio.Lock()
+        self._building = asyncio.Lock()
+        self._client: modal.Client | None = None
+        self._opened: Opened | None = None
+        self._built: dict[str, Built] = {}
+        self.workers = Workers()
+        """What streams have done beside reading and writing."""
+
+    async def open(self) -> Opened:
+        """The client and the app; BackendUnavailable says what to do."""
+        async with self._opening:
+            if self._opened is None:
+                self._opened = await self._open()
+            return self._opened
+
+    async def _open(self) -> Opened:
+        options = self.options
+        if not (options.token_id and options.token_secret):
+            raise BackendUnavailable(
+                "no token of Modal: make one at modal.com/settings/tokens and set MODAL_TOKEN_ID "
+                "and MODAL_TOKEN_SECRET"
+            )
+        try:
+            self.failures = await asyncio.to_thread(_load)
+        except ImportError as error:
+            raise BackendUnavailable(
+                f"Modal's SDK cannot be loaded ({error}): pip install 'hermes-services[modal]'"
+            ) from error
+        from modal import App, Client
+        from modal_proto.api_pb2 import CLIENT_TYPE_CLIENT
+
+        async with self.answering(_HELLO_DEADLINE_S):
+            if self._client is None:
+                # Client.from_credentials would take the server from the environment.
+                token = (options.token_id, options.token_secret)
+                opening = Client(options.server_url, CLIENT_TYPE_CLIENT, token)
+                await opening.__aenter__()
+                self._client = opening
+            client = self._client
+            await client.hello.aio()
+            app = await App.lookup.aio(
+                options.app,
+                client=client,
+                environment_name=options.environment or None,
+                create_if_missing=True,
+            )
+        return Opened(client, app)
+
+    async def image(self, reference: str) -> Built:
+        """An image with the supervisor, built and sent by the first call that wants it."""
+        opened = await self.open()
+        async with self._building:
+            if reference not in self._built:
+                folder = await asyncio.to_thread(self._unpack)
+                digest = await asyncio.to_thread(modal_start.digest_of, str(folder))
+                start = await asyncio.to_thread(inspect.getsource, modal_start)
+                async with self.answering(_BUILD_DEADLINE_S):
+                    image = await asyncio.to_thread(_describe, reference, folder, opened.client)
+                    await image.build.aio(opened.app)
+                self._built[reference] = Built(image, digest, start)
+            return self._built[reference]
+
+    def _unpack(self) -> Path:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return install_supervisor(self._supervisor, self._folder, PLACE)
+
+    async def sandboxes(self, tags: dict[str, str]) -> list["modal.Sandbox"]:
+        """All sandboxes of the app that live and have these tags."""
+        opened = await self.open()
+        from modal import Sandbox
+
+        try:
+            async with self.answering(CALL_DEADLINE_S):
+                found = Sandbox.list.aio(app_id=opened.app.app_id, tags=tags, client=opened.client)
+                return [sandbox async for sandbox in found]
+        except EngineRefused as error:
+            raise self._silent(str(error)) from error
+
+    async def run(
+        self, sandbox_id: str, argv: tuple[str, ...], timeout_s: int, deadline_s: float
+    ) -> tuple["modal.Sandbox", "ContainerProcess[bytes]"]:
+        """Start a command in a sandbox, over a connection of its own; EngineRefused if it ended.
+
+        It lasts at most for the timeout; the deadline is for its start.
+        """
+        opened = await self.open()
+        from modal import Sandbox
+
+        async with self.answering(deadline_s):
+            sandbox = await Sandbox.from_id.aio(sandbox_id, client=opened.client)
+            _must_live(sandbox.returncode)
+            try:
+                process = await sandbox.exec.aio(*argv, text=False, timeout=timeout_s)
+            except self.failures:
+                _must_live(await sandbox.poll.aio())
+                raise
+        return sandbox, process
+
+    async def last_words(self, sandbox_id: str) -> str:
+        """What the program of a sandbox said last on standard error, as far as Modal tells."""
+        opened = await self.open()
+        from modal import Sandbox
+
+        with contextlib.suppress(BackendUnavailable, EngineRefused):
+            async with self.answering(_LAST_WORDS_DEADLINE_S):
+                sandbox = await Sandbox.from_id.aio(sandbox_id, client=opened.client)
+                said = (await sandbox.stderr.read.aio()).strip().splitlines()
+                await sandbox.detach.aio()
+            return said[-1] if said else ""
+        return ""
+
+    @contextlib.asynccontextmanager
+    async def answering(self, deadline_s: float) -> AsyncGenerator[None]:
+        """Turn what the SDK raises into our errors: EngineRefused, BackendUnavailable."""
+        try:
+            async with asyncio.timeout(deadline_s):
+                yield
+        except TimeoutError as error:
+            raise self._silent(f"no answer within {deadline_s:g} s") from error
+        except self.failures as error:
+            raise self._ours(error) from error
+
+    def _ours(self, error: Exception) -> EngineRefused | BackendUnavailable:
+        from modal import exception
+
+        what = str(error).strip() or type(error).__name__
+        if isinstance(error, exception.AuthError | exception.PermissionDeniedError):
+            return BackendUnavailable(
+                f"Modal does not accept the token ({what}): check MODAL_TOKEN_ID and "
+                "MODAL_TOKEN_SECRET"
+            )
+        if isinstance(error, exception.NotFoundError):
+            return EngineRefused(HTTPStatus.NOT_FOUND, what)
+        if isinstance(error, exception.ConflictError | exception.SandboxTimeoutError):
+            return EngineRefused(HTTPStatus.GONE, what)
+        if isinstance(error, exception.InvalidError | exception.RemoteError):
+            return EngineRefused(HTTPStatus.BAD_REQUEST, what)
+        return self._silent(what)
+
+    def _silent(self, why: str) -> BackendUnavailable:
+        return BackendUnavailable(f"Modal at {self.options.server_url} does not serve: {why}")
+
+    async def close(self) -> None:
+        """Let go of the client; sandboxes live on."""
+        async with self.workers:
+            await self.workers.drain(CALL_DEADLINE_S)
+        client, self._client, self._opened = self._client, None, None
+        if client is not None:
+            with contextlib.suppress(*self.failures):
+                async with asyncio.timeout(CALL_DEADLINE_S):
+                    await client.close.aio()
+
+
+def _load() -> Failures:
+    """Import the SDK, which takes a noticeable time; what its calls may raise."""
+    from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
+    from modal.exception import Error
+
+    for name in _LOGGERS_OF_THE_SDK:
+        # Its records come out as all others do, and not a second time in a form of their own.
+        logger = logging.getLogger(name)
+        for handler in logger.handlers.copy():
+            logger.removeHandler(handler)
+    return (Error, GRPCError, ProtocolError, StreamTerminatedError, OSError)
+
+
+def _must_live(status: int | None) -> None:
+    """Refuse a sandbox that has ended: 124 at its deadline, 137 if it was terminated."""
+    if status is not None:
+        raise EngineRefused(HTTPStatus.GONE, f"it ended with status {status}")
+
+
+def _describe(reference: str, supervisor: Path, client: "modal.Client") -> "modal.Image":
+    from modal import Image
+
+    base: Any
+    if reference.startswith("im-"):
+        base = Image.from_id(reference, client=client)
+    elif reference:
+        base = Image.from_registry(reference)
+    else:
+        base = Image.debian_slim().apt_install(*_PACKAGES)
+    # Not copied into the image: Modal keeps files by their digest, sends them once, and needs no
+    # build of an image for every version of ours.
+    return base.add_local_dir(supervisor, PLACE)

@@ -1,0 +1,262 @@
+"""Boxes that are sandboxes of Modal: machines of a cloud service, each behind gVisor.
+
+The supervisor is the program that a sandbox runs, so that the sandbox ends, and costs nothing any
+more, when the supervisor does: half an hour after the last executor left. The executor reaches it
+through a bridge, a command that Modal runs in the sandbox and whose streams it hands on. A bridge
+is replaced every hour: Modal does not notice when an executor dies and keeps its bridge, which
+would look to the supervisor like an executor that is there.
+"""
+
+import asyncio
+import json
+import secrets
+from hashlib import sha256
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from executor_service.backends.base import (
+    MIB,
+    Box,
+    BoxSpec,
+    Capabilities,
+    Enforcement,
+    Isolation,
+    Limits,
+    LimitSupport,
+    WorkspacePlace,
+)
+from executor_service.backends.greeting import expect_greeting
+from executor_service.backends.modal.account import (
+    CALL_DEADLINE_S,
+    PLACE,
+    Built,
+    ModalAccount,
+    ModalOptions,
+)
+from executor_service.backends.modal.records import Record, Records
+from executor_service.backends.modal.store import VolumeStore, volume_name
+from executor_service.backends.modal.stream import ModalStream
+from executor_service.errors import (
+    BackendError,
+    BackendUnavailable,
+    BoxCreateFailed,
+    BoxLost,
+    EngineRefused,
+    LinkClosed,
+)
+
+if TYPE_CHECKING:
+    import modal
+
+_NAME = "modal"
+_OWNER, _BOX = "hermes-owner", "hermes-box"
+_SUPERVISOR = ("python3", "-I", "-S")
+_SOCKET = "@hermes-supervisor"
+"""Not a file: it lies in the box's own network namespace, where no command can replace it."""
+_BOX_USER = 1000
+_CREATE_DEADLINE_S = 120.0
+_START_DEADLINE_S = 300.0
+"""Modal answers before the sandbox runs; it may still have to fetch the image."""
+_BRIDGE_LIVES_S = 3600
+_IDLE_S = 2400
+"""Longer than the supervisor waits for an executor."""
+_CPU_REQUEST = 0.125
+_MEMORY_REQUEST_MIB = 256
+_GONE = (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
+
+
+class ModalBackend:
+    """Makes boxes at Modal and keeps their records below one folder."""
+
+    def __init__(self, owner: str, folder: Path, supervisor: bytes, options: ModalOptions) -> None:
+        self._owner = owner
+        self._options = options
+        self._account = ModalAccount(options, supervisor, folder)
+        self._records = Records(folder / "boxes")
+        self._store = VolumeStore(owner, self._account)
+        self._keys: dict[str, str] = {}
+        """Which box each living sandbox is, by its id: the tag is asked for once."""
+
+    async def probe(self) -> Capabilities:
+        """Whether Modal takes the token; nothing is made, because that costs money."""
+        try:
+            await self._account.open()
+        except BackendError as error:
+            return _capabilities(str(error), available=False)
+        return _capabilities(
+            f"app {self._options.app} at {self._options.server_url}", available=True
+        )
+
+    async def create(self, spec: BoxSpec) -> Box:
+        """Make a box whose supervisor is listening; BackendUnavailable or BoxCreateFailed."""
+        record = Record(spec.box_key, spec.pool, str(spec.workspace), secrets.token_hex(32))
+        try:
+            await asyncio.to_thread(self._records.add, record)
+        except (OSError, ValueError) as error:
+            raise BoxCreateFailed(f"the box cannot be remembered: {error}") from error
+        try:
+            built = await self._account.image(spec.image or self._options.image)
+            box = record.to_box(_NAME, await self._make(spec, record, built))
+            await self._expect_supervisor(box)
+        except BaseException as error:
+            # Modal goes on with what it was asked for, whatever has become of the answer.
+            await asyncio.shield(self._give_up(spec.box_key))
+            if isinstance(error, EngineRefused | LinkClosed | BoxLost):
+                raise BoxCreateFailed(f"Modal could not make the box: {error}") from error
+            raise
+        return box
+
+    async def _make(self, spec: BoxSpec, record: Record, built: Built) -> str:
+        opened = await self._account.open()
+        from modal import Sandbox, Volume
+
+        options, limits = self._options, spec.limits
+        volume = Volume.from_name(
+            volume_name(self._owner, spec.workspace),
+            environment_name=options.environment or None,
+            create_if_missing=True,
+            client=opened.client,
+        )
+        cpu = limits.cpu_count
+        async with self._account.answering(_CREATE_DEADLINE_S):
+            sandbox = await Sandbox.create.aio(
+                *_start(record, built),
+                app=opened.app,
+                tags={_OWNER: self._owner, _BOX: record.key},
+                image=built.image,
+                timeout=options.lifetime_s,
+                idle_timeout=_IDLE_S,
+                workdir="/",
+                region=options.region or None,
+                cpu=(min(cpu, _CPU_REQUEST), cpu) if cpu else None,
+                memory=_memory(limits),
+                block_network=True,
+                volumes={"/workspace": volume},
+                client=opened.client,
+            )
+            await sandbox.detach.aio()
+        return sandbox.object_id
+
+    async def _expect_supervisor(self, box: Box) -> None:
+        try:
+            stream = await self._reach(box, _START_DEADLINE_S)
+        except BoxLost as error:
+            said = await self._account.last_words(box.native_id)
+            raise BoxLost(f"{error}; {said}" if said else str(error)) from error
+        await stream.close()
+
+    async def _give_up(self, key: str) -> None:
+        """End what may have been made; what cannot be ended now is found again as a stray."""
+        try:
+            await self._end(key)
+        except BackendError:
+            return
+
+    async def connect(self, box: Box) -> ModalStream:
+        """Run a bridge in the sandbox and take its streams over."""
+        return await self._reach(box, CALL_DEADLINE_S)
+
+    async def _reach(self, box: Box, deadline_s: float) -> ModalStream:
+        bridge = (*_SUPERVISOR, PLACE, "--bridge", _SOCKET)
+        try:
+            sandbox, process = await self._account.run(
+                box.native_id, bridge, _BRIDGE_LIVES_S, deadline_s
+            )
+        except EngineRefused as error:
+            if error.status in _GONE:
+                raise BoxLost(f"box {box.key} is gone: {error}") from error
+            raise LinkClosed(f"box {box.key} cannot be reached: {error}") from error
+        stream = ModalStream(sandbox, process, self._account.failures, self._account.workers)
+        try:
+            await expect_greeting(stream, CALL_DEADLINE_S)
+        except LinkClosed as error:
+            said = await stream.complaint()
+            await stream.close()
+            raise LinkClosed(f"{error}; {said}" if said else str(error)) from error
+        except BaseException:
+            await stream.close()
+            raise
+        return stream
+
+    async def destroy(self, box: Box) -> None:
+        """Have Modal end the box's sandbox, then make sure that it is gone."""
+        await self._end(box.key)
+
+    async def _end(self, key: str) -> None:
+        """End every sandbox of ours that is this box, whatever its id is said to be."""
+        for sandbox in await self._account.sandboxes({_OWNER: self._owner, _BOX: key}):
+            await self._terminate(sandbox)
+        await asyncio.to_thread(self._records.forget, key)
+
+    async def _terminate(self, sandbox: "modal.Sandbox") -> None:
+        """End a sandbox and wait until it has, when Modal has stored what its volume got."""
+        self._keys.pop(sandbox.object_id, None)
+        try:
+            async with self._account.answering(CALL_DEADLINE_S):
+                await sandbox.terminate.aio(wait=True)
+        except EngineRefused as error:
+            if error.status not in _GONE:
+                raise BackendUnavailable(f"Modal does not end the box: {error}") from error
+
+    async def list_boxes(self) -> list[Box]:
+        """All living boxes of this owner; one without a record is nobody's any more and ended."""
+        living = await self._account.sandboxes({_OWNER: self._owner})
+        found = await asyncio.gather(*(self._identify(sandbox) for sandbox in living))
+        self._keys = {box.native_id: box.key for box in found if box is not None}
+        return [box for box in found if box is not None]
+
+    async def _identify(self, sandbox: "modal.Sandbox") -> Box | None:
+        key = self._keys.get(sandbox.object_id, "")
+        if not key:
+            try:
+                async with self._account.answering(CALL_DEADLINE_S):
+                    key = (await sandbox.get_tags.aio()).get(_BOX, "")
+            except EngineRefused:
+                return None
+        record = await asyncio.to_thread(self._records.load, key)
+        if record is None:
+            await self._terminate(sandbox)
+            return None
+        return record.to_box(_NAME, sandbox.object_id)
+
+    async def close(self) -> None:
+        """Let go of the client; the boxes live on."""
+        await self._account.close()
+
+    @property
+    def workspace_store(self) -> VolumeStore:
+        """The volumes of workspaces."""
+        return self._store
+
+
+def _start(record: Record, built: Built) -> tuple[str, ...]:
+    """The command of a sandbox, with nothing in it that commands may not know."""
+    supervisor = [
+        *(*_SUPERVISOR[1:], PLACE, "--socket", _SOCKET, "--box", record.key),
+        *("--secret-sha256", sha256(record.secret.encode()).hexdigest()),
+    ]
+    request = {"place": PLACE, "digest": built.digest, "user": _BOX_USER, "argv": supervisor}
+    return (*_SUPERVISOR, "-c", built.start, json.dumps(request))
+
+
+def _memory(limits: Limits) -> tuple[int, int]:
+    most = limits.memory_bytes // MIB
+    return min(_MEMORY_REQUEST_MIB, most), most
+
+
+def _capabilities(reason: str, *, available: bool) -> Capabilities:
+    return Capabilities(
+        name=_NAME,
+        available=available,
+        reason=reason,
+        isolation=Isolation.USERSPACE_KERNEL,
+        limits=LimitSupport(
+            memory=Enforcement.ENFORCED,
+            cpu=Enforcement.ENFORCED,
+            pids=Enforcement.NONE,
+            tmp=Enforcement.NONE,
+            workspace=Enforcement.NONE,
+        ),
+        workspaces=WorkspacePlace.THERE,
+    )

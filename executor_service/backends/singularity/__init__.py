@@ -1,0 +1,1 @@
+"""Boxes made by Apptainer or Singularity from an image."""

@@ -1,0 +1,200 @@
+"""Boxes that are ordinary processes of an account on another machine, reached by SSH.
+
+There is nothing around them: a command can do there whatever the account can. So this backend is
+taken only where the operator has named it. A box is one supervisor with all that it has started; it
+outlives the connection, and everything that is remembered of it lies on the machine itself.
+"""
+
+import asyncio
+import json
+import shlex
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib import resources
+from typing import Any, Self
+
+from executor_service.backends.base import (
+    Box,
+    BoxSpec,
+    ByteStream,
+    Capabilities,
+    Isolation,
+    WorkspacePlace,
+)
+from executor_service.backends.folder_store import FolderStore
+from executor_service.backends.greeting import expect_greeting
+from executor_service.backends.keeper import NO_LIMITS, KeptBoxes, read_answer, socket_of
+from executor_service.backends.ssh.connection import Answer, SshOptions
+from executor_service.backends.ssh.machine import CALL_DEADLINE_S, Machine
+from executor_service.errors import BackendError, BackendUnavailable
+from executor_service.supervisor.install import ANSWER, OLDEST
+from executor_service.supervisor.keeper import WORKSPACES
+
+NAME = "ssh"
+_PYTHON = "exec python3 -I -S"
+_RUN_TEXT = "import sys; i = sys.stdin.buffer; exec(i.read(int(i.readline())))"
+"""Runs a program that comes first on standard input; short and plain enough for every shell."""
+_COMMAND_NOT_FOUND = 127
+_MAX_SHOWN_CHARACTERS = 500
+
+
+class SshBackend:
+    """Makes boxes of processes on another machine."""
+
+    def __init__(self, owner: str, supervisor: bytes, options: SshOptions) -> None:
+        self._supervisor = supervisor
+        self._options = options
+        self._machine = Machine(options)
+        self._boxes = KeptBoxes(NAME, owner, WorkspacePlace.THERE, self._keep)
+        user = f"{options.user}@" if options.user else ""
+        place = f"ssh {user}{options.name} {options.folder}"
+        self._store = FolderStore(place, self._work_on_folders)
+        self._installing = asyncio.Lock()
+        self._place: _Place | None = None
+
+    async def probe(self) -> Capabilities:
+        """Connect, look whether Python is there, and start a box."""
+        if not self._options.host:
+            return self._capabilities("no machine is configured: set executor.ssh.host", False)
+        try:
+            place = await self._installed()
+            await self._boxes.try_one()
+        except BackendError as error:
+            return self._capabilities(str(error), False)
+        options = self._options
+        user = f"{options.user}@" if options.user else ""
+        return self._capabilities(
+            f"processes of {user}{options.name} ({place.host}, Python {place.python}), which "
+            "nothing keeps apart from that account's files, network and other processes",
+            True,
+        )
+
+    async def create(self, spec: BoxSpec) -> Box:
+        """Start a supervisor; BackendUnavailable or BoxCreateFailed."""
+        return await self._boxes.create(spec)
+
+    async def connect(self, box: Box) -> ByteStream:
+        """Run a bridge on the machine; BoxLost if nobody listens in the box."""
+        place = await self._installed()
+        bridge = shlex.join([place.supervisor, "--bridge", socket_of(box), "--once"])
+        stream = await self._machine.stream(f"{_PYTHON} {bridge} 2>&1")
+        try:
+            await expect_greeting(stream, CALL_DEADLINE_S)
+        except BaseException:
+            await stream.close()
+            raise
+        return stream
+
+    async def destroy(self, box: Box) -> None:
+        """Kill all processes of the box and forget it; its workspace stays."""
+        await self._boxes.destroy(box)
+
+    async def list_boxes(self) -> list[Box]:
+        """All boxes of this owner that live on the machine."""
+        return await self._boxes.living()
+
+    async def close(self) -> None:
+        """Let go of the connections; the boxes live on."""
+        await self._machine.close()
+
+    @property
+    def workspace_store(self) -> FolderStore:
+        """The folders of workspaces on the machine."""
+        return self._store
+
+    async def _work_on_folders(self, wanted: dict[str, Any]) -> bytes:
+        """Run the program that looks after them."""
+        place = await self._installed()
+        request = json.dumps({**wanted, "root": f"{place.folder}/{WORKSPACES}"})
+        program = shlex.join([place.supervisor, "--folders", request])
+        answer = await self._machine.run(f"{_PYTHON} {program}", b"", wanted["within_s"])
+        if answer.status != 0:
+            self._place = None
+            raise BackendUnavailable(_complaint(self._options, answer))
+        return answer.stdout
+
+    async def _keep(self, request: bytes) -> bytes:
+        """Run the program that keeps the boxes."""
+        place = await self._installed()
+        keeper = shlex.join([place.supervisor, "--keep", place.folder])
+        answer = await self._machine.run(f"{_PYTHON} {keeper}", request)
+        if answer.status != 0:
+            # Somebody may have removed it.
+            self._place = None
+            raise BackendUnavailable(_complaint(self._options, answer))
+        return answer.stdout
+
+    async def _installed(self) -> "_Place":
+        """Where the supervisor is, put there if it is missing; found out once."""
+        async with self._installing:
+            if self._place is None:
+                place = await self._install(b"")
+                if not place.supervisor:
+                    place = await self._install(self._supervisor)
+                self._place = place
+            return self._place
+
+    async def _install(self, archive: bytes) -> "_Place":
+        program = resources.files("executor_service.supervisor").joinpath("install.py")
+        text = await asyncio.to_thread(program.read_bytes)
+        arguments = ["-c", _RUN_TEXT, self._options.folder, sha256(self._supervisor).hexdigest()]
+        answer = await self._machine.run(
+            f"{_PYTHON} {shlex.join(arguments)}", b"%d\n%s%s" % (len(text), text, archive)
+        )
+        if answer.status != 0:
+            raise BackendUnavailable(_complaint(self._options, answer))
+        return _Place.read(answer.stdout.decode(errors="replace"), self._options)
+
+    def _capabilities(self, reason: str, available: bool) -> Capabilities:
+        return Capabilities(
+            name=NAME,
+            available=available,
+            reason=reason,
+            isolation=Isolation.NONE,
+            limits=NO_LIMITS,
+            # Commands have whatever network the machine has.
+            network_policies=(),
+            account=f"{self._options.user}@{self._options.host}".removeprefix("@"),
+            workspaces=WorkspacePlace.THERE,
+            measures_workspaces=True,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What there is on the machine."""
+
+    host: str
+    """Its own name."""
+    python: str
+    folder: str
+    supervisor: str
+    """Empty as long as it is not there."""
+
+    @classmethod
+    def read(cls, said: str, options: SshOptions) -> Self:
+        """From what the installation said; BackendUnavailable when it cannot be used."""
+        answer = read_answer(said, ANSWER)
+        python = ".".join(map(str, answer["python"]))
+        if answer["system"] != "Linux":
+            raise BackendUnavailable(f"{options.name} runs {answer['system']}; it must be Linux")
+        if tuple(answer["python"]) < OLDEST:
+            raise BackendUnavailable(
+                f"python3 of {options.name} is {python}: install Python "
+                f"{'.'.join(map(str, OLDEST))} or newer there"
+            )
+        if "error" in answer:
+            raise BackendUnavailable(
+                f"{options.name} cannot keep the supervisor: {answer['error']}; set "
+                "executor.ssh.folder to a folder that only this account may write to"
+            )
+        return cls(answer["host"], python, answer["folder"], answer["supervisor"] or "")
+
+
+def _complaint(options: SshOptions, answer: Answer) -> str:
+    """Why a program of ours did not run there."""
+    if answer.status == _COMMAND_NOT_FOUND:
+        return f"{options.name} has no python3: install Python 3.8 or newer there"
+    said = answer.stderr.decode(errors="replace").strip()[-_MAX_SHOWN_CHARACTERS:]
+    status = "without a status" if answer.status < 0 else f"with status {answer.status}"
+    return f"python3 of {options.name} ended {status}: {said or 'it said nothing'}"

@@ -1,0 +1,277 @@
+"""One connection to an SSH server whose key is known, and what can be done over it. All blocks.
+
+The SDK costs a noticeable import, so it is loaded by the first call that needs it.
+"""
+
+import base64
+import contextlib
+import hashlib
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from executor_service.backends.ssh.pump import Pump
+from executor_service.errors import BackendUnavailable
+
+if TYPE_CHECKING:
+    from paramiko import Channel, PKey, SSHClient, Transport
+
+_CONNECT_DEADLINE_S = 8.0
+_SESSION_DEADLINE_S = 8.0
+_KEEPALIVE_S = 15
+_SILENCE_MS = 20_000
+"""How long what was sent may stay unconfirmed until the connection counts as broken."""
+_SSH_PORT = 22
+_READ_BYTES = 64 * 1024
+_MAX_ANSWER_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class SshOptions:
+    """Which account of which machine, and how both sides are proven."""
+
+    host: str
+    port: int = _SSH_PORT
+    user: str = ""
+    """Empty is the name of the user who runs the executor."""
+    key_file: str = ""
+    """Private key, with its certificate in `…-cert.pub` if there is one; empty takes the agent's
+    keys and the user's usual ones."""
+    known_hosts: str = "~/.ssh/known_hosts"
+    """File that the machine's key stands in."""
+    fingerprint: str = ""
+    """`SHA256:…` of the machine's key; with it known_hosts is not looked at."""
+    folder: str = "~/.hermes-executor"
+    """Where everything is kept on the machine."""
+
+    @property
+    def name(self) -> str:
+        """The machine for messages."""
+        return self.host if self.port == _SSH_PORT else f"{self.host}:{self.port}"
+
+    @property
+    def known_name(self) -> str:
+        """The machine as known_hosts has it."""
+        return self.host if self.port == _SSH_PORT else f"[{self.host}]:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command of the machine said until its end."""
+
+    status: int
+    """-1 if that was never told."""
+    stdout: bytes
+    stderr: bytes
+
+
+class SessionRefused(Exception):
+    """The server lets this connection have no further session."""
+
+
+class Connection:
+    """One transport and the thread that moves the bytes of its streams."""
+
+    def __init__(self, client: "SSHClient", transport: "Transport") -> None:
+        self._client = client
+        self._transport = transport
+        self._pump = Pump()
+
+    @classmethod
+    def open(cls, options: SshOptions) -> Self:
+        """Connect and prove who both sides are; BackendUnavailable says what is wrong."""
+        import paramiko
+
+        client = paramiko.SSHClient()
+        try:
+            transport = _connect(client, options)
+        except BaseException:
+            client.close()
+            raise
+        return cls(client, transport)
+
+    @property
+    def lives(self) -> bool:
+        """Whether it can still be used, as far as is known."""
+        return self._transport.is_active()
+
+    def run(self, command: str, sent: bytes, deadline_s: float) -> Answer:
+        """Run a command to its end; SessionRefused or OSError."""
+        give_up_at = time.monotonic() + deadline_s
+        with contextlib.closing(self._session(command)) as channel:
+            channel.settimeout(deadline_s)
+            # Whoever does not read its input has an answer all the same.
+            with contextlib.suppress(OSError):
+                channel.sendall(sent)
+            channel.shutdown_write()
+            stdout = _read_all(channel.recv, channel, give_up_at)
+            stderr = _read_all(channel.recv_stderr, channel, give_up_at)
+            status = -1
+            if channel.status_event.wait(max(0.0, give_up_at - time.monotonic())):
+                status = channel.exit_status
+            return Answer(status, stdout, stderr)
+
+    def stream(self, command: str) -> socket.socket:
+        """Run a command and hand its streams over as a socket; SessionRefused or OSError."""
+        return self._pump.join(self._session(command))
+
+    def _session(self, command: str) -> "Channel":
+        """A command that runs."""
+        import paramiko
+
+        try:
+            channel = self._transport.open_session(timeout=_SESSION_DEADLINE_S)
+        except paramiko.ChannelException as error:
+            raise SessionRefused(str(error)) from error
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            # A connection on which nothing can be begun is of no more use.
+            self.close()
+            raise ConnectionError(f"the connection broke: {error}") from error
+        try:
+            channel.exec_command(command)
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            channel.close()
+            raise ConnectionError(f"the server runs no command: {error}") from error
+        return channel
+
+    def close(self) -> None:
+        """End everything that goes over it."""
+        self._pump.close()
+        self._client.close()
+
+
+def _read_all(receive: Callable[[int], bytes], channel: "Channel", give_up_at: float) -> bytes:
+    """All that comes until the stream ends."""
+    found = bytearray()
+    while len(found) <= _MAX_ANSWER_BYTES:
+        channel.settimeout(max(0.01, give_up_at - time.monotonic()))
+        data = receive(_READ_BYTES)
+        if not data:
+            return bytes(found)
+        found += data
+    raise ConnectionError("the answer is too long")
+
+
+def _connect(client: "SSHClient", options: SshOptions) -> "Transport":
+    import paramiko
+
+    key_file = _expanded(options.key_file)
+    if key_file and not Path(key_file).is_file():
+        raise BackendUnavailable(f"executor.ssh.key: there is no file {key_file}")
+    try:
+        _pin(client, options)
+        client.connect(
+            options.host,
+            options.port,
+            username=options.user or None,
+            key_filename=key_file or None,
+            allow_agent=not options.key_file,
+            look_for_keys=not options.key_file,
+            timeout=_CONNECT_DEADLINE_S,
+            banner_timeout=_CONNECT_DEADLINE_S,
+            auth_timeout=_CONNECT_DEADLINE_S,
+            sock=_socket(options),
+        )
+    except paramiko.BadHostKeyException as error:
+        raise BackendUnavailable(
+            f"the host key of {options.name} is not the one in {options.known_hosts}: it shows "
+            f"{_shown(error.key)}; if its owner confirms the change, correct the line of "
+            f"{options.known_name}, else somebody may be in between"
+        ) from error
+    except paramiko.PasswordRequiredException as error:
+        raise BackendUnavailable(
+            f"the key {options.key_file or 'of this user'} needs a passphrase: load it into an "
+            "agent and leave executor.ssh.key out, or use a key without"
+        ) from error
+    except (paramiko.SSHException, EOFError) as error:
+        raise BackendUnavailable(_why_refused(options, error)) from error
+    except OSError as error:
+        raise BackendUnavailable(
+            f"no SSH server answers at {options.name}: {error.strerror or error}"
+        ) from error
+    transport = client.get_transport()
+    if transport is None:
+        raise BackendUnavailable(f"the connection to {options.name} broke at once")
+    transport.set_keepalive(_KEEPALIVE_S)
+    return transport
+
+
+def _socket(options: SshOptions) -> socket.socket:
+    sock = socket.create_connection((options.host, options.port), _CONNECT_DEADLINE_S)
+    # Small frames go back and forth, and waiting to fill packets doubles the time of each.
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENCE_MS)
+    return sock
+
+
+def _pin(client: "SSHClient", options: SshOptions) -> None:
+    """Believe nobody but the machine whose key is configured."""
+    policy: Any = _Fingerprint(options) if options.fingerprint else _Unknown(options)
+    client.set_missing_host_key_policy(policy)
+    if options.fingerprint:
+        return
+    known_hosts = Path(_expanded(options.known_hosts))
+    if not known_hosts.is_file():
+        raise BackendUnavailable(
+            f"there is no {known_hosts} to know {options.name} by: make it with `ssh-keyscan`, "
+            "compare the key with its owner's, or set executor.ssh.fingerprint"
+        )
+    client.load_host_keys(str(known_hosts))
+
+
+class _Unknown:
+    """Refuses every machine that is not in known_hosts."""
+
+    def __init__(self, options: SshOptions) -> None:
+        self._options = options
+
+    def missing_host_key(self, _client: "SSHClient", _hostname: str, key: "PKey") -> None:
+        """Say what the machine has shown."""
+        options = self._options
+        raise BackendUnavailable(
+            f"{options.name} is not in {options.known_hosts}: it shows {_shown(key)}; if that is "
+            f"its key, add it with `ssh-keyscan -p {options.port} {options.host}`, or set "
+            "executor.ssh.fingerprint"
+        )
+
+
+class _Fingerprint(_Unknown):
+    """Believes one key."""
+
+    def missing_host_key(self, _client: "SSHClient", _hostname: str, key: "PKey") -> None:
+        """Compare what the machine has shown with what was configured."""
+        if _fingerprint(key) != self._options.fingerprint.rstrip("="):
+            raise BackendUnavailable(
+                f"{self._options.name} shows {_shown(key)}, and executor.ssh.fingerprint is "
+                f"{self._options.fingerprint}; if its owner confirms the key, correct that, else "
+                "somebody may be in between"
+            )
+
+
+def _fingerprint(key: "PKey") -> str:
+    digest = hashlib.sha256(key.asbytes()).digest()
+    return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
+
+
+def _shown(key: "PKey") -> str:
+    return f"the key {key.get_name()} {_fingerprint(key)}"
+
+
+def _why_refused(options: SshOptions, error: Exception) -> str:
+    import paramiko
+
+    if isinstance(error, paramiko.AuthenticationException):
+        key = options.key_file or "the agent's and the user's usual keys"
+        return (
+            f"{options.name} does not let {options.user or 'this user'} in with {key} "
+            f"({error}): add the public key to ~/.ssh/authorized_keys there"
+        )
+    return f"no SSH connection to {options.name}: {error or 'it was closed'}"
+
+
+def _expanded(path: str) -> str:
+    return str(Path(path).expanduser()) if path else ""

@@ -1,0 +1,1 @@
+"""Who has which sandbox, for how long, and how callers prove it."""

@@ -1,0 +1,204 @@
+"""The commands of one sandbox: those that run and the latest in memory, all in the journal."""
+
+from collections import deque
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
+
+from executor_service.commands.command import Command
+from executor_service.commands.recorder import Recorder
+from executor_service.errors import ExecutorError
+from executor_service.journal import Journal
+from executor_service.link import CommandSink, Exit, RemoteCommand, Usage
+from executor_service.metrics import ExecutorMetrics
+from executor_service.output.spool import CommandSpool, Spool
+from executor_service.records import CommandRecord, EndReason
+from services.clock import Clock
+from services.errors import AlreadyExists, HermesError, NotFound
+
+_RECENT = 32
+"""Ended commands that are kept in memory, as they are what is asked for most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """What the commands of every sandbox stand on."""
+
+    journal: Journal
+    spool: Spool
+    recorder: Recorder
+    clock: Clock
+    metrics: ExecutorMetrics
+
+
+class CommandTable:
+    """What is known of a sandbox's commands, whether or not its box still lives."""
+
+    def __init__(self, sandbox_id: str, backend: str, stores: Stores) -> None:
+        self.sandbox_id = sandbox_id
+        self._backend = backend
+        self._stores = stores
+        self._commands: dict[str, Command] = {}
+        self._recent: deque[str] = deque()
+        self._ended: set[str] = set()
+        """The ids of those whose end is in the journal."""
+        self._unnoted: dict[str, CommandSpool] = {}
+        """Output of commands that began so shortly before a crash that the journal lacks them."""
+
+    @property
+    def running(self) -> list[Command]:
+        """The commands that have not ended."""
+        return [found for found in self._commands.values() if found.record.exit is None]
+
+    # ---- for callers
+
+    async def get(self, exec_id: str) -> Command:
+        """Returns a command; fails with NotFound."""
+        found = await self._find(exec_id)
+        if found is None:
+            raise NotFound(f"there is no command {exec_id}")
+        return found
+
+    async def list(self) -> list[CommandRecord]:
+        """All commands as they are now, the oldest first."""
+        stored = await self._stores.journal.commands(self.sandbox_id)
+        known = {record.exec_id: record for record in stored}
+        known |= {exec_id: command.record for exec_id, command in self._commands.items()}
+        return sorted(known.values(), key=lambda record: record.started_at)
+
+    async def begin(self, exec_id: str, digest: str) -> tuple[Command, bool]:
+        """Returns the command of an id, and whether it is new and has to be started.
+
+        Fails with AlreadyExists when the id stands for another request.
+        """
+        found = self._commands.get(exec_id)
+        if found is None and exec_id in self._ended:
+            found = await self._find(exec_id)
+        if found is None:
+            return self._new(exec_id, digest), True
+        if found.record.digest != digest:
+            raise AlreadyExists(f"{exec_id} was used before for another command")
+        return found, False
+
+    def started(self, command: Command) -> None:
+        """A new command runs, which is to be noted: until then only its box knows."""
+        self._stores.recorder.note(command)
+
+    def refuse(self, command: Command, why: ExecutorError | HermesError) -> None:
+        """A new command could not be started; its id is free again."""
+        self._commands.pop(command.exec_id, None)
+        command.refuse(why)
+
+    # ---- for the keeper of the link
+
+    async def prepare(self) -> Mapping[str, tuple[int, int]]:
+        """Returns how much of each command's output is safe here, before a new link."""
+        for command in self._commands.values():
+            await command.spool.flush()
+        self._ended |= await self._stores.journal.ended_commands(self.sandbox_id)
+        spools = self._unnoted | {name: command.spool for name, command in self._commands.items()}
+        return {exec_id: spool.ends for exec_id, spool in spools.items()}
+
+    def adopt(self, remote: RemoteCommand) -> CommandSink | None:
+        """Takes a command that the box has, over a new link."""
+        command = self._commands.get(remote.exec_id)
+        if command is None:
+            if remote.exec_id in self._ended:
+                return _Ended(remote)
+            # The executor died before it had noted the start.
+            command = self._new(remote.exec_id, remote.state.digest)
+            self.started(command)
+        return command.bind(remote)
+
+    def linked(self, in_box: Container[str]) -> None:
+        """A link is up, and these are all commands that the box has."""
+        for command in self.running:
+            if command.bound and command.exec_id not in in_box:
+                command.give_up(EndReason.UNKNOWN, self._now())
+
+    async def restore(self, records: Iterable[CommandRecord]) -> None:
+        """Takes over commands that ran when the executor before this one ended."""
+        for record in records:
+            spool = await self._stores.spool.stored(self.sandbox_id, record.exec_id)
+            self._stores.spool.account(spool.stored_bytes)
+            self._keep(record, spool).bound = True
+        noted = self._commands.keys() | await self._stores.journal.ended_commands(self.sandbox_id)
+        for exec_id in await self._stores.spool.commands_of(self.sandbox_id):
+            if exec_id not in noted:
+                spool = await self._stores.spool.stored(self.sandbox_id, exec_id)
+                self._stores.spool.account(spool.stored_bytes)
+                self._unnoted[exec_id] = spool
+
+    def give_up(self, reason: EndReason) -> None:
+        """The box is gone, or about to go."""
+        for exec_id in list(self._unnoted):
+            self._new(exec_id, digest="")
+        for command in self.running:
+            command.give_up(reason, self._now())
+
+    async def flush(self) -> None:
+        """Returns when all that the box has told is in the journal."""
+        await self._stores.recorder.flush()
+
+    # ---- for the commands
+
+    def ended(self, command: Command) -> None:
+        """A command has ended, and that is to be noted."""
+        if command.record.exit is not None:
+            self._stores.metrics.ended(self._backend, command.record.exit)
+        self._stores.recorder.note(command)
+
+    def noted(self, command: Command) -> None:
+        """A command's end is in the journal, so that memory need not keep it for long."""
+        self._ended.add(command.exec_id)
+        self._recent.append(command.exec_id)
+        if len(self._recent) > _RECENT:
+            self._commands.pop(self._recent.popleft(), None)
+
+    # ---- finding and making
+
+    async def _find(self, exec_id: str) -> Command | None:
+        found = self._commands.get(exec_id)
+        if found is not None:
+            return found
+        record = await self._stores.journal.command(self.sandbox_id, exec_id)
+        # Meanwhile somebody else may have started it.
+        found = self._commands.get(exec_id)
+        if found is not None or record is None or record.exit is None:
+            return found
+        ends = (record.exit.stdout_bytes, record.exit.stderr_bytes)
+        spool = await self._stores.spool.stored(self.sandbox_id, exec_id, ends)
+        return Command(record, spool, self)
+
+    def _new(self, exec_id: str, digest: str) -> Command:
+        record = CommandRecord(self.sandbox_id, exec_id, digest, self._now())
+        spool = self._unnoted.pop(exec_id, None)
+        return self._keep(record, spool or self._stores.spool.new(self.sandbox_id, exec_id))
+
+    def _keep(self, record: CommandRecord, spool: CommandSpool) -> Command:
+        command = self._commands[record.exec_id] = Command(record, spool, self)
+        return command
+
+    def _now(self) -> float:
+        return self._stores.clock.now().timestamp()
+
+
+class _Ended:
+    """Takes what a box says again of a command whose end is noted already."""
+
+    def __init__(self, remote: RemoteCommand) -> None:
+        self._remote = remote
+
+    def output(self, fd: int, offset: int, data: memoryview) -> None:
+        self._remote.ack(fd, offset + len(data))
+
+    def stdin_taken(self, offset: int) -> None:
+        pass
+
+    def heartbeat(self, usage: Usage) -> None:
+        pass
+
+    def exited(self, exit_: Exit) -> None:
+        self._remote.forget()
+
+    def lost(self, error: ExecutorError) -> None:
+        pass

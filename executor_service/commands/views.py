@@ -1,0 +1,176 @@
+"""Watching one command: its output from any offset on, as fast as the watcher confirms it.
+
+A view reads what the spool has: any number may watch, each at its own pace. The command is held
+back a little for the foremost of them (`executor_service.output.pacing`), and one that is slow all
+the same misses what the spool had to drop in the meantime.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from executor_service.commands.command import INPUT_LOST, Command
+from executor_service.link import Usage
+from executor_service.output.segments import STREAMS
+from executor_service.records import CommandExit
+from services.errors import HermesError, Unavailable
+
+PIECE_BYTES = 256 * 1024
+"""In one message, of which each costs as much as copying so many bytes."""
+WINDOW_BYTES = 4 * 1024 * 1024
+"""How much a watcher is sent before it has to confirm."""
+_HEARTBEAT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A piece of output."""
+
+    stream: int
+    offset: int
+    data: bytes
+    is_dropped_before: bool
+    """Whether bytes before it were skipped because they are no longer stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputOffset:
+    """First where input goes on, then up to where the command has read it."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """The command is alive."""
+
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The command has ended, and all of its output was sent."""
+
+    exit: CommandExit
+
+
+Event = Output | InputOffset | Heartbeat | Ended
+
+
+class CommandView:
+    """What one watcher sees of a command."""
+
+    def __init__(self, command: Command, stdout_offset: int, stderr_offset: int) -> None:
+        self._command = command
+        self._sent: dict[int, int] = dict(zip(STREAMS, (stdout_offset, stderr_offset), strict=True))
+        self._confirmed = self._sent.copy()
+        self._unlimited = False
+        self._closed = False
+        self._failure: HermesError | None = None
+        self._changed = asyncio.Event()
+        self._input_offset = -1
+        self._next_heartbeat = 0.0
+        self._losses = command.input_losses
+        self.gives_input = False
+        """Whether the watcher is also the one who gives the command its input."""
+
+    def confirm(self, stdout_offset: int, stderr_offset: int) -> None:
+        """The watcher has read so much, and may be sent more."""
+        for stream, offset in zip(STREAMS, (stdout_offset, stderr_offset), strict=True):
+            if self._confirmed[stream] < offset <= self._sent[stream]:
+                self._confirmed[stream] = offset
+        self._changed.set()
+
+    def confirm_all(self) -> None:
+        """The watcher confirms nothing any more, so that only the transport holds it back."""
+        self._unlimited = True
+        self._changed.set()
+
+    def close(self) -> None:
+        """Ends the events, without an `Ended`."""
+        self._closed = True
+        self._changed.set()
+
+    def fail(self, error: HermesError) -> None:
+        """Ends the events with an error."""
+        self._failure = error
+        self.close()
+
+    async def events(self) -> AsyncGenerator[Event, None]:
+        """Yields what happens, `Ended` last; iterate under `contextlib.aclosing`."""
+        self._next_heartbeat = asyncio.get_running_loop().time() + _HEARTBEAT_S
+        pacing = self._command.pacing
+        spool = self._command.spool
+        with self._command.watched() as self._changed, pacing.reading(self), spool.followed():
+            while not self._closed:
+                self._changed.clear()
+                happened = await self._look()
+                for event in happened:
+                    if not self._closed:
+                        yield event
+                if happened and isinstance(happened[-1], Ended):
+                    return
+                if not happened:
+                    await self._wait()
+        if self._failure is not None:
+            raise self._failure
+
+    async def _look(self) -> list[Event]:
+        """What has happened since the last look."""
+        if self.gives_input and self._command.input_losses > self._losses:
+            raise Unavailable(INPUT_LOST)
+        happened = self._input_events()
+        # Whether it had ended before the last of its output was looked for.
+        ended = self._command.record.exit
+        for stream in STREAMS:
+            happened += await self._read(stream)
+        if ended is not None and self._is_drained:
+            happened.append(Ended(ended))
+        elif asyncio.get_running_loop().time() >= self._next_heartbeat:
+            self._next_heartbeat += _HEARTBEAT_S
+            happened.append(Heartbeat(self._command.usage))
+        return happened
+
+    @property
+    def behind_bytes(self) -> int:
+        """How much of what there is has not been sent to the watcher."""
+        return sum(self._command.spool.ends) - sum(self._sent.values())
+
+    @property
+    def _room(self) -> int:
+        return WINDOW_BYTES - sum(self._sent[s] - self._confirmed[s] for s in STREAMS)
+
+    @property
+    def _is_drained(self) -> bool:
+        return all(self._sent[s] >= self._command.spool.end(s) for s in STREAMS)
+
+    def _input_events(self) -> list[Event]:
+        offset = self._command.input_taken
+        if self._input_offset < 0:
+            if self._command.record.exit is not None:
+                return []
+            offset = self._command.input_offset
+        if offset <= self._input_offset:
+            return []
+        self._input_offset = offset
+        return [InputOffset(offset)]
+
+    async def _read(self, stream: int) -> list[Output]:
+        """What comes next of a stream."""
+        wanted = PIECE_BYTES if self._unlimited else min(PIECE_BYTES, self._room)
+        position = self._sent[stream]
+        if wanted <= 0 or position >= self._command.spool.end(stream):
+            return []
+        start, data = await self._command.spool.read(stream, position, wanted)
+        # What was skipped is not on its way, and takes no room.
+        self._confirmed[stream] += start - position
+        self._sent[stream] = start + len(data)
+        self._command.pacing.moved()
+        is_dropped_before = start > position
+        return [Output(stream, start, data, is_dropped_before)] if data or is_dropped_before else []
+
+    async def _wait(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(self._next_heartbeat):
+                await self._changed.wait()

@@ -1,0 +1,1 @@
+"""What commands have written: on disk, bounded, read from any offset."""

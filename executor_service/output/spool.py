@@ -1,0 +1,326 @@
+"""The output of commands on disk: read by offset, bounded, and written by one thread.
+
+What a command writes waits in memory until it is in a file, and only then does its box hear that
+more may come; so memory holds at most one window of each command, however fast it writes, and what
+was acknowledged survives the death of this process. Of a command that somebody follows the last
+that was written stays a little longer, so that who reads as fast as it comes needs no file.
+"""
+
+import asyncio
+import logging
+import shutil
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from executor_service.output.segment_files import (
+    Batch,
+    Write,
+    read_file,
+    segments_in,
+    write_batches,
+)
+from executor_service.output.segments import STREAMS, CommandLimits, Layout, Segment
+from executor_service.output.stream_buffer import StreamBuffer
+
+_RETRY_S = 1.0
+_COMMAND = "c-"
+_MIB = 1024**2
+_GIB = 1024**3
+_RECENT_BYTES = 16 * _MIB
+"""Of what is in files already as much stays in memory, shared by those who follow commands."""
+_MOST_RECENT_BYTES = 2 * _MIB
+"""Of one stream."""
+
+_log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+OnWritten = Callable[[int, int], None]
+"""Hears up to which offset a stream is in its files."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpoolLimits:
+    """How much output is kept."""
+
+    command: CommandLimits = field(default_factory=CommandLimits)
+    total_bytes: int = 4 * _GIB
+    """Of all commands together."""
+
+
+class CommandSpool:
+    """The output of one command; made by `Spool`."""
+
+    def __init__(
+        self, spool: "Spool", place: tuple[str, str], layout: Layout, ends: tuple[int, int]
+    ) -> None:
+        self.on_written: OnWritten | None = None
+        self._spool = spool
+        self._place = place
+        self._layout = layout
+        self._streams = {
+            stream: StreamBuffer(end) for stream, end in zip(STREAMS, ends, strict=True)
+        }
+        self._flushed = asyncio.Event()
+        self._flushed.set()
+        self._follower_count = 0
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are, once there are any."""
+        return self._spool.folder_of(*self._place)
+
+    def end(self, stream: int) -> int:
+        """How many bytes of the stream there have been."""
+        return self._streams[stream].end
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """How many bytes there have been of standard output and of standard error."""
+        return self.end(STREAMS[0]), self.end(STREAMS[1])
+
+    @property
+    def stored_bytes(self) -> int:
+        """How many bytes are in files."""
+        return self._layout.size
+
+    @property
+    def truncated(self) -> bool:
+        """Whether some of the output is no longer there."""
+        arrived = sum(self.ends)
+        waiting = sum(stream.end - stream.written for stream in self._streams.values())
+        return self._layout.size + waiting < arrived
+
+    def append(self, stream: int, offset: int, data: memoryview) -> None:
+        """Takes output that came; returns at once. What is missing before it is a gap."""
+        self._streams[stream].append(offset, data)
+        self._flushed.clear()
+        self._spool.wants_writing(self)
+
+    async def flush(self) -> None:
+        """Returns when everything that came is in files."""
+        await self._flushed.wait()
+
+    @contextmanager
+    def followed(self) -> Generator[None]:
+        """Somebody reads what comes, for the time of the block."""
+        self._follower_count += 1
+        self._spool.follower_count += 1
+        try:
+            yield
+        finally:
+            self._spool.follower_count -= 1
+            self._follower_count -= 1
+            self._trim()
+
+    async def read(self, stream: int, offset: int, limit: int) -> tuple[int, bytes]:
+        """Returns up to `limit` bytes from an offset on, and where they really begin.
+
+        That is further on when the bytes before are no longer stored; without any bytes it is
+        where the next ones will come.
+        """
+        state = self._streams[stream]
+        if offset < state.begin:
+            found = self._layout.find(stream, offset)
+            if found is not None and found.start < state.begin:
+                start = max(offset, found.start)
+                size = min(limit, min(found.end, state.begin) - start)
+                # Retention may have removed the file of a command that has ended.
+                with suppress(FileNotFoundError):
+                    return start, await self._spool.read_file(self.folder / found.name, start, size)
+            offset = state.begin
+        return min(offset, state.end), state.cut(offset, limit)
+
+    async def read_all(self, stream: int, offset: int, limit: int) -> tuple[int, bytes]:
+        """Returns as `read` does, over the borders of files, up to the first gap."""
+        start, data = await self.read(stream, offset, limit)
+        pieces, end = [data], start + len(data)
+        while data and end - start < limit:
+            begin, data = await self.read(stream, end, limit - (end - start))
+            if begin != end:
+                break
+            pieces.append(data)
+            end += len(data)
+        return start, b"".join(pieces)
+
+    def shrink(self) -> bool:
+        """Gives up the oldest output that may go; False when there is none."""
+        dropped = self._layout.shrink()
+        if dropped is None:
+            return False
+        self._spool.remove_files(self.folder, [dropped])
+        return True
+
+    # ---- for the spool
+
+    def take(self) -> Batch:
+        """What is to be written now."""
+        writes: list[Write] = []
+        for number, state in self._streams.items():
+            start, rest = state.take()
+            for placed in self._layout.place(number, start, len(rest)):
+                data, rest = rest[: placed.size], rest[placed.size :]
+                writes.append(Write(placed.segment.name, placed.position, data))
+        dropped = self._layout.surplus()
+        self._spool.account(-sum(segment.size for segment in dropped))
+        return Batch(self.folder, writes, [segment.name for segment in dropped])
+
+    def written(self) -> None:
+        """What was taken is in files."""
+        for number, state in self._streams.items():
+            done = state.taken_is_written()
+            self._spool.account(done)
+            if done and self.on_written is not None:
+                self.on_written(number, state.written)
+        self._trim()
+        if any(state.is_waiting for state in self._streams.values()):
+            self._spool.wants_writing(self)
+        else:
+            self._flushed.set()
+
+    def _trim(self) -> None:
+        for state in self._streams.values():
+            state.trim(self._spool.recent_bytes if self._follower_count else 0)
+
+
+class Spool:
+    """The output of all commands, below one folder."""
+
+    def __init__(self, folder: Path, limits: SpoolLimits) -> None:
+        self.over_budget = asyncio.Event()
+        """Set while more is stored than should be."""
+        self._folder = folder
+        self._limits = limits
+        self._thread = ThreadPoolExecutor(1, "spool")
+        self._dirty: dict[CommandSpool, None] = {}
+        self._wake = asyncio.Event()
+        self._stored_bytes = 0
+        self.follower_count = 0
+        """How many follow commands."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._thread.shutdown(wait=False)
+
+    @property
+    def stored_bytes(self) -> int:
+        """How many bytes are on disk."""
+        return self._stored_bytes
+
+    @property
+    def recent_bytes(self) -> int:
+        """How much of a stream that is followed stays in memory once it is written."""
+        return min(_MOST_RECENT_BYTES, _RECENT_BYTES // max(1, self.follower_count))
+
+    def account(self, size: int) -> None:
+        """Counts bytes that came to the disk, or went."""
+        self._stored_bytes += size
+        if self._stored_bytes > self._limits.total_bytes:
+            self.over_budget.set()
+        else:
+            self.over_budget.clear()
+
+    def new(self, sandbox_id: str, exec_id: str) -> CommandSpool:
+        """The spool of a command that has just been started; nothing is on disk yet."""
+        layout = Layout(self._limits.command)
+        return CommandSpool(self, (sandbox_id, exec_id), layout, (0, 0))
+
+    async def stored(
+        self, sandbox_id: str, exec_id: str, ends: tuple[int, int] | None = None
+    ) -> CommandSpool:
+        """The spool of a command of earlier; without `ends` it is as long as what is on disk."""
+        folder = self.folder_of(sandbox_id, exec_id)
+        layout = Layout(self._limits.command, await self._do(lambda: segments_in(folder)))
+        if ends is None:
+            ends = layout.end(STREAMS[0]), layout.end(STREAMS[1])
+        return CommandSpool(self, (sandbox_id, exec_id), layout, ends)
+
+    async def commands_of(self, sandbox_id: str) -> list[str]:
+        """The commands of a sandbox of which something is on disk."""
+        folder = self._folder / sandbox_id
+
+        def names() -> list[str]:
+            return [path.name for path in folder.iterdir()] if folder.is_dir() else []
+
+        return [name.removeprefix(_COMMAND) for name in await self._do(names)]
+
+    async def remove_command(self, sandbox_id: str, exec_id: str) -> None:
+        """Deletes what is stored of a command."""
+        folder = self.folder_of(sandbox_id, exec_id)
+        await self._do(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+    async def remove_sandbox(self, sandbox_id: str) -> None:
+        """Deletes what is stored of a sandbox's commands."""
+        await self._do(lambda: shutil.rmtree(self._folder / sandbox_id, ignore_errors=True))
+
+    async def remove_all_but(self, sandbox_ids: Iterable[str]) -> None:
+        """Deletes what is stored of sandboxes that nobody remembers."""
+        kept = frozenset(sandbox_ids)
+
+        def remove() -> None:
+            for folder in self._folder.iterdir() if self._folder.is_dir() else ():
+                if folder.name not in kept:
+                    shutil.rmtree(folder, ignore_errors=True)
+
+        await self._do(remove)
+
+    async def run(self) -> None:
+        """Writes what comes, until cancelled; while the disk takes nothing, commands wait."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            spools, self._dirty = list(self._dirty), {}
+            await self._write([spool.take() for spool in spools])
+            for spool in spools:
+                spool.written()
+
+    async def _write(self, batches: list[Batch]) -> None:
+        told = False
+        while True:
+            try:
+                await self._do(lambda: write_batches(batches))
+            except OSError as error:
+                if not told:
+                    _log.warning("output cannot be written, so its commands wait: %s", error)
+                told = True
+            else:
+                return
+            await asyncio.sleep(_RETRY_S)
+
+    # ---- for the spools of commands
+
+    def wants_writing(self, spool: CommandSpool) -> None:
+        """There is something to take."""
+        self._dirty[spool] = None
+        self._wake.set()
+
+    async def read_file(self, path: Path, start: int, size: int) -> bytes:
+        """Bytes of a segment, by their offset in the stream."""
+        begin = int(path.name.split("-")[1])
+        return await self._do(lambda: read_file(path, start - begin, size))
+
+    def remove_files(self, folder: Path, segments: list[Segment]) -> None:
+        """Removes segments, after what was asked of the thread before."""
+        self.account(-sum(segment.size for segment in segments))
+        names = [segment.name for segment in segments]
+        self._thread.submit(write_batches, [Batch(folder, [], names)])
+
+    async def _do(self, job: Callable[[], _T]) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, job)
+
+    def folder_of(self, sandbox_id: str, exec_id: str) -> Path:
+        """Where the files of a command are."""
+        # An exec id may be `.` or `..`.
+        return self._folder / sandbox_id / f"{_COMMAND}{exec_id}"

@@ -1,0 +1,291 @@
+"""All boxes of a template: those that are ready for whoever comes, and those in use.
+
+A box is used by one session only. Ready ones are made ahead of time, as many as configured; all
+together take at most so many places.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Set
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from executor_service.backends.base import Backend, Box
+from executor_service.commands.commands import CommandTable
+from executor_service.config import DEFAULT_TEMPLATE
+from executor_service.errors import (
+    BackendError,
+    BoxPoisoned,
+    LinkClosed,
+    PoolExhausted,
+    SandboxLost,
+)
+from executor_service.metrics import ExecutorMetrics
+from executor_service.pools.boxes import LiveBox
+from executor_service.pools.inventory import Inventory
+from executor_service.pools.options import PoolOptions, PoolStats
+from executor_service.records import EndReason
+from executor_service.workspaces.folders import Workspaces
+from services.errors import Draining
+from services.lifecycle import Workers
+
+_CHECK_TIMEOUT_S = 1.0
+_REFILL_PAUSE_S = 0.25
+"""After a box was taken, so that making the next one does not slow the first command down."""
+_NOTED_WITHIN_S = 2.0
+_FIRST_RETRY_S = 1.0
+_LONGEST_RETRY_S = 60.0
+
+_log = logging.getLogger(__name__)
+
+
+class Pool:
+    """Makes boxes, keeps some ready, hands them out and ends them."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        options: PoolOptions,
+        workspaces: Workspaces,
+        make_table: Callable[[str], CommandTable],
+        workers: Workers,
+        metrics: ExecutorMetrics,
+    ) -> None:
+        self._options = options
+        self._metrics = metrics
+        self._boxes = Inventory(backend, options, workspaces, make_table, workers, self)
+        self._ready: list[LiveBox] = []
+        self._changed = asyncio.Condition()
+        self._refills = options.prefill
+        self._was_used = False
+        self._refilling = False
+        self._draining = False
+        self._waiting_count = 0
+        self._hits = 0
+        self._misses = 0
+        self._count()
+
+    @property
+    def stats(self) -> PoolStats:
+        """How many boxes there are, and who waits for them."""
+        ready, claimed = len(self._ready), self._boxes.claimed_count
+        return PoolStats(
+            ready=ready,
+            claimed=claimed,
+            making=self._boxes.held + self._boxes.making - ready - claimed,
+            waiting=self._waiting_count,
+            hits=self._hits,
+            misses=self._misses,
+            warm=self._options.warm,
+            most=self._options.most,
+            draining=self._draining,
+        )
+
+    # ---- handing out
+
+    async def take(self, wait_s: float) -> tuple[LiveBox, bool]:
+        """Returns a box with an empty workspace, and whether it was ready.
+
+        Fails with PoolExhausted when no place becomes free in time, or as making a box fails.
+        """
+        async with self._waiting(wait_s):
+            while True:
+                ready = await self._pop_ready()
+                if ready is not None:
+                    self._hits += 1
+                    return ready, True
+                if key := self._reserve():
+                    break
+                await self._change()
+        self._misses += 1
+        self._metrics.pool_misses.labels(self._options.template).inc()
+        return await self._boxes.make(key, None), False
+
+    async def make(self, workspace: Path, wait_s: float) -> LiveBox:
+        """Makes a box over a folder that exists; fails as `take` does."""
+        async with self._waiting(wait_s):
+            while not (key := self._reserve()):
+                if self._ready:
+                    # One that waits gives way; its place is free once nothing of it is left.
+                    ending = self._ready.pop(0)
+                    self.end(ending, EndReason.LEASE_EXPIRED)
+                    await ending.gone.wait()
+                    self._check_open()
+                else:
+                    await self._change()
+        return await self._boxes.make(key, workspace)
+
+    def claimed(self, live: LiveBox) -> None:
+        """A session has the box, and its workspace from now on."""
+        self._boxes.claimed(live)
+        self._count()
+
+    def adopt(self, box: Box, table: CommandTable) -> LiveBox:
+        """Takes over a claimed box that an executor before this one made."""
+        return self._boxes.adopt(box, table)
+
+    def keys(self) -> Set[str]:
+        """The keys of the boxes that are held now, or are about to be."""
+        return self._boxes.keys()
+
+    def end(self, live: LiveBox, reason: EndReason) -> None:
+        """Ends a box; `live.gone` is set when nothing of it is left."""
+        live.retire(reason)
+
+    async def left(self, folder: Path) -> None:
+        """Returns when no box that is about to end is over a folder."""
+        await self._boxes.left(folder)
+
+    # ---- what becomes of the boxes
+
+    def ended(self, live: LiveBox) -> None:
+        """A box can be used no more."""
+        with suppress(ValueError):
+            self._ready.remove(live)
+
+    async def changed(self) -> None:
+        """There is a box more or less, or something else to try for."""
+        self._count()
+        async with self._changed:
+            self._changed.notify_all()
+
+    # ---- keeping
+
+    async def run(self) -> None:
+        """Keeps boxes ready, until cancelled."""
+        retry_s = _FIRST_RETRY_S
+        while True:
+            async with self._changed:
+                await self._changed.wait_for(lambda: self._wants_more)
+            if self._was_used:
+                await asyncio.sleep(_REFILL_PAUSE_S)
+            if not self._wants_more or not (key := self._reserve()):
+                continue
+            try:
+                await self._refill(key)
+            except (BackendError, OSError) as error:
+                _log.warning("no box can be made ready, next try in %g s: %s", retry_s, error)
+                await asyncio.sleep(retry_s)
+                retry_s = min(2 * retry_s, _LONGEST_RETRY_S)
+            else:
+                retry_s = _FIRST_RETRY_S
+
+    async def resize(self, warm: int, most: int) -> None:
+        """Keeps so many ready from now on, of so many in all; none that is in use is ended."""
+        self._options = replace(self._options, warm=warm, most=most)
+        self._refills = True
+        while len(self._ready) > warm:
+            self.end(self._ready.pop(0), EndReason.LEASE_EXPIRED)
+        await self.changed()
+
+    async def close(self) -> None:
+        """Makes and hands out no more boxes."""
+        self._draining = True
+        await self.changed()
+
+    async def reopen(self) -> None:
+        """Makes and hands out boxes again, after `close`."""
+        self._draining = False
+        await self.changed()
+
+    async def drain(self) -> None:
+        """Ends the boxes that nobody has, after `close`."""
+        await self.close()
+        async with self._changed:
+            await self._changed.wait_for(lambda: not self._refilling)
+        ready, self._ready = self._ready, []
+        for live in ready:
+            self.end(live, EndReason.LEASE_EXPIRED)
+        for live in ready:
+            await live.gone.wait()
+
+    async def _refill(self, key: str) -> None:
+        self._refilling = True
+        try:
+            self._ready.append(await self._boxes.make(key, None))
+        finally:
+            self._refilling = False
+            await self.changed()
+
+    # ---- places
+
+    @asynccontextmanager
+    async def _waiting(self, wait_s: float) -> AsyncGenerator[None]:
+        self._check_open()
+        self._refills = self._was_used = True
+        try:
+            async with asyncio.timeout(wait_s):
+                yield
+        except TimeoutError:
+            raise PoolExhausted(self._exhausted()) from None
+
+    def _check_open(self) -> None:
+        if self._draining:
+            raise Draining("this executor takes no new sessions; ask another one, or again")
+
+    @property
+    def _has_place(self) -> bool:
+        return self._boxes.held + self._boxes.making < self._options.most
+
+    @property
+    def _wants_more(self) -> bool:
+        if self._draining or not self._refills or not self._has_place:
+            return False
+        return len(self._ready) < self._options.warm
+
+    def _reserve(self) -> str:
+        """Takes a place for a box that is about to be made: its key; empty when all are taken."""
+        if not self._has_place:
+            return ""
+        key = self._boxes.reserve()
+        self._count()
+        return key
+
+    async def _pop_ready(self) -> LiveBox | None:
+        """A box that was ready and answers."""
+        while self._ready:
+            live = self._ready.pop(0)
+            try:
+                await (await live.link()).ping(_CHECK_TIMEOUT_S)
+            except (SandboxLost, LinkClosed, BoxPoisoned, TimeoutError) as error:
+                _log.warning("box %s was ready and is gone: %s", live.box.key, error)
+                self.end(live, EndReason.LEASE_EXPIRED)
+            except BaseException:
+                self.end(live, EndReason.LEASE_EXPIRED)
+                raise
+            else:
+                await self.changed()
+                return live
+        return None
+
+    async def _change(self) -> None:
+        """Returns when there is something to try for."""
+        self._waiting_count += 1
+        self._count()
+        try:
+            async with self._changed:
+                await self._changed.wait_for(
+                    lambda: self._ready or self._has_place or self._draining
+                )
+        finally:
+            self._waiting_count -= 1
+            self._count()
+        self._check_open()
+
+    def _exhausted(self) -> str:
+        most, template = self._options.most, self._options.template
+        where = "" if template == DEFAULT_TEMPLATE else f"templates.{template}."
+        kind = "" if template == DEFAULT_TEMPLATE else f" of template {template}"
+        return (
+            f"all {most} sandboxes{kind} are in use (executor.{where}max_sandboxes); "
+            "try again later"
+        )
+
+    def _count(self) -> None:
+        options, stats = self._options, self.stats
+        labels = (options.backend, options.template)
+        for state in ("ready", "claimed", "making", "waiting"):
+            self._metrics.pool.labels(*labels, state).set(getattr(stats, state))
+        self._metrics.pool_size.labels(*labels, "warm").set(stats.warm)
+        self._metrics.pool_size.labels(*labels, "most").set(stats.most)
