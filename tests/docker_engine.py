@@ -19,6 +19,7 @@ import docker
 from docker.errors import DockerException, ImageNotFound
 
 from tests.requirements import require
+from tests.users import UID
 
 SANDBOX_IMAGE = "hermes-sandbox:latest"
 
@@ -49,11 +50,28 @@ _STARTS_WITHIN_S = 60
 _PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
+_WITH_OWN_ETC = """
+for file in "$0"/*; do mount --bind "$file" "/etc/${file##*/}" || exit; done
+exec "$@"
+"""
+"""Starts what sees files of a folder in place of those of /etc."""
+_WITHOUT_THE_FIRST_ONES_FILES = """
+rm -f /run/docker /run/containerd /run/xtables.lock
+exec "$@"
+"""
+FIRST_SUBORDINATE = 300_000
+"""The range of users of an engine that has one of its own begins here."""
+_SUBORDINATES = 65536
+
+
 @dataclass(slots=True)
 class OwnEngine:
     """An engine of a test's own, which may do with it what it wants."""
 
     folder: Path
+    through: tuple[str, ...] = ()
+    """A program that runs it."""
+    options: tuple[str, ...] = ()
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @property
@@ -73,11 +91,12 @@ class OwnEngine:
             self._process = subprocess.Popen(
                 [
                     # Without a bridge of its own it removes docker0, which is the first engine's.
-                    *("unshare", "--net"),
+                    *("unshare", "--net", *self.through),
                     *("dockerd", "--config-file", str(folder / "none.json"), "--host", self.host),
                     *("--data-root", str(folder / "data"), "--exec-root", str(folder / "exec")),
                     *("--pidfile", str(folder / "pid"), "--shutdown-timeout", "1"),
                     *("--bridge", "none", "--iptables=false", "--ip-masq=false"),
+                    *self.options,
                 ],
                 stdout=log,
                 stderr=log,
@@ -109,11 +128,64 @@ class OwnEngine:
 @contextmanager
 def own_engine() -> Generator[OwnEngine]:
     """A second engine with the sandbox image, for the time of the block."""
-    first = docker_client()
+    with _folder() as folder, _running(OwnEngine(folder)) as engine:
+        yield engine
+
+
+@contextmanager
+def remapping_engine() -> Generator[OwnEngine]:
+    """One with userns-remap: root in its containers is FIRST_SUBORDINATE."""
+    with _folder() as folder:
+        through = _with_own_etc(folder, "daemon")
+        with _running(OwnEngine(folder, through, ("--userns-remap", "daemon"))) as engine:
+            yield engine
+
+
+@contextmanager
+def rootless_engine() -> Generator[OwnEngine]:
+    """One that an ordinary user runs, UID: root in its containers is that user."""
+    missing = [name for name in ("rootlesskit", "newuidmap") if not shutil.which(name, path=_PATH)]
+    require("rootless", not missing, f"there is no {' and no '.join(missing)}")
+    with _folder() as folder:
+        users = f"hermes:x:{UID}:{UID}::{folder}:/bin/sh\n{Path('/etc/passwd').read_text()}"
+        through = (
+            *_with_own_etc(folder, "hermes", passwd=users),
+            *("setpriv", "--reuid", str(UID), "--regid", str(UID), "--clear-groups"),
+            *("env", f"XDG_RUNTIME_DIR={folder}"),
+            *("rootlesskit", "--net=host", "--copy-up=/etc", "--copy-up=/run"),
+            *("sh", "-c", _WITHOUT_THE_FIRST_ONES_FILES, "engine"),
+        )
+        os.chown(folder, UID, UID)
+        with _running(OwnEngine(folder, through)) as engine:
+            yield engine
+
+
+def _with_own_etc(folder: Path, owner: str, **files: str) -> tuple[str, ...]:
+    """A program that runs another, to which a range of users belongs to an owner."""
+    subordinates = f"{owner}:{FIRST_SUBORDINATE}:{_SUBORDINATES}\n"
+    etc = folder / "etc"
+    etc.mkdir()
+    for name, content in {"subuid": subordinates, "subgid": subordinates, **files}.items():
+        (etc / name).write_text(content)
+    return ("--mount", "sh", "-c", _WITH_OWN_ETC, str(etc))
+
+
+@contextmanager
+def _folder() -> Generator[Path]:
     can_start = os.geteuid() == 0 and shutil.which("dockerd", path=_PATH) is not None
     require("docker", can_start, "starting an engine of one's own needs root and dockerd")
     folder = Path(tempfile.mkdtemp(prefix="hermes-engine-"))
-    engine = OwnEngine(folder)
+    # Other users of its containers have to come through.
+    folder.chmod(0o711)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _running(engine: OwnEngine) -> Generator[OwnEngine]:
+    first = docker_client()
     try:
         engine.start()
         second = engine.client()
@@ -124,4 +196,3 @@ def own_engine() -> Generator[OwnEngine]:
     finally:
         engine.stop()
         first.close()
-        shutil.rmtree(folder, ignore_errors=True)

@@ -152,6 +152,8 @@ class Process:
         self.address = UnixAddress(settings.home.run / socket)
         self.program: tuple[str, ...] = ("tests.executors",)
         """The module that serves, and its own arguments."""
+        self.python: tuple[str, ...] = (sys.executable,)
+        """What runs it, and as whom."""
         self._process: asyncio.subprocess.Process | None = None
 
     async def __aenter__(self) -> Self:
@@ -169,7 +171,7 @@ class Process:
         """Its first line."""
         environ = json.dumps(dict(self.settings.environ))
         process = self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", *self.program, environ, str(self.address.path)),
+            *(*self.python, "-m", *self.program, environ, str(self.address.path)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
         )

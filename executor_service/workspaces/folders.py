@@ -16,8 +16,6 @@ from services.ids import new_id
 
 _PREFIX = "wsp"
 _ID = re.compile(rf"{_PREFIX}_[0-9a-v]{{26}}")
-_UNPRIVILEGED_UID = 1000
-"""Who boxes are when the executor is root."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +107,6 @@ def is_workspace_id(text: str) -> bool:
 
 def _make(path: Path) -> None:
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if os.geteuid() == 0 and path.stat().st_uid == 0:
-        os.chown(path, _UNPRIVILEGED_UID, _UNPRIVILEGED_UID)
 
 
 def _remove_empty(path: Path) -> None:

@@ -25,6 +25,7 @@ from executor_service.backends.docker.engine import CALL_DEADLINE_S, Engine, Eng
 from executor_service.backends.docker.gvisor import BridgeStream, limit_pids, ran_out_of_memory
 from executor_service.backends.docker.sockets import BIRTH_SOCKET, Birth, BoxSockets
 from executor_service.backends.docker.supervisor_volume import FOLDER, supervisor_volume
+from executor_service.backends.docker.users import ordinary_user
 from executor_service.backends.docker.volumes import VolumeStore
 from executor_service.backends.greeting import expect_greeting
 from executor_service.backends.making import made
@@ -45,7 +46,6 @@ _SECRET = "org.hermes.secret"  # noqa: S105
 _SUPERVISOR = ("python3", "-I", "-S", FOLDER)
 _SOCKET = "@hermes-supervisor"
 """Not a file: it lies in the box's own network namespace, where no command can replace it."""
-_UNPRIVILEGED_UID = 1000
 _REMOVAL_POLL_S = 0.02
 _ANY_TIME_S = 1e6
 _BIRTH_PATIENCE_S = 2.0
@@ -76,9 +76,8 @@ class DockerBackend:
         self._supervisor = supervisor
         self._options = options
         self._engine = Engine(options.address)
-        is_local = options.address.is_local
-        uid = (os.getuid() if is_local else 0) or _UNPRIVILEGED_UID
-        self._walls = Walls(uid, options.runtime, is_local)
+        user = ordinary_user(os.geteuid() if options.address.is_local else 0)
+        self._walls = Walls(user, options.runtime, options.address.is_local)
         self._is_probed = False
         self._volumes = VolumeStore(
             owner, self._engine, options.image, supervisor, lambda: self._walls
@@ -92,9 +91,11 @@ class DockerBackend:
     async def probe(self) -> Capabilities:
         """What the engine can do and really enforces."""
         options = self._options
-        found = await docker_probe.probe(self._engine, options.image, options.runtime)
+        found, user = await docker_probe.probe(self._engine, options.image, options.runtime)
         is_gvisor = found.isolation is Isolation.USERSPACE_KERNEL
-        self._walls = dataclasses.replace(self._walls, is_gvisor=is_gvisor)
+        self._walls = dataclasses.replace(
+            self._walls, user=user or self._walls.user, is_gvisor=is_gvisor
+        )
         self._takes_sockets &= not is_gvisor
         self._is_probed = found.available
         return found
@@ -153,7 +154,7 @@ class DockerBackend:
         from docker.errors import APIError
 
         if self._options.address.is_local:
-            _hand_over(spec.workspace, self._walls.uid)
+            self._walls.user.take(spec.workspace)
         secret = secrets.token_hex(32)
         image = spec.image or self._options.image
         volume = supervisor_volume(sdk, image, self._supervisor)
@@ -179,7 +180,7 @@ class DockerBackend:
             hostname="sandbox",
             # A first process hears no other: an engine that stops would wait for ten seconds.
             stop_signal="SIGKILL",
-            user=f"{self._walls.uid}:{self._walls.uid}",
+            user=self._walls.user.named,
             working_dir="/workspace",
             labels=labels,
             host_config=sdk.api.create_host_config(**self._walls.around(spec, volume, birth)),
@@ -281,12 +282,6 @@ class DockerBackend:
     async def close(self) -> None:
         """Let go of the engine's client; the boxes live on."""
         await self._engine.close()
-
-
-def _hand_over(workspace: Path, uid: int) -> None:
-    """Let commands, which never run as root, write to a folder that root has made for them."""
-    if os.geteuid() == 0 and workspace.is_dir() and workspace.stat().st_uid == 0:
-        os.chown(workspace, uid, uid)
 
 
 def _box(native_id: str, labels: dict[str, str]) -> Box:

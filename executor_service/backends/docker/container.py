@@ -12,6 +12,7 @@ from executor_service.backends.base import BoxSpec, Limits
 from executor_service.backends.docker.gvisor import host_pids
 from executor_service.backends.docker.sockets import BIRTH
 from executor_service.backends.docker.supervisor_volume import FOLDER
+from executor_service.backends.docker.users import BoxUser
 
 if TYPE_CHECKING:
     from docker.types import Mount
@@ -26,8 +27,8 @@ _FILES_PER_TMPFS = 65536
 class Walls:
     """How every container is hardened, whatever the box is for."""
 
-    uid: int
-    """Who commands run as; also the group."""
+    user: BoxUser
+    """Who commands run as."""
     runtime: str
     """OCI runtime; empty is the engine's default."""
     engine_is_local: bool
@@ -81,7 +82,7 @@ class Walls:
         common = f"rw,nosuid,nodev,nr_inodes={_FILES_PER_TMPFS}"
         rights = {
             "/tmp": "exec,mode=1777",  # noqa: S108
-            "/run": f"noexec,mode=0755,uid={self.uid},gid={self.uid}",
+            "/run": f"noexec,mode=0755,uid={self.user.inside},gid={self.user.inside}",
         }
         return {
             path: f"{common},{rights.get(path, 'noexec,mode=1777')},size={size}"

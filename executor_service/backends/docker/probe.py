@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import os
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from executor_service.backends.base import (
 )
 from executor_service.backends.docker.engine import Engine
 from executor_service.backends.docker.gvisor import BUILD, host_pids
+from executor_service.backends.docker.users import BoxUser, find_user
 from executor_service.errors import BackendError, BackendUnavailable, EngineRefused
 
 if TYPE_CHECKING:
@@ -37,29 +39,33 @@ _LOOK_DEADLINE_S = 20
 Facts = Mapping[str, Any]
 
 
-async def probe(engine: Engine, image: str, runtime: str) -> Capabilities:
-    """Ask the engine; a "no" says what to do about it."""
-    found = await _ask(engine, image, runtime)
+async def probe(engine: Engine, image: str, runtime: str) -> tuple[Capabilities, BoxUser | None]:
+    """Ask the engine what it can do, and who commands are there; a "no" says what to do about it.
+
+    Nobody without a "yes".
+    """
     place = WorkspacePlace.HERE if engine.address.is_local else WorkspacePlace.THERE
-    return dataclasses.replace(found, workspaces=place)
-
-
-async def _ask(engine: Engine, image: str, runtime: str) -> Capabilities:
     try:
-        await engine.ask("GET", "/_ping", deadline_s=_ANSWER_DEADLINE_S)
-        info, version, about_image = await asyncio.gather(
-            engine.ask("GET", "/info"), engine.ask("GET", "/version"), _inspect(engine, image)
-        )
-        _check(info, runtime)
-        used = runtime or str(info["DefaultRuntime"])
-        is_own = _OWN_IMAGE in (about_image["Config"]["Labels"] or {})
-        isolation = Isolation.NAMESPACE
-        if used != _SHARES_THE_KERNEL or not is_own:
-            isolation = await engine.call(lambda sdk: _look_inside(sdk, image, runtime))
+        found, user = await _ask(engine, image, runtime)
     except BackendError as error:
-        return _capabilities(str(error), {}, Isolation.NAMESPACE, available=False)
+        found, user = _capabilities(str(error), {}, Isolation.NAMESPACE, available=False), None
+    return dataclasses.replace(found, workspaces=place), user
+
+
+async def _ask(engine: Engine, image: str, runtime: str) -> tuple[Capabilities, BoxUser]:
+    await engine.ask("GET", "/_ping", deadline_s=_ANSWER_DEADLINE_S)
+    info, version, about_image = await asyncio.gather(
+        engine.ask("GET", "/info"), engine.ask("GET", "/version"), _inspect(engine, image)
+    )
+    _check(info, runtime)
+    user = await asyncio.to_thread(find_user, info, engine.address, os.geteuid())
+    used = runtime or str(info["DefaultRuntime"])
+    is_own = _OWN_IMAGE in (about_image["Config"]["Labels"] or {})
+    isolation = Isolation.NAMESPACE
+    if used != _SHARES_THE_KERNEL or not is_own:
+        isolation = await engine.call(lambda sdk: _look_inside(sdk, image, runtime))
     reason = _describe(info, version, engine, used, isolation)
-    return _capabilities(reason, info, isolation, available=True)
+    return _capabilities(reason, info, isolation, available=True), user
 
 
 async def _inspect(engine: Engine, image: str) -> Facts:

@@ -164,7 +164,7 @@ class VolumeStore:
             self._image,
             [],
             entrypoint=["python3", "-I", "-S", FOLDER, "--folders", request],
-            user=f"{walls.uid}:{walls.uid}",
+            user=walls.user.named,
             host_config=sdk.api.create_host_config(**host),
             use_config_proxy=False,
         )

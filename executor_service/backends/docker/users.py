@@ -1,0 +1,111 @@
+"""Who commands are in a box, and who that is on the machine of the engine.
+
+An engine may give the users of its containers other numbers on its machine: one with userns-remap
+adds to each where a range of its own begins, and for a rootless one, root in a container is the
+user who runs it. The files of a workspace have to belong to who commands are out there.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from executor_service.backends.docker.engine import EngineAddress
+from executor_service.errors import BackendUnavailable, BoxCreateFailed
+
+_UNPRIVILEGED = 1000
+"""Who commands are where the executor is root, and on machines elsewhere."""
+_RANGE = re.compile(r"/(\d+)\.(\d+)$")
+"""Ends the folder of an engine with userns-remap: who root in its containers is."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoxUser:
+    """Who commands are."""
+
+    inside: int
+    """In the box; also the group."""
+    uid: int
+    """On the engine's machine."""
+    gid: int
+
+    @property
+    def named(self) -> str:
+        """As an engine takes it."""
+        return f"{self.inside}:{self.inside}"
+
+    def take(self, workspace: Path) -> None:
+        """Let commands write to a folder that root has made for them; BoxCreateFailed where they
+        could not because it is somebody's whom their engine does not know. Blocks."""
+        if os.geteuid() != 0 or not workspace.is_dir():
+            return
+        owner = workspace.stat().st_uid
+        if owner == 0:
+            os.chown(workspace, self.uid, self.gid)
+        elif self.uid not in (owner, self.inside):
+            raise BoxCreateFailed(
+                f"{workspace} belongs to user {owner}, and commands are user {self.uid} on this "
+                "machine, as the Docker engine remaps users: give it to them "
+                f"(`chown -R {self.uid}:{self.gid}`), or use an engine that does not"
+            )
+
+
+def ordinary_user(executor: int) -> BoxUser:
+    """Who commands are where users are in boxes who they are outside."""
+    uid = executor or _UNPRIVILEGED
+    return BoxUser(uid, uid, uid)
+
+
+def find_user(info: Mapping[str, Any], address: EngineAddress, executor: int) -> BoxUser:
+    """Who commands are on an engine that says this of itself; BackendUnavailable if they could only
+    be somebody whose files the executor has no right to. Blocks."""
+    if not address.is_local:
+        return ordinary_user(0)
+    root, group = _root(info, address, executor)
+    if executor == 0:
+        return BoxUser(_UNPRIVILEGED, root + _UNPRIVILEGED, group + _UNPRIVILEGED)
+    if executor == root:
+        # Without capabilities, and without a way to get any, root is a user like any other.
+        return BoxUser(0, root, group)
+    if root == 0:
+        return ordinary_user(executor)
+    raise BackendUnavailable(
+        "the Docker engine remaps users (userns-remap), and only root can give workspaces to "
+        "those: run Hermes as root, or use a rootless engine, one without userns-remap, or "
+        "bubblewrap"
+    )
+
+
+def _root(info: Mapping[str, Any], address: EngineAddress, executor: int) -> tuple[int, int]:
+    """Who root in a container is on the engine's machine, and its group."""
+    options = " ".join(info["SecurityOptions"] or ())
+    if "name=rootless" in options:
+        owner = _owner_of_socket(address)
+        if owner != executor:
+            raise BackendUnavailable(
+                f"the Docker engine at {address.url} is user {owner}'s own (rootless), who "
+                f"cannot reach workspaces of user {executor}: run Hermes as user {owner}, "
+                "or use another engine"
+            )
+        return executor, executor
+    if "name=userns" in options:
+        found = _RANGE.search(info["DockerRootDir"])
+        if found is None:
+            raise BackendUnavailable(
+                "the Docker engine remaps users, and to whom cannot be told by its folder "
+                f"{info['DockerRootDir']}: use an engine without userns-remap"
+            )
+        return int(found[1]), int(found[2])
+    return 0, 0
+
+
+def _owner_of_socket(address: EngineAddress) -> int:
+    try:
+        return Path(urlsplit(address.url).path).stat().st_uid
+    except OSError as error:
+        raise BackendUnavailable(
+            f"no Docker engine answers at {address.url}: {error.strerror}"
+        ) from error

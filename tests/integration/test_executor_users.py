@@ -1,0 +1,160 @@
+"""Engines whose containers have users of their own: who commands are, and whose their files."""
+
+import os
+from asyncio import to_thread
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from executor_service.backends.base import BoxSpec
+from executor_service.backends.docker.backend import DockerBackend, DockerOptions
+from executor_service.backends.docker.engine import EngineAddress
+from executor_service.errors import BoxCreateFailed
+from hermes.executor.v1 import exec_pb2
+from tests.boxes import odd_seconds
+from tests.contract.dying_executor import IMPORTS
+from tests.docker_engine import FIRST_SUBORDINATE, OwnEngine, remapping_engine, rootless_engine
+from tests.executor_client import Client
+from tests.executors import Process, executor_settings, serving, until
+from tests.users import UID, users_folder, users_python
+from tests.workspace_client import Workspaces
+
+pytestmark = pytest.mark.timeout(180)
+"""Two engines are started."""
+
+MIB = 1024 * 1024
+REMAPPED = FIRST_SUBORDINATE + 1000
+FILL = "mkdir -m 700 own; echo secret > own/file; echo kept > file; head -c 1M /dev/zero > large"
+
+
+@pytest.fixture(scope="module")
+def remapping() -> Iterator[OwnEngine]:
+    with remapping_engine() as engine:
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def rootless() -> Iterator[OwnEngine]:
+    with rootless_engine() as engine:
+        yield engine
+
+
+@pytest.fixture
+def users_home() -> Iterator[Path]:
+    with users_folder() as folder:
+        yield folder
+
+
+def users_executor(home: Path, engine: OwnEngine) -> Process:
+    """An executor of an ordinary user."""
+    process = Process(executor_settings(home, "docker", DOCKER_HOST=engine.host))
+    process.python = (
+        *("setpriv", "--reuid", str(UID), "--regid", str(UID), "--clear-groups"),
+        *("env", f"PYTHONPATH={':'.join(IMPORTS)}", users_python()),
+    )
+    return process
+
+
+def limit(home: Path) -> None:
+    (home / "config.yaml").write_text(f"executor:\n  workspace_bytes: {4 * MIB}\n")
+
+
+def status_of(argument: str) -> dict[str, list[str]]:
+    """What the kernel says of the process that sleeps for so long; nothing if there is none."""
+    for process in Path("/proc").glob("[0-9]*"):
+        # Others end meanwhile.
+        with suppress(FileNotFoundError, ProcessLookupError):
+            if (process / "cmdline").read_bytes() == f"sleep\0{argument}\0".encode():
+                lines = (process / "status").read_text().splitlines()
+                return {name: values.split() for name, values in (x.split(":", 1) for x in lines)}
+    return {}
+
+
+async def check_nothing_is_gained(client: Client, user: int) -> None:
+    """Commands are that user on this machine, and can become no other."""
+    lease, seconds = (await client.acquire("s")).lease, odd_seconds()
+    sleep = await client.start(lease, "sleep", seconds)
+
+    async def sleeps() -> bool:
+        return bool(await to_thread(status_of, seconds))
+
+    await until(sleeps)
+    status = await to_thread(status_of, seconds)
+    assert set(status["Uid"]) == {str(user)}
+    assert status["NoNewPrivs"] == ["1"]
+    assert {int(status[name][0], 16) for name in ("CapEff", "CapPrm", "CapBnd")} == {0}
+    await client.signal(lease, sleep.exec_id)
+    await client.release(lease)
+
+
+async def check_workspaces(client: Client, home: Path, user: int) -> None:
+    """Commands fill workspaces, and the executor measures, copies and removes them."""
+    answer = await client.acquire("s")
+    assert await client.output(answer.lease, f"{FILL}; cat file") == "kept"
+    source = answer.sandbox.workspace_id
+    (folder,) = await to_thread(lambda: list(home.rglob(source)))
+    owners = await to_thread(lambda: {path.stat().st_uid for path in (folder, *folder.rglob("*"))})
+    assert owners == {user}
+    too_much = await client.run(answer.lease, script="head -c 8M /dev/zero > much; sleep 60")
+    assert too_much.exit is not None
+    assert too_much.exit.reason == exec_pb2.EXIT_REASON_DISK_QUOTA
+    await client.output(answer.lease, "rm much")
+    await client.release(answer.lease)
+
+    workspaces = Workspaces(client)
+    fork = await workspaces.fork(source)
+    assert fork.size_bytes > MIB
+    lease = (await client.acquire("other", workspace_id=fork.workspace_id)).lease
+    assert await client.output(lease, "echo more >> own/file; cat own/file") == "secret\nmore"
+    await client.release(lease)
+    for ident in (source, fork.workspace_id):
+        await workspaces.delete(ident)
+    assert not await to_thread(lambda: list(home.rglob("wsp_*")))
+
+
+async def test_an_engine_that_remaps_users(remapping: OwnEngine, tmp_path: Path) -> None:
+    await to_thread(limit, tmp_path)
+    settings = await to_thread(executor_settings, tmp_path, "docker", DOCKER_HOST=remapping.host)
+    async with serving(settings) as executor, executor.client() as client:
+        await check_nothing_is_gained(client, REMAPPED)
+        await check_workspaces(client, tmp_path, REMAPPED)
+
+
+async def test_who_has_no_right_to_the_files_of_remapped_users_is_told(
+    remapping: OwnEngine, users_home: Path
+) -> None:
+    await to_thread(os.chmod, remapping.host.removeprefix("unix://"), 0o666)
+    line = await (await to_thread(users_executor, users_home, remapping)).refusal()
+    assert "userns-remap" in line
+    assert "run Hermes as root" in line
+
+
+async def test_what_belongs_to_somebody_else_is_not_taken(
+    remapping: OwnEngine, tmp_path: Path
+) -> None:
+    await to_thread(os.chown, tmp_path, UID, UID)
+    options = DockerOptions(EngineAddress(remapping.host))
+    backend = DockerBackend("test", tmp_path / "backend", b"", options)
+    with pytest.raises(BoxCreateFailed, match=f"chown -R {REMAPPED}:{REMAPPED}"):
+        await backend.create(BoxSpec("box", "test", "p", tmp_path))
+    await backend.close()
+    assert (await to_thread(tmp_path.stat)).st_uid == UID
+
+
+async def test_an_engine_of_an_ordinary_user(rootless: OwnEngine, users_home: Path) -> None:
+    await to_thread(limit, users_home)
+    process = await to_thread(users_executor, users_home, rootless)
+    async with process as executor, executor.client() as client:
+        await check_nothing_is_gained(client, UID)
+        await check_workspaces(client, users_home, UID)
+
+
+async def test_a_rootless_engine_of_somebody_else(rootless: OwnEngine, tmp_path: Path) -> None:
+    options = DockerOptions(EngineAddress(rootless.host))
+    backend = DockerBackend("test", tmp_path / "backend", b"", options)
+    found = await backend.probe()
+    await backend.close()
+    assert not found.available
+    assert f"run Hermes as user {UID}" in found.reason
