@@ -1,6 +1,6 @@
 """The frames between the executor and a supervisor, the same code at both ends.
 
-A frame is a header (kind, payload length, id, crc32) and a payload. The checksum is of the header
+A frame is a header (payload length, kind, id, crc32) and a payload. The checksum is of the header
 and of the payload, of a long one only of both its ends. That is enough to notice a stream that has
 lost bytes or got foreign ones, as then the wrong ones are at the end; that none changes on the way
 is up to what carries them: sockets and pipes of a kernel, TLS, SSH.
@@ -48,8 +48,9 @@ FILE_DONE, FILE_FAILED, FILE_BYTES = range(73, 76)
 PROXY_SET, STREAM_OPENED, STREAM_BYTES, STREAM_TAKEN, STREAM_ENDED, STREAM_GONE = range(76, 82)
 REPLIES = frozenset(range(READY, STREAM_GONE + 1))
 
-HEADER = struct.Struct("!BIII")
-_CHECKED = struct.Struct("!BII")
+HEADER = struct.Struct("!IBII")
+"""The same in every version, as ends of different ones have to tell each other so."""
+_CHECKED = struct.Struct("!IBI")
 _END_BYTES = 1024
 """Of each end of a payload: to sum up all of it is a tenth of what moving much output costs."""
 OUTPUT_HEAD = struct.Struct("!BQ")
@@ -73,15 +74,15 @@ class FrameError(ValueError):
 def header(kind: int, ident: int, *parts: Buffer) -> bytes:
     """The header of a frame whose payload is the concatenation of parts."""
     size = sum(map(len, parts))
-    return HEADER.pack(kind, size, ident, _checksum(kind, size, ident, *parts))
+    return HEADER.pack(size, kind, ident, _checksum(size, kind, ident, *parts))
 
 
-def _checksum(kind: int, size: int, ident: int, *parts: Buffer) -> int:
+def _checksum(size: int, kind: int, ident: int, *parts: Buffer) -> int:
     if size > 2 * _END_BYTES:
         first = b"".join(memoryview(part)[:_END_BYTES] for part in parts)[:_END_BYTES]
         last = b"".join(memoryview(part)[-_END_BYTES:] for part in parts)[-_END_BYTES:]
         parts = (first, last)
-    crc = zlib.crc32(_CHECKED.pack(kind, size, ident))
+    crc = zlib.crc32(_CHECKED.pack(size, kind, ident))
     for part in parts:
         crc = zlib.crc32(part, crc)
     return crc
@@ -139,7 +140,7 @@ class FrameReader:
         start = 0
         self._wanted_bytes = HEADER.size
         while len(view) - start >= HEADER.size:
-            kind, size, ident, crc = HEADER.unpack_from(view, start)
+            size, kind, ident, crc = HEADER.unpack_from(view, start)
             if kind not in self._kinds or size > self.max_payload_bytes:
                 raise FrameError("frame of unknown kind or size")
             end = start + HEADER.size + size
@@ -147,7 +148,7 @@ class FrameReader:
                 self._wanted_bytes = HEADER.size + size
                 break
             payload = view[start + HEADER.size : end]
-            if _checksum(kind, size, ident, payload) != crc:
+            if _checksum(size, kind, ident, payload) != crc:
                 raise FrameError("frame checksum is wrong")
             start = end
             yield kind, ident, payload

@@ -50,8 +50,8 @@ def _says(name, ident, exec_id):
         return _at_random(name, ident, exec_id)
     return {
         "garbage": lambda: [_random.Random(0).randbytes(5000)],
-        "wrong-checksum": lambda: [frames.HEADER.pack(frames.PONG, 2, 1, 7) + b"{}"],
-        "endless-frame": lambda: [frames.HEADER.pack(frames.OUTPUT, 2**32 - 1, ident, 0)],
+        "wrong-checksum": lambda: [frames.HEADER.pack(2, frames.PONG, 1, 7) + b"{}"],
+        "endless-frame": lambda: [frames.HEADER.pack(2**32 - 1, frames.OUTPUT, ident, 0)],
         "unknown-kind": lambda: [frames.pack(200, ident, b"{}")],
         "no-json": lambda: [frames.pack(frames.COMMAND, ident, b"{")],
         "deep-json": lambda: [frames.pack(frames.COMMAND, ident, b"[" * 60000)],

@@ -93,6 +93,13 @@ def test_a_changed_byte_at_an_end_of_a_long_payload_is_noticed(
     assert taken(bytes(stream)) == []
 
 
+def test_ends_of_different_versions_can_tell_each_other_so() -> None:
+    payload = b'{"version":1}'
+    head = struct.pack("!IBI", len(payload), frames.READY, 0)
+    checked = struct.pack("!I", zlib.crc32(head + payload))
+    assert frames.pack(frames.READY, 0, payload) == head + checked + payload
+
+
 @given(st.binary(max_size=4000))
 def test_noise_is_refused_or_waited_for(noise: bytes) -> None:
     try:
@@ -100,18 +107,18 @@ def test_noise_is_refused_or_waited_for(noise: bytes) -> None:
     except FrameError:
         return
     # What is waited for is the rest of one frame of a known kind and a possible size.
-    assert len(noise) < frames.HEADER.size or noise[0] in frames.REPLIES
+    assert len(noise) < frames.HEADER.size or noise[4] in frames.REPLIES
     assert len(noise) < MAX_BYTES + frames.HEADER.size
 
 
 @pytest.mark.parametrize(
     "header",
     [
-        struct.pack("!BIII", frames.PONG, MAX_BYTES + 1, 0, 0),
-        struct.pack("!BIII", frames.PONG, 2**32 - 1, 0, 0),
-        struct.pack("!BIII", frames.HELLO, 0, 0, zlib.crc32(struct.pack("!BII", 1, 0, 0))),
-        struct.pack("!BIII", 0, 0, 0, 0),
-        struct.pack("!BIII", frames.PONG, 0, 0, 0),
+        struct.pack("!IBII", MAX_BYTES + 1, frames.PONG, 0, 0),
+        struct.pack("!IBII", 2**32 - 1, frames.PONG, 0, 0),
+        struct.pack("!IBII", 0, frames.HELLO, 0, zlib.crc32(struct.pack("!IBI", 0, 1, 0))),
+        struct.pack("!IBII", 0, 0, 0, 0),
+        struct.pack("!IBII", 0, frames.PONG, 0, 0),
     ],
     ids=["too long", "much too long", "the other direction", "no kind", "wrong checksum"],
 )

@@ -186,7 +186,7 @@ def test_the_oldest_python_is_tried() -> None:
 async def test_strangers_get_nowhere(tmp_path: Path) -> None:
     async with supervisor(tmp_path) as running, running.console() as console:
         ping = frames.pack(frames.PING, 1)
-        huge = struct.pack("!BIII", frames.HELLO, 4_000_000, 0, 0)
+        huge = struct.pack("!IBII", 4_000_000, frames.HELLO, 0, 0)
         said = [ping] * 20 + [huge] * 10
         async with asyncio.timeout(20):
             answers = await asyncio.gather(*(asyncio.to_thread(talk, running, w) for w in said))
