@@ -32,7 +32,7 @@ _COMMAND = "c-"
 _MIB = 1024**2
 _GIB = 1024**3
 _RECENT_BYTES = 16 * _MIB
-"""Of what is in files already as much stays in memory, shared by those who follow commands."""
+"""Of what is in files already as much stays in memory, shared by the commands that are followed."""
 _MOST_RECENT_BYTES = 2 * _MIB
 """Of one stream."""
 
@@ -110,13 +110,13 @@ class CommandSpool:
     def followed(self) -> Generator[None]:
         """Somebody reads what comes, for the time of the block."""
         self._follower_count += 1
-        self._spool.follower_count += 1
+        self._spool.begin_following(self)
         try:
             yield
         finally:
-            self._spool.follower_count -= 1
             self._follower_count -= 1
-            self._trim()
+            if not self._follower_count:
+                self._spool.end_following(self)
 
     async def read(self, stream: int, offset: int, limit: int) -> tuple[int, bytes]:
         """Returns up to `limit` bytes from an offset on, and where they really begin.
@@ -177,15 +177,16 @@ class CommandSpool:
             self._spool.account(done)
             if done and self.on_written is not None:
                 self.on_written(number, state.written)
-        self._trim()
+        self.trim(self._spool.recent_bytes if self._follower_count else 0)
         if any(state.is_waiting for state in self._streams.values()):
             self._spool.wants_writing(self)
         else:
             self._flushed.set()
 
-    def _trim(self) -> None:
+    def trim(self, most_bytes: int) -> None:
+        """Lets go of what is written, but for so much at the end of each stream."""
         for state in self._streams.values():
-            state.trim(self._spool.recent_bytes if self._follower_count else 0)
+            state.trim(most_bytes)
 
 
 class Spool:
@@ -200,8 +201,7 @@ class Spool:
         self._dirty: dict[CommandSpool, None] = {}
         self._wake = asyncio.Event()
         self._stored_bytes = 0
-        self.follower_count = 0
-        """How many follow commands."""
+        self._followed: set[CommandSpool] = set()
 
     async def __aenter__(self) -> Self:
         return self
@@ -222,7 +222,8 @@ class Spool:
     @property
     def recent_bytes(self) -> int:
         """How much of a stream that is followed stays in memory once it is written."""
-        return min(_MOST_RECENT_BYTES, _RECENT_BYTES // max(1, self.follower_count))
+        stream_count = len(STREAMS) * max(1, len(self._followed))
+        return min(_MOST_RECENT_BYTES, _RECENT_BYTES // stream_count)
 
     def account(self, size: int) -> None:
         """Counts bytes that came to the disk, or went."""
@@ -300,6 +301,18 @@ class Spool:
             await asyncio.sleep(_RETRY_S)
 
     # ---- for the spools of commands
+
+    def begin_following(self, spool: CommandSpool) -> None:
+        """Somebody reads what comes; the others, even those that write nothing, give it room."""
+        if spool not in self._followed:
+            self._followed.add(spool)
+            for each in self._followed:
+                each.trim(self.recent_bytes)
+
+    def end_following(self, spool: CommandSpool) -> None:
+        """Nobody reads any more what comes."""
+        self._followed.discard(spool)
+        spool.trim(0)
 
     def wants_writing(self, spool: CommandSpool) -> None:
         """There is something to take."""

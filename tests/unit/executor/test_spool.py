@@ -150,17 +150,28 @@ async def test_who_follows_needs_no_file(tmp_path: Path) -> None:
         assert await command.read(1, 0, 100) == (len(data), b"")
 
 
-async def test_those_who_follow_share_the_memory(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_first", [True, False], ids=["before", "after"])
+async def test_commands_that_are_followed_share_the_memory(tmp_path: Path, is_first: bool) -> None:
+    """Whether the others are followed before it writes, or after that."""
     async with opened(tmp_path, SpoolLimits()) as spool, AsyncExitStack() as followed:
-        commands = [spool.new("sbx", str(number)) for number in range(64)]
-        for command in commands:
-            followed.enter_context(command.followed())
+        command, *others = [spool.new("sbx", str(number)) for number in range(32)]
+        followed.enter_context(command.followed())
+        # Whoever follows the same command takes nothing from others.
+        followed.enter_context(command.followed())
+        if is_first:
+            for other in others:
+                followed.enter_context(other.followed())
         for seed in range(4):
-            feed(commands[0], text(256 * KIB, seed))
-            await commands[0].flush()
+            for stream in (1, 2):
+                feed(command, text(256 * KIB, seed), stream)
+            await command.flush()
+        for other in others if not is_first else ():
+            followed.enter_context(other.followed())
         await spool.remove_command("sbx", "0")
         # One alone would have all of it.
-        assert await commands[0].read(1, 0, 256 * KIB) == (768 * KIB, text(256 * KIB, seed=3))
+        for stream in (1, 2):
+            seen = await command.read(stream, 0, 256 * KIB)
+            assert seen == (768 * KIB, text(256 * KIB, seed=3))
 
 
 async def test_what_nobody_remembers_is_removed(tmp_path: Path) -> None:
