@@ -170,9 +170,10 @@ class Templates:
                 _log.warning("template %s cannot be used: %s", name, why)
             self._refused[name] = why
             return None
+        # An undrain, or a close, must find it from here on.
+        self._put(name, template, boxes)
         if self._draining:
             await template.pool.close()
-        self._put(name, template, boxes)
         return template
 
     async def _found(self, name: str) -> tuple[Template, Sequence[Box]]:
