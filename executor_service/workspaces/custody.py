@@ -200,13 +200,13 @@ class Custody:
             self._check_unused(workspace)
             workspace = workspace.going(reason)
             with self._catalog.closed(ident):
-                await self._rows.mark_going(workspace)
+                await self._rows.put(workspace)
         await self.finish(workspace)
 
     async def recover(self) -> None:
         """Has somebody look soon at what an executor before this one has not finished or seen."""
         for workspace in await self._rows.in_state(WorkspaceState.MAKING):
-            await self._rows.mark_going(workspace.going(RemovalReason.UNFINISHED))
+            await self._rows.put(workspace.going(RemovalReason.UNFINISHED))
         for workspace in await self._rows.unmeasured(_AT_MOST):
             self._catalog.leave(workspace.workspace_id)
 
@@ -232,11 +232,11 @@ class Custody:
                 await store.remove(self._catalog.path(ident))
             await self._rows.forget(ident)
         except WorkspaceInUse as error:
-            await self._rows.put(replace(workspace, state=WorkspaceState.READY, reason=""))
+            await self._rows.put(workspace.refused())
             return error
         except (BackendError, HermesError) as error:
             _log.warning("workspace %s stays until it can be removed: %s", ident, error)
-            await self._rows.mark_going(workspace)
+            await self._rows.put(workspace)
             return None
         self._metrics.workspaces_removed.labels(workspace.reason).inc()
         _log.info("workspace %s is gone: %s", ident, workspace.reason)

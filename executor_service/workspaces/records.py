@@ -20,7 +20,7 @@ class WorkspaceState(StrEnum):
     """It is being copied from another; what there is of it is not whole."""
     READY = "ready"
     GOING = "going"
-    """It is being removed; what is left of it is nobody's any more."""
+    """It is being removed; no sandbox gets what is left of it."""
 
 
 class RemovalReason(StrEnum):
@@ -67,6 +67,12 @@ class Workspace:
     def going(self, reason: RemovalReason) -> Self:
         """The same on its way out."""
         return replace(self, state=WorkspaceState.GOING, reason=reason)
+
+    def refused(self) -> Self:
+        """The same when it cannot go yet: it stays as it was, unless it was never whole."""
+        if self.reason == RemovalReason.UNFINISHED:
+            return self
+        return replace(self, state=WorkspaceState.READY, reason="")
 
 
 @dataclass(frozen=True, slots=True)

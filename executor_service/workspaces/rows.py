@@ -34,18 +34,8 @@ class WorkspaceRows:
         row = (size_bytes, moment, workspace_id)
         await self._journal.write(lambda db: db.execute(query, row))
 
-    async def mark_going(self, workspace: Workspace) -> None:
-        """Stores that one goes, and that no session has it any more; synced."""
-
-        def write(db: sqlite3.Connection) -> None:
-            put(db, workspace)
-            query = "DELETE FROM session_workspace WHERE workspace_id = ?"
-            db.execute(query, (workspace.workspace_id,))
-
-        await self._journal.write(write, synced=True)
-
     async def forget(self, workspace_id: str) -> None:
-        """Removes one that is gone."""
+        """Removes one that is gone; no session has it any more."""
 
         def write(db: sqlite3.Connection) -> None:
             for table in ("kept_workspace", "session_workspace"):

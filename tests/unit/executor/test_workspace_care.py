@@ -1,12 +1,21 @@
 """Who looks after workspaces leaves none out, and removes what was asked for."""
 
 import asyncio
-from contextlib import ExitStack
+import json
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from executor_service.backends.folder_store import local_store
+from executor_service.errors import WorkspaceInUse
 from executor_service.journal import Journal
-from executor_service.supervisor_zipapp import build_zipapp
+from executor_service.supervisor_zipapp import build_zipapp, install_supervisor
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.collector import Collector
 from executor_service.workspaces.custody import Custody, Order
@@ -17,7 +26,7 @@ from executor_service.workspaces.records import (
     WorkspaceKind,
     WorkspaceState,
 )
-from executor_service.workspaces.rows import WorkspaceRows
+from executor_service.workspaces.rows import WorkspaceRows, give
 from executor_service.workspaces.stores import Keeping
 from tests.unit.executor.core import Core, open_core
 
@@ -115,3 +124,52 @@ async def test_a_copy_that_is_whole_just_before_it_is_given_up_is_removed(tmp_pa
         assert await copying == target
         assert await rows.ids() == {"wsp_source"}
         assert not await asyncio.to_thread(catalog.path(target.workspace_id).exists)
+
+
+@asynccontextmanager
+async def used_by_another(core: Core, workspace_id: str) -> AsyncGenerator[None]:
+    """A box that this executor knows nothing of is over a workspace, for the time of the block."""
+    program = await asyncio.to_thread(
+        lambda: install_supervisor(build_zipapp(), core.folder, str(core.folder))
+    )
+    command = [sys.executable, "-I", "-S", str(program), "--keep", str(core.folder)]
+
+    async def keep(**wanted: Any) -> None:
+        request = json.dumps({"key": "theirs", "owner": "another", **wanted})
+        await asyncio.to_thread(
+            lambda: subprocess.run(command, input=request, text=True, check=True, timeout=60)
+        )
+
+    wanted = {"folder": workspace_id, "workspace": workspace_id, "pool": "p", "secret": "s"}
+    await keep(do="start", **wanted)
+    try:
+        yield
+    finally:
+        await keep(do="end")
+
+
+async def test_one_that_another_executor_uses_stays_its_sessions(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        rows, custody = core.catalog.rows, await custody_of(core, core.catalog)
+        used = await put(core, "wsp_used", "here")
+        await core.journal.write(lambda db: give(db, used, "s"))
+        async with used_by_another(core, "wsp_used"):
+            with pytest.raises(WorkspaceInUse):
+                await custody.remove(used, RemovalReason.ASKED)
+        assert await rows.of_session("default", "s", "here") == used
+        await custody.remove(used, RemovalReason.ASKED)
+        assert await rows.get("wsp_used") is None
+        assert await rows.sessions_of(["wsp_used"]) == {"wsp_used": []}
+
+
+async def test_a_copy_that_was_never_whole_does_not_come_back(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        rows, custody = core.catalog.rows, await custody_of(core, core.catalog)
+        half = replace(await put(core, "wsp_half", "here"), state=WorkspaceState.MAKING)
+        await rows.put(half)
+        async with used_by_another(core, "wsp_half"):
+            await custody.recover()
+            await collect(core)
+            assert await rows.get("wsp_half") == half.going(RemovalReason.UNFINISHED)
+        await collect(core)
+        assert await rows.get("wsp_half") is None
