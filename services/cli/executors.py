@@ -116,16 +116,22 @@ class Executors:
         print_table(headings, [row for _, row in rows])
 
     def chosen(self, named: str | None) -> "Executors":
-        """The one whose endpoint begins like this, or all if it is None; fails with NotFound."""
+        """The one whose endpoint is this or begins so, or all if it is None; fails with NotFound.
+
+        Of several that begin so, one is meant only by all of its endpoint; else InvalidArgument.
+        """
         if named is None:
             return self
-        found = [one for one in self.each if one.endpoint.startswith(named)]
-        silent = [name for name in self.silent if name.startswith(named)]
-        if len(found) + len(silent) > 1:
-            names = ", ".join([*(one.endpoint for one in found), *silent])
+        endpoints = [*(one.endpoint for one in self.each), *self.silent]
+        meant = {name for name in endpoints if name.startswith(named)}
+        if named in meant:
+            meant = {named}
+        if len(meant) > 1:
+            names = ", ".join(sorted(meant))
             raise InvalidArgument(f"--executor {named} could be each of {names}; say which")
-        if silent:
-            raise ServiceUnavailable(f"the executor at {silent[0]} {self.silent[silent[0]]}")
+        for silent in meant & self.silent.keys():
+            raise ServiceUnavailable(f"the executor at {silent} {self.silent[silent]}")
+        found = [one for one in self.each if one.endpoint in meant]
         if not found:
             raise NotFound(f"there is no executor {named!r}; {self._which}")
         return Executors(found, {})

@@ -13,7 +13,7 @@ from services.cli.console import complain, print_json, say
 from services.cli.executors import TELL_S, Executor, Executors, executors
 from services.cli.startup import load, logged
 from services.config import Settings
-from services.errors import NotFound
+from services.errors import InvalidArgument, NotFound
 
 EXAMPLES = """\
 examples:
@@ -236,11 +236,22 @@ async def _reap(deployment: Executors, arguments: argparse.Namespace) -> int:
 def _meant(
     found: Sequence[tuple[Executor, Orphan]], named: Sequence[str]
 ) -> Sequence[tuple[Executor, Orphan]]:
-    """Those that are named, by the beginnings of their keys, or all; fails with NotFound."""
+    """Those that are named, by the beginnings of their keys, or all.
+
+    Fails with NotFound, or with InvalidArgument where a name may be each of several.
+    """
+    if not named:
+        return found
+    meant = set[str]()
     for name in named:
-        if not any(box.box_key.startswith(name) for _, box in found):
+        keys = {box.box_key for _, box in found if box.box_key.startswith(name)}
+        if not keys:
             raise NotFound(f"there is no box {name} that nobody knows; see: hermes pools orphans")
-    return [(at, box) for at, box in found if not named or box.box_key.startswith(tuple(named))]
+        if len(keys) > 1:
+            listed = ", ".join(sorted(keys))
+            raise InvalidArgument(f"{name} could be each of {listed}; say which")
+        meant |= keys
+    return [(at, box) for at, box in found if box.box_key in meant]
 
 
 async def _lost(at: Executor) -> Sequence[Orphan]:

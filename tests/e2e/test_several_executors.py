@@ -209,12 +209,16 @@ def test_a_drained_executor_takes_sessions_again(pair: ExecutorPair) -> None:
 
 
 def test_boxes_that_nobody_knows_are_shown_and_ended(pair: ExecutorPair, tmp_path: Path) -> None:
-    client, second = pair.client, pair.endpoints[1]
+    client, (first, second) = pair.client, pair.endpoints
     assert client.run("pools", "reap").out == "There is no box that nobody knows.\n"
-    known, lost = pair.acquire(0, "known"), pair.make_orphan(1, tmp_path)
+    other, known = pair.make_orphan(0, tmp_path), pair.acquire(0, "known")
+    lost = pair.make_orphan(1, tmp_path)
     shown = places(client.run("pools", "orphans", "--json"), "box_key")
-    assert shown == {lost: second}
+    assert shown == {other: first, lost: second}
     check_complaint(client.run("pools", "reap", "box_none", "--yes"), "there is no box box_none")
+    check_complaint(client.run("pools", "reap", "box_", "--yes"), "could be each of", other, lost)
+    ended = client.run("pools", "reap", other, "--yes", "--json")
+    assert places(ended, "box_key") == {other: first}
     unasked = client.run("pools", "reap")
     assert (unasked.status, lost in unasked.out, "--yes" in unasked.err) == (1, True, True)
     with terminal(client, "pools", "reap", lost[:8]) as asked:
