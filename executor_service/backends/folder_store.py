@@ -9,11 +9,12 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from executor_service.backends.keeper import read_answer
+from executor_service.backends.stores import Size
 from executor_service.errors import BackendError, WorkspaceInUse, WorkspaceRefused
 from executor_service.supervisor.folders import ANSWER
 from executor_service.supervisor_zipapp import install_supervisor
@@ -47,11 +48,10 @@ class FolderStore:
         answer = await self._ask(_LOOK_DEADLINE_S, do="list")
         return [folder / name for name in answer["names"]]
 
-    async def measure(self, workspaces: Sequence[Path]) -> Mapping[Path, int]:
+    async def measure(self, most_bytes: Mapping[Path, int]) -> Mapping[Path, Size]:
         """Blocks on disk, and something for each entry."""
-        names = [workspace.name for workspace in workspaces]
-        answer = await self._ask(_WORK_DEADLINE_S, do="measure", names=names)
-        return dict(zip(workspaces, map(int, answer["bytes"]), strict=True))
+        answer = await self._ask(_WORK_DEADLINE_S, do="measure", most_bytes=by_name(most_bytes))
+        return read_sizes(answer, most_bytes)
 
     async def copy(self, source: Path, target: Path, most_bytes: int) -> int:
         """Copy, with blocks shared where the file system can."""
@@ -72,6 +72,17 @@ class FolderStore:
     async def _ask(self, within_s: int, **wanted: Any) -> dict[str, Any]:
         said = await self._run({**wanted, "within_s": within_s})
         return read_outcome(said.decode(errors="replace"))
+
+
+def by_name(most_bytes: Mapping[Path, int]) -> dict[str, int]:
+    """How much the program shall look at."""
+    return {workspace.name: most for workspace, most in most_bytes.items()}
+
+
+def read_sizes(answer: dict[str, Any], workspaces: Iterable[Path]) -> dict[Path, Size]:
+    """What the program has seen of workspaces."""
+    sizes = answer["sizes"]
+    return {workspace: Size(*sizes[workspace.name]) for workspace in workspaces}
 
 
 def read_outcome(said: str) -> dict[str, Any]:

@@ -6,7 +6,15 @@ ever, or ends them with their boxes.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
+
+
+class Size(NamedTuple):
+    """What was seen of a workspace on disk."""
+
+    seen_bytes: int
+    is_all: bool
+    """False where it takes more than was to be looked at, or has folders too deep to look at."""
 
 
 class WorkspaceStore(Protocol):
@@ -21,8 +29,9 @@ class WorkspaceStore(Protocol):
         """The workspaces that are there of those that a folder's paths stand for."""
         ...
 
-    async def measure(self, workspaces: Sequence[Path]) -> Mapping[Path, int]:
-        """What workspaces take on disk, in bytes; those are left out of which nobody can tell."""
+    async def measure(self, most_bytes: Mapping[Path, int]) -> Mapping[Path, Size]:
+        """What workspaces take on disk, each looked at until it is more than so many bytes; those
+        are left out of which nobody can tell."""
         ...
 
     async def copy(self, source: Path, target: Path, most_bytes: int) -> int:

@@ -22,7 +22,6 @@ from executor_service.supervisor.trees import NAME, listed, measure, remove, rem
 
 ANSWER = "hermes-folders:"
 """Begins the line that is the answer: a login shell may have said something before."""
-_COUNTED_BYTES = 1 << 60
 _PATIENCE = 10
 """Commands in sandboxes come first."""
 
@@ -33,7 +32,9 @@ def main(argv: list[str]) -> int:
     request = json.loads(argv[-1])
     if "parent" in request and not die_with_parent(request["parent"]):
         return 1
-    # The end of a process that nobody waits for any more.
+    # The end of a process that nobody waits for any more. The first one of a container is sent no
+    # signal that it does not handle.
+    signal.signal(signal.SIGALRM, lambda _signal, _frame: os._exit(1))
     signal.alarm(request["within_s"])
     # Nor does one that nobody listens to have anything to complain of.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
@@ -63,8 +64,13 @@ def answered(request: dict[str, Any]) -> dict[str, Any]:
     if do == "remove_empty":
         return {"gone": [name for name in request["names"] if remove_empty(root, _checked(name))]}
     if do == "measure":
-        folders = [os.path.join(root, _checked(name)) for name in request["names"]]
-        return {"bytes": [measure(folder, _COUNTED_BYTES)[0] for folder in folders]}
+        wanted = {_checked(name): most_bytes for name, most_bytes in request["most_bytes"].items()}
+        return {
+            "sizes": {
+                name: measure(os.path.join(root, name), most_bytes)
+                for name, most_bytes in wanted.items()
+            }
+        }
     name = _checked(request["name"])
     if do == "copy":
         return copy(root, name, _checked(request["target"]), request["most_bytes"])

@@ -13,6 +13,7 @@ from executor_service.metrics import ExecutorMetrics
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.custody import Custody
 from executor_service.workspaces.records import RemovalReason, Workspace, WorkspaceState
+from executor_service.workspaces.stores import ANY_BYTES
 from services.clock import Clock
 from services.errors import DatabaseUnavailable, HermesError
 
@@ -109,10 +110,11 @@ class Collector:
 
     async def _measure_in(self, store: WorkspaceStore, workspaces: list[Workspace]) -> None:
         now = self._clock.now().timestamp()
-        sizes = await store.measure(list(map(self._path, workspaces)))
+        sizes = await store.measure(dict.fromkeys(map(self._path, workspaces), ANY_BYTES))
         for workspace in workspaces:
             size = sizes.get(self._path(workspace))
-            await self._rows.measured(workspace.workspace_id, size, now)
+            seen_bytes = None if size is None else size.seen_bytes
+            await self._rows.measured(workspace.workspace_id, seen_bytes, now)
 
     async def _remove_old(self) -> None:
         before = self._clock.now().timestamp() - self._retention_days * _DAY_S

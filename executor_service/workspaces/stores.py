@@ -9,7 +9,8 @@ from executor_service.errors import BackendUnavailable
 from executor_service.pools.templates import Template, Templates
 from executor_service.workspaces.folders import Workspaces
 
-_ANY_BYTES = 1 << 50
+ANY_BYTES = 1 << 50
+"""More than any workspace takes."""
 
 
 class Keeping:
@@ -78,7 +79,7 @@ class Keeping:
         """How large a workspace of a template may be; where nothing holds it to that, any size."""
         for one in self._templates:
             if one.name == template and one.capabilities.limits.workspace is Enforcement.NONE:
-                return _ANY_BYTES
+                return ANY_BYTES
             if one.name == template:
                 return one.limits.workspace_bytes
         return self._templates.default.limits.workspace_bytes

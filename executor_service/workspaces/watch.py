@@ -81,16 +81,17 @@ class WorkspaceWatch:
         await asyncio.gather(*looks)
 
     async def _look_at(self, store: WorkspaceStore, written: list[tuple[Sandbox, int]]) -> None:
-        paths = {Path(sandbox.claim.workspace) for sandbox, _ in written}
+        wanted = {Path(sandbox.claim.workspace): most_bytes for sandbox, most_bytes in written}
         try:
             async with asyncio.timeout(_ELSEWHERE_WITHIN_S):
-                sizes = await store.measure(sorted(paths))
+                sizes = await store.measure(wanted)
         except (BackendError, TimeoutError) as error:
             _log.warning("workspaces at %s are not looked at now: %s", store.place, error)
             return
-        for sandbox, most_bytes in written:
+        for sandbox, _ in written:
             self._full.discard(sandbox.claim.sandbox_id)
-            if sizes.get(Path(sandbox.claim.workspace), 0) > most_bytes:
+            size = sizes.get(Path(sandbox.claim.workspace))
+            if size is not None and not size.is_all:
                 self._full.add(sandbox.claim.sandbox_id)
                 self._end_writers(sandbox)
 

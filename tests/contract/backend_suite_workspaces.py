@@ -102,8 +102,11 @@ class WorkspaceSuite:
     async def test_a_workspace_is_measured(self, yard: Yard) -> None:
         store = await store_of(yard)
         (source, _), (empty, _) = await filled(yard), await filled(yard, "true")
-        sizes = await store.measure([source, empty])
-        assert 2_000_000 <= sizes[source] < 3 * MIB
-        assert sizes[empty] == 0
+        sizes = await store.measure({source: 3 * MIB, empty: 0})
+        assert 2_000_000 <= sizes[source].seen_bytes < 3 * MIB
+        assert sizes[source].is_all
+        assert sizes[empty] == (0, True)
+        too_much = await store.measure({source: MIB})
+        assert not too_much[source].is_all
         await store.remove(source)
         await store.remove(empty)

@@ -141,6 +141,11 @@ async def test_one_that_is_full_there_ends_what_fills_it(server: SshServer, tmp_
             assert await refused(upload(client, fills.lease)) is Reason.LIMIT_EXCEEDED
             assert await client.output(fills.lease, "rm large; echo removed") == "removed"
             await upload(client, fills.lease)
+            # Nor can anybody hide what it has.
+            script = "mkdir -p $(printf 'd/%.0s' $(seq 250)); sleep 60"
+            seen = await client.run(fills.lease, script=script)
+            assert seen.exit is not None
+            assert seen.exit.reason == exec_pb2.EXIT_REASON_DISK_QUOTA
             for one in (fills, behaves):
                 await client.release(one.lease)
     finally:

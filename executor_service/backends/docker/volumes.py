@@ -23,8 +23,9 @@ from executor_service.backends.docker.container import (
 )
 from executor_service.backends.docker.engine import CALL_DEADLINE_S, Engine, ExecStream
 from executor_service.backends.docker.supervisor_volume import FOLDER, supervisor_volume
-from executor_service.backends.folder_store import read_outcome
+from executor_service.backends.folder_store import by_name, read_outcome, read_sizes
 from executor_service.backends.making import made
+from executor_service.backends.stores import Size
 from executor_service.errors import BackendError, EngineRefused, WorkspaceInUse
 from services.lifecycle import unbroken
 
@@ -67,20 +68,21 @@ class VolumeStore:
         paths = [Path(volume["Labels"][WORKSPACE]) for volume in found["Volumes"] or ()]
         return [path for path in paths if path.parent == folder]
 
-    async def measure(self, workspaces: Sequence[Path]) -> Mapping[Path, int]:
+    async def measure(self, most_bytes: Mapping[Path, int]) -> Mapping[Path, Size]:
         """Blocks on disk, and something for each entry."""
         # To mount one that is not there, or not any more, would make it.
         async with self._looking:
             known = set[Path]()
-            for folder in {workspace.parent for workspace in workspaces}:
+            for folder in {workspace.parent for workspace in most_bytes}:
                 known.update(await self.present(folder))
-            there = [workspace for workspace in workspaces if workspace in known]
+            there = {path: most for path, most in most_bytes.items() if path in known}
             if not there:
                 return {}
-            names = [workspace.name for workspace in there]
             mounts = {f"/workspaces/{workspace.name}": workspace for workspace in there}
-            answer = await self._ask(mounts, do="measure", root="/workspaces", names=names)
-        return dict(zip(there, map(int, answer["bytes"]), strict=True))
+            answer = await self._ask(
+                mounts, do="measure", root="/workspaces", most_bytes=by_name(there)
+            )
+        return read_sizes(answer, there)
 
     async def copy(self, source: Path, target: Path, most_bytes: int) -> int:
         """Have a container copy one volume to a new one."""
@@ -101,8 +103,9 @@ class VolumeStore:
 
     async def remove_empty(self, workspaces: Sequence[Path]) -> list[Path]:
         """Remove the volumes that nothing is in."""
-        sizes = await self.measure(workspaces)
-        gone = [workspace for workspace in workspaces if not sizes.get(workspace)]
+        sizes = await self.measure(dict.fromkeys(workspaces, 0))
+        full = {workspace for workspace, size in sizes.items() if size.seen_bytes}
+        gone = [workspace for workspace in workspaces if workspace not in full]
         for workspace in gone:
             await self.remove(workspace)
         return gone

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from executor_service.backends.folder_store import read_outcome
 from executor_service.backends.modal.account import CALL_DEADLINE_S, PLACE, ModalAccount
+from executor_service.backends.stores import Size
 from executor_service.errors import BackendError, BackendUnavailable, EngineRefused
 from services.lifecycle import unbroken
 
@@ -67,17 +68,15 @@ class VolumeStore:
                 paths.append(path)
         return paths
 
-    async def measure(self, workspaces: Sequence[Path]) -> Mapping[Path, int]:
+    async def measure(self, most_bytes: Mapping[Path, int]) -> Mapping[Path, Size]:
         """The sizes of all files, and something for each entry."""
-        return {
-            workspace: sum(
-                [
-                    entry.size + _BYTES_OF_AN_ENTRY
-                    async for entry in self._entries(workspace, recursive=True)
-                ]
-            )
-            for workspace in workspaces
-        }
+        sizes: dict[Path, Size] = {}
+        for workspace, most in most_bytes.items():
+            seen_bytes = 0
+            async for entry in self._entries(workspace, recursive=True):
+                seen_bytes += entry.size + _BYTES_OF_AN_ENTRY
+            sizes[workspace] = Size(seen_bytes, seen_bytes <= most)
+        return sizes
 
     async def copy(self, source: Path, target: Path, most_bytes: int) -> int:
         """Have a sandbox copy one volume to a new one."""

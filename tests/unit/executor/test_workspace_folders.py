@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -154,13 +155,31 @@ def test_only_what_is_empty_goes(root: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../wsp_a", ".", "..", "", "a/b", ".part-x", "/etc", "x" * 300])
 def test_a_name_is_a_name(root: Path, name: str) -> None:
-    for do in ("remove", "copy", "remove_empty", "measure"):
+    for do in ("remove", "copy", "remove_empty"):
         wanted = {"do": do, "root": str(root), "name": name, "names": [name], "target": "x"}
         with pytest.raises(CopyRefused, match="cannot be the name"):
             answered({**wanted, "most_bytes": 1})
     wanted = {"do": "copy", "root": str(root), "name": "wsp_a", "target": name, "most_bytes": 1}
     with pytest.raises(CopyRefused, match="cannot be the name"):
         answered(wanted)
+    with pytest.raises(CopyRefused, match="cannot be the name"):
+        answered({"do": "measure", "root": str(root), "most_bytes": {name: 1}})
+
+
+def test_what_is_measured_says_whether_that_is_all(root: Path) -> None:
+    for number in range(1000):
+        (root / "wsp_a" / str(number)).touch()
+    for name in ("wsp_deep", "wsp_some"):
+        (root / name).mkdir()
+    make_deep(root / "wsp_deep", 210)
+    (root / "wsp_some" / "file").write_bytes(bytes(100_000))
+    most_bytes = {"wsp_a": 20_000, "wsp_deep": ANY, "wsp_some": 200_000, "wsp_missing": 0}
+    sizes = answered({"do": "measure", "root": str(root), "most_bytes": most_bytes})["sizes"]
+    # Nobody looks further once it is too much.
+    assert 20_000 < sizes["wsp_a"][0] < 30_000
+    assert [sizes[name][1] for name in most_bytes] == [False, False, True, True]
+    assert 100_000 <= sizes["wsp_some"][0] < 200_000
+    assert sizes["wsp_missing"] == (0, True)
 
 
 def test_who_is_killed_leaves_what_the_next_one_clears(root: Path) -> None:
@@ -183,3 +202,23 @@ def test_who_is_killed_leaves_what_the_next_one_clears(root: Path) -> None:
     assert not part.exists()
     again = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "there is a wsp_b already" in again
+
+
+def test_the_first_process_of_a_container_also_ends_in_time(root: Path) -> None:
+    program = "import sys; from executor_service.supervisor.folders import main; main(sys.argv)"
+    request = json.dumps({"do": "list", "root": str(root), "within_s": 1})
+    namespace = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child")
+    listener, writer = os.pipe()
+    try:
+        os.set_blocking(writer, False)
+        with suppress(BlockingIOError):
+            while os.write(writer, bytes(MIB)):
+                pass
+        os.set_blocking(writer, True)
+        # It waits for ever until somebody reads.
+        command = [*namespace, sys.executable, "-c", program, "--folders", request]
+        done = subprocess.run(command, stdout=writer, timeout=30, check=False)
+    finally:
+        os.close(listener)
+        os.close(writer)
+    assert done.returncode == 1
