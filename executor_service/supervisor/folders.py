@@ -34,7 +34,7 @@ def main(argv: list[str]) -> int:
         return 1
     # The end of a process that nobody waits for any more. The first one of a container is sent no
     # signal that it does not handle.
-    signal.signal(signal.SIGALRM, lambda _signal, _frame: os._exit(1))
+    signal.signal(signal.SIGALRM, lambda _signal, _frame: os._exit(128 + signal.SIGALRM))
     signal.alarm(request["within_s"])
     # Nor does one that nobody listens to have anything to complain of.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
