@@ -28,13 +28,13 @@ from cryptography.x509.oid import NameOID
 
 from executor_service.backends.base import MIB, BoxSpec, Limits
 from executor_service.backends.docker.backend import DockerBackend, DockerOptions
-from executor_service.backends.docker.container import WORKSPACE
+from executor_service.backends.docker.container import WORKSPACE, volume_of
 from executor_service.backends.docker.engine import EngineAddress
 from executor_service.errors import WorkspaceInUse
 from executor_service.link import Hello, open_link
 from executor_service.supervisor_zipapp import build_zipapp
 from tests.boxes import Yard
-from tests.contract.backend_suite_workspaces import WorkspaceSuite, store_of
+from tests.contract.backend_suite_workspaces import WorkspaceSuite, run, store_of
 from tests.docker_engine import docker_client, run_in
 from tests.executors import end_boxes, executor_settings, serving, until
 from tests.requirements import require
@@ -246,6 +246,21 @@ class TestWorkspaces(WorkspaceSuite):
                 await store.remove(box.workspace)
         await store.remove(box.workspace)
         assert await store.present(box.workspace.parent) == []
+
+    async def test_what_nobody_has_looked_into_is_not_empty(
+        self, yard: Yard, engine: docker.DockerClient
+    ) -> None:
+        store = await store_of(yard)
+        specs = [await to_thread(yard.spec) for _ in range(4)]
+        used, strange, missing, empty = [spec.workspace for spec in specs]
+        await run(yard, empty, "true")
+        volumes = cast("Any", engine.volumes)
+        volume = await to_thread(lambda: volumes.create(volume_of(strange)))
+        async with yard.box(workspace=used):
+            candidates = [used, strange, missing, empty]
+            assert await store.remove_empty(candidates) == [missing, empty]
+        await to_thread(volume.remove)
+        await store.remove(used)
 
 
 async def test_no_volumes_pile_up_there(

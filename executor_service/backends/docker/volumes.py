@@ -38,6 +38,7 @@ _PLACE = "/workspace"
 _LIMITS = Limits(memory_bytes=256 * MIB, tmp_bytes=16 * MIB)
 _READ_BYTES = 64 * 1024
 _POLL_S = 0.05
+_NOTHING = Size(0, True)
 _Mounts = Mapping[str, Path]
 """Workspaces by the folders at which a container has them."""
 
@@ -102,13 +103,30 @@ class VolumeStore:
                 raise BackendError(f"the engine does not remove the volume: {error}") from error
 
     async def remove_empty(self, workspaces: Sequence[Path]) -> list[Path]:
-        """Remove the volumes that nothing is in."""
+        """Remove the volumes that nothing is in, as far as somebody has looked."""
         sizes = await self.measure(dict.fromkeys(workspaces, 0))
-        full = {workspace for workspace, size in sizes.items() if size.seen_bytes}
-        gone = [workspace for workspace in workspaces if workspace not in full]
-        for workspace in gone:
-            await self.remove(workspace)
+        gone: list[Path] = []
+        for workspace in workspaces:
+            if workspace not in sizes:
+                is_gone = await self._is_gone(workspace)
+            elif is_gone := sizes[workspace] == _NOTHING:
+                try:
+                    await self.remove(workspace)
+                except WorkspaceInUse:
+                    is_gone = False
+            if is_gone:
+                gone.append(workspace)
         return gone
+
+    async def _is_gone(self, workspace: Path) -> bool:
+        """Whether there is no volume of that name, whoever it belongs to."""
+        try:
+            await self._engine.ask("GET", f"/volumes/{volume_of(workspace)}")
+        except EngineRefused as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise BackendError(f"the engine does not show the volume: {error}") from error
+            return True
+        return False
 
     async def _ask(self, mounts: _Mounts, **wanted: Any) -> dict[str, Any]:
         request = json.dumps({**wanted, "within_s": _WORK_DEADLINE_S})
