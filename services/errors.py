@@ -302,6 +302,14 @@ def reason_of(error: grpc.aio.AioRpcError) -> Reason:
     return details_of(error).reason
 
 
+def is_passing(error: grpc.aio.AioRpcError) -> bool:
+    """Whether the same call may soon succeed at the same place: nobody serves there just now, or
+    who does says when to try again."""
+    details = details_of(error)
+    is_unserved = details.reason in (Reason.SERVICE_UNAVAILABLE, Reason.DRAINING)
+    return is_unserved or details.retry_after_s is not None
+
+
 def message_of(error: grpc.aio.AioRpcError) -> str:
     """Returns what went wrong, for a person to read."""
     return details_of(error).message

@@ -13,7 +13,7 @@ from agent_service.clients.executors import Executors
 from agent_service.storage import bindings
 from agent_service.storage.bindings import Left
 from services.database import Database
-from services.errors import DatabaseUnavailable, HermesError, Reason, message_of, reason_of
+from services.errors import DatabaseUnavailable, HermesError, is_passing, message_of
 
 LOOK_EVERY_S = 5.0
 
@@ -52,7 +52,7 @@ class LeftSandboxes:
                 left.profile, left.session_id, left.sandbox_id, left.endpoint, is_left
             )
         except grpc.aio.AioRpcError as error:
-            if reason_of(error) is not Reason.SERVICE_UNAVAILABLE:
+            if not is_passing(error):
                 _log.warning("sandbox %s stays: %s", left.sandbox_id, message_of(error))
             return
         except HermesError as error:

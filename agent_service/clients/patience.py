@@ -1,4 +1,4 @@
-"""Waiting for an executor that cannot be reached, as while it restarts."""
+"""Waiting for an executor that cannot be reached, as while it restarts, or for its backend."""
 
 import asyncio
 import random
@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import grpc.aio
 
-from services.errors import Reason, reason_of
+from services.errors import is_passing
 
 LIMIT_S = 60.0
 """How long it is waited for, unless the caller names less."""
@@ -29,7 +29,7 @@ class Patience:
 
     async def wait(self, error: grpc.aio.AioRpcError) -> bool:
         """Wait a moment before the next try; False when there should be none."""
-        if reason_of(error) not in (Reason.SERVICE_UNAVAILABLE, Reason.DRAINING):
+        if not is_passing(error):
             return False
         if asyncio.get_running_loop().time() > self._ends_at:
             return False

@@ -134,8 +134,8 @@ class Leases:
         """Gives a session its sandbox: the one that it has, else a ready one, else a new one.
 
         Fails with BackendUnavailable, InvalidArgument, PathInvalid, PoolExhausted or Draining; for
-        its workspace with NotFound, FailedPrecondition or LimitExceeded; with ServiceUnavailable
-        while nobody knows whether the one that it has lives.
+        its workspace with NotFound, FailedPrecondition or LimitExceeded; with BackendUnavailable
+        as well while nobody knows whether the one that it has lives.
         """
         session = (wish.profile, wish.session_id)
         async with self._lock(session):
@@ -167,7 +167,7 @@ class Leases:
     async def release(self, sandbox: Sandbox) -> None:
         """Ends a sandbox; its workspace is kept. Does nothing when it has ended.
 
-        Fails with ServiceUnavailable while nobody knows whether it lives, as nobody can end it.
+        Fails with BackendUnavailable while nobody knows whether it lives, as nobody can end it.
         """
         sandbox.check_settled()
         async with self._lock((sandbox.claim.profile, sandbox.claim.session_id)):

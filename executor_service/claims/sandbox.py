@@ -2,11 +2,14 @@
 
 from executor_service.commands.command import Command
 from executor_service.commands.commands import CommandTable
-from executor_service.errors import SandboxLost
+from executor_service.errors import BackendUnavailable, SandboxLost
 from executor_service.pools.boxes import LiveBox
 from executor_service.records import Claim, EndReason, SandboxState
 from services.clock import Clock
-from services.errors import LeaseInvalid, NotFound, ServiceUnavailable
+from services.errors import LeaseInvalid, NotFound
+
+_ASK_AGAIN_S = 1.0
+"""When a backend may have answered."""
 
 
 class Sandbox:
@@ -83,19 +86,23 @@ class Sandbox:
         return self._clock.monotonic() < self._awaited_until_s
 
     def check_settled(self) -> None:
-        """Fails with ServiceUnavailable as long as nobody knows."""
+        """Fails with BackendUnavailable, which says when to try again, as long as nobody knows.
+
+        Not as a service does that is away: what it has would be given up for lost.
+        """
         if self.is_awaited:
             claim = self.claim
-            raise ServiceUnavailable(
+            raise BackendUnavailable(
                 f"the backend {claim.backend} of template {claim.template} does not answer yet, "
-                f"so that nobody knows whether sandbox {claim.sandbox_id} lives; try again"
+                f"so that nobody knows whether sandbox {claim.sandbox_id} lives; try again",
+                retry_after_s=_ASK_AGAIN_S,
             )
 
     # ---- what it has
 
     def box(self) -> LiveBox:
         """Returns the box, to do something in it; fails with SandboxLost, LeaseInvalid or
-        ServiceUnavailable."""
+        BackendUnavailable."""
         self.check_settled()
         if self.state is SandboxState.RELEASED:
             raise LeaseInvalid("the lease is over; acquire a sandbox again")
@@ -104,7 +111,7 @@ class Sandbox:
         return self.live
 
     async def commands(self) -> CommandTable:
-        """Returns its commands, once it is known which there are; fails with ServiceUnavailable."""
+        """Returns its commands, once it is known which there are; fails with BackendUnavailable."""
         self.check_settled()
         if self.live is not None:
             await self.live.settled()

@@ -11,7 +11,7 @@ import grpc.aio
 
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from hermes.executor.v1.exec_pb2_grpc import ExecServiceStub
-from services.errors import Reason, ServiceUnavailable, reason_of
+from services.errors import ServiceUnavailable, is_passing
 from services.streams import open_stream
 
 RECONNECT_S = 60.0
@@ -97,7 +97,7 @@ class ExecStream:
                     await self._follow(call, message)
                     yield message
         except grpc.aio.AioRpcError as error:
-            if reason_of(error) not in (Reason.SERVICE_UNAVAILABLE, Reason.DRAINING):
+            if not is_passing(error):
                 raise
         finally:
             self._call = None

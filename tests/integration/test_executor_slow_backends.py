@@ -11,8 +11,11 @@ from typing import Any, Self, cast
 import grpc.aio
 import pytest
 
+from agent_service.clients.executors import Executors
 from executor_service.journal import Journal
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
+from services.auth import Identity
+from services.channels import Channels
 from services.config import Settings
 from services.errors import Reason, reason_of
 from services.lifecycle import Workers
@@ -22,6 +25,8 @@ from tests.executors import Process, executor_settings, refused
 
 ENGINE = "/var/run/docker.sock"
 TOLD_WITHIN_S = 10.0
+AWAY_S = 0.5
+"""How long an agent waits for an executor that has a successor."""
 
 
 class Gateway:
@@ -107,7 +112,7 @@ async def acquired(client: Client, session_id: str) -> sandbox_pb2.AcquireSandbo
             try:
                 return await client.acquire(session_id, template="slow")
             except grpc.aio.AioRpcError as error:
-                if reason_of(error) is not Reason.SERVICE_UNAVAILABLE:
+                if reason_of(error) is not Reason.BACKEND_UNAVAILABLE:
                     raise
                 await asyncio.sleep(0.1)
 
@@ -135,7 +140,7 @@ async def test_what_a_slow_backend_has_is_lost_only_if_it_says_so(
             client.start(slow.lease, "true"),
             client.release(slow.lease),
         ):
-            assert await refused(asked) is Reason.SERVICE_UNAVAILABLE
+            assert await refused(asked) is Reason.BACKEND_UNAVAILABLE
         assert time.monotonic() - began < TOLD_WITHIN_S
         gateway.opened.set()
         found = await acquired(client, "slow")
@@ -146,5 +151,47 @@ async def test_what_a_slow_backend_has_is_lost_only_if_it_says_so(
             assert running.state == exec_pb2.EXEC_STATE_RUNNING
         else:
             assert await refused(client.start(slow.lease, "true")) is Reason.SANDBOX_LOST
+        await client.release(found.lease)
+        await client.release(again.lease)
+
+
+async def test_an_agent_gives_up_neither_what_a_slow_backend_has_nor_its_executor(
+    settings: Settings, gateway: Gateway, tmp_path: Path
+) -> None:
+    async with Process(settings) as before, before.client() as client:
+        slow = await client.acquire("slow", template="slow")
+        quick = await client.acquire("quick")
+        await before.kill()
+    gateway.opened.clear()
+    others = await asyncio.to_thread(executor_settings, tmp_path / "other", "bubblewrap")
+    await asyncio.to_thread(others.home.create)
+    tokens = before.tokens
+    async with (
+        Process(settings, tokens=tokens) as after,
+        Process(others, tokens=tokens) as other,
+        Channels(
+            Identity.AGENT, {"executor": other.address}, token=tokens[Identity.AGENT]
+        ) as channels,
+        after.client() as client,
+    ):
+
+        async def claim(
+            had: sandbox_pb2.AcquireSandboxResponse, executors: Executors
+        ) -> sandbox_pb2.AcquireSandboxResponse:
+            sandbox = had.sandbox
+            request = sandbox_pb2.AcquireSandboxRequest(
+                request_id=sandbox.sandbox_id, session_id=sandbox.session_id
+            )
+            return await executors.acquire(request, str(after.address), sandbox.sandbox_id)
+
+        executors = Executors(channels, AWAY_S)
+        assert await refused(claim(slow, executors)) is Reason.BACKEND_UNAVAILABLE
+        again = await claim(quick, executors)
+        assert again.sandbox.sandbox_id == quick.sandbox.sandbox_id, "its executor is there"
+        waiting = asyncio.ensure_future(claim(slow, Executors(channels, TOLD_WITHIN_S)))
+        await asyncio.sleep(2 * AWAY_S)
+        gateway.opened.set()
+        found = await waiting
+        assert found.sandbox.sandbox_id == slow.sandbox.sandbox_id
         await client.release(found.lease)
         await client.release(again.lease)

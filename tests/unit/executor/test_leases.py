@@ -14,11 +14,11 @@ from executor_service.claims.proofs import Proof
 from executor_service.claims.sandbox import Sandbox
 from executor_service.claims.tokens import TokenMint, digest, is_token_of, with_epoch
 from executor_service.commands.commands import CommandTable
-from executor_service.errors import PathInvalid, SandboxLost
+from executor_service.errors import BackendUnavailable, PathInvalid, SandboxLost
 from executor_service.journal import Job, Journal
 from executor_service.records import Claim, CommandRecord, EndReason, Lifetimes, SandboxState
 from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
-from services.errors import LeaseInvalid, NotFound, ServiceUnavailable, StaleEpoch
+from services.errors import LeaseInvalid, NotFound, StaleEpoch
 from tests.executors import until
 from tests.fakes.plain_backend import NAME
 from tests.unit.executor.core import LIFETIMES, Core, full_disk, open_core, start, wish
@@ -160,9 +160,9 @@ async def test_one_whose_backend_never_answers_is_lost_once_its_box_must_have_en
             core.leases.release(awaited),
             awaited.command("exc_x"),
         ):
-            with pytest.raises(ServiceUnavailable, match="does not answer yet"):
+            with pytest.raises(BackendUnavailable, match="does not answer yet"):
                 await asked
-        with pytest.raises(ServiceUnavailable):
+        with pytest.raises(BackendUnavailable):
             awaited.box()
         assert len(table.running) == 1
         await core.clock.advance(2)

@@ -14,6 +14,7 @@ from services.errors import (
     DETAILS_KEY,
     STATUS,
     Draining,
+    FailedPrecondition,
     HermesError,
     InvalidArgument,
     LeaseInvalid,
@@ -25,6 +26,7 @@ from services.errors import (
     StaleEpoch,
     Unavailable,
     details_of,
+    is_passing,
     message_of,
     reason_of,
     to_status,
@@ -116,6 +118,22 @@ def test_the_details_are_those_that_other_languages_read() -> None:
 def test_the_time_to_wait_arrives() -> None:
     assert details_of(sent(LimitExceeded("later", retry_after_s=2.25))).retry_after_s == 2.25
     assert details_of(sent(Draining("now", retry_after_s=0))).retry_after_s == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "passes"),
+    [
+        (ServiceUnavailable("away"), True),
+        (Draining("ends"), True),
+        (FailedPrecondition("not yet", retry_after_s=0), True),
+        (FailedPrecondition("never"), False),
+        (NotFound("none"), False),
+    ],
+)
+def test_what_may_be_tried_again_is_what_nobody_served_or_what_has_a_time(
+    error: HermesError, passes: bool
+) -> None:
+    assert is_passing(sent(error)) is passes
 
 
 @pytest.mark.parametrize(
