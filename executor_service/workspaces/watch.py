@@ -2,9 +2,8 @@
 
 import asyncio
 import logging
-import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -17,14 +16,17 @@ from executor_service.link import ExitReason
 from executor_service.pools.templates import Templates
 from executor_service.supervisor.trees import measure
 from executor_service.workspaces.folders import Workspaces
+from executor_service.workspaces.rounds import Rounds
 from executor_service.workspaces.stores import Keeping
 from services.errors import LimitExceeded
 
+_HERE = ""
+_TICK_S = 0.5
 _INTERVAL_S = 2.0
 _INTERVAL_ELSEWHERE_S = 5.0
 _ELSEWHERE_WITHIN_S = 60.0
 _SHARE_OF_TIME = 0.05
-"""How much of the time may be spent on looking."""
+"""How much of the time may be spent on looking at one place."""
 _TOO_DEEP = (
     "the workspace has folders too deep inside each other for anybody to tell what they take; "
     "remove them first"
@@ -50,18 +52,17 @@ class WorkspaceWatch:
 
     async def run(self) -> None:
         """Ends what writes to workspaces that are over the limit, until cancelled."""
+        rounds = Rounds(_SHARE_OF_TIME)
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._repeat(self._look_here, _INTERVAL_S))
-            # A machine that does not answer must not keep anybody from looking here.
-            group.create_task(self._repeat(self._look_elsewhere, _INTERVAL_ELSEWHERE_S))
-
-    async def _repeat(self, look: Callable[[], Awaitable[None]], interval_s: float) -> None:
-        pause_s = interval_s
-        while True:
-            await asyncio.sleep(pause_s)
-            started = time.monotonic()
-            await look()
-            pause_s = max(interval_s, (time.monotonic() - started) / _SHARE_OF_TIME)
+            while True:
+                await asyncio.sleep(_TICK_S)
+                self._full.intersection_update(sandbox.claim.sandbox_id for sandbox in self._leases)
+                if rounds.is_due(_HERE):
+                    group.create_task(rounds.look(_HERE, _INTERVAL_S, self._look_here()))
+                for place, (store, written) in self._written_elsewhere().items():
+                    if rounds.is_due(place):
+                        look = self._look_at(store, written)
+                        group.create_task(rounds.look(place, _INTERVAL_ELSEWHERE_S, look))
 
     async def _look_here(self) -> None:
         for sandbox, most_bytes, store in self._written():
@@ -70,15 +71,13 @@ class WorkspaceWatch:
                 if await asyncio.to_thread(is_larger, folder, most_bytes):
                     self._end_writers(sandbox)
 
-    async def _look_elsewhere(self) -> None:
-        stores: dict[str, WorkspaceStore] = {}
-        written: defaultdict[str, list[tuple[Sandbox, int]]] = defaultdict(list)
+    def _written_elsewhere(self) -> dict[str, tuple[WorkspaceStore, list[tuple[Sandbox, int]]]]:
+        """The sandboxes that write now where others look, by the place."""
+        found: dict[str, tuple[WorkspaceStore, list[tuple[Sandbox, int]]]] = {}
         for sandbox, most_bytes, store in self._written():
             if store is not None:
-                stores[store.place] = store
-                written[store.place].append((sandbox, most_bytes))
-        looks = (self._look_at(store, written[place]) for place, store in stores.items())
-        await asyncio.gather(*looks)
+                found.setdefault(store.place, (store, []))[1].append((sandbox, most_bytes))
+        return found
 
     async def _look_at(self, store: WorkspaceStore, written: list[tuple[Sandbox, int]]) -> None:
         wanted = {Path(sandbox.claim.workspace): most_bytes for sandbox, most_bytes in written}
