@@ -28,6 +28,8 @@ class Dialogue:
         self._stub = ConversationServiceStub(channel)
         self._opening = opening
         self._call: Call | None = None
+        self._writing = asyncio.Lock()
+        """A stream takes one message at a time, and breaks if it gets two."""
         self._unaccepted: dict[str, ConverseRequest] = {}
         self._unheard: dict[str, ConverseRequest] = {}
         """Decisions and a request to stop, until an event shows that they have arrived."""
@@ -74,7 +76,7 @@ class Dialogue:
                     await call.write(ConverseRequest(open=self._opening))
                     self._call = call
                     for request in [*self._unaccepted.values(), *self._unheard.values()]:
-                        await call.write(request)
+                        await self._send(request)
                     async for response in call:
                         waited_s = 0.0
                         self._follow(response)
@@ -95,10 +97,10 @@ class Dialogue:
         return converse()
 
     async def _send(self, request: ConverseRequest) -> None:
-        if self._call is None:
-            return
         try:
-            await self._call.write(request)
+            async with self._writing:
+                if self._call is not None:
+                    await self._call.write(request)
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
             # The reader notices the same, connects again and repeats what was not accepted.
             return

@@ -48,7 +48,9 @@ class ExecStream:
         self._call: Call | None = None
         self._input = _Input()
         self._size: exec_pb2.TerminalSize | None = None
-        self._sending = asyncio.Lock()
+        self._flushing = asyncio.Lock()
+        self._writing = asyncio.Lock()
+        """A stream takes one message at a time, and breaks if it gets two."""
 
     @property
     def exec_id(self) -> str:
@@ -149,13 +151,14 @@ class ExecStream:
 
     async def _flush(self) -> None:
         """Send what input has not been sent over this stream."""
-        async with self._sending:
+        async with self._flushing:
             while (call := self._call) is not None and (piece := self._input.next()) is not None:
                 await self._send(call, piece)
 
     async def _send(self, call: "Call", request: exec_pb2.AttachExecRequest) -> None:
         try:
-            await call.write(request)
+            async with self._writing:
+                await call.write(request)
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
             # The reader notices the same, and connects again.
             if self._call is call:
