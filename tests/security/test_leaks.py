@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -154,11 +153,12 @@ async def leaks_of(process: Process, client: Client, times: int, backend: str) -
     await cycle(client, FIRST_CYCLES, Marks(), backend)
     before = await asyncio.to_thread(held_by, process.pid)
     await cycle(client, times, marks, backend)
-    end = time.monotonic() + SETTLED_WITHIN_S
-    while (
-        found := await asyncio.to_thread(marks.leaks, process.pid, before)
-    ) != NONE and time.monotonic() < end:
-        await asyncio.sleep(0.5)
+    found = NONE
+    for _ in range(SETTLED_WITHIN_S):
+        await asyncio.sleep(1)
+        found = await asyncio.to_thread(marks.leaks, process.pid, before)
+        if found == NONE:
+            break
     return found
 
 
