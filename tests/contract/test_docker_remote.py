@@ -35,7 +35,7 @@ from executor_service.errors import WorkspaceInUse
 from executor_service.link import Hello, open_link
 from executor_service.supervisor_zipapp import build_zipapp
 from tests.boxes import Yard
-from tests.contract.backend_suite_workspaces import WorkspaceSuite, run, store_of
+from tests.contract.backend_suite_workspaces import WorkspaceSuite, filled, store_of
 from tests.docker_engine import SANDBOX_IMAGE, docker_client, run_in
 from tests.executors import end_boxes, executor_settings, serving, until
 from tests.requirements import require
@@ -254,9 +254,9 @@ class TestWorkspaces(WorkspaceSuite):
         self, yard: Yard, engine: docker.DockerClient
     ) -> None:
         store = await store_of(yard)
-        specs = [await to_thread(yard.spec) for _ in range(4)]
-        used, strange, missing, empty = [spec.workspace for spec in specs]
-        await run(yard, empty, "true")
+        specs = [await to_thread(yard.spec) for _ in range(3)]
+        used, strange, missing = [spec.workspace for spec in specs]
+        empty, _ = await filled(yard, "true")
         volumes = cast("Any", engine.volumes)
         volume = await to_thread(lambda: volumes.create(volume_of(strange)))
         async with yard.box(workspace=used):
@@ -269,17 +269,14 @@ class TestWorkspaces(WorkspaceSuite):
         self, yard: Yard, engine: docker.DockerClient
     ) -> None:
         store = await store_of(yard)
-        source = (await to_thread(yard.spec)).workspace
+        source, _ = await filled(yard, "head -c 200000000 /dev/urandom > large")
         target = source.with_name(f"{source.name[:20]}-copy")
-        await run(yard, source, "head -c 200000000 /dev/urandom > large")
         copying = asyncio.ensure_future(store.copy(source, target, 1000 * MIB))
-        containers = cast("Any", engine.containers)
+        api, containers = cast("Any", engine.api), cast("Any", engine.containers)
         theirs = {"label": f"{OWNER}={yard.owner}"}
 
         async def at_work() -> list[dict[str, str]]:
-            found = await to_thread(
-                lambda: containers.client.api.containers(all=True, filters=theirs)
-            )
+            found = await to_thread(lambda: api.containers(all=True, filters=theirs))
             return [container["Labels"] for container in found]
 
         while not (helpers := await at_work()):
