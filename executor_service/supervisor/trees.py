@@ -35,8 +35,9 @@ def measure(folder: str | os.PathLike[str], most_bytes: int) -> tuple[int, bool]
     deep. Whoever fills it may change it meanwhile."""
     try:
         root = os.open(folder, READ_FOLDER)
-    except OSError:
-        return 0, True
+    except OSError as error:
+        # Whoever fills it may also close it, and then nobody has seen what is in it.
+        return 0, error.errno == errno.ENOENT
     used, stack = 0, [(root, iter(entries(root)))]
     try:
         while stack:

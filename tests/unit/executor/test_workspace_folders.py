@@ -91,7 +91,8 @@ def test_a_workspace_that_is_a_link_is_nobody_s(root: Path, tmp_path: Path) -> N
     with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
         remove(str(root), "wsp_link")
     assert (outside / "file").exists()
-    assert measure(root / "wsp_link", ANY) == (0, True)
+    assert measure(root / "wsp_link", ANY) == (0, False)
+    assert measure(root / "wsp_gone", ANY) == (0, True)
 
 
 def test_holes_stay_holes(root: Path) -> None:
