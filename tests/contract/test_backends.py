@@ -102,6 +102,7 @@ class TestArchives(ArchiveSuite):
     """See backend_suite_archives."""
 
 
+@pytest.mark.timeout(180)  # the first of them waits for an executor
 class TestSandboxes(SandboxSuite):
     """See backend_suite_sandboxes."""
 
