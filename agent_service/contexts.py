@@ -10,7 +10,7 @@ from agent_service.clients.leases import SandboxLeases, TurnSandbox
 from agent_service.events import Decision
 from agent_service.live_turn import LiveTurn
 from agent_service.storage import journal, sessions
-from agent_service.tools.base import ToolContext
+from agent_service.tools.base import Caller, ToolContext
 from services.database import Database
 from services.leases import LeaseTable
 
@@ -35,6 +35,7 @@ class ToolContexts:
             progress=progress,
             place=lambda: sandbox.place,
             news=lambda: sandbox.news,
+            caller=Caller(turn.profile, turn.session_id, turn.id),
         )
 
     def commands(self, turn: LiveTurn) -> SessionCommands:

@@ -63,6 +63,15 @@ class SessionState(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Caller:
+    """In whose name, and where, a tool is called."""
+
+    profile: str = "default"
+    session_id: str = ""
+    turn_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolContext:
     """What a tool may use while it runs one call."""
 
@@ -79,6 +88,7 @@ class ToolContext:
     """Where the call's commands and files have been so far."""
     news: Callable[[], str] = str
     """What the model has to be told of the sandbox beside the result; mostly nothing."""
+    caller: Caller = Caller()
 
 
 A_contra = TypeVar("A_contra", bound=ToolArguments, contravariant=True)
