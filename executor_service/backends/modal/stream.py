@@ -48,6 +48,8 @@ class ModalStream:
         self._chunk = memoryview(b"")
         self._over = False
         self._closed = False
+        # The SDK sends what is not yet acknowledged again for whoever drains beside another.
+        self._draining = asyncio.Lock()
         name = sandbox.object_id
         self._taking = workers.start(f"output of {name}", self._take_output())
         self._watching = workers.start(f"watch over {name}", self._watch_sandbox())
@@ -67,7 +69,7 @@ class ModalStream:
             if self._over:
                 raise LinkClosed("the stream is closed")
             try:
-                async with asyncio.timeout(_WRITE_DEADLINE_S):
+                async with asyncio.timeout(_WRITE_DEADLINE_S), self._draining:
                     self._process.stdin.write(rest[:_WRITE_BYTES])
                     await self._process.stdin.drain.aio()
             except self._failures as error:
@@ -98,7 +100,7 @@ class ModalStream:
         sandbox that is gone is longer than whoever closes a stream can wait.
         """
         with suppress(*self._failures):
-            async with asyncio.timeout(_END_DEADLINE_S):
+            async with asyncio.timeout(_END_DEADLINE_S), self._draining:
                 self._process.stdin.write_eof()
                 await self._process.stdin.drain.aio()
         await asyncio.wait([self._taking], timeout=_END_DEADLINE_S)
