@@ -12,6 +12,7 @@ import grpc.aio
 from agent_service.clients.executors import Executors
 from agent_service.clients.leases import SandboxLeases
 from agent_service.clients.left import LeftSandboxes
+from agent_service.clients.replicas import Replicas
 from agent_service.clients.sandbox_kinds import SandboxKinds
 from agent_service.config import AgentConfig
 from agent_service.contexts import ToolContexts
@@ -63,7 +64,8 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "AgentService
         database, leases, model, Toolbox(tools, contexts.of), contexts.commands, clock, metrics
     )
     ownership = Ownership(
-        claimant=Claimant(new_owner(chassis.instance), str(chassis.addresses.agent or ""), leases),
+        claimant=Claimant(new_owner(chassis.instance), config.endpoint, leases),
+        replicas=Replicas(channels, config.endpoint, clock),
         defaults=Defaults(
             max_model_calls=config.max_turns,
             max_tokens=config.model.max_tokens,

@@ -94,6 +94,9 @@ class AgentConfig(ConfigModel):
         900.0
     )
     """Seconds after which an unanswered approval counts as denied."""
+    endpoint: Annotated[str, Yaml("agent.endpoint"), Env("HERMES_AGENT_ENDPOINT")] = ""
+    """Address at which the other replicas reach this one, such as `agent-0.agent:7443`; unset, they
+    follow its turns in the database, which shows no text before a step is through."""
     lease_s: Annotated[
         float, Field(ge=3, le=300), Yaml("agent.lease_s"), Env("HERMES_AGENT_LEASE_S")
     ] = 30.0

@@ -12,6 +12,7 @@ from typing import TypeVar
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
+from agent_service.clients.replicas import Replicas
 from agent_service.events import Decision
 from agent_service.hub import TurnStream
 from agent_service.live_turn import LiveTurn
@@ -64,9 +65,10 @@ class Conversations:
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """As whom this replica owns turns, and what they use where they name nothing."""
+    """As whom this replica owns turns, what they use where they name nothing, and who else does."""
 
     claimant: Claimant
+    replicas: Replicas
     defaults: journal.Defaults
 
 
@@ -94,6 +96,7 @@ class Turns:
         self._model = model
         self._claimant = ownership.claimant
         self._defaults = ownership.defaults
+        self.replicas = ownership.replicas
         self._clock = clock
         self._workers = workers
         self._metrics = metrics
@@ -103,7 +106,7 @@ class Turns:
         self._wake = asyncio.Event()
         self._draining = False
         self._queued: set[str] = set()
-        self.watching = Watching(database, self._stream_of, clock)
+        self.watching = Watching(database, self._stream_of, self.replicas.owner_of, clock)
 
     async def start(self, request: TurnRequest, draft: SessionDraft) -> TurnInfo:
         """Store a turn and begin it, or queue it behind the session's live turn."""
@@ -129,7 +132,7 @@ class Turns:
         elif stored.is_new:
             self._queued.add(request.session_id)
             if stored.live_turn and request.busy_mode is BusyMode.INTERRUPT:
-                self._stop(stored.live_turn)
+                self._stop(stored.live_turn, request.profile)
             else:
                 self._wake.set()
         return stored.turn
@@ -150,7 +153,7 @@ class Turns:
 
         info = await self._database.write(store)
         if info is not None:
-            self._stop(info.id)
+            self._stop(info.id, profile)
         return info
 
     async def resolve(
@@ -236,11 +239,16 @@ class Turns:
         driving = self._driven.get(turn_id)
         return None if driving is None else driving.stream
 
-    def _stop(self, turn_id: str) -> None:
+    def _stop(self, turn_id: str, profile: str) -> None:
+        """Stop a turn that was asked to, at once also where another replica drives it."""
         if turn_id in self._driven:
             self._driven[turn_id].stop(Stop.INTERRUPT)
         else:
             self._wake.set()
+            self._workers.start(f"interrupt of {turn_id}", self._tell_owner(turn_id, profile))
+
+    async def _tell_owner(self, turn_id: str, profile: str) -> None:
+        await self.replicas.interrupt(await self.get(turn_id, profile), profile)
 
     async def _claim_all(self) -> None:
         found = await self._database.read(lambda conn: claims.free(conn, CLAIMS_AT_ONCE))
@@ -285,7 +293,8 @@ class Turns:
         if self._driven:
             asked = await self._database.read(lambda conn: claims.cancelled(conn, self._claimant))
             for turn_id in asked:
-                self._stop(turn_id)
+                if turn_id in self._driven:
+                    self._driven[turn_id].stop(Stop.INTERRUPT)
 
     async def _expire_approvals(self) -> None:
         now = self._clock.now()

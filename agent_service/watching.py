@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 from agent_service.events import Recorded, TurnFinished
 from agent_service.hub import TurnStream
+from agent_service.requests import TurnInfo
 from agent_service.storage import event_log, turns
 from services.clock import Clock
 from services.database import Database
@@ -16,13 +18,25 @@ POLL_S = 0.25
 """How often the journal is read for a turn that is not owned here."""
 
 
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Ends the events that are found here: another replica owns the turn, and has them live."""
+
+    endpoint: str
+
+
 class Watching:
     """Finds a turn's events: in this process while it owns the turn, else in the journal."""
 
     def __init__(
-        self, database: Database, stream_of: Callable[[str], TurnStream | None], clock: Clock
+        self,
+        database: Database,
+        stream_of: Callable[[str], TurnStream | None],
+        owner_of: Callable[[TurnInfo], str],
+        clock: Clock,
     ) -> None:
         self._database = database
+        self._owner_of = owner_of
         self._stream_of = stream_of
         self._clock = clock
         self._awaited: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
@@ -33,16 +47,22 @@ class Watching:
         if (awaited := self._awaited.pop(turn_id, None)) is not None:
             awaited.set()
 
-    async def watch(self, turn_id: str, profile: str, after: int) -> AsyncGenerator[list[Recorded]]:
-        """The events after a sequence, durable ones once each, up to TurnFinished, in batches."""
+    async def watch(
+        self, turn_id: str, profile: str, after: int
+    ) -> AsyncGenerator[list[Recorded] | Elsewhere]:
+        """The events after a sequence, durable ones once each, in batches.
+
+        They end with TurnFinished, or with where the turn's owner is.
+        """
         last = after
         while True:
             stream = self._stream_of(turn_id)
             if stream is not None and stream.profile != profile:
                 raise NotFound(f"there is no turn {turn_id}")
-            is_over = False
+            is_over, owner = False, ""
             if stream is None:
-                found, is_over = await self._journaled(turn_id, profile, last)
+                found, turn = await self._journaled(turn_id, profile, last)
+                is_over, owner = turn.is_finished, self._owner_of(turn)
                 if found:
                     yield found
                     last = found[-1].sequence
@@ -54,8 +74,15 @@ class Watching:
                         is_over = isinstance(batch[-1].event, TurnFinished)
             if is_over:
                 return
+            if owner:
+                yield Elsewhere(owner)
+                return
             if stream is None:
                 await self._until_owned(turn_id)
+
+    async def turn(self, turn_id: str, profile: str) -> TurnInfo:
+        """The turn as the journal has it."""
+        return await self._database.read(lambda conn: turns.get(conn, turn_id, profile))
 
     async def _until_owned(self, turn_id: str) -> None:
         """Return once this process owns the turn, or when it is time for another look."""
@@ -76,10 +103,10 @@ class Watching:
 
     async def _journaled(
         self, turn_id: str, profile: str, after: int
-    ) -> tuple[list[Recorded], bool]:
+    ) -> tuple[list[Recorded], TurnInfo]:
         return await self._database.read(
             lambda conn: (
                 event_log.events_after(conn, turn_id, after),
-                turns.get(conn, turn_id, profile).is_finished,
+                turns.get(conn, turn_id, profile),
             )
         )

@@ -14,7 +14,7 @@ POLICY: Policy = {
         {
             "StartTurn": (Identity.GATEWAY, Identity.SCHEDULER, Identity.OPERATOR),
             "WatchTurn": (Identity.GATEWAY, Identity.SCHEDULER, Identity.AGENT, Identity.OPERATOR),
-            "GetTurn": (Identity.GATEWAY, Identity.SCHEDULER, Identity.OPERATOR),
+            "GetTurn": (Identity.GATEWAY, Identity.SCHEDULER, Identity.AGENT, Identity.OPERATOR),
             "InterruptTurn": (Identity.GATEWAY, Identity.AGENT, Identity.OPERATOR),
         },
     ),

@@ -1,6 +1,5 @@
 """TurnService."""
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
@@ -8,10 +7,9 @@ from typing import Any
 import grpc.aio
 
 from agent_service.convert.common import profile_of
-from agent_service.convert.events import in_messages, turn_event
 from agent_service.convert.turns import turn, turn_request
 from agent_service.drafts import SessionDrafts
-from agent_service.events import TextDelta
+from agent_service.servicer.watcher import Watcher
 from agent_service.turns import Turns
 from hermes.agent.v1 import turn_pb2, turn_pb2_grpc
 from services.errors import InvalidArgument
@@ -40,16 +38,10 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
         """Streams a turn's events."""
         if request.after_sequence < 0:
             raise InvalidArgument("negative", fields={"after_sequence": "0 or more"})
-        pause_s = 1 / request.max_deltas_per_second if request.max_deltas_per_second > 0 else 0.0
-        profile = profile_of(request.profile)
-        source = self._turns.watching.watch(request.turn_id, profile, request.after_sequence)
-        async with aclosing(source) as batches:
-            async for batch in batches:
-                for events in in_messages(map(turn_event, batch)):
-                    yield turn_pb2.WatchTurnResponse(events=events)
-                if pause_s and any(isinstance(item.event, TextDelta) for item in batch):
-                    # What comes meanwhile is merged into one delta by the subscription.
-                    await asyncio.sleep(pause_s)
+        watcher = Watcher(self._turns.watching, self._turns.replicas, request)
+        async with aclosing(watcher.responses()) as responses:
+            async for response in responses:
+                yield response
 
     async def GetTurn(
         self, request: turn_pb2.GetTurnRequest, context: Context

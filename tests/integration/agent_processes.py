@@ -47,7 +47,12 @@ class Site:
             "HERMES_API_KEY": "test-key",
             "HERMES_DATABASE_URL": self.database_url,
             "HERMES_AGENT_LEASE_S": str(self.lease_s),
+            "HERMES_AGENT_ENDPOINT": f"unix:{self.socket(instance)}",
         }
+
+    def socket(self, instance: str) -> Path:
+        """Where an agent of that name listens."""
+        return self.folder / f"{instance}.sock"
 
 
 class AgentProcess:
@@ -57,7 +62,7 @@ class AgentProcess:
         self._site = site
         self._instance = instance
         self._log = site.folder / f"{instance}.log"
-        self._socket = site.folder / f"{instance}.sock"
+        self._socket = site.socket(instance)
         self._process: asyncio.subprocess.Process | None = None
 
     async def __aenter__(self) -> Self:

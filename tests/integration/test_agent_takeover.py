@@ -28,11 +28,12 @@ def _shell(command: str) -> dict[str, Any]:
     return {"name": "terminal", "arguments": {"command": command}}
 
 
-def _steps(*steps: dict[str, Any]) -> dict[str, Any]:
-    return {"rules": [{"steps": list(steps)}]}
+def steps(*said: dict[str, Any]) -> dict[str, Any]:
+    """A model that says one thing after the other."""
+    return {"rules": [{"steps": list(said)}]}
 
 
-SLOW = _steps({"tool_calls": [_shell("echo ran >>log; sleep 2; echo done")]}, TELL)
+SLOW = steps({"tool_calls": [_shell("echo ran >>log; sleep 2; echo done")]}, TELL)
 
 
 class Stage:
@@ -137,7 +138,7 @@ async def test_a_turn_goes_on_where_its_owner_left_it(
 async def test_a_command_that_went_with_its_sandbox_is_not_run_again(
     tmp_path: Path, postgres_url: str
 ) -> None:
-    script = _steps({"tool_calls": [_shell("echo ran >>log; sleep 50")]}, TELL)
+    script = steps({"tool_calls": [_shell("echo ran >>log; sleep 50")]}, TELL)
     async with (
         staged(tmp_path, postgres_url, script) as stage,
         stage.agent("first") as first,
@@ -161,7 +162,7 @@ async def test_a_change_that_may_have_been_made_is_not_made_again(
     write = {"name": "write_file", "arguments": {"path": "a", "content": "one"}}
     change = {"mode": "replace", "path": "a", "old_string": "one", "new_string": "oneone"}
     patch = {"name": "patch", "arguments": change}
-    script = _steps({"tool_calls": [write]}, {"tool_calls": [patch], "latency_s": 0.5}, TELL)
+    script = steps({"tool_calls": [write]}, {"tool_calls": [patch], "latency_s": 0.5}, TELL)
     async with (
         staged(tmp_path, postgres_url, script) as stage,
         stage.agent("first") as first,
@@ -182,7 +183,7 @@ async def test_a_change_that_may_have_been_made_is_not_made_again(
 async def test_a_turn_that_is_lost_again_and_again_is_given_to_a_person(
     tmp_path: Path, postgres_url: str
 ) -> None:
-    async with staged(tmp_path, postgres_url, _steps(HANGS)) as stage:
+    async with staged(tmp_path, postgres_url, steps(HANGS)) as stage:
         turn_id = ""
         for number, how in enumerate([signal.SIGTERM, *[signal.SIGKILL] * 3], 1):
             async with stage.agent("same") as agent, agent.client() as client:
@@ -199,7 +200,7 @@ async def test_a_turn_that_is_lost_again_and_again_is_given_to_a_person(
 
 async def test_results_keep_the_order_of_their_calls(tmp_path: Path, postgres_url: str) -> None:
     calls = [_shell(f"echo {n} >>log; sleep {s}; echo {n}") for n, s in ("a0", "b3", "c0")]
-    script = _steps({"tool_calls": calls}, TELL)
+    script = steps({"tool_calls": calls}, TELL)
     async with (
         staged(tmp_path, postgres_url, script) as stage,
         stage.agent("first") as first,
@@ -236,9 +237,9 @@ async def _person_was_asked(_stage: Stage, client: AgentClient, turn_id: str) ->
 @pytest.mark.parametrize(
     ("reached", "script"),
     [
-        (_model_was_asked, _steps(HANGS)),
-        (_command_runs, _steps({"tool_calls": [_shell("echo ran >>log; sleep 50")]})),
-        (_person_was_asked, _steps({"tool_calls": [_shell("echo ran >>log")]})),
+        (_model_was_asked, steps(HANGS)),
+        (_command_runs, steps({"tool_calls": [_shell("echo ran >>log; sleep 50")]})),
+        (_person_was_asked, steps({"tool_calls": [_shell("echo ran >>log")]})),
     ],
 )
 async def test_an_interrupted_turn_ends_once(
@@ -261,7 +262,7 @@ async def test_an_interrupted_turn_ends_once(
 async def test_an_interrupt_that_reaches_no_sandbox_says_so(
     tmp_path: Path, postgres_url: str
 ) -> None:
-    script = _steps({"tool_calls": [_shell("echo ran >>log; sleep 50")]})
+    script = steps({"tool_calls": [_shell("echo ran >>log; sleep 50")]})
     async with staged(tmp_path, postgres_url, script) as stage:
         async with stage.agent("only") as agent, agent.client() as client:
             turn_id = (await client.start("go")).turn_id
@@ -277,7 +278,7 @@ async def test_an_interrupt_that_reaches_no_sandbox_says_so(
 async def test_an_interrupt_at_the_very_end_changes_nothing_or_ends_the_turn(
     tmp_path: Path, postgres_url: str
 ) -> None:
-    script = _steps({"text": "done", "latency_s": 0.05})
+    script = steps({"text": "done", "latency_s": 0.05})
     async with (
         staged(tmp_path, postgres_url, script) as stage,
         stage.agent("only") as agent,

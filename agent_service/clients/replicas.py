@@ -1,0 +1,67 @@
+"""The other replicas of the agent, each at the endpoint that it puts on the turns it owns."""
+
+import logging
+from collections.abc import AsyncGenerator
+
+import grpc.aio
+
+from agent_service.requests import TurnInfo
+from hermes.agent.v1 import turn_pb2
+from hermes.agent.v1.turn_pb2_grpc import TurnServiceStub
+from services.channels import Channels
+from services.clock import Clock
+from services.streams import open_stream
+
+MISSED_S = 2.0
+"""How long the journal is read instead, where the owner of a turn could not be asked."""
+ANSWER_S = 1.5
+"""How long an owner may take to answer at all."""
+
+_log = logging.getLogger(__name__)
+
+
+class Replicas:
+    """Reaches the owners of turns that are not owned here."""
+
+    def __init__(self, channels: Channels, endpoint: str, clock: Clock) -> None:
+        self.endpoint = endpoint
+        """Where the others reach this one; empty when they cannot."""
+        self._channels = channels
+        self._clock = clock
+        self._missed_at: dict[str, float] = {}
+
+    def owner_of(self, turn: TurnInfo) -> str:
+        """Where the owner of a turn can be asked; empty when it is nobody, or this one."""
+        there = turn.owner_endpoint if turn.owner is not None and not turn.is_finished else ""
+        since = self._clock.monotonic() - self._missed_at.get(there, float("-inf"))
+        return "" if there == self.endpoint or since < MISSED_S else there
+
+    async def watch(
+        self, endpoint: str, request: turn_pb2.WatchTurnRequest
+    ) -> AsyncGenerator[turn_pb2.WatchTurnResponse]:
+        """What the owner of a turn shows of it, for as long as it can be reached."""
+        stub = self._stub(endpoint)
+        look = turn_pb2.GetTurnRequest(turn_id=request.turn_id, profile=request.profile)
+        try:
+            # A stream to where nobody is would not be noticed for half a minute.
+            await stub.GetTurn(look, timeout=ANSWER_S)
+            async with open_stream(stub.WatchTurn(request)) as call:
+                async for response in call:
+                    yield response
+        except grpc.aio.AioRpcError as error:
+            _log.info("a turn cannot be watched at %s: %s", endpoint, error.details())
+        # An owner that has let go says nothing more; who owns the turn next is in the journal.
+        self._missed_at[endpoint] = self._clock.monotonic()
+
+    async def interrupt(self, turn: TurnInfo, profile: str) -> None:
+        """Have the owner stop a turn now; what it does not hear, it reads in the journal."""
+        if not (endpoint := self.owner_of(turn)):
+            return
+        request = turn_pb2.InterruptTurnRequest(turn_id=turn.id, profile=profile)
+        try:
+            await self._stub(endpoint).InterruptTurn(request, timeout=ANSWER_S)
+        except grpc.aio.AioRpcError as error:
+            _log.info("a turn cannot be interrupted at %s: %s", endpoint, error.details())
+
+    def _stub(self, endpoint: str) -> TurnServiceStub:
+        return TurnServiceStub(self._channels.at(endpoint))
