@@ -4,13 +4,17 @@ from pydantic import Field
 
 from agent_service.sandbox import FileStat
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult
+from agent_service.tools.names import shown_name
 
 MAX_ENTRIES = 1000
 MAX_DEPTH = 5
 
 
 class ListDirectoryArguments(ToolArguments):
-    """Lists a folder of the sandbox, folders with a slash, files with their size in bytes."""
+    """Lists a folder of the sandbox, folders with a slash, files with their size in bytes.
+
+    Unusual names are JSON strings.
+    """
 
     path: str = Field(default=".", description="The folder, absolute or relative to /workspace.")
     depth: int = Field(default=1, ge=1, le=MAX_DEPTH, description="How many levels to show.")
@@ -54,12 +58,13 @@ async def _list(context: ToolContext, path: str, depth: int, indent: str, lines:
 
 
 def _shown(entry: FileStat) -> str:
+    name = shown_name(entry.path)
     match entry.kind:
         case "directory":
-            return f"{entry.path}/"
+            return f"{name}/"
         case "symlink":
-            return f"{entry.path}@"
+            return f"{name}@"
         case "file":
-            return f"{entry.path}  {entry.size_bytes}"
+            return f"{name}  {entry.size_bytes}"
         case _:
-            return f"{entry.path}  (special)"
+            return f"{name}  (special)"

@@ -24,7 +24,9 @@ fi
 """
 _FILES = f"""\
 [ -e "$2" ] || {{ echo "There is no $2."; exit 2; }}
-find "$2" -name .git -prune -o -type f -name "$1" -print | LC_ALL=C sort {_CUT}
+case $2 in [-\\(\\),!]*) path=./$2;; *) path=$2;; esac
+find "$path" -name .git -prune -o -type f -name "$1" -print0 | LC_ALL=C sort -z \\
+  | tr '\\n\\0' '?\\n' {_CUT}
 """
 _MODES = {"content": (), "files_only": ("-l",), "count": ("-c",)}
 
