@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import AsyncExitStack
 from datetime import timedelta
+from functools import partial
 from types import TracebackType
 from typing import Self
 from zoneinfo import ZoneInfo
@@ -18,12 +19,16 @@ from agent_service.config import AgentConfig
 from agent_service.contexts import ToolContexts
 from agent_service.drafts import SessionDrafts
 from agent_service.metrics import AgentMetrics
+from agent_service.models.catalog import Catalog
 from agent_service.models.chat_completions import AppIdentity, ChatCompletions
 from agent_service.models.configured import ConfiguredModel
 from agent_service.models.endpoints import Endpoint, missing_endpoint
+from agent_service.models.listing import fetch_models
+from agent_service.models.priced import Priced
 from agent_service.models.retries import RetryPolicy
 from agent_service.runner import Runner
 from agent_service.servicer.approvals import ApprovalServicer
+from agent_service.servicer.models import ModelCatalogServicer
 from agent_service.servicer.services import POLICY, register
 from agent_service.servicer.sessions import SessionServicer
 from agent_service.servicer.turns import TurnServicer
@@ -55,13 +60,20 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "AgentService
         lambda endpoint: _connect(endpoint, config),
         missing_endpoint(str(settings.home.env)),
     )
+    catalog = _catalog(settings, config)
     leases = turn_leases(config.lease_s)
     executors = Executors(channels, config.executor_away_s)
     contexts = ToolContexts(database, leases, SandboxLeases(executors, database))
     tools = builtin_tools(ask_before_commands=config.approvals != "off")
     metrics = AgentMetrics.create(meter)
     runner = Runner(
-        database, leases, model, Toolbox(tools, contexts.of), contexts.commands, clock, metrics
+        database,
+        leases,
+        Priced(model, catalog),
+        Toolbox(tools, contexts.of),
+        contexts.commands,
+        clock,
+        metrics,
     )
     ownership = Ownership(
         claimant=Claimant(new_owner(chassis.instance), config.endpoint, leases),
@@ -82,7 +94,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "AgentService
         config.sandbox,
     )
     left = LeftSandboxes(executors, database)
-    return AgentService(database, model, turns, drafts, left, workers)
+    return AgentService(database, model, catalog, turns, drafts, left, workers)
 
 
 class AgentService:
@@ -95,6 +107,7 @@ class AgentService:
         self,
         database: Database,
         model: ConfiguredModel,
+        catalog: Catalog,
         turns: Turns,
         drafts: SessionDrafts,
         left: LeftSandboxes,
@@ -102,6 +115,7 @@ class AgentService:
     ) -> None:
         self._database = database
         self._model = model
+        self._catalog = catalog
         self._turns = turns
         self._drafts = drafts
         self._left = left
@@ -112,6 +126,7 @@ class AgentService:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._database)
             await prepare(self._database, metadata, migrations)
+            await self._catalog.open()
             await stack.enter_async_context(self._model)
             await stack.enter_async_context(self._workers)
             await self._turns.recover()
@@ -133,6 +148,7 @@ class AgentService:
             TurnServicer(self._turns, self._drafts),
             SessionServicer(self._database),
             ApprovalServicer(self._database, self._turns),
+            ModelCatalogServicer(self._catalog, self._model),
         )
 
     async def run(self) -> None:
@@ -147,6 +163,14 @@ class AgentService:
     async def drain(self) -> None:
         """Lets every turn go for another replica or the next start."""
         await self._turns.drain()
+
+
+def _catalog(settings: Settings, config: AgentConfig) -> Catalog:
+    return Catalog(
+        settings.home.state / "models.json",
+        partial(fetch_models, config.model.catalog_url),
+        {name: told.override for name, told in config.models.items()},
+    )
 
 
 def _connect(endpoint: Endpoint, config: AgentConfig) -> ChatCompletions:

@@ -4,7 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
 
+from agent_service.models.catalog import Override
 from agent_service.models.endpoints import EndpointSettings, is_http_url
+from agent_service.models.pricing import Price
 from services.config import ConfigModel, Env, Flag, Yaml
 
 
@@ -13,6 +15,12 @@ def _base_url(text: str) -> str:
         # It is not repeated, as it may hold a password.
         raise ValueError("is not a URL such as https://host/v1 or http://127.0.0.1:8000/v1")
     return text
+
+
+def _catalog_url(text: str) -> str:
+    if not is_http_url(text.strip()):
+        raise ValueError("is not a URL such as https://openrouter.ai/api/v1/models")
+    return text.strip()
 
 
 class ModelConfig(ConfigModel):
@@ -40,6 +48,10 @@ class ModelConfig(ConfigModel):
     """Tokens that one answer may have."""
     max_retries: Annotated[int, Field(ge=0, le=10), Yaml("agent.api_max_retries")] = 3
     """How often a failed model call is tried again."""
+    catalog_url: Annotated[str, AfterValidator(_catalog_url), Yaml("model.catalog_url")] = (
+        "https://openrouter.ai/api/v1/models"
+    )
+    """Where `hermes models --refresh` fetches the list of models, as OpenRouter writes it."""
     app_title: Annotated[str, Yaml("model.app_title")] = "Hermes"
     """Name of this deployment at OpenRouter."""
     app_url: Annotated[str, Yaml("model.app_url")] = ""
@@ -56,6 +68,43 @@ class ModelConfig(ConfigModel):
             openrouter_api_key=self.openrouter_api_key,
             openai_api_key=self.openai_api_key,
         )
+
+
+class PriceSettings(ConfigModel):
+    """What a million tokens of a model cost, in US dollars."""
+
+    input: Annotated[float, Field(ge=0, le=100_000)]
+    """Tokens sent."""
+    output: Annotated[float, Field(ge=0, le=100_000)]
+    """Tokens received, reasoning included."""
+    cache_read: Annotated[float | None, Field(ge=0, le=100_000)] = None
+    """Tokens sent that the provider read from its cache; unset is as `input`."""
+    cache_write: Annotated[float | None, Field(ge=0, le=100_000)] = None
+    """Tokens sent that the provider wrote to its cache; unset is as `input`."""
+
+    @property
+    def price(self) -> Price:
+        """The price in micro-USD."""
+        read = self.input if self.cache_read is None else self.cache_read
+        write = self.input if self.cache_write is None else self.cache_write
+        return Price(*(round(usd * 1e6) for usd in (self.input, self.output, read, write)))
+
+
+class ModelSettings(ConfigModel):
+    """What is to hold of a model, whatever the catalogue says."""
+
+    window: Annotated[int | None, Field(ge=1, le=100_000_000)] = None
+    """Tokens that a request may have, its answer included."""
+    max_output: Annotated[int | None, Field(ge=1, le=100_000_000)] = None
+    """Tokens that an answer may have."""
+    price: PriceSettings | None = None
+    """What it costs."""
+
+    @property
+    def override(self) -> Override:
+        """The same as the catalogue takes it."""
+        price = None if self.price is None else self.price.price
+        return Override(self.window, self.max_output, price)
 
 
 class SandboxPolicy(ConfigModel):
@@ -81,6 +130,11 @@ class AgentConfig(ConfigModel):
 
     model: ModelConfig
     sandbox: SandboxPolicy
+    models: Annotated[dict[str, ModelSettings], Yaml("models")] = Field(
+        default_factory=dict[str, ModelSettings]
+    )
+    """By model id, what the catalogue does not know or has wrong: `window`, `max_output` (tokens)
+    and `price` (`input`, `output`, `cache_read`, `cache_write`: USD for a million tokens)."""
     max_turns: Annotated[int, Field(ge=1, le=1000), Yaml("agent.max_turns")] = 90
     """Model calls that one message may cause."""
     system_message: Annotated[str, Yaml("agent.system_message")] = ""

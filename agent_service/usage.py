@@ -7,7 +7,7 @@ from agent_service.models.base import Usage as CallUsage
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Sums over model calls; `cost_micro_usd` counts only calls whose provider names a price."""
+    """Sums over model calls; `cost_micro_usd` counts only calls whose price is known."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -15,6 +15,7 @@ class Usage:
     reasoning_tokens: int = 0
     cost_micro_usd: int = 0
     call_count: int = 0
+    cache_write_tokens: int = 0
 
     @classmethod
     def of_call(cls, call: CallUsage | None) -> "Usage":
@@ -28,7 +29,13 @@ class Usage:
             reasoning_tokens=call.reasoning_tokens,
             cost_micro_usd=call.cost_micro_usd or 0,
             call_count=1,
+            cache_write_tokens=call.cache_write_tokens,
         )
+
+    @property
+    def tokens(self) -> int:
+        """All of them, sent and received."""
+        return self.prompt_tokens + self.completion_tokens
 
     def stored(self) -> dict[str, int]:
         """The sums by their names, as they are kept."""
@@ -42,4 +49,5 @@ class Usage:
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
             cost_micro_usd=self.cost_micro_usd + other.cost_micro_usd,
             call_count=self.call_count + other.call_count,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
         )

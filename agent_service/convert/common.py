@@ -26,6 +26,7 @@ def usage(used: Usage) -> usage_pb2.Usage:
         reasoning_tokens=used.reasoning_tokens,
         cost_micro_usd=used.cost_micro_usd,
         call_count=used.call_count,
+        cache_write_tokens=used.cache_write_tokens,
     )
 
 

@@ -163,16 +163,15 @@ class Assembly:
 def read_usage(usage: Json) -> Usage:
     """Read a usage object; what a provider leaves out counts as zero."""
     prompt, completion = (usage.get(f"{side}_tokens_details") for side in ("prompt", "completion"))
-    cached = cast("Json", prompt).get("cached_tokens") if isinstance(prompt, dict) else None
-    reasoning = (
-        cast("Json", completion).get("reasoning_tokens") if isinstance(completion, dict) else None
-    )
+    sent: Json = cast("Json", prompt) if isinstance(prompt, dict) else {}
+    said: Json = cast("Json", completion) if isinstance(completion, dict) else {}
     cost = usage.get("cost")
     return Usage(
         prompt_tokens=_count(usage.get("prompt_tokens")),
         completion_tokens=_count(usage.get("completion_tokens")),
-        cached_tokens=_count(cached),
-        reasoning_tokens=_count(reasoning),
+        cached_tokens=_count(sent.get("cached_tokens")),
+        cache_write_tokens=_count(sent.get("cache_write_tokens")),
+        reasoning_tokens=_count(said.get("reasoning_tokens")),
         cost_micro_usd=round(cost * 1_000_000) if _is_amount(cost) else None,
     )
 

@@ -67,13 +67,18 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the provider counted; `cost_micro_usd` is None where it names no price."""
+    """What the provider counted; `cost_micro_usd` is None where nobody knows a price.
+
+    The prompt's tokens include those read from and written to a cache, the completion's include
+    reasoning.
+    """
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
     reasoning_tokens: int = 0
     cost_micro_usd: int | None = None
+    cache_write_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,17 @@ class ConfiguredModel:
     async def __aexit__(self, *exc_info: object) -> None:
         await self._opened.aclose()
 
+    @property
+    def configured_name(self) -> str:
+        """The model's id as far as it is known without asking anybody; empty when it is not."""
+        if self._chosen is not None:
+            return self._chosen[0].model
+        try:
+            endpoint = configured_endpoint(self._settings)
+        except EndpointError:
+            return ""
+        return "" if endpoint is None else endpoint.model
+
     async def default_name(self) -> str:
         """The model's id at the endpoint; ModelNotConfigured when none is set."""
         endpoint, _ = await self._choose()

@@ -29,6 +29,7 @@ COMMANDS = {
     "demo": "see the whole system work, with a scripted model",
     "sessions": "list and show conversations",
     "jobs": "add, list and remove scheduled jobs",
+    "models": "list models with their context windows and prices",
     "sandboxes": "list, use and end sandboxes, and read what ran in them",
     "workspaces": "list, copy and delete what sandboxes leave behind, and keep snapshots",
     "pools": "see how full executors are, change that, drain them, end lost boxes",

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1chermes/common/v1/usage.proto\x12\x10hermes.common.v1\"\x96\x01\n\x05Usage\x12\x15\n\rprompt_tokens\x18\x01 \x01(\x03\x12\x19\n\x11\x63ompletion_tokens\x18\x02 \x01(\x03\x12\x15\n\rcached_tokens\x18\x03 \x01(\x03\x12\x18\n\x10reasoning_tokens\x18\x04 \x01(\x03\x12\x16\n\x0e\x63ost_micro_usd\x18\x05 \x01(\x03\x12\x12\n\ncall_count\x18\x06 \x01(\x05\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1chermes/common/v1/usage.proto\x12\x10hermes.common.v1\"\xb2\x01\n\x05Usage\x12\x15\n\rprompt_tokens\x18\x01 \x01(\x03\x12\x19\n\x11\x63ompletion_tokens\x18\x02 \x01(\x03\x12\x15\n\rcached_tokens\x18\x03 \x01(\x03\x12\x18\n\x10reasoning_tokens\x18\x04 \x01(\x03\x12\x16\n\x0e\x63ost_micro_usd\x18\x05 \x01(\x03\x12\x12\n\ncall_count\x18\x06 \x01(\x05\x12\x1a\n\x12\x63\x61\x63he_write_tokens\x18\x07 \x01(\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,5 +32,5 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hermes.common.v1.usage_pb2'
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_USAGE']._serialized_start=51
-  _globals['_USAGE']._serialized_end=201
+  _globals['_USAGE']._serialized_end=229
 # @@protoc_insertion_point(module_scope)

@@ -28,6 +28,7 @@ class Usage(_message.Message):
     REASONING_TOKENS_FIELD_NUMBER: _builtins.int
     COST_MICRO_USD_FIELD_NUMBER: _builtins.int
     CALL_COUNT_FIELD_NUMBER: _builtins.int
+    CACHE_WRITE_TOKENS_FIELD_NUMBER: _builtins.int
     prompt_tokens: _builtins.int
     """Tokens sent, cached ones included."""
     completion_tokens: _builtins.int
@@ -37,9 +38,13 @@ class Usage(_message.Message):
     reasoning_tokens: _builtins.int
     """Tokens of the completion that were reasoning; 0 where the provider does not say."""
     cost_micro_usd: _builtins.int
-    """Cost in millionths of a US dollar as the provider reports it; 0 when it reports none."""
+    """Cost in millionths of a US dollar as the provider reports it, else by the catalogue's prices;
+    0 when nobody knows a price.
+    """
     call_count: _builtins.int
     """Model calls made, failed ones included."""
+    cache_write_tokens: _builtins.int
+    """Tokens of the prompt that the provider wrote to its cache; 0 where it does not say."""
     def __init__(
         self,
         *,
@@ -49,10 +54,11 @@ class Usage(_message.Message):
         reasoning_tokens: _builtins.int = ...,
         cost_micro_usd: _builtins.int = ...,
         call_count: _builtins.int = ...,
+        cache_write_tokens: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cached_tokens", b"cached_tokens", "call_count", b"call_count", "completion_tokens", b"completion_tokens", "cost_micro_usd", b"cost_micro_usd", "prompt_tokens", b"prompt_tokens", "reasoning_tokens", b"reasoning_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache_write_tokens", b"cache_write_tokens", "cached_tokens", b"cached_tokens", "call_count", b"call_count", "completion_tokens", b"completion_tokens", "cost_micro_usd", b"cost_micro_usd", "prompt_tokens", b"prompt_tokens", "reasoning_tokens", b"reasoning_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,222 @@
+"""Which models there are, as far as anybody told: their windows, limits and prices.
+
+Three sources, each stronger than the one before: what is packaged, what the last refresh brought
+into the home, and what `models` of config.yaml says. Any other id is as good, only unknown.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, cast
+
+from agent_service.models.base import ModelMessage, Usage
+from agent_service.models.pricing import Price
+from services.home import replace_file
+
+DEFAULT_WINDOW = 128_000
+"""Tokens that a model is taken to read when nobody told; `models.<id>.window` says otherwise."""
+
+PACKAGED, REFRESHED, CONFIGURED = "packaged", "refreshed", "config"
+
+_NAMED_BARE = frozenset({"anthropic", "openai", "google", "x-ai"})
+"""Vendors whose own endpoints name models without the vendor; a local server's names look alike."""
+
+_FREE = ":free"
+_DATE = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|\d{3}|latest)$")
+_CLAUDE = re.compile(r"claude-(\d+(?:-\d+)?)-([a-z]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What is known of a model; 0 and None stand for what is not."""
+
+    id: str
+    window: int = 0
+    """Tokens that one request may have, the answer included."""
+    max_output: int = 0
+    price: Price | None = None
+    source: str = ""
+    """The strongest of those that know it; empty when none does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """What config.yaml says of a model; None leaves what others say."""
+
+    window: int | None = None
+    max_output: int | None = None
+    price: Price | None = None
+
+
+Fetch = Callable[[], Awaitable[Sequence[ModelInfo]]]
+"""How the newest catalogue is fetched; raises ServiceUnavailable where there is none."""
+
+
+class Catalog:
+    """Models by id, in any of the spellings that endpoints use for one."""
+
+    def __init__(
+        self, file: Path, fetch: Fetch, overrides: Mapping[str, Override] | None = None
+    ) -> None:
+        """Take the file of the last refresh, which need not be there, and what makes a new one."""
+        self._file = file
+        self._fetch = fetch
+        self._overrides = dict(overrides or {})
+        self._override_keys = {key: name for name in self._overrides for key in _keys(name)}
+        self._known: dict[str, ModelInfo] = {}
+        self._by_key: dict[str, ModelInfo] = {}
+
+    async def open(self) -> None:
+        """Read what is packaged and what the last refresh has left; nothing is fetched."""
+        packaged, refreshed = await asyncio.to_thread(_read, self._file)
+        self._take((*packaged, *refreshed))
+
+    async def refresh(self) -> int:
+        """Fetch the models anew, keep them in the home, and return how many there are."""
+        models = await self._fetch()
+        await asyncio.to_thread(_write, self._file, models)
+        await self.open()
+        return len(models)
+
+    def find(self, model: str) -> ModelInfo:
+        """What is known of a model; one that nobody knows is accepted."""
+        found = self._known.get(model) or self._by_key.get(_key(model))
+        keys = (key for key in _keys(model) if key in self._override_keys)
+        named = model if model in self._overrides else self._override_keys.get(next(keys, ""))
+        info = ModelInfo(model) if found is None else replace(found, id=model)
+        if model.endswith(_FREE) and model not in self._known:
+            info = replace(info, price=Price(0, 0, 0, 0))
+        return info if named is None else _overridden(info, self._overrides[named])
+
+    def window_of(self, model: str) -> int:
+        """Tokens that a request of the model may have, the answer included."""
+        return self.find(model).window or DEFAULT_WINDOW
+
+    def price_of(self, model: str) -> Price | None:
+        """The model's price, where somebody told."""
+        return self.find(model).price
+
+    def cost_of(self, model: str, usage: Usage) -> int | None:
+        """What a call cost in micro-USD: as the provider says, else by the price, else unknown."""
+        if usage.cost_micro_usd is not None:
+            return usage.cost_micro_usd
+        price = self.price_of(model)
+        return None if price is None else price.cost(usage)
+
+    def answered(self, asked: str, message: ModelMessage) -> str:
+        """The name under which an answer counts: what was asked for, unless another answered."""
+        said = message.model
+        if not said or _key(said) == _key(asked) or not self.find(said).source:
+            return asked
+        return said
+
+    def search(self, query: str) -> list[ModelInfo]:
+        """The known models that have every word of the query in their ids, in order."""
+        words = query.lower().split()
+        names = {*self._known, *(n for n in self._overrides if _key(n) not in self._by_key)}
+        return [self.find(n) for n in sorted(names) if all(word in n.lower() for word in words)]
+
+    def _take(self, models: Iterable[ModelInfo]) -> None:
+        known: dict[str, ModelInfo] = {}
+        by_key: dict[str, ModelInfo] = {}
+        for info in models:
+            known[info.id] = info
+        # A spelling that nobody lists means the model itself, not a dated or special version.
+        for info in sorted(known.values(), key=lambda one: _is_plain(one.id)):
+            for key in _keys(info.id):
+                by_key[key] = info
+        self._known, self._by_key = known, by_key
+
+
+def as_models(document: object, source: str) -> list[ModelInfo]:
+    """The models of a catalogue file, without those that make no sense."""
+    entries: Any = cast("Any", document).get("models") if isinstance(document, dict) else None
+    if not isinstance(entries, list):
+        return []
+    return [
+        _info(cast("Mapping[str, Any]", entry), source)
+        for entry in cast("list[Any]", entries)
+        if isinstance(entry, dict) and isinstance(cast("Any", entry).get("id"), str)
+    ]
+
+
+def count(value: object) -> int:
+    """A number of tokens; 0 for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def _info(entry: Mapping[str, Any], source: str) -> ModelInfo:
+    told: Any = entry.get("price")
+    return ModelInfo(
+        id=entry["id"],
+        window=count(entry.get("window")),
+        max_output=count(entry.get("max_output")),
+        price=_price(cast("Mapping[str, Any]", told)) if isinstance(told, dict) else None,
+        source=source,
+    )
+
+
+def _price(told: Mapping[str, Any]) -> Price:
+    cost_in = count(told.get("input"))
+    return Price(
+        input=cost_in,
+        output=count(told.get("output")),
+        cache_read=count(told["cache_read"]) if "cache_read" in told else cost_in,
+        cache_write=count(told["cache_write"]) if "cache_write" in told else cost_in,
+    )
+
+
+def _overridden(info: ModelInfo, override: Override) -> ModelInfo:
+    return replace(
+        info,
+        window=info.window if override.window is None else override.window,
+        max_output=info.max_output if override.max_output is None else override.max_output,
+        price=info.price if override.price is None else override.price,
+        source=CONFIGURED,
+    )
+
+
+def _key(model: str) -> str:
+    """What the spellings of one model have in common: dots, dates, variants and order vary."""
+    return _CLAUDE.sub(r"claude-\2-\1", _DATE.sub("", _spelled(model.partition(":")[0])))
+
+
+def _spelled(model: str) -> str:
+    return model.lower().replace(".", "-")
+
+
+def _is_plain(model: str) -> bool:
+    """Whether it is the name of a model, and not of one of its versions or variants."""
+    return _DATE.sub("", _spelled(model)) == _spelled(model) and ":" not in model
+
+
+def _keys(model: str) -> tuple[str, ...]:
+    key = _key(model)
+    vendor, _, bare = key.partition("/")
+    return (key, bare) if vendor in _NAMED_BARE else (key,)
+
+
+def _read(file: Path) -> tuple[list[ModelInfo], list[ModelInfo]]:
+    packaged = (files("agent_service.models") / "catalog.json").read_text("utf-8")
+    try:
+        refreshed = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        refreshed = None  # there was none, or a refresh brings a new one
+    return as_models(json.loads(packaged), PACKAGED), as_models(refreshed, REFRESHED)
+
+
+def _write(file: Path, models: Sequence[ModelInfo]) -> None:
+    entries = [_described(info) for info in models]
+    text = json.dumps({"models": entries}, ensure_ascii=False, indent=1)
+    replace_file(file, text + "\n", 0o600)
+
+
+def _described(info: ModelInfo) -> dict[str, Any]:
+    entry: dict[str, Any] = {"id": info.id, "window": info.window, "max_output": info.max_output}
+    if info.price is not None:
+        entry["price"] = {name: getattr(info.price, name) for name in info.price.__slots__}
+    return entry

@@ -1,0 +1,37 @@
+"""A model whose answers say what they cost."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from agent_service.models.base import Model, ModelEvent, ModelMessage, ModelRequest
+from agent_service.models.catalog import Catalog
+from agent_service.models.pricing import counted
+
+
+class Priced:
+    """A Model that adds to each answer its cost, and the name under which it counts."""
+
+    def __init__(self, inner: Model, catalog: Catalog) -> None:
+        self._inner = inner
+        self._catalog = catalog
+
+    @asynccontextmanager
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
+        """Call the model."""
+        async with self._inner.stream(request) as events:
+            yield self._priced(request, events)
+
+    async def _priced(
+        self, request: ModelRequest, events: AsyncIterator[ModelEvent]
+    ) -> AsyncGenerator[ModelEvent]:
+        async for event in events:
+            yield self.price(request, event) if isinstance(event, ModelMessage) else event
+
+    def price(self, request: ModelRequest, message: ModelMessage) -> ModelMessage:
+        """An answer with all that is known of its use."""
+        message = counted(message, (*request.messages, request.tools))
+        assert message.usage is not None, "it has been counted"
+        name = self._catalog.answered(request.model, message)
+        cost = self._catalog.cost_of(name, message.usage)
+        return replace(message, model=name, usage=replace(message.usage, cost_micro_usd=cost))

@@ -1,0 +1,57 @@
+"""What model calls cost, in whole millionths of a US dollar."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from agent_service.models.base import ModelMessage, Usage
+
+PER_TOKENS = 1_000_000
+"""Prices are for so many tokens."""
+
+BYTES_PER_TOKEN = 4
+"""Of text that nobody has counted, as most models come to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Micro-USD for a million tokens of each kind."""
+
+    input: int
+    output: int
+    """Reasoning is output, as providers bill it."""
+    cache_read: int
+    cache_write: int
+
+    def cost(self, usage: Usage) -> int:
+        """What a call costs in micro-USD, rounded up; cached tokens are part of the prompt's."""
+        known = usage.cached_tokens + usage.cache_write_tokens
+        fresh = max(0, usage.prompt_tokens - known)
+        total = (
+            fresh * self.input
+            + usage.cached_tokens * self.cache_read
+            + usage.cache_write_tokens * self.cache_write
+            + usage.completion_tokens * self.output
+        )
+        return -(-total // PER_TOKENS)
+
+    def most(self, prompt_tokens: int, completion_tokens: int) -> int:
+        """The most that so many tokens can cost: none of the prompt is read from a cache."""
+        dearest = max(self.input, self.cache_write)
+        return -(-(prompt_tokens * dearest + completion_tokens * self.output) // PER_TOKENS)
+
+
+def estimated_tokens(parts: Iterable[bytes]) -> int:
+    """About how many tokens encoded text has."""
+    return sum(map(len, parts)) // BYTES_PER_TOKEN
+
+
+def counted(message: ModelMessage, prompt: Iterable[bytes]) -> ModelMessage:
+    """The answer with its usage, estimated where the provider has counted nothing."""
+    if message.usage is not None:
+        return message
+    said = (message.text, message.reasoning, *(c.arguments_json for c in message.tool_calls))
+    usage = Usage(
+        prompt_tokens=estimated_tokens(prompt),
+        completion_tokens=estimated_tokens(text.encode(errors="replace") for text in said),
+    )
+    return replace(message, usage=usage)
