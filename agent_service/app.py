@@ -18,6 +18,7 @@ from agent_service.clients.sandbox_kinds import SandboxKinds
 from agent_service.config import AgentConfig
 from agent_service.contexts import ToolContexts
 from agent_service.drafts import SessionDrafts
+from agent_service.memory.store import MemoryStore, Target
 from agent_service.metrics import AgentMetrics
 from agent_service.models.catalog import Catalog
 from agent_service.models.chat_completions import AppIdentity, ChatCompletions
@@ -26,21 +27,24 @@ from agent_service.models.endpoints import Endpoint, missing_endpoint
 from agent_service.models.listing import fetch_models
 from agent_service.models.priced import Priced
 from agent_service.models.retries import RetryPolicy
+from agent_service.prompt.personal import PersonalLayers
 from agent_service.runner import Runner
 from agent_service.servicer.approvals import ApprovalServicer
+from agent_service.servicer.memory import MemoryServicer
 from agent_service.servicer.models import ModelCatalogServicer
-from agent_service.servicer.services import POLICY, register
+from agent_service.servicer.services import POLICY, Servicers
 from agent_service.servicer.sessions import SessionServicer
 from agent_service.servicer.turns import TurnServicer
 from agent_service.storage import migrations
 from agent_service.storage.claims import Claimant, turn_leases
 from agent_service.storage.journal import Defaults
+from agent_service.storage.profiles import FileProfiles, ProfileStore
 from agent_service.storage.schema import metadata
 from agent_service.tools.builtin import builtin_tools
 from agent_service.tools.toolbox import Toolbox
 from agent_service.turns import Ownership, Turns
 from services.channels import Channels
-from services.clock import SystemClock
+from services.clock import Clock, SystemClock
 from services.config import Settings
 from services.config_models import ServiceConfig
 from services.database import Database
@@ -64,7 +68,12 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "AgentService
     leases = turn_leases(config.lease_s)
     executors = Executors(channels, config.executor_away_s)
     contexts = ToolContexts(database, leases, SandboxLeases(executors, database))
-    tools = builtin_tools(ask_before_commands=config.approvals != "off")
+    profiles = FileProfiles(settings.home)
+    memories = _memories(config, profiles, database, clock)
+    tools = builtin_tools(
+        ask_before_commands=config.approvals != "off",
+        memories=memories if config.memory.enabled else None,
+    )
     metrics = AgentMetrics.create(meter)
     runner = Runner(
         database,
@@ -92,9 +101,17 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "AgentService
         config.system_message,
         SandboxKinds(channels, clock),
         config.sandbox,
+        PersonalLayers(profiles, memories),
+    )
+    servicers = Servicers(
+        turns=TurnServicer(turns, drafts),
+        sessions=SessionServicer(database),
+        approvals=ApprovalServicer(database, turns),
+        models=ModelCatalogServicer(catalog, model),
+        memories=MemoryServicer(memories),
     )
     left = LeftSandboxes(executors, database)
-    return AgentService(database, model, catalog, turns, drafts, left, workers)
+    return AgentService(database, model, catalog, turns, left, workers, servicers)
 
 
 class AgentService:
@@ -109,17 +126,17 @@ class AgentService:
         model: ConfiguredModel,
         catalog: Catalog,
         turns: Turns,
-        drafts: SessionDrafts,
         left: LeftSandboxes,
         workers: Workers,
+        servicers: Servicers,
     ) -> None:
         self._database = database
         self._model = model
         self._catalog = catalog
         self._turns = turns
-        self._drafts = drafts
         self._left = left
         self._workers = workers
+        self._servicers = servicers
         self._opened = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -143,13 +160,7 @@ class AgentService:
 
     def register(self, server: grpc.aio.Server) -> None:
         """Adds the servicers to the server."""
-        register(
-            server,
-            TurnServicer(self._turns, self._drafts),
-            SessionServicer(self._database),
-            ApprovalServicer(self._database, self._turns),
-            ModelCatalogServicer(self._catalog, self._model),
-        )
+        self._servicers.register(server)
 
     async def run(self) -> None:
         """Drives turns that nobody else owns, keeps the leases of those that it drives, and ends
@@ -171,6 +182,16 @@ def _catalog(settings: Settings, config: AgentConfig) -> Catalog:
         partial(fetch_models, config.model.catalog_url),
         {name: told.override for name, told in config.models.items()},
     )
+
+
+def _memories(
+    config: AgentConfig, profiles: ProfileStore, database: Database, clock: Clock
+) -> MemoryStore:
+    limits = {
+        Target.MEMORY: config.memory.memory_char_limit,
+        Target.USER: config.memory.user_char_limit,
+    }
+    return MemoryStore(profiles, database, limits, clock)
 
 
 def _connect(endpoint: Endpoint, config: AgentConfig) -> ChatCompletions:

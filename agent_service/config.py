@@ -125,10 +125,26 @@ class SandboxPolicy(ConfigModel):
         return self.profiles.get(profile, "") or of_kind or self.template
 
 
+class MemoryConfig(ConfigModel):
+    """What is remembered across sessions."""
+
+    enabled: Annotated[bool, Yaml("memory.memory_enabled", "memory.enabled")] = True
+    """Whether sessions are told what is remembered, and can remember more."""
+    memory_char_limit: Annotated[
+        int, Field(ge=100, le=100_000), Yaml("memory.memory_char_limit")
+    ] = 2200
+    """Characters that MEMORY.md may have, the agent's own notes."""
+    user_char_limit: Annotated[int, Field(ge=100, le=100_000), Yaml("memory.user_char_limit")] = (
+        1375
+    )
+    """Characters that USER.md may have, what is known of the user."""
+
+
 class AgentConfig(ConfigModel):
     """What the agent service can be configured with."""
 
     model: ModelConfig
+    memory: MemoryConfig
     sandbox: SandboxPolicy
     models: Annotated[dict[str, ModelSettings], Yaml("models")] = Field(
         default_factory=dict[str, ModelSettings]

@@ -6,6 +6,7 @@ from datetime import tzinfo
 from agent_service.clients.sandbox_kinds import SandboxKinds
 from agent_service.config import SandboxPolicy
 from agent_service.prompt.layers import SessionFacts, build
+from agent_service.prompt.personal import PersonalLayers
 from agent_service.requests import TurnRequest
 from agent_service.storage.turns import SessionDraft
 from services.clock import Clock
@@ -22,6 +23,7 @@ class SessionDrafts:
         system_message: str,
         sandboxes: SandboxKinds,
         policy: SandboxPolicy,
+        personal: PersonalLayers,
     ) -> None:
         self._clock = clock
         self._zone = zone
@@ -29,12 +31,14 @@ class SessionDrafts:
         self._system_message = system_message
         self._sandboxes = sandboxes
         self._policy = policy
+        self._personal = personal
 
     async def draft(self, request: TurnRequest) -> SessionDraft:
         """The session as this turn would create it."""
         wanted = frozenset(request.toolsets)
         toolsets = self._toolsets & wanted if wanted else self._toolsets
         template = request.sandbox_template or self._policy.of(request.profile, request.kind)
+        personal = await self._personal.of(request.profile)
         facts = SessionFacts(
             session_id=request.session_id,
             platform=request.platform,
@@ -43,5 +47,7 @@ class SessionDrafts:
             sandbox=await self._sandboxes.of(template) if "terminal" in toolsets else None,
             workdir=request.workdir,
             system_messages=(self._system_message, request.system_message),
+            soul=personal.soul,
+            memories=personal.memories if "memory" in toolsets else (),
         )
         return SessionDraft(build(facts), request.workdir, template)

@@ -162,7 +162,7 @@ def private_folder(path: Path) -> None:
             raise HomeError(msg)
 
 
-def replace_file(path: Path, text: str, mode: int) -> None:
+def replace_file(path: Path, content: str | bytes, mode: int) -> None:
     """Write a file so that a reader sees the old or the new one, never a part of either."""
     target = Path(os.path.realpath(path))  # a link into somebody's dotfiles stays one
     _make(target.parent)
@@ -170,9 +170,9 @@ def replace_file(path: Path, text: str, mode: int) -> None:
     try:
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         temporary = Path(name)
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        with os.fdopen(handle, "wb") as stream:
             os.fchmod(stream.fileno(), mode)
-            stream.write(text)
+            stream.write(content.encode() if isinstance(content, str) else content)
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(target)

@@ -18,6 +18,15 @@ Use a tool when it brings you closer to the goal, and several in one message whe
 depend on each other. Do what you announce in the same message. Read a result before you rely
 on it; when a call fails, find out why before you try again."""
 
+MEMORY_USE = """\
+# Memory
+What you know of the user and of your work from earlier sessions stands below, if there is any.
+Save what will still hold in later sessions as soon as you learn it: preferences, corrections, the
+environment, conventions, quirks of tools. One short entry for one thing; not what happened today.
+When an entry turns out wrong, replace it."""
+
+SOUL_CHARS = 20_000
+
 _PLATFORMS = {
     "cli": "You are talking in a terminal that shows text as it is. Keep lines and tables narrow.",
     "telegram": (
@@ -43,6 +52,10 @@ class SessionFacts:
     """The user's own folder that is /workspace; empty is one of the session's."""
     system_messages: tuple[str, ...] = ()
     """From the configuration and from the caller that creates the session."""
+    soul: str = ""
+    """The identity that the user has written; empty is the usual one."""
+    memories: tuple[str, ...] = ()
+    """What is remembered, as it was when the session began."""
 
 
 def build(facts: SessionFacts) -> str:
@@ -51,12 +64,15 @@ def build(facts: SessionFacts) -> str:
 
 
 def _layers(facts: SessionFacts) -> Iterable[str]:
-    yield IDENTITY
+    yield facts.soul.strip()[:SOUL_CHARS] or IDENTITY
     if facts.toolsets:
         yield TOOL_USE
+    if "memory" in facts.toolsets:
+        yield MEMORY_USE
     if "terminal" in facts.toolsets:
         yield describe(facts.sandbox, facts.workdir)
     yield from facts.system_messages
+    yield from facts.memories
     yield (
         f"Current time: {facts.started_at.isoformat(timespec='seconds')}\n"
         f"Session: {facts.session_id}"

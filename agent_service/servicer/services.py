@@ -1,13 +1,17 @@
 """The agent's services as a server has them, and who may call which method."""
 
+from dataclasses import dataclass
+
 import grpc.aio
 
 from agent_service.servicer.approvals import ApprovalServicer
+from agent_service.servicer.memory import MemoryServicer
 from agent_service.servicer.models import ModelCatalogServicer
 from agent_service.servicer.sessions import SessionServicer
 from agent_service.servicer.turns import TurnServicer
 from hermes.agent.v1 import (
     approval_pb2_grpc,
+    memory_pb2_grpc,
     model_catalog_pb2_grpc,
     session_pb2_grpc,
     turn_pb2_grpc,
@@ -46,18 +50,32 @@ POLICY: Policy = {
             "RefreshModels": (Identity.OPERATOR,),
         },
     ),
+    **allow(
+        "hermes.agent.v1.MemoryService",
+        {
+            "GetMemory": (Identity.GATEWAY, Identity.OPERATOR),
+            "ApplyMemory": (Identity.GATEWAY, Identity.OPERATOR),
+            "ListMemoryChanges": (Identity.GATEWAY, Identity.OPERATOR),
+            "UndoMemoryChange": (Identity.GATEWAY, Identity.OPERATOR),
+        },
+    ),
 }
 
 
-def register(
-    server: grpc.aio.Server,
-    turns: TurnServicer,
-    sessions: SessionServicer,
-    approvals: ApprovalServicer,
-    models: ModelCatalogServicer,
-) -> None:
-    """Adds the servicers to a server."""
-    turn_pb2_grpc.add_TurnServiceServicer_to_server(turns, server)
-    session_pb2_grpc.add_SessionServiceServicer_to_server(sessions, server)
-    model_catalog_pb2_grpc.add_ModelCatalogServiceServicer_to_server(models, server)
-    approval_pb2_grpc.add_ApprovalServiceServicer_to_server(approvals, server)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Servicers:
+    """All of them."""
+
+    turns: TurnServicer
+    sessions: SessionServicer
+    approvals: ApprovalServicer
+    models: ModelCatalogServicer
+    memories: MemoryServicer
+
+    def register(self, server: grpc.aio.Server) -> None:
+        """Adds them to a server."""
+        turn_pb2_grpc.add_TurnServiceServicer_to_server(self.turns, server)
+        session_pb2_grpc.add_SessionServiceServicer_to_server(self.sessions, server)
+        model_catalog_pb2_grpc.add_ModelCatalogServiceServicer_to_server(self.models, server)
+        approval_pb2_grpc.add_ApprovalServiceServicer_to_server(self.approvals, server)
+        memory_pb2_grpc.add_MemoryServiceServicer_to_server(self.memories, server)

@@ -160,3 +160,19 @@ session_state = Table(
     Column("name", String(64), primary_key=True),
     Column("value", JSON, nullable=False),
 )
+
+memory_change = Table(
+    "memory_change",
+    metadata,
+    Column("key", String(160), primary_key=True),
+    Column("profile", String(64), nullable=False),
+    Column("target", String(16), nullable=False),
+    Column("turn_id", String(128), nullable=False),
+    Column("by", Text, nullable=False),
+    Column("before", Text, nullable=False),
+    Column("after", Text, nullable=False),
+    Column("made", Boolean, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Index("memory_change_by_time", "profile", "created_at", "key"),
+)
+"""`key` is the call's that asks for it, and the same when that is resumed."""

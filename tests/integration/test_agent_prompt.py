@@ -8,15 +8,20 @@ from pathlib import Path
 from agent_service.clients.sandbox_kinds import ASK_AGAIN_S, FRESH_S, SandboxKinds
 from agent_service.config import SandboxPolicy
 from agent_service.drafts import SessionDrafts
+from agent_service.memory.store import MemoryStore, Target
+from agent_service.prompt.personal import PersonalLayers
 from agent_service.requests import TurnRequest
+from agent_service.storage.profiles import FileProfiles
 from services.addresses import UnixAddress
 from services.auth import Identity, new_tokens
 from services.channels import Channels
 from services.clock import SystemClock
+from services.database import Database
+from services.home import HomePaths
 from tests.executors import Process, executor_settings, serving
 from tests.fakes.clock import ManualClock
 
-REQUEST = TurnRequest("trn_1", "", "s", "hi", {"platform": "cli"}, "message")
+REQUEST = TurnRequest("trn_1", "default", "s", "hi", {"platform": "cli"}, "message")
 
 
 @asynccontextmanager
@@ -26,7 +31,17 @@ async def asking(
     """What builds the prompts of an agent whose executor is at an address."""
     async with Channels(Identity.AGENT, {"executor": address}, token=token) as channels:
         kinds, policy = SandboxKinds(channels, clock), SandboxPolicy()
-        yield SessionDrafts(SystemClock(), None, ["terminal", "todo"], "", kinds, policy)
+        yield SessionDrafts(
+            SystemClock(), None, ["terminal", "todo"], "", kinds, policy, _nothing()
+        )
+
+
+def _nothing() -> PersonalLayers:
+    """The layers of a user who has written nothing, and is not remembered."""
+    home = FileProfiles(HomePaths(Path("/nonexistent"), Path("/nonexistent")))
+    unused = Database("sqlite:////nonexistent/agent.db", "agent")
+    limits = dict.fromkeys(Target, 100)
+    return PersonalLayers(home, MemoryStore(home, unused, limits, SystemClock()))
 
 
 async def test_many_sessions_cost_one_question(tmp_path: Path) -> None:

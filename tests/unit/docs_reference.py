@@ -8,11 +8,17 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
+from agent_service.memory.store import MemoryStore
 from agent_service.tools.builtin import builtin_tools
 from agent_service.tools.schema import describe
 from services.cli.main import COMMANDS, parser_of
 from tests.markdown import ROOT
 
+TOOLS = builtin_tools(
+    ask_before_commands=False,
+    # None is ever called here.
+    memories=MemoryStore.__new__(MemoryStore),
+)
 COMMON = ("--help", "--home", "--profile")
 """Options of every command, explained once."""
 
@@ -26,9 +32,7 @@ def options(name: str) -> str:
 def tool(name: str) -> str:
     """A tool's description and its parameters."""
     described = next(
-        each["function"]
-        for each in map(describe, builtin_tools(ask_before_commands=False))
-        if each["function"]["name"] == name
+        each["function"] for each in map(describe, TOOLS) if each["function"]["name"] == name
     )
     schema = described["parameters"]
     rows = [
@@ -44,7 +48,7 @@ GENERATED: Mapping[str, tuple[Callable[[str], str], tuple[str, ...]]] = {
     "docs/cli.md": (options, tuple(COMMANDS)),
     "docs/tools.md": (
         tool,
-        tuple(each.name for each in builtin_tools(ask_before_commands=False)),
+        tuple(each.name for each in TOOLS),
     ),
 }
 """Each page with what makes its parts, and the names of the parts, in their order."""

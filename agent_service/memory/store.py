@@ -1,0 +1,186 @@
+"""The memories of a profile: read for a session's prompt, changed by tools and people.
+
+A change is a row before it is made, by the key of who asks for it. Whoever asks again, as a turn
+does that is resumed, finds the row and what the document holds, and makes it if that is still to
+be done.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from hashlib import sha256
+
+from agent_service.memory.entries import (
+    Action,
+    MemoryRefused,
+    Operation,
+    apply,
+    is_drifted,
+    parse,
+)
+from agent_service.storage import memory as storage
+from agent_service.storage.memory import MemoryChange
+from agent_service.storage.profiles import Document, ProfileStore
+from services.clock import Clock
+from services.database import Database
+from services.errors import Aborted
+
+RULE = "═" * 48
+
+
+class Target(StrEnum):
+    """Which of a profile's two memories."""
+
+    MEMORY = "memory"
+    """What the agent has learned of its work."""
+    USER = "user"
+    """Who the user is."""
+
+
+_DOCUMENTS = {Target.MEMORY: "memories/MEMORY.md", Target.USER: "memories/USER.md"}
+_TITLES = {
+    Target.MEMORY: "MEMORY (your personal notes)",
+    Target.USER: "USER PROFILE (who the user is)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """One memory as it is now."""
+
+    target: Target
+    text: str
+    limit: int
+    """Characters that it may have."""
+
+    @property
+    def entries(self) -> list[str]:
+        """Its entries."""
+        return parse(self.text)
+
+    @property
+    def is_drifted(self) -> bool:
+        """Whether a person has edited it so that it can only be added to."""
+        return is_drifted(self.text)
+
+    @property
+    def version(self) -> str:
+        """Another one for every other text."""
+        return sha256(self.text.encode()).hexdigest()[:16]
+
+    @property
+    def used(self) -> str:
+        """How full it is, in words."""
+        count = len(self.text.rstrip("\n"))
+        return f"{count * 100 // self.limit}% — {count}/{self.limit} chars"
+
+    def in_prompt(self) -> str:
+        """What a session's prompt has of it; empty where there is nothing."""
+        if not self.entries:
+            return ""
+        head = f"{RULE}\n{_TITLES[self.target]} [{self.used}]\n{RULE}\n"
+        return head + "\n§\n".join(self.entries)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A change that somebody asks for."""
+
+    key: str
+    """Of this request, and the same when it is repeated."""
+    profile: str
+    target: Target
+    operations: Sequence[Operation]
+    by: str
+    turn_id: str = ""
+    version: str = ""
+    """What the memory must still be; empty where that does not matter."""
+
+
+class MemoryStore:
+    """The memories of all profiles."""
+
+    def __init__(
+        self, profiles: ProfileStore, database: Database, limits: Mapping[Target, int], clock: Clock
+    ) -> None:
+        self._profiles = profiles
+        self._database = database
+        self._limits = limits
+        self._clock = clock
+
+    async def load(self, profile: str) -> list[Memory]:
+        """Both memories of a profile, as they are now."""
+        found = await self._profiles.read(profile, *_DOCUMENTS.values())
+        return [self._memory(target, data) for target, data in zip(_DOCUMENTS, found, strict=True)]
+
+    async def change(self, asked: Asked) -> Memory:
+        """Do what is asked for, all or nothing; MemoryRefused says why it cannot be done."""
+        async with self._profiles.opened(asked.profile, _DOCUMENTS[asked.target]) as document:
+            memory = self._writable(asked.target, document.data)
+            known = await self._database.read(lambda conn: storage.find(conn, asked.key))
+            if known is not None and (known.made or known.after == memory.text):
+                await self._note(asked.key)
+                return memory
+            if asked.version and asked.version != memory.version:
+                raise Aborted("the memory was changed meanwhile; look at it again")
+            if memory.is_drifted and any(o.action is not Action.ADD for o in asked.operations):
+                await self._keep_copy(asked.profile, asked.target, document.data)
+            after = apply(memory.text, asked.operations, memory.limit)
+            return await self._write(document, memory, after, asked)
+
+    async def undo(self, profile: str, undone: str, key: str, by: str) -> Memory:
+        """Take a change back; MemoryRefused when the memory was changed since."""
+        change = await self._database.read(lambda conn: storage.get(conn, profile, undone))
+        target = Target(change.target)
+        asked = Asked(key, profile, target, (), by)
+        async with self._profiles.opened(profile, _DOCUMENTS[target]) as document:
+            memory = self._writable(target, document.data)
+            if memory.text == change.before:
+                return memory
+            if memory.text != change.after:
+                raise MemoryRefused(
+                    "This memory was changed since; undo the later changes first, or edit it."
+                )
+            return await self._write(document, memory, change.before, asked)
+
+    async def history(self, profile: str, most: int) -> Sequence[MemoryChange]:
+        """The last changes of a profile, the newest first."""
+        return await self._database.read(lambda conn: storage.latest(conn, profile, most))
+
+    async def _write(self, document: Document, memory: Memory, after: str, asked: Asked) -> Memory:
+        if after == memory.text:
+            return memory
+        change = MemoryChange(
+            asked.key,
+            asked.profile,
+            asked.target,
+            asked.turn_id,
+            asked.by,
+            memory.text,
+            after,
+            made=False,
+            created_at=self._clock.now(),
+        )
+        await self._database.write(lambda conn: storage.intend(conn, change))
+        await document.replace(after.encode())
+        await self._note(asked.key)
+        return replace(memory, text=after)
+
+    async def _note(self, key: str) -> None:
+        await self._database.write(lambda conn: storage.made(conn, key))
+
+    async def _keep_copy(self, profile: str, target: Target, data: bytes) -> None:
+        """Keep what a person has written beside the file, once for each text."""
+        name = f"{_DOCUMENTS[target]}.bak.{self._clock.now():%Y%m%d-%H%M%S}"
+        async with self._profiles.opened(profile, name) as copy:
+            if copy.data != data:
+                await copy.replace(data)
+
+    def _writable(self, target: Target, data: bytes) -> Memory:
+        memory = self._memory(target, data)
+        if memory.text.encode() != data:
+            raise MemoryRefused(f"{_DOCUMENTS[target]} is not UTF-8 text; its user has to mend it.")
+        return memory
+
+    def _memory(self, target: Target, data: bytes) -> Memory:
+        return Memory(target, data.decode(errors="replace"), self._limits[target])

@@ -1,0 +1,127 @@
+"""Where a profile's documents are: SOUL.md, memories; the seam of what keeps them."""
+
+import asyncio
+import fcntl
+import os
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+
+from services.errors import FailedPrecondition, Unavailable
+from services.home import HomePaths, replace_file
+from services.lifecycle import unbroken
+
+MAX_DOCUMENT_BYTES = 1024 * 1024
+LOCK_WAIT_S = 10.0
+"""How long somebody else may have a document, such as another program that uses the home."""
+_LOOK_S = 0.02
+_PRIVATE = 0o600
+
+
+class Document(Protocol):
+    """A document that nobody else changes meanwhile."""
+
+    @property
+    def data(self) -> bytes:
+        """All of it; empty where there is none."""
+        ...
+
+    async def replace(self, data: bytes) -> None:
+        """Write it anew, whole and durably, or fail and leave it as it was."""
+        ...
+
+
+class ProfileStore(Protocol):
+    """Keeps the documents of profiles by their names, such as `memories/MEMORY.md`."""
+
+    async def read(self, profile: str, *names: str) -> list[bytes]:
+        """Some documents, each whole; empty where there is none."""
+        ...
+
+    def opened(self, profile: str, name: str) -> AbstractAsyncContextManager[Document]:
+        """A document to change, held against everybody else who changes it."""
+        ...
+
+
+class FileProfiles:
+    """Documents as files of the home, which other programs may read and change as well."""
+
+    def __init__(self, home: HomePaths, *, lock_wait_s: float = LOCK_WAIT_S) -> None:
+        self._home = home
+        self._lock_wait_s = lock_wait_s
+
+    async def read(self, profile: str, *names: str) -> list[bytes]:
+        """Some files, each whole; empty where there is none."""
+        return await asyncio.to_thread(self._read, profile, names)
+
+    @asynccontextmanager
+    async def opened(self, profile: str, name: str) -> AsyncGenerator[Document]:
+        """A file to change, under the advisory lock of `<file>.lock`."""
+        path = self._path(profile, name)
+        lock = await asyncio.to_thread(_open_lock, path)
+        try:
+            await _lock(lock, path, self._lock_wait_s)
+            yield _File(path, await asyncio.to_thread(_read, path))
+        finally:
+            os.close(lock)
+
+    def _read(self, profile: str, names: tuple[str, ...]) -> list[bytes]:
+        return [_read(self._path(profile, name)) for name in names]
+
+    def _path(self, profile: str, name: str) -> Path:
+        return self._home.profile(profile).root / name
+
+
+class _File:
+    """A file while its lock is held."""
+
+    def __init__(self, path: Path, data: bytes) -> None:
+        self.data = data
+        self._path = path
+
+    async def replace(self, data: bytes) -> None:
+        # To its end also when the caller goes away: the lock must not be given back before.
+        await unbroken(asyncio.to_thread(_replace, self._path, data))
+        self.data = data
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_DOCUMENT_BYTES + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return b""
+    except OSError as error:
+        raise FailedPrecondition(f"{path} cannot be read: {error.strerror}") from None
+    if len(data) > MAX_DOCUMENT_BYTES:
+        raise FailedPrecondition(f"{path} is larger than {MAX_DOCUMENT_BYTES} bytes")
+    return data
+
+
+def _replace(path: Path, data: bytes) -> None:
+    mode = _PRIVATE
+    with suppress(FileNotFoundError):
+        mode = path.stat().st_mode & 0o777
+    replace_file(path, data, mode)
+
+
+def _open_lock(path: Path) -> int:
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        return os.open(path.with_name(f"{path.name}.lock"), flags, _PRIVATE)
+    except OSError as error:
+        raise FailedPrecondition(f"{path} cannot be locked: {error.strerror}") from None
+
+
+async def _lock(lock: int, path: Path, wait_s: float) -> None:
+    try:
+        async with asyncio.timeout(wait_s):
+            while True:
+                with suppress(BlockingIOError):
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    return
+                await asyncio.sleep(_LOOK_S)
+    except TimeoutError:
+        raise Unavailable(f"another program holds {path.name} of this home; try again") from None

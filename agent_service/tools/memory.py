@@ -1,0 +1,93 @@
+"""The `memory` tool: what is remembered across sessions."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from agent_service.memory.entries import Action, MemoryRefused, Operation
+from agent_service.memory.store import Asked, MemoryStore, Target
+from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
+from services.errors import HermesError
+
+MAX_OPERATIONS = 64
+
+
+class MemoryOperation(BaseModel):
+    """One change of one entry."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    action: Literal["add", "replace", "remove"]
+    content: str = ""
+    old_text: str = ""
+
+
+class MemoryArguments(ToolArguments):
+    """Remembers something for all later sessions, or corrects what is remembered.
+
+    `memory` is for what you learned: the environment, conventions of projects, quirks of tools.
+    `user` is for who the user is: preferences, ways of working, what annoys them. Keep entries
+    short and lasting. What you change now is in the prompt of the next session.
+    """
+
+    target: Literal["memory", "user"] = Field(description="Which of the two.")
+    action: Literal["add", "replace", "remove"] | None = Field(
+        default=None, description="What to do; leave it out when you give operations."
+    )
+    content: str = Field(default="", description="The new entry, for add and replace.")
+    old_text: str = Field(
+        default="", description="A part of the entry that is meant, which no other entry has."
+    )
+    operations: list[MemoryOperation] = Field(
+        default_factory=list[MemoryOperation],
+        max_length=MAX_OPERATIONS,
+        description="Several changes at once: all are made, or none.",
+    )
+
+
+class MemoryTool:
+    """Changes memories."""
+
+    name = "memory"
+    toolset = "memory"
+    arguments = MemoryArguments
+
+    def __init__(self, memories: MemoryStore) -> None:
+        self._memories = memories
+
+    def effect(self, arguments: MemoryArguments) -> Effect:
+        """A change that was made is found by the call's key."""
+        return Effect.KEYED
+
+    def writes(self, arguments: MemoryArguments) -> frozenset[str]:
+        """One memory, so that the changes of one message are made in their order."""
+        return frozenset({f"memory:{arguments.target}"})
+
+    async def run(self, arguments: MemoryArguments, context: ToolContext) -> ToolResult:
+        """Change it."""
+        caller = context.caller
+        asked = Asked(
+            key=context.key,
+            profile=caller.profile,
+            target=Target(arguments.target),
+            operations=_operations(arguments),
+            by="agent",
+            turn_id=caller.turn_id,
+        )
+        try:
+            memory = await self._memories.change(asked)
+        except MemoryRefused as refused:
+            raise ToolFailed(refused.message) from refused
+        except HermesError as error:
+            raise ToolFailed(f"The memory cannot be changed now: {error.message}") from error
+        return ToolResult(f"Remembered ({arguments.target}: {memory.used}).")
+
+
+def _operations(arguments: MemoryArguments) -> tuple[Operation, ...]:
+    given = [
+        Operation(Action(one.action), one.content, one.old_text) for one in arguments.operations
+    ]
+    if arguments.action is not None:
+        own = Operation(Action(arguments.action), arguments.content, arguments.old_text)
+        given.insert(0, own)
+    return tuple(given)

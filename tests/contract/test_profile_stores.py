@@ -1,0 +1,88 @@
+"""Every store of profiles keeps documents in the same way."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent_service.storage.profiles import FileProfiles, ProfileStore
+from services.errors import FailedPrecondition, Unavailable
+from services.home import HomePaths
+
+NAME = "memories/MEMORY.md"
+
+STORES: dict[str, Callable[[Path], ProfileStore]] = {
+    "files": lambda folder: FileProfiles(HomePaths(folder, folder), lock_wait_s=1),
+}
+
+
+@pytest.fixture(params=STORES)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> ProfileStore:
+    """Each store in turn, empty."""
+    return STORES[request.param](tmp_path)
+
+
+async def write(store: ProfileStore, data: bytes, profile: str = "default") -> None:
+    async with store.opened(profile, NAME) as document:
+        await document.replace(data)
+
+
+async def test_what_is_not_there_is_empty(store: ProfileStore) -> None:
+    assert await store.read("default", NAME, "SOUL.md") == [b"", b""]
+    async with store.opened("default", NAME) as document:
+        assert document.data == b""
+
+
+async def test_bytes_are_kept_as_they_are(store: ProfileStore) -> None:
+    data = bytes(range(256)) * 3
+    await write(store, data)
+    assert await store.read("default", NAME) == [data]
+    async with store.opened("default", NAME) as document:
+        assert document.data == data
+        await document.replace(b"")
+        assert document.data == b""
+    assert await store.read("default", NAME) == [b""]
+
+
+async def test_profiles_are_apart(store: ProfileStore) -> None:
+    await write(store, b"one")
+    await write(store, b"two", "other")
+    assert await store.read("default", NAME) == [b"one"]
+    assert await store.read("other", NAME) == [b"two"]
+    with pytest.raises(FailedPrecondition, match="letters, digits"):
+        await store.read("../default", NAME)
+
+
+async def test_no_change_is_lost_among_many(store: ProfileStore) -> None:
+    async def add(number: int) -> None:
+        async with store.opened("default", NAME) as document:
+            before = document.data
+            await asyncio.sleep(0)
+            await document.replace(before + b"%d " % number)
+
+    await asyncio.gather(*map(add, range(20)))
+    (data,) = await store.read("default", NAME)
+    assert sorted(map(int, data.split())) == list(range(20))
+
+
+async def test_who_is_cancelled_leaves_a_document_free(store: ProfileStore) -> None:
+    holding = asyncio.Event()
+
+    async def hold() -> None:
+        async with store.opened("default", NAME):
+            holding.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(hold())
+    await holding.wait()
+    task.cancel()
+    await asyncio.wait([task])
+    await write(store, b"free")
+    assert await store.read("default", NAME) == [b"free"]
+
+
+async def test_who_holds_a_document_for_long_is_not_waited_for(store: ProfileStore) -> None:
+    async with store.opened("default", NAME):
+        with pytest.raises(Unavailable, match="another program holds"):
+            await write(store, b"")

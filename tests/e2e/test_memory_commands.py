@@ -1,0 +1,21 @@
+"""What is remembered, as a person sees and mends it."""
+
+from pathlib import Path
+
+from tests.e2e.home import Home
+
+
+def test_memories_are_shown_and_changes_taken_back(tmp_path: Path) -> None:
+    home = Home.make(tmp_path)
+    assert "Nothing yet." in home.run("memory", "show").out
+    assert "Nothing was changed yet." in home.run("memory", "history").out
+    (home.path / "memories").mkdir(exist_ok=True)
+    (home.path / "memories" / "USER.md").write_text("Lives in Rome.\n§\nLikes tea.")
+    shown = home.run("memory", "show")
+    assert "── user  27 of 1375 characters\n• Lives in Rome.\n• Likes tea.\n" in shown.out
+    described = home.run("memory", "show", "--json").json
+    assert described["user"]["entries"] == ["Lives in Rome.", "Likes tea."]
+    assert described["memory"]["char_limit"] == 2200
+    undone = home.run("memory", "undo", "chg_none")
+    assert (undone.status, undone.out) == (1, "")
+    assert undone.err == "hermes: there is no change chg_none\n"

@@ -1,0 +1,202 @@
+"""Memories with their history: changed once, undone, and never lost."""
+
+import asyncio
+import random
+from pathlib import Path
+
+import pytest
+
+from agent_service.memory.entries import Action, MemoryRefused, Operation, apply
+from agent_service.memory.store import RULE, Asked, MemoryStore, Target
+from agent_service.storage import memory as storage
+from agent_service.storage.profiles import FileProfiles
+from agent_service.storage.schema import metadata
+from services.clock import SystemClock
+from services.database import Database
+from services.errors import Aborted, NotFound
+from services.home import HomePaths
+
+LIMITS = {Target.MEMORY: 2200, Target.USER: 100}
+ADD, REPLACE, REMOVE = Action
+
+
+class Remembering:
+    """A store of memories, and the files it is about."""
+
+    def __init__(self, folder: Path, database: Database) -> None:
+        self.folder = folder / "memories"
+        self.database = database
+        self.store = MemoryStore(
+            FileProfiles(HomePaths(folder, folder)), database, LIMITS, SystemClock()
+        )
+
+    async def change(self, key: str, *operations: Operation, version: str = "") -> str:
+        """Change USER.md; its text after that."""
+        asked = Asked(key, "default", Target.USER, operations, "test", version=version)
+        return (await self.store.change(asked)).text
+
+    async def text(self, name: str = "USER.md") -> str:
+        """What stands in a file."""
+        return await asyncio.to_thread((self.folder / name).read_text)
+
+    async def write(self, data: bytes) -> None:
+        """Edit USER.md by hand."""
+        await asyncio.to_thread(self.folder.mkdir, exist_ok=True)
+        await asyncio.to_thread((self.folder / "USER.md").write_bytes, data)
+
+    def copies(self) -> list[bytes]:
+        """What was kept of USER.md."""
+        found = self.folder.glob("USER.md.bak.*")
+        return [path.read_bytes() for path in found if path.suffix != ".lock"]
+
+    async def intended(self, key: str, before: str, after: str) -> None:
+        """Leave what somebody leaves who dies before a change is made, or noted."""
+        await self.change(key, Operation(ADD, f"change {key}"))
+        found = await self.database.read(lambda conn: storage.get(conn, "default", key))
+        change = storage.MemoryChange(
+            *(key, "default", "user", "", "test", before, after, False, found.created_at)
+        )
+        await self.database.write(lambda conn: storage.intend(conn, change))
+
+
+@pytest.fixture
+async def remembering(tmp_path: Path, database: Database) -> Remembering:
+    await database.migrate(metadata.create_all)
+    return Remembering(tmp_path, database)
+
+
+async def test_a_change_is_written_and_remembered(remembering: Remembering) -> None:
+    assert await remembering.change("k1", Operation(ADD, "likes tea")) == "likes tea"
+    assert await remembering.text() == "likes tea"
+    assert await remembering.change("k2", Operation(REPLACE, "likes milk", "tea")) == "likes milk"
+    history = await remembering.store.history("default", 10)
+    assert [(c.key, c.before, c.after) for c in history] == [
+        ("k2", "likes tea", "likes milk"),
+        ("k1", "", "likes tea"),
+    ]
+    assert await remembering.store.history("other", 10) == []
+
+
+async def test_the_prompt_has_both_with_how_full_they_are(remembering: Remembering) -> None:
+    memory, user = await remembering.store.load("default")
+    assert (memory.in_prompt(), user.in_prompt()) == ("", "")
+    await remembering.change("k", Operation(ADD, "a" * 24), Operation(ADD, "b" * 23))
+    _, user = await remembering.store.load("default")
+    assert user.in_prompt() == (
+        f"{'═' * 48}\nUSER PROFILE (who the user is) [50% — 50/100 chars]\n{RULE}\n"
+        f"{'a' * 24}\n§\n{'b' * 23}"
+    )
+
+
+async def test_the_same_request_changes_nothing_again(remembering: Remembering) -> None:
+    await remembering.change("k", Operation(ADD, "one"))
+    await remembering.change("other", Operation(REMOVE, old_text="one"), Operation(ADD, "two"))
+    assert await remembering.change("k", Operation(ADD, "one")) == "two"
+    assert len(await remembering.store.history("default", 10)) == 2
+
+
+async def test_who_died_before_the_file_was_written_goes_on(remembering: Remembering) -> None:
+    await remembering.write(b"one")
+    await remembering.intended("k", "one", "two")
+    await remembering.write(b"one")
+    assert await remembering.change("k", Operation(REPLACE, "two", "one")) == "two"
+    assert [change.key for change in await remembering.store.history("default", 10)] == ["k"]
+
+
+async def test_who_died_after_the_file_was_written_does_not_do_it_again(
+    remembering: Remembering,
+) -> None:
+    await remembering.intended("k", "one\n§\none more", "one more")
+    await remembering.write(b"one more")
+    assert await remembering.change("k", Operation(REMOVE, old_text="one")) == "one more"
+    assert [change.after for change in await remembering.store.history("default", 10)] == [
+        "one more"
+    ]
+
+
+async def test_a_change_is_taken_back_unless_others_came_after_it(
+    remembering: Remembering,
+) -> None:
+    await remembering.change("k1", Operation(ADD, "one"))
+    await remembering.change("k2", Operation(ADD, "two"))
+    with pytest.raises(MemoryRefused, match="changed since"):
+        await remembering.store.undo("default", "k1", "u0", "operator")
+    assert (await remembering.store.undo("default", "k2", "u1", "operator")).text == "one"
+    assert (await remembering.store.undo("default", "k2", "u2", "operator")).text == "one"
+    assert (await remembering.store.undo("default", "k1", "u3", "operator")).text == ""
+    assert (await remembering.store.undo("default", "u3", "u4", "operator")).text == "one"
+    with pytest.raises(NotFound):
+        await remembering.store.undo("other", "k1", "u5", "operator")
+    with pytest.raises(NotFound):
+        await remembering.store.undo("default", "k9", "u6", "operator")
+
+
+async def test_another_version_than_expected_is_not_changed(remembering: Remembering) -> None:
+    _, user = await remembering.store.load("default")
+    await remembering.change("k1", Operation(ADD, "one"), version=user.version)
+    with pytest.raises(Aborted):
+        await remembering.change("k2", Operation(ADD, "two"), version=user.version)
+    assert await remembering.text() == "one"
+
+
+async def test_a_file_that_was_edited_by_hand_is_kept(remembering: Remembering) -> None:
+    edited = "one\n§\none\n§\n   two  \n"
+    await remembering.write(edited.encode())
+    with pytest.raises(MemoryRefused, match="edited this memory by hand"):
+        await remembering.change("k1", Operation(REMOVE, old_text="two"))
+    assert await remembering.text() == edited
+    assert await asyncio.to_thread(remembering.copies) == [edited.encode()]
+    after = await remembering.change("k2", Operation(ADD, "three"))
+    assert after == "one\n§\none\n§\n   two  \n§\nthree"
+    assert await remembering.text() == after
+
+
+async def test_a_file_that_is_no_text_is_not_touched(remembering: Remembering) -> None:
+    await remembering.write(b"caf\xe9")
+    with pytest.raises(MemoryRefused, match="not UTF-8"):
+        await remembering.change("k1", Operation(ADD, "one"))
+    _, user = await remembering.store.load("default")
+    assert user.entries == ["caf\ufffd"]
+    path = remembering.folder / "USER.md"
+    assert await asyncio.to_thread(path.read_bytes) == b"caf\xe9"
+
+
+async def test_sixteen_writers_lose_nothing(remembering: Remembering) -> None:
+    chance = random.Random(7)
+    done: list[tuple[str, tuple[Operation, ...]]] = []
+
+    def operation(writer: int, number: int) -> Operation:
+        own = f"w{writer:02}"
+        if number and chance.random() < 0.4:
+            return Operation(REPLACE, f"{own} says {number}", f"{own} ")
+        return (
+            Operation(ADD, f"{own} says {number}")
+            if not number
+            else Operation(REMOVE, old_text=f"{own} ")
+        )
+
+    async def write(writer: int) -> None:
+        for number in range(6):
+            asked = Asked(
+                f"{writer}:{number}",
+                "default",
+                Target.MEMORY,
+                (operation(writer, number),),
+                f"writer {writer}",
+            )
+            try:
+                await remembering.store.change(asked)
+            except MemoryRefused:
+                continue
+            done.append((asked.key, tuple(asked.operations)))
+
+    await asyncio.gather(*map(write, range(16)))
+    history = (await remembering.store.history("default", 1000))[::-1]
+    by_key = dict(done)
+    text = ""
+    for change in history:
+        assert change.before == text
+        text = apply(text, by_key[change.key], LIMITS[Target.MEMORY])
+        assert change.after == text
+    assert await remembering.text("MEMORY.md") == text
+    assert len(history) == len(done) >= 16
