@@ -1,0 +1,56 @@
+"""Judges a command before it runs: parsed as shell text, never matched as text."""
+
+import re
+
+from agent_service.security.families import FAMILIES, CommandClass, Verdict
+from agent_service.security.marks import plain
+from agent_service.security.programs import Programs, written
+from agent_service.security.rules import by_program
+from agent_service.security.shell import Shell, new_parser
+
+_STARTS_ITSELF = re.compile(
+    r"\$\{?(?:0|BASH_SOURCE)\}?\"?\s*[&|]\s*\"?\$\{?(?:0|BASH_SOURCE)|"
+    r"do\s+\"?\$\{?0\}?\"?\s*&(?!&)"
+)
+LONGEST = 65_536
+"""Characters of a command that is looked at; a longer one is not understood."""
+
+
+class CommandClassifier:
+    """Judges commands; one is made for each process, since its parser and tables are costly."""
+
+    def __init__(self) -> None:
+        self._parser = new_parser()
+        self._programs = Programs(by_program())
+
+    def classify(self, command: str) -> Verdict:
+        """What the command is."""
+        text = plain(command[: LONGEST + 1])
+        shell = Shell(self._parser, self._programs.call, written)
+        scene = shell.scene
+        if len(command) > LONGEST:
+            scene.is_broken = True
+            text = text[: LONGEST // 8]
+        try:
+            shell.script(text)
+            if _STARTS_ITSELF.search(text):
+                scene.find("fork-bomb")
+        except RecursionError:
+            scene.is_broken = True
+        names = dict.fromkeys(finding.family for finding in scene.findings)
+        families = tuple(name for name in FAMILIES if name in names)
+        return Verdict(
+            _class_of(families, is_broken=scene.is_broken),
+            families,
+            leaves_sandbox=any(finding.leaves for finding in scene.findings),
+            normalised=tuple(scene.programs),
+            certain=scene.is_certain and not scene.is_broken,
+        )
+
+
+def _class_of(families: tuple[str, ...], *, is_broken: bool) -> CommandClass:
+    if any(FAMILIES[name].hardline for name in families):
+        return CommandClass.HARDLINE
+    if families:
+        return CommandClass.DANGEROUS
+    return CommandClass.UNPARSEABLE if is_broken else CommandClass.SAFE

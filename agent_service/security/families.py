@@ -1,0 +1,97 @@
+"""The families of what is dangerous: what each is called, and how far it reaches."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+
+class CommandClass(StrEnum):
+    """What is done with a command."""
+
+    SAFE = "safe"
+    DANGEROUS = "dangerous"
+    HARDLINE = "hardline"
+    UNPARSEABLE = "unparseable"
+
+
+class Reach(StrEnum):
+    """Whether a command of a family matters outside of a disposable sandbox."""
+
+    INSIDE = "inside"
+    """It harms the sandbox alone, which is thrown away."""
+    OUTSIDE = "outside"
+    """It reaches the network, what others share, or the files of the session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One family."""
+
+    name: str
+    about: str
+    hardline: bool = False
+    reach: Reach = Reach.INSIDE
+
+
+_OUT = Reach.OUTSIDE
+
+_TABLE = (
+    Family("delete-root", "deletes the root, a system folder or a home", hardline=True),
+    Family("make-filesystem", "makes a file system or swap on a device", hardline=True),
+    Family("device-write", "writes to a raw block device", hardline=True),
+    Family("fork-bomb", "starts itself without end", hardline=True),
+    Family("kill-all", "kills every process", hardline=True),
+    Family("shutdown", "stops or restarts the machine", hardline=True),
+    Family("recursive-delete", "deletes folders with all that is in them"),
+    Family("workspace-delete", "deletes files of the session", reach=_OUT),
+    Family("overwrite", "overwrites or empties files for good"),
+    Family("permissions", "opens or closes files to everybody"),
+    Family("ownership", "gives folders to another owner"),
+    Family("block-device", "changes partitions, volumes or encryption of a device"),
+    Family("raw-copy", "copies with dd other than from file to file of the workspace"),
+    Family("sql-destructive", "drops, truncates or deletes whole tables", reach=_OUT),
+    Family("database-destructive", "drops or flushes a database that is not SQL", reach=_OUT),
+    Family("system-config", "changes the system's configuration or programs"),
+    Family("services", "stops or disables services"),
+    Family("mass-kill", "kills processes by name, user or list"),
+    Family("remote-to-shell", "runs what comes from the network", reach=_OUT),
+    Family("decode-to-shell", "runs what was encoded or hidden", reach=_OUT),
+    Family("hidden-command", "hides which program it runs", reach=_OUT),
+    Family("reverse-shell", "gives somebody elsewhere a shell here", reach=_OUT),
+    Family("bind-shell", "waits for somebody to take a shell here", reach=_OUT),
+    Family("remote-access", "opens this machine to others", reach=_OUT),
+    Family("upload", "sends files to somewhere else", reach=_OUT),
+    Family("download", "writes what comes from the network outside of the workspace", reach=_OUT),
+    Family("credential-files", "reads or changes keys and passwords", reach=_OUT),
+    Family("startup-files", "changes what a shell or a login starts"),
+    Family("persistence", "arranges that something is run later"),
+    Family("own-config", "changes or reads the agent's own home"),
+    Family("git-force-push", "rewrites what others have of a repository", reach=_OUT),
+    Family("git-discard", "throws away work in a repository", reach=_OUT),
+    Family("container-lifecycle", "stops or removes containers, images or volumes", reach=_OUT),
+    Family("cluster-destructive", "removes or drains parts of a cluster", reach=_OUT),
+    Family("cloud-destructive", "removes resources at a provider", reach=_OUT),
+    Family("privilege-flags", "gives a program or container rights over the machine", reach=_OUT),
+    Family("accounts", "changes users, groups or passwords"),
+    Family("firewall", "opens the firewall or ends a protection"),
+    Family("kernel", "changes the running kernel"),
+    Family("traces", "removes logs, history or backups"),
+    Family("package-removal", "removes what the system needs"),
+)
+
+FAMILIES = MappingProxyType({family.name: family for family in _TABLE})
+"""Every family by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a command was judged to be."""
+
+    kind: CommandClass
+    families: tuple[str, ...] = ()
+    leaves_sandbox: bool = False
+    """Whether what is dangerous in it matters outside of a disposable sandbox."""
+    normalised: tuple[tuple[str, ...], ...] = ()
+    """Every program that it runs with its arguments, expanded as far as that is known."""
+    certain: bool = True
+    """Whether `normalised` says all: nothing in it depends on what is not in the text."""

@@ -1,0 +1,46 @@
+"""Characters that stand for what is not known of a text, and the plain spelling of a command."""
+
+import re
+import unicodedata
+
+UNKNOWN = "\ue000"
+"""Any text: a variable or an output that the command itself does not tell."""
+REMOTE = "\ue001"
+"""Text that comes from the network."""
+DECODED = "\ue002"
+"""Text that was encoded, and could not be decoded here."""
+ANY = UNKNOWN + REMOTE + DECODED
+
+_MARKS = str.maketrans("", "", ANY)
+_INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
+)
+_CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)\\\r?\n")
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+
+
+def plain(text: str) -> str:
+    """A command as it is meant: compatible spellings folded, what cannot be seen left out."""
+    text = text.translate(_MARKS)
+    if not text.isascii():
+        text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    text = text.replace("\0", "").replace("\r\n", "\n")
+    return _CONTINUED.sub(r"\1", text) if "\\\n" in text else text
+
+
+def without_marks(text: str) -> str:
+    """The text with what is not known counted as empty."""
+    return text.translate(_MARKS)
+
+
+def marks(text: str) -> str:
+    """Only the marks of a text, one of a kind."""
+    return "".join(mark for mark in ANY if mark in text)
+
+
+def is_known(text: str) -> bool:
+    """Whether nothing in the text is unknown."""
+    return not any(mark in text for mark in ANY)

@@ -1,0 +1,233 @@
+"""What a path is: the system's, a home's, a secret, a place that does not matter."""
+
+import posixpath
+import re
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+from agent_service.security.marks import UNKNOWN, without_marks
+
+HOME = "/home/user"
+"""What `~` and `$HOME` are counted as."""
+WORKSPACE = "/workspace"
+
+_TOP = [
+    "bin",
+    "boot",
+    "dev",
+    "etc",
+    "home",
+    "lib",
+    "lib32",
+    "lib64",
+    "libx32",
+    "media",
+    "mnt",
+    "opt",
+    "proc",
+    "root",
+    "run",
+    "sbin",
+    "srv",
+    "sys",
+    "usr",
+    "var",
+    "Applications",
+    "Library",
+    "System",
+    "Users",
+    "Volumes",
+    "private",
+    "nix",
+    "snap",
+]
+_WHOLE = re.compile(
+    r"/(?:usr/(?:bin|lib|lib32|lib64|libexec|sbin|share|local|include|local/bin|local/lib)"
+    r"|var/(?:lib|log|db|spool|mail|www|cache|lib/(?:dpkg|docker|rpm|mysql|postgresql))"
+    r"|etc/(?:ssl|ssh|pam\.d|systemd|init\.d|apt|security|passwd|shadow|fstab|sudoers)"
+    r"|lib/modules|lib/systemd|boot/efi|boot/grub2?|System/Library|home/[^/]+|Users/[^/]+"
+    r"|proc/sys|mnt/[a-z]|[a-zA-Z]:(?:/(?:Windows|Users)?)?)"
+)
+_TMP = re.compile(r"/(?:var/)?tmp(?:/|$)|/dev/shm(?:/|$)|/private/tmp(?:/|$)|/run/user/")
+_SYSTEM = re.compile(
+    r"/(?:etc|usr|bin|sbin|lib|lib32|lib64|libx32|boot|opt|root|srv|sys|proc|nix|System|Library"
+    r"|Applications|var/(?!tmp(?:/|$)|folders))(?:/|$)|/var/?$|/private/(?:etc|var)(?:/|$)"
+)
+_CONFIG = re.compile(
+    r"(?:/private)?/etc(?:/|$)|/(?:usr(?!/local/(?:share|src|etc|var)(?:/|$))|bin|sbin|lib|lib32"
+    r"|lib64|libx32|boot)(?:/|$)|/proc/sys/(?!vm/drop_caches)|/proc/\d+/mem|"
+    r"/sys/(?!fs/cgroup/?$)|/var/lib/(?:dpkg|rpm"
+    r"|apt|docker|kubelet)/|/System/|/Library/"
+)
+_DEVICE = re.compile(
+    r"/dev/(?:[shv]d[a-z*?\[]|xvd|nvme|mmcblk|r?disk\d|mapper/|md\d|dm-|loop\d|sr\d|vg|zd\d|nbd\d"
+    r"|pmem|mtd|sg\d|by-|disk/|block/|mem$|kmem$|port$|sd|source|dest|drive|device)"
+)
+_CREDENTIAL = re.compile(
+    r"(?:^|/)(?:\.ssh(?:/(?:id_[\w-]+|[\w.-]*(?:_rsa|_ed25519|_ecdsa|_dsa|key)|identity|\*|id_?\*"
+    r"|authorized_keys2?|config))?|\.gnupg(?:/.*)?|\.netrc|_netrc|\.pgpass|\.my\.cnf|"
+    r"\.git-credentials"
+    r"|\.aws/(?:credentials|\*|config)|\.aws|\.azure(?:/.*)?|\.config/gcloud(?:/.*)?|"
+    r"\.kube/config"
+    r"|\.docker/config\.json|\.npmrc|\.pypirc|\.vault-token|\.config/gh/hosts\.yml|"
+    r"\.password-store"
+    r"|\.password-store/.*|\.config/rclone/rclone\.conf|\.s3cfg|\.boto|"
+    r"\.terraform\.d/credentials.*"
+    r"|\.cargo/credentials(?:\.toml)?|\.gem/credentials|\.local/share/keyrings(?:/.*)?|\.msmtprc"
+    r"|\.mozilla/firefox(?:/.*)?(?:logins\.json|key[34]\.db|cookies\.sqlite)|Login Data|"
+    r"\.irssi/config"
+    r"|(?:\.config/)?(?:google-chrome|chromium|BraveSoftware)/.*(?:Cookies|Login Data)|"
+    r"wallet\.dat"
+    r"|\.electrum(?:/.*)?|\.bitcoin(?:/.*)?|\.ethereum/keystore(?:/.*)?|\.env(?:\.(?:local|"
+    r"prod\w*"
+    r"|dev\w*|staging))?|Library/Keychains(?:/.*)?|auth\.json)$"
+    r"|^/etc/(?:g?shadow-?|sudoers(?:\.d(?:/.*)?)?|master\.passwd|security/opasswd|krb5\.keytab"
+    r"|ssh/ssh_host_\w+_key|ssl/private(?:/.*)?|ppp/(?:chap|pap)-secrets|wireguard(?:/.*)?"
+    r"|NetworkManager/system-connections(?:/.*)?|kubernetes/admin\.conf|rancher/k3s/k3s\.yaml)$"
+    r"|^/proc/(?:self|\d+|\*|1|\$\$)/(?:environ|mem|maps)$|^/(?:var/)?run/secrets(?:/.*)?$"
+    r"|^/var/lib/kubelet/pki|^/root/\.(?:ssh|aws|gnupg|kube)(?:/.*)?$"
+)
+_PUBLIC = re.compile(r"\.pub$|/known_hosts$|\.example$|\.sample$|\.template$|\.dist$")
+_STARTUP = re.compile(
+    r"(?:^|/)\.(?:bashrc|bash_profile|bash_login|bash_logout|bash_aliases|profile|zshrc|zshenv"
+    r"|zprofile|zlogin|zlogout|kshrc|cshrc|tcshrc|login|logout|inputrc|xinitrc|xprofile|xsession"
+    r"|xsessionrc|pam_environment|mkshrc|config/fish/(?:config\.fish|conf\.d/.*)|"
+    r"config/autostart/.*"
+    r"|config/environment\.d/.*|config/systemd/user/.*|local/share/systemd/user/.*|vimrc|emacs"
+    r"|gitconfig|config/git/config|ssh/rc|pythonrc\.py|Rprofile|irbrc|psqlrc|gdbinit)$"
+    r"|^/etc/(?:profile|profile\.d/.*|bash\.?bashrc|bashrc|zsh/.*|zshrc|zshenv|environment|"
+    r"rc\.local"
+    r"|rc\d?\.d/.*|init\.d/.*|skel/.*|xdg/autostart/.*|X11/Xsession\.d/.*|update-motd\.d/.*)$"
+    r"|Library/Launch(?:Agents|Daemons)/"
+)
+_PERSISTENCE = re.compile(
+    r"^/etc/(?:cron[\w.-]*(?:/.*)?|anacrontab|at\.allow|systemd/(?:system|user)(?:/.*)?|"
+    r"ld\.so\.preload"
+    r"|ld\.so\.conf(?:\.d/.*)?|modules-load\.d/.*|udev/rules\.d/.*|apt/apt\.conf\.d/.*|inittab"
+    r"|NetworkManager/dispatcher\.d/.*|logrotate\.d/.*|incron\.d/.*)$|^/var/spool/(?:cron|"
+    r"at|anacron)"
+    r"|^/(?:usr/)?(?:local/)?lib/systemd/system/|(?:^|/)\.git/hooks/(?!.*\.sample$)"
+    r"|(?:^|/)\.ssh/(?:authorized_keys2?|rc|config)$|(?:^|/)\.config/systemd/user/"
+)
+_OWN = re.compile(r"(?:^|/)\.hermes(?:/(?!workspaces?(?:/|$)).*)?$")
+_REBUILT = re.compile(
+    r"^(?:\./)?(?:[\w@./-]+/)?(?:build|dist|node_modules|target|__pycache__|\.venv|venv|"
+    r"coverage|out"
+    r"|tmp|temp|\.cache|\.next|\.nuxt|\.tox|\.nox|\.pytest_cache|\.mypy_cache|\.ruff_cache|"
+    r"htmlcov"
+    r"|\.gradle|\.parcel-cache|[\w.-]+\.egg-info|bin/Debug|obj|_build|site|\.turbo)/?\*?$"
+)
+_TAIL = re.compile(r"(?:/(?:\*+|\.\*?|\.\[[^]]*\]\*|\.\?\?\*|\{[^}]*\}|\*\.\*))+/*$")
+
+
+class Place(StrEnum):
+    """What deleting something there destroys."""
+
+    ROOT = "root"
+    SYSTEM = "system"
+    HOME = "home"
+    TMP = "tmp"
+    WORKSPACE = "workspace"
+    REBUILT = "rebuilt"
+    UNKNOWN = "unknown"
+
+
+def resolve(path: str, cwd: str = "") -> str:
+    """The path without detours, from the folder that the command went to."""
+    path = path.replace("\\", "/") if re.match(r"[A-Za-z]:", path) else path
+    path = path.removeprefix("file://")
+    if cwd and not path.startswith(("/", UNKNOWN)) and not re.match(r"[A-Za-z]:", path):
+        path = f"{cwd}/{path}"
+    if not path:
+        return ""
+    end = "/" if path.endswith("/") else ""
+    found = posixpath.normpath(path)
+    if found.startswith("//"):
+        found = found[1:]
+    return found if found == "/" else found + end
+
+
+def is_critical(path: str, cwd: str = "") -> bool:
+    """Whether it is the root, a folder of the system or a whole home."""
+    found = resolve(path, cwd)
+    if UNKNOWN in found:
+        return without_marks(found).rstrip("/*") == "" and found.startswith("/")
+    for spelling in (found, _TAIL.sub("", found) or "/" if found.startswith("/") else found):
+        if _is_whole(spelling.rstrip("/") or spelling):
+            return True
+    return False
+
+
+def _is_whole(path: str) -> bool:
+    if path in ("/", "/*", "/.", "/.."):
+        return True
+    if not path.startswith("/"):
+        return bool(_WHOLE.fullmatch("/" + path)) and ":" in path
+    top, _, rest = path[1:].partition("/")
+    if not rest:
+        return any(fnmatchcase(name, top) for name in _TOP)
+    return bool(_WHOLE.fullmatch(path))
+
+
+def place(path: str, cwd: str = "") -> Place:
+    """What a delete of the path would destroy."""
+    found = resolve(path, cwd)
+    if is_critical(path, cwd):
+        return Place.ROOT
+    if UNKNOWN in found:
+        return Place.UNKNOWN
+    if _TMP.match(found):
+        return Place.TMP
+    if _SYSTEM.match(found):
+        return Place.SYSTEM
+    if found == WORKSPACE or found.startswith(WORKSPACE + "/"):
+        inner = found[len(WORKSPACE) + 1 :]
+        return Place.REBUILT if _REBUILT.match(inner) else Place.WORKSPACE
+    if found.startswith("/"):
+        return Place.HOME if found.startswith(("/home/", "/Users/")) else Place.SYSTEM
+    return Place.REBUILT if _REBUILT.match(found) else Place.WORKSPACE
+
+
+def is_device(path: str) -> bool:
+    """Whether it is a raw block device or the machine's memory."""
+    return bool(_DEVICE.match(resolve(path)))
+
+
+def is_outside(path: str, cwd: str = "") -> bool:
+    """Whether it is an absolute path that is neither the workspace's nor for passing files."""
+    found = resolve(path, cwd)
+    return (
+        found.startswith("/")
+        and not _TMP.match(found)
+        and not found.startswith((WORKSPACE, "/dev/", "/proc/self/fd"))
+    )
+
+
+def is_credential(path: str, cwd: str = "") -> bool:
+    """Whether keys or passwords are there."""
+    found = resolve(path, cwd).rstrip("/")
+    return bool(_CREDENTIAL.search(found)) and not _PUBLIC.search(found)
+
+
+def is_own(path: str, cwd: str = "") -> bool:
+    """Whether it belongs to the agent's own home."""
+    return bool(_OWN.search(resolve(path, cwd).rstrip("/")))
+
+
+def written_family(path: str, cwd: str = "") -> str:
+    """The family of a write to a path; empty where a write is nothing special."""
+    found = resolve(path, cwd)
+    if not found or found in ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"):
+        return ""
+    bare = found.rstrip("/")
+    if _PERSISTENCE.search(found):
+        return "persistence"
+    if _STARTUP.search(bare):
+        return "startup-files"
+    if _OWN.search(bare):
+        return "own-config"
+    if _CREDENTIAL.search(bare) and not _PUBLIC.search(bare) and not bare.endswith(".env"):
+        return "credential-files" if not re.search(r"\.env[\w.]*$", bare) else ""
+    if _CONFIG.match(found) and not is_device(found):
+        return "system-config"
+    return ""

@@ -1,0 +1,359 @@
+"""Rules for devices, services, processes, accounts and the kernel."""
+
+import re
+
+from agent_service.security.invocation import Invocation, listed
+from agent_service.security.marks import UNKNOWN
+from agent_service.security.paths import is_critical
+from agent_service.security.rules.base import Rule, always, asks_only, unless_asking, verb
+from agent_service.security.scene import Reach
+
+
+def _shuts_down(invocation: Invocation) -> bool:
+    if asks_only(invocation) or invocation.has("-c", "-k") or invocation.short("w"):
+        return False
+    return not (invocation.name == "halt" and invocation.long("wtmp-only"))
+
+
+def _kills_all(invocation: Invocation) -> bool:
+    if invocation.name == "killall5":
+        return True
+    args = [arg for arg in invocation.args if arg != "--"]
+    signal = bool(args) and args[0].startswith("-") and args[0] not in ("-1", "-l", "-L")
+    targets = [arg for arg in args[1:] if not arg.startswith("-s")] if signal else args
+    if args[:1] == ["-s"] or args[:1] == ["-n"]:
+        targets = args[2:]
+    return targets != [] and ("-1" in targets[-1:] or targets == ["1"])
+
+
+def _kills_every(invocation: Invocation) -> bool:
+    return any(
+        operand in (".", ".*", "*", "", "^", "[a-z]") for operand in invocation.operands
+    ) or (any(user in ("root",) for user in invocation.value_of("-u", "-U", "--euid", "--uid")))
+
+
+def _is_kill_signal(invocation: Invocation) -> bool:
+    return any(
+        re.fullmatch(r"-(?:9|(?:SIG)?KILL)", arg, re.IGNORECASE) for arg in invocation.args
+    ) or any(
+        value.upper().removeprefix("SIG") in ("9", "KILL")
+        for value in invocation.value_of("-s", "--signal")
+    )
+
+
+def _kills_by_name(invocation: Invocation) -> bool:
+    if asks_only(invocation) or invocation.has("-l", "-0", "--list"):
+        return False
+    return _is_kill_signal(invocation) or bool(
+        invocation.value_of("-u", "-U", "--euid", "--uid", "--user", "-g", "-t")
+    )
+
+
+def _kills_list(invocation: Invocation) -> bool:
+    return any(UNKNOWN in arg for arg in invocation.args) and _is_kill_signal(invocation)
+
+
+def _stops(invocation: Invocation) -> bool:
+    words = "stop disable mask kill isolate try-restart condstop"
+    operands = invocation.without_options(
+        ("-H", "-M", "-t", "-p", "-n", "-o", "-s", "--host", "--machine", "--signal", "--type")
+    )
+    if invocation.name in ("service", "invoke-rc.d", "rc-service"):
+        return any(word in ("stop",) for word in operands[1:])
+    if invocation.name == "sc":
+        return bool(operands) and operands[0] in ("stop", "delete")
+    if invocation.name == "launchctl":
+        return bool(operands) and operands[0] in ("unload", "bootout", "remove", "disable", "stop")
+    if invocation.name == "update-rc.d":
+        return any(word in ("remove", "disable") for word in operands)
+    return bool(operands) and operands[0] in words.split() and not asks_only(invocation)
+
+
+_POWER = listed("poweroff reboot halt kexec soft-reboot emergency rescue")
+
+
+def _powers_off(invocation: Invocation) -> bool:
+    operands = [operand for operand in invocation.operands if operand]
+    if not operands or asks_only(invocation):
+        return False
+    targets = ("poweroff.target", "reboot.target", "halt.target", "emergency.target")
+    return operands[0] in _POWER or (
+        operands[0] in ("isolate", "start") and any(each in targets for each in operands[1:])
+    )
+
+
+def _runlevel(invocation: Invocation) -> bool:
+    return invocation.operand(0) in ("0", "6")
+
+
+def _sysctl(invocation: Invocation) -> bool:
+    return invocation.short("w") or any(
+        re.fullmatch(r"[\w./-]+=.*", arg) for arg in invocation.args
+    )
+
+
+def _changes_account(invocation: Invocation) -> bool:
+    if asks_only(invocation):
+        return False
+    if invocation.name == "passwd":
+        return (
+            invocation.short("dul")
+            or "root" in invocation.args
+            or invocation.long("delete", "stdin")
+        )
+    if invocation.name in ("useradd", "adduser"):
+        ids = invocation.value_of("-u", "--uid")
+        groups = ",".join(invocation.value_of("-G", "--groups", "-g", "--ingroup"))
+        return "0" in ids or bool(re.search(r"\b(?:sudo|wheel|root|docker|admin)\b", groups))
+    if invocation.name in ("chsh", "chfn"):
+        return invocation.operand(1) == "root"
+    return True
+
+
+def _joins_admins(invocation: Invocation) -> bool:
+    admins = r"\b(?:sudo|wheel|root|docker|admin|lxd|disk|adm|shadow|libvirt|kvm)\b"
+    return bool(re.search(admins, invocation.text)) or "0" in invocation.value_of("-u", "--uid")
+
+
+def _opens_firewall(invocation: Invocation) -> bool:
+    text = invocation.text
+    if asks_only(invocation):
+        return False
+    if invocation.name in ("iptables", "ip6tables", "ebtables", "arptables"):
+        flushes = invocation.short("FX") or invocation.long("flush", "delete-chain")
+        return flushes or bool(re.search(r"(?:-P|--policy)\s+\w+\s+ACCEPT", text))
+    if invocation.name == "nft":
+        return bool(re.search(r"\b(?:flush|delete|destroy)\b", text))
+    if invocation.name == "ufw":
+        return bool(re.search(r"\b(?:disable|reset)\b|default allow", text))
+    if invocation.name == "setenforce":
+        return invocation.operand(0).lower() in ("0", "permissive")
+    if invocation.name in ("firewall-cmd", "pfctl"):
+        return bool(re.search(r"--panic-off|--complete-reload|(?:^|\s)-d\b|-F\s+all", text))
+    if invocation.name == "auditctl":
+        return bool(re.search(r"-e\s*0|-D\b", text))
+    return True
+
+
+def _kernel(invocation: Invocation) -> bool:
+    if invocation.name in ("kexec", "insmod", "rmmod"):
+        return not asks_only(invocation)
+    return invocation.short("r") or invocation.long("remove")
+
+
+def _schedules(invocation: Invocation) -> bool:
+    if asks_only(invocation):
+        return False
+    if invocation.name == "crontab":
+        if invocation.short("r"):
+            return True
+        return bool(invocation.without_options(("-u",))) or (
+            invocation.is_fed and not invocation.short("lre")
+        )
+    return invocation.is_fed or bool(invocation.value_of("-f"))
+
+
+def _removes_needed(invocation: Invocation) -> bool:
+    removing = re.search(
+        r"(?:^|\s)(?:remove|purge|autoremove|erase|uninstall|-R\w*|-e|--remove|--purge|"
+        r"del)(?:\s|$)",
+        invocation.text,
+    )
+    needed = re.compile(
+        r"(?:libc6?|glibc|systemd|sudo|bash|coreutils|linux-image\S*|kernel\S*|apt|dpkg|rpm|"
+        r"python3?"
+        r"|openssh-server|grub\S*|init|util-linux|base-files|login|passwd|\*|.*\*)"
+    )
+    named = any(needed.fullmatch(operand) for operand in invocation.operands[1:])
+    return bool(removing) and (
+        named or bool(re.search(r"force-remove-essential|--nodeps", invocation.text))
+    )
+
+
+def _clears_traces(invocation: Invocation) -> bool:
+    if invocation.name == "history":
+        return invocation.short("c") or invocation.short("w")
+    if invocation.name == "journalctl":
+        return bool(
+            re.search(r"--vacuum-(?:time|size|files)=?\s*(?:0|1)(?:s|K|M|)?\b", invocation.text)
+        )
+    if invocation.name == "wevtutil":
+        return "cl" in invocation.args
+    if invocation.name == "vssadmin":
+        return "delete" in invocation.args
+    return not asks_only(invocation)
+
+
+MACHINE_RULES: tuple[Rule, ...] = (
+    Rule(
+        "shutdown",
+        "shutdown reboot halt poweroff Restart-Computer Stop-Computer",
+        _shuts_down,
+        "shutdown -h now",
+    ),
+    Rule("shutdown", "init telinit", _runlevel, "init 0"),
+    Rule("shutdown", "systemctl loginctl", _powers_off, "systemctl poweroff"),
+    Rule(
+        "shutdown",
+        "busctl dbus-send gdbus qdbus",
+        lambda i: bool(
+            re.search(r"login1.*(?:PowerOff|Reboot|Halt)|ConsoleKit.*(?:Stop|Restart)", i.text)
+        ),
+        "dbus-send --system --dest=org.freedesktop.login1 /org/freedesktop/login1 "
+        "org.freedesktop.login1.Manager.PowerOff boolean:true",
+    ),
+    Rule("kill-all", "kill killall5", _kills_all, "kill -9 -1"),
+    Rule(
+        "kill-all",
+        "pkill killall skill slay",
+        lambda i: _kills_every(i) and not asks_only(i),
+        "pkill -9 '.*'",
+    ),
+    Rule("mass-kill", "pkill killall skill slay", _kills_by_name, "pkill -9 nginx"),
+    Rule("mass-kill", "kill", _kills_list, "kill -9 $(pgrep nginx)"),
+    Rule("mass-kill", "fuser", lambda i: i.short("k") or i.long("kill"), "fuser -k 80/tcp"),
+    Rule(
+        "mass-kill",
+        "taskkill",
+        lambda i: bool(re.search(r"/f\b", i.text, re.IGNORECASE)),
+        "taskkill /F /IM explorer.exe",
+    ),
+    Rule(
+        "services",
+        "systemctl service rc-service invoke-rc.d launchctl sc update-rc.d",
+        _stops,
+        "systemctl stop nginx",
+    ),
+    Rule(
+        "services",
+        "sv initctl supervisorctl pm2 monit rc-update s6-rc brew",
+        lambda i: (
+            i.operand(0) in ("stop", "kill", "delete", "shutdown", "down", "exit")
+            or i.text.startswith("services stop")
+        ),
+        "supervisorctl stop all",
+    ),
+    Rule("system-config", "sysctl", _sysctl, "sysctl -w vm.swappiness=10"),
+    Rule(
+        "system-config", "grub-install dpkg-divert", unless_asking(always), "grub-install /dev/sda"
+    ),
+    Rule("system-config", "timedatectl", verb("set-time"), "timedatectl set-time 2020-01-01"),
+    Rule(
+        "system-config",
+        "update-alternatives",
+        lambda i: i.long("install") and i.long("force"),
+        "update-alternatives --force --install /etc/x x /tmp/x 0",
+    ),
+    Rule(
+        "system-config",
+        "date hwclock",
+        lambda i: bool(i.value_of("-s", "--set")) or i.long("systohc"),
+        "date -s '2020-01-01'",
+    ),
+    Rule(
+        "system-config",
+        "mount",
+        lambda i: (
+            bool(re.search(r"remount,rw|rw,remount", i.text))
+            and is_critical(i.operands[-1] if i.operands else "")
+        ),
+        "mount -o remount,rw /",
+    ),
+    Rule(
+        "system-config",
+        "umount",
+        lambda i: i.short("al") and (i.short("a") or any(is_critical(o) for o in i.operands)),
+        "umount -a",
+    ),
+    Rule("system-config", "swapoff", lambda i: i.short("a"), "swapoff -a"),
+    Rule(
+        "system-config",
+        "git",
+        lambda i: i.long("unsafe-paths") and "apply" in i.args,
+        "git apply --unsafe-paths --directory / x.patch",
+    ),
+    Rule(
+        "system-config",
+        "setfacl ldconfig",
+        lambda i: i.name == "ldconfig" and bool(i.value_of("-f")),
+        "ldconfig -f /tmp/conf",
+    ),
+    Rule(
+        "accounts",
+        "userdel deluser groupdel delgroup usermod useradd adduser passwd chpasswd chsh "
+        "vipw gpasswd newusers",
+        lambda i: (
+            _changes_account(i) and (i.name not in ("usermod", "gpasswd") or _joins_admins(i))
+        ),
+        "userdel -r alice",
+    ),
+    Rule(
+        "privilege-flags",
+        "usermod gpasswd adduser addgroup useradd",
+        lambda i: _joins_admins(i) and not asks_only(i),
+        "usermod -aG sudo alice",
+    ),
+    Rule(
+        "privilege-flags",
+        "setcap",
+        lambda i: not i.short("rv") and bool(i.operands),
+        "setcap cap_setuid+ep tool",
+    ),
+    Rule(
+        "privilege-flags",
+        "nsenter",
+        lambda i: "1" in i.value_of("-t", "--target") or i.short("a"),
+        "nsenter -t 1 -m sh",
+    ),
+    Rule(
+        "privilege-flags",
+        "capsh",
+        lambda i: "--gid=0" in i.args or "--uid=0" in i.args,
+        "capsh --gid=0 --uid=0 --",
+    ),
+    Rule(
+        "firewall",
+        "iptables ip6tables ebtables nft ufw setenforce firewall-cmd pfctl aa-teardown "
+        "aa-disable aa-complain auditctl",
+        _opens_firewall,
+        "iptables -F",
+    ),
+    Rule(
+        "firewall",
+        "Set-MpPreference spctl csrutil",
+        lambda i: bool(re.search(r"disable|true", i.text, re.IGNORECASE)),
+        "spctl --master-disable",
+    ),
+    Rule("kernel", "insmod rmmod kexec modprobe", _kernel, "rmmod loop"),
+    Rule("persistence", "crontab at batch", _schedules, "crontab jobs.txt"),
+    Rule(
+        "persistence",
+        "schtasks",
+        lambda i: bool(re.search(r"/create", i.text, re.IGNORECASE)),
+        "schtasks /create /tn x /tr y",
+    ),
+    Rule(
+        "persistence",
+        "systemctl",
+        lambda i: (
+            i.operand(0) in ("link", "edit")
+            and any(o.startswith(("/tmp", "/dev/shm", "/path")) for o in i.operands[1:])
+        ),
+        "systemctl link /tmp/evil.service",
+    ),
+    Rule(
+        "package-removal",
+        "apt apt-get aptitude yum dnf pacman zypper dpkg rpm apk pkg",
+        unless_asking(_removes_needed),
+        "apt remove sudo",
+    ),
+    Rule(
+        "traces",
+        "history journalctl wevtutil vssadmin logrotate",
+        lambda i: i.name != "logrotate" and _clears_traces(i),
+        "history -c",
+        Reach.INSIDE,
+    ),
+    Rule("traces", "tmutil", verb("delete", "disable", "deletelocalsnapshots"), "tmutil disable"),
+)
+"""Rules for the machine."""

@@ -1,0 +1,207 @@
+"""Programs that run another one by an option or by an item of a list."""
+
+import re
+from collections.abc import Callable, Mapping
+
+from agent_service.security.invocation import Invocation
+from agent_service.security.marks import UNKNOWN, without_marks
+from agent_service.security.scene import Scene
+
+Started = list[str | list[str]]
+"""What is run: shell texts and lists of words."""
+
+
+def fed_by_file(invocation: Invocation, scene: Scene) -> Invocation:
+    """The invocation with the items of the file that it names as its input."""
+    given = "".join(scene.read(path) for path in invocation.value_of("-a", "--arg-file"))
+    if not given:
+        return invocation
+    return Invocation(invocation.name, invocation.args, given, invocation.cwd)
+
+
+def with_items(
+    invocation: Invocation, argv: list[str], scripts: list[str]
+) -> tuple[list[str], list[str]]:
+    """What xargs or parallel runs with its items."""
+    whole = invocation.short("0dI") or invocation.long("null", "delimiter", "replace")
+    given = invocation.stdin.strip("\n\0")
+    items = re.split(r"[\n\0]", given) if whole and given else given.split()
+    items = items[:64] or [UNKNOWN]
+    for mark in (":::", "::::"):
+        if mark in argv:
+            at = argv.index(mark)
+            argv, items = argv[:at], argv[at + 1 :]
+    if scripts and ":::" in scripts[0]:
+        text, _, given = scripts[0].partition(":::")
+        scripts, items = [text], given.split()
+    joined = " ".join(items)
+    marks = [*invocation.value_of("-I", "--replace", "-i"), "{}"]
+    if scripts:
+        text = scripts[0]
+        return [], [text.replace("{}", joined) if "{}" in text else f"{text} {joined}"]
+    if not argv:
+        return [], []
+    if argv[0] in ("rm", "unlink") and invocation.feeds & {"find", "ls", "fd", "locate"}:
+        argv.insert(1, "-r")
+    if any(mark and mark in arg for mark in marks for arg in argv):
+        for mark in filter(None, marks):
+            argv = [field for arg in argv for field in _filled(arg, mark, items)]
+        return argv, []
+    return [*argv, *items], []
+
+
+def _filled(arg: str, mark: str, items: list[str]) -> list[str]:
+    if mark not in arg:
+        return [arg]
+    return items if arg == mark else [arg.replace(mark, " ".join(items))]
+
+
+def _found_exec(invocation: Invocation) -> Started:
+    found: Started = []
+    args = list(invocation.args)
+    roots = [arg for arg in args[:8] if not arg.startswith(("-", "(", "!"))][:1] or ["."]
+    for number, arg in enumerate(args):
+        if arg in ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"):
+            inner = args[number + 1 :]
+            ends = [inner.index(end) for end in (";", "+", "\\;") if end in inner]
+            inner = inner[: min(ends)] if ends else inner
+            name = (
+                roots[0]
+                if "-name" not in args and "-iname" not in args
+                else f"{roots[0]}/{UNKNOWN}"
+            )
+            found.append([word.replace("{}", name) for word in inner])
+    return found
+
+
+def _ssh_command(invocation: Invocation) -> Started:
+    valued = [
+        "-b",
+        "-c",
+        "-D",
+        "-E",
+        "-e",
+        "-F",
+        "-I",
+        "-i",
+        "-J",
+        "-L",
+        "-l",
+        "-m",
+        "-O",
+        "-o",
+        "-p",
+        "-Q",
+        "-R",
+        "-S",
+        "-W",
+        "-w",
+    ]
+    args, found = list(invocation.args), Started()
+    for value in invocation.value_of("-o"):
+        if re.match(r"(?:Proxy|Local)Command[= ]", value, re.IGNORECASE):
+            found.append(re.split(r"[= ]", value, maxsplit=1)[1])
+    if invocation.name == "sshpass":
+        args = args[args.index("ssh") + 1 :] if "ssh" in args else []
+    while args and args[0].startswith("-"):
+        args = args[2 if args[0] in valued else 1 :]
+    found.append(" ".join(args[1:]))
+    if len(args) < 2 and invocation.stdin:
+        found.append(without_marks(invocation.stdin))
+    return found
+
+
+def _valued(*options: str) -> Callable[[Invocation], Started]:
+    return lambda invocation: list(invocation.value_of(*options))
+
+
+def _action(invocation: Invocation) -> Started:
+    found = [
+        match[1]
+        for arg in invocation.args
+        if (match := re.search(r"(?:--checkpoint-action=|^)exec=(.*)", arg))
+    ]
+    return [*found, *invocation.value_of("--to-command", "--use-compress-program", "-I")]
+
+
+def _bang(invocation: Invocation) -> Started:
+    lines = [*invocation.args, *invocation.stdin.splitlines()]
+    found = [
+        re.match(r"\s*(?:\.shell\s+|\.system\s+|\\!\s*|:?!|shell\s+|system\s+)(.*)", line)
+        for line in lines
+    ]
+    return [match[1] for match in found if match]
+
+
+def _sed_exec(invocation: Invocation) -> Started:
+    found: Started = []
+    for arg in invocation.args:
+        match = re.search(r"(?:^|[\d$;{/])e\s+(?:exec\s+)?(\S.*)", arg)
+        if match:
+            found.append(match[1])
+    return found
+
+
+def _submodule(invocation: Invocation) -> Started:
+    args = list(invocation.args)
+    found: Started = []
+    for word in ("foreach", "run", "--exec", "-x"):
+        if word in args:
+            found.append(" ".join(args[args.index(word) + 1 :]))
+    for value in invocation.value_of("-c"):
+        _, bang, text = value.partition("=!")
+        if bang:
+            found.append(text)
+    return found
+
+
+def _recipes(invocation: Invocation) -> Started:
+    texts = [*invocation.value_of("--eval"), invocation.stdin]
+    lines = [line for text in texts for line in re.split(r"\n|;", text)]
+    return [*texts[:-1], *(line.strip().lstrip("@-") for line in lines if line[:1].isspace())]
+
+
+RUNNERS: Mapping[str, Callable[[Invocation], Started]] = {
+    "find": _found_exec,
+    "gfind": _found_exec,
+    "fd": _found_exec,
+    "ssh": _ssh_command,
+    "sshpass": _ssh_command,
+    "mosh": _ssh_command,
+    "git": _submodule,
+    "sed": _sed_exec,
+    "tar": _action,
+    "bsdtar": _action,
+    "zip": _valued("-TT", "--unzip-command"),
+    "rsync": _valued("-e", "--rsh"),
+    "split": _valued("--filter"),
+    "man": _valued("-P", "--pager"),
+    "ftp": _bang,
+    "sqlite3": _bang,
+    "psql": _bang,
+    "mysql": _bang,
+    "lftp": _bang,
+    "ed": _bang,
+    "less": _bang,
+    "ansible": _valued("-a", "--args"),
+    "pdsh": lambda invocation: [" ".join(invocation.without_options(("-w", "-R", "-l")))],
+    "openvpn": _valued("--up", "--down"),
+    "tcpdump": _valued("-z"),
+    "dmsetup": _valued("--exec"),
+    "run-parts": lambda invocation: [],
+    "socat": lambda invocation: [
+        match[1]
+        for arg in invocation.args
+        if (match := re.match(r"(?:exec|system):['\"]?([^'\",]*)", arg, re.IGNORECASE))
+    ],
+    "nc": _valued("-c", "--sh-exec"),
+    "ncat": _valued("-c", "--sh-exec"),
+    "iptables": lambda invocation: [],
+    "npm": _valued("-c", "--call"),
+    "make": _recipes,
+    "gmake": _recipes,
+    "capsh": _valued("-c"),
+    "wg-quick": lambda invocation: [],
+    "logrotate": _valued("-m"),
+}
+"""What they run, by program."""

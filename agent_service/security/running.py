@@ -1,0 +1,83 @@
+"""Texts that a command gives to a shell."""
+
+from collections.abc import Sequence
+
+from agent_service.security.invocation import Invocation
+from agent_service.security.marks import DECODED, REMOTE, UNKNOWN, is_known, without_marks
+from agent_service.security.scene import Pipes, Scene
+from agent_service.security.shell import Shell
+
+SOURCED = ("/dev/stdin", "-", "/dev/fd/0", "/proc/self/fd/0")
+"""Files that are the input."""
+
+
+def run_text(shell: Shell, text: str, pipes: Pipes) -> str:
+    """Follow text that is given to a shell."""
+    judge_origin(shell.scene, text)
+    return shell.script(without_marks(text) if not is_known(text) else text, pipes)
+
+
+def try_text(shell: Shell, text: str) -> None:
+    """Follow text that may be a command; that it is none says nothing."""
+    broken = shell.scene.is_broken
+    shell.script(text)
+    shell.scene.is_broken = broken
+
+
+def judge_origin(scene: Scene, text: str) -> None:
+    """Note that text which is run comes from the network or was encoded."""
+    if REMOTE in text:
+        scene.find("reverse-shell" if scene.has_socket else "remote-to-shell")
+    if DECODED in text:
+        scene.find("decode-to-shell")
+
+
+def quoted(args: Sequence[str]) -> str:
+    """The words as shell text that means just them."""
+    return " ".join("'" + arg.replace("'", "'\\''") + "'" for arg in args)
+
+
+def run_stdin(shell: Shell, pipes: Pipes) -> str:
+    """Follow what a shell reads from its input."""
+    if not pipes.stdin:
+        return ""
+    return run_text(shell, pipes.stdin, Pipes())
+
+
+def run_shell(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
+    """Follow what a shell is given: a text, a file or its input."""
+    args, reads, scripted = list(invocation.args), False, False
+    while args:
+        arg = args[0]
+        if arg in ("--rcfile", "--init-file") and len(args) > 1:
+            run_text(shell, shell.scene.read(args[1]), Pipes())
+            args = args[2:]
+        elif arg in ("-o", "+o", "-O", "+O"):
+            args = args[2:]
+        elif arg == "--":
+            args = args[1:]
+            break
+        elif len(arg) > 1 and arg[0] in "-+":
+            scripted = scripted or (arg[1] != "-" and "c" in arg) or arg == "--command"
+            reads = reads or (arg[1] != "-" and "s" in arg)
+            args = args[1:]
+        else:
+            break
+    if scripted and args:
+        return _with_arguments(shell, args[0], args[1:], pipes)
+    if args and not reads and args[0] not in SOURCED:
+        text = shell.scene.read(args[0])
+        return _with_arguments(shell, text, args, pipes) if text else UNKNOWN
+    return run_stdin(shell, pipes)
+
+
+def _with_arguments(shell: Shell, text: str, given: Sequence[str], pipes: Pipes) -> str:
+    variables = shell.words.variables
+    saved = dict(variables)
+    variables.update({str(number): arg for number, arg in enumerate(given)})
+    variables.update({"@": " ".join(given[1:]), "*": " ".join(given[1:])})
+    try:
+        return run_text(shell, text, pipes)
+    finally:
+        variables.clear()
+        variables.update(saved)

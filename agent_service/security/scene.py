@@ -1,0 +1,88 @@
+"""What is known while a command's text is followed: variables, functions, files, findings."""
+
+from dataclasses import dataclass, field
+
+from tree_sitter import Node
+
+from agent_service.security.families import FAMILIES, Reach
+from agent_service.security.marks import is_known
+from agent_service.security.paths import resolve
+
+MOST_PROGRAMS = 1000
+"""Programs of one command that are looked at; more make it unparseable."""
+DEEPEST = 14
+"""How deep texts may run texts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A family that a program belongs to, and whether that matters outside of a sandbox."""
+
+    family: str
+    reach: Reach | None = None
+
+    @property
+    def leaves(self) -> bool:
+        """Whether it matters outside of a disposable sandbox."""
+        return (self.reach or FAMILIES[self.family].reach) is Reach.OUTSIDE
+
+
+@dataclass(frozen=True, slots=True)
+class Pipes:
+    """What surrounds a program in its pipeline."""
+
+    stdin: str = ""
+    is_fed: bool = False
+    feeds: frozenset[str] = frozenset()
+    fed: frozenset[str] = frozenset()
+
+
+NO_PIPES = Pipes()
+
+
+@dataclass(slots=True)
+class Scene:
+    """The state of one command's text while it is followed."""
+
+    functions: dict[str, Node] = field(default_factory=dict[str, Node])
+    aliases: dict[str, str] = field(default_factory=dict[str, str])
+    files: dict[str, str] = field(default_factory=dict[str, str])
+    """What the text has written, or would read through a file descriptor, by path."""
+    sinks: dict[str, str] = field(default_factory=dict[str, str])
+    """Shell text that reads what is written to a path."""
+    cwd: str = ""
+    findings: dict[Finding, None] = field(default_factory=dict[Finding, None])
+    programs: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
+    calling: list[str] = field(default_factory=list[str])
+    depth: int = 0
+    is_broken: bool = False
+    has_socket: bool = False
+    """Whether the text has opened a connection as a file."""
+    is_certain: bool = True
+
+    def find(self, family: str, reach: Reach | None = None) -> None:
+        """Note a family."""
+        self.findings[Finding(family, reach)] = None
+
+    def note(self, *words: str) -> None:
+        """Note what is run."""
+        if len(self.programs) >= MOST_PROGRAMS:
+            self.is_broken = True
+            return
+        self.programs.append(words)
+        if self.is_certain and not all(map(is_known, words)):
+            self.is_certain = False
+
+    def write(self, path: str, text: str, *, append: bool = False) -> None:
+        """Keep what the text writes into a file."""
+        key = resolve(path, self.cwd)
+        self.files[key] = (self.files.get(key, "") if append else "") + text
+
+    def read(self, path: str) -> str:
+        """What the text wrote into a file before; empty where it did not."""
+        return self.files.get(resolve(path, self.cwd), "")
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more is looked at."""
+        return len(self.programs) >= MOST_PROGRAMS

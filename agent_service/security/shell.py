@@ -1,0 +1,280 @@
+"""Follows shell text as bash would run it, without running anything."""
+
+import re
+from collections.abc import Callable, Sequence
+
+import tree_sitter_bash
+from tree_sitter import Language, Node, Parser
+
+from agent_service.security.marks import UNKNOWN
+from agent_service.security.redirects import WORDS, Redirects, first_names, text_of
+from agent_service.security.scene import DEEPEST, NO_PIPES, Pipes, Scene
+from agent_service.security.words import Words
+
+Call = Callable[["Shell", Sequence[str], Pipes, Sequence[tuple[str, str]]], str]
+Written = Callable[[Scene, str, str], None]
+
+_DEEPEST_NODE = 100
+# What bash itself refuses: a redirection without a target.
+_DANGLING = re.compile(r"(?<![<>&\\'\"])[<>](?=\s*(?:$|[\n|;)]|<(?![(<])|>(?![(>&|])))")
+_PIECES = re.compile(r"[;\n&|]+")
+# What bash takes and the grammar does not.
+_CLOSED = re.compile(r"(\b(?:done|fi|esac)|[)}])(\s*\})")
+_BARE_DOLLAR = re.compile(r"(?<!\\)\$(?=[%/:,=.+~\s]|$)")
+
+
+def new_parser() -> Parser:
+    """A parser of shell text; it is costly to make and may be used again and again."""
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+class Shell:
+    """Follows the texts of one command."""
+
+    def __init__(self, parser: Parser, call: Call, written: Written) -> None:
+        self.scene = Scene()
+        self.words = Words(self._substituted, self._kept)
+        self._parser = parser
+        self._call = call
+        self._written = written
+        self._node_depth = 0
+        self._visits: dict[str, Callable[[Node, Pipes], str]] = {
+            **dict.fromkeys(WORDS, self._lone),
+            "command": self._command,
+            "variable_assignment": self._assignments,
+            "variable_assignments": self._assignments,
+            "declaration_command": self._declaration,
+            "pipeline": self._pipeline,
+            "for_statement": self._for,
+            "function_definition": self._function,
+            "redirected_statement": self._redirect_statement,
+            "test_command": self._lone,
+            "unset_command": self._lone,
+            "comment": _nothing,
+            "heredoc_body": _nothing,
+        }
+
+    def script(self, text: str, pipes: Pipes = NO_PIPES) -> str:
+        """Follow shell text and give what it would print."""
+        scene = self.scene
+        if scene.depth >= DEEPEST or scene.is_full:
+            scene.is_broken = True
+            return UNKNOWN
+        if not text.strip():
+            return ""
+        scene.depth += 1
+        try:
+            return self._run(self._parsed(text), pipes)
+        finally:
+            scene.depth -= 1
+
+    def _parsed(self, text: str) -> Node:
+        root = self._parser.parse(text.encode("utf-8", "replace")).root_node
+        if not root.has_error:
+            return root
+        repaired = _BARE_DOLLAR.sub(r"\\$", _CLOSED.sub(r"\1;\2", _DANGLING.sub("", text)))
+        if repaired != text:
+            other = self._parser.parse(repaired.encode("utf-8", "replace")).root_node
+            if not other.has_error:
+                return other
+        self.scene.is_broken = True
+        self._pieces(text)
+        return root
+
+    def _pieces(self, text: str) -> None:
+        """Follow text that is not understood piece by piece, for what it may hide."""
+        for piece in _PIECES.split(text[:4096])[:64]:
+            argv = [field for word in _split_words(piece) for field in self.words.fields(word)]
+            if argv:
+                self._called(argv, NO_PIPES, ())
+
+    def _run(self, node: Node, pipes: Pipes) -> str:
+        if self._node_depth >= _DEEPEST_NODE or self.scene.is_full:
+            self.scene.is_broken = True
+            return UNKNOWN
+        self._node_depth += 1
+        try:
+            return self._visits.get(node.type, self._children)(node, pipes)
+        finally:
+            self._node_depth -= 1
+
+    def _children(self, node: Node, pipes: Pipes) -> str:
+        found = [self._run(child, pipes) for child in node.named_children]
+        return "".join(found)
+
+    def _lone(self, node: Node, pipes: Pipes) -> str:
+        """A word where a command should be: only substitutions in it are run."""
+        self.words.fields(text_of(node))
+        return ""
+
+    def _command(self, node: Node, pipes: Pipes) -> str:
+        argv: list[str] = []
+        settings: list[tuple[str, str]] = []
+        redirects: list[Node] = []
+        word, end = "", -1
+        for child in node.named_children:
+            if child.type == "command_name" or child.type in WORDS:
+                # The grammar takes some words apart; what touches belongs together.
+                if word and child.start_byte != end:
+                    argv += self.words.fields(word)
+                    word = ""
+                word, end = word + text_of(child), child.end_byte
+            elif child.type == "variable_assignment":
+                settings.append(self._assignment(child))
+            elif child.type in ("file_redirect", "herestring_redirect", "heredoc_redirect"):
+                redirects.append(child)
+            elif child.type in ("ERROR", "==", "=~"):
+                argv += self.words.fields(f"{word} {text_of(child)}") if word else []
+                word = ""
+        argv += self.words.fields(word) if word else []
+        if redirects:
+            return self._redirected(
+                redirects, pipes, lambda given: self._called(argv, given, settings)
+            )
+        return self._called(argv, pipes, settings)
+
+    def _called(
+        self, argv: Sequence[str], pipes: Pipes, settings: Sequence[tuple[str, str]]
+    ) -> str:
+        if not argv:
+            self.words.variables.update(settings)
+            return ""
+        return self._call(self, argv, pipes, settings)
+
+    def _assignments(self, node: Node, pipes: Pipes) -> str:
+        for child in [node] if node.type == "variable_assignment" else node.named_children:
+            if child.type == "variable_assignment":
+                name, value = self._assignment(child)
+                self.words.variables[name] = value
+        return ""
+
+    def _assignment(self, node: Node) -> tuple[str, str]:
+        text = text_of(node)
+        name, equals, value = text.partition("=")
+        plus = name.endswith("+") and bool(equals)
+        name = name.removesuffix("+")
+        if value.startswith("(") and value.endswith(")"):
+            inner = re.sub(r"(?:^|(?<=\s))\[\w+\]=", "", value[1:-1])
+            parts = [field for word in _split_words(inner) for field in self.words.fields(word)]
+            made = " ".join(parts)
+        else:
+            made = self.words.one(value)
+        name = name.split("[")[0]
+        if plus or "[" in text.split("=")[0]:
+            glue = " " if "[" in text.split("=")[0] or value.startswith("(") else ""
+            made = (self.words.variables.get(name, "") + glue + made).strip()
+        return name, made
+
+    def _declaration(self, node: Node, pipes: Pipes) -> str:
+        self._assignments(node, pipes)
+        words = [text_of(child) for child in node.named_children if child.type in WORDS]
+        for word in words:
+            for field in self.words.fields(word):
+                name, equals, value = field.partition("=")
+                if equals and name.isidentifier():
+                    self.words.variables[name] = value
+        return ""
+
+    def _pipeline(self, node: Node, pipes: Pipes) -> str:
+        stages = [child for child in node.named_children if child.type != "comment"]
+        named = [first_names(stage) for stage in stages]
+        output, is_fed = pipes.stdin, pipes.is_fed
+        for number, stage in enumerate(stages):
+            before = pipes.feeds.union(*named[:number])
+            behind = pipes.fed.union(*named[number + 1 :])
+            output = self._run(stage, Pipes(output, is_fed or number > 0, before, behind))
+            is_fed = True
+        return output
+
+    def _for(self, node: Node, pipes: Pipes) -> str:
+        name = node.child_by_field_name("variable")
+        values = [
+            field
+            for child in node.named_children
+            if child.type in WORDS and child != name
+            for field in self.words.fields(text_of(child))
+        ]
+        if name is not None:
+            self.words.variables[text_of(name)] = " ".join(values) or UNKNOWN
+        body = node.child_by_field_name("body")
+        return self._run(body, pipes) if body is not None else self._children(node, pipes)
+
+    def _function(self, node: Node, pipes: Pipes) -> str:
+        name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
+        if name is None or body is None:
+            return ""
+        called, inner = re.escape(text_of(name)), text_of(body)
+        itself = rf"(?<![\w./-]){called}(?![\w=./-])"
+        if re.search(rf"{itself}\s*\|&?\s*{called}|{itself}[^;|&\n]*&(?!&)", inner):
+            self.scene.find("fork-bomb")
+        self.scene.functions[text_of(name)] = body
+        self.scene.calling.append(text_of(name))
+        self._run(body, pipes)
+        self.scene.calling.pop()
+        return ""
+
+    def call_function(self, name: str, args: Sequence[str], pipes: Pipes) -> str:
+        """Follow a function that the text has made, with its arguments."""
+        scene, variables = self.scene, self.words.variables
+        if len(scene.calling) > 6 or scene.calling.count(name):
+            return UNKNOWN
+        given = {str(number): arg for number, arg in enumerate(args, 1)}
+        given.update({"@": " ".join(args), "*": " ".join(args), "#": str(len(args))})
+        saved = {key: variables.get(key) for key in given}
+        variables.update(given)
+        scene.calling.append(name)
+        try:
+            return self._run(scene.functions[name], pipes)
+        finally:
+            scene.calling.pop()
+            for key, value in saved.items():
+                if value is None:
+                    variables.pop(key, None)
+                else:
+                    variables[key] = value
+
+    def _redirect_statement(self, node: Node, pipes: Pipes) -> str:
+        body = node.child_by_field_name("body")
+        redirects = [child for child in node.named_children if child != body]
+        if body is None:
+            return self._redirected(redirects, pipes, lambda _: "")
+        return self._redirected(redirects, pipes, lambda given: self._run(body, given))
+
+    def _redirected(self, nodes: Sequence[Node], pipes: Pipes, run: Callable[[Pipes], str]) -> str:
+        redirects = Redirects.of(nodes, self.words)
+        scene = self.scene
+        given = redirects.applied(pipes, scene)
+        output = run(given)
+        for operator, target in redirects.targets:
+            self._written(scene, operator, target)
+            if ">" in operator:
+                self.write(target, output, append=operator == ">>")
+        for each in redirects.behind:
+            output = self._run(each, Pipes(output, is_fed=True, feeds=given.feeds))
+        return output
+
+    def _substituted(self, text: str) -> str:
+        return self.script(text).rstrip("\n")
+
+    def _kept(self, direction: str, text: str) -> str:
+        scene = self.scene
+        path = f"/dev/fd/{63 + len(scene.files) + len(scene.sinks)}"
+        if direction == ">":
+            scene.sinks[path] = text
+        else:
+            scene.files[path] = self.script(text)
+        return path
+
+    def write(self, path: str, text: str, *, append: bool = False) -> None:
+        """Keep what is written to a path, and follow who reads it there."""
+        self.scene.write(path, text, append=append)
+        if (reader := self.scene.sinks.get(path)) is not None:
+            self.script(reader, Pipes(text, is_fed=True))
+
+
+def _nothing(node: Node, pipes: Pipes) -> str:
+    return ""
+
+
+def _split_words(text: str) -> list[str]:
+    return re.findall(r"(?:\"(?:\\.|[^\"])*\"|'[^']*'|\\.|[^\s\"'])+", text)

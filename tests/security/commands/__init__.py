@@ -1,0 +1,1 @@
+"""What commands are judged to be."""
