@@ -34,7 +34,11 @@ from agent_service.servicer.memory import MemoryServicer
 from agent_service.servicer.models import ModelCatalogServicer
 from agent_service.servicer.services import POLICY, Servicers
 from agent_service.servicer.sessions import SessionServicer
+from agent_service.servicer.skills import SkillServicer
 from agent_service.servicer.turns import TurnServicer
+from agent_service.skills.home_files import HomeSkillFiles
+from agent_service.skills.prompt import SkillIndexes
+from agent_service.skills.shelf import SkillShelves
 from agent_service.storage import migrations
 from agent_service.storage.claims import Claimant, turn_leases
 from agent_service.storage.journal import Defaults
@@ -48,7 +52,7 @@ from services.clock import Clock, SystemClock
 from services.config import Settings
 from services.config_models import ServiceConfig
 from services.database import Database
-from services.leases import new_owner
+from services.leases import LeaseTable, new_owner
 from services.lifecycle import Workers
 from services.metrics import Meter
 from services.migrations import prepare
@@ -67,13 +71,17 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "AgentService
     catalog = _catalog(settings, config)
     leases = turn_leases(config.lease_s)
     executors = Executors(channels, config.executor_away_s)
-    contexts = ToolContexts(database, leases, SandboxLeases(executors, database))
+    shelves = SkillShelves(
+        lambda profile: HomeSkillFiles(settings.home.profile(profile).skills), clock
+    )
+    contexts = ToolContexts(database, leases, SandboxLeases(executors, database), shelves)
     profiles = FileProfiles(settings.home)
     memories = _memories(config, profiles, database, clock)
     tools = builtin_tools(
         ask_before_commands=config.approvals != "off",
         memories=memories if config.memory.enabled else None,
     )
+    indexes = SkillIndexes(shelves, {tool.name: tool.toolset for tool in tools})
     metrics = AgentMetrics.create(meter)
     runner = Runner(
         database,
@@ -84,15 +92,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "AgentService
         clock,
         metrics,
     )
-    ownership = Ownership(
-        claimant=Claimant(new_owner(chassis.instance), config.endpoint, leases),
-        replicas=Replicas(channels, config.endpoint, clock),
-        defaults=Defaults(
-            max_model_calls=config.max_turns,
-            max_tokens=config.model.max_tokens,
-            approval_timeout=timedelta(seconds=config.approval_timeout_s),
-        ),
-    )
+    ownership = _ownership(config, chassis, leases, Replicas(channels, config.endpoint, clock))
     turns = Turns(database, runner, model, ownership, clock, workers, metrics)
     drafts = SessionDrafts(
         clock,
@@ -101,7 +101,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "AgentService
         config.system_message,
         SandboxKinds(channels, clock),
         config.sandbox,
-        PersonalLayers(profiles, memories),
+        PersonalLayers(profiles, memories, indexes),
     )
     servicers = Servicers(
         turns=TurnServicer(turns, drafts),
@@ -109,6 +109,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "AgentService
         approvals=ApprovalServicer(database, turns),
         models=ModelCatalogServicer(catalog, model),
         memories=MemoryServicer(memories),
+        skills=SkillServicer(shelves),
     )
     left = LeftSandboxes(executors, database)
     return AgentService(database, model, catalog, turns, left, workers, servicers)
@@ -192,6 +193,20 @@ def _memories(
         Target.USER: config.memory.user_char_limit,
     }
     return MemoryStore(profiles, database, limits, clock)
+
+
+def _ownership(
+    config: AgentConfig, chassis: ServiceConfig, leases: LeaseTable, replicas: Replicas
+) -> Ownership:
+    return Ownership(
+        claimant=Claimant(new_owner(chassis.instance), config.endpoint, leases),
+        replicas=replicas,
+        defaults=Defaults(
+            max_model_calls=config.max_turns,
+            max_tokens=config.model.max_tokens,
+            approval_timeout=timedelta(seconds=config.approval_timeout_s),
+        ),
+    )
 
 
 def _connect(endpoint: Endpoint, config: AgentConfig) -> ChatCompletions:

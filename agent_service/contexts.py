@@ -9,6 +9,7 @@ from agent_service.clients.files import SessionFiles
 from agent_service.clients.leases import SandboxLeases, TurnSandbox
 from agent_service.events import Decision
 from agent_service.live_turn import LiveTurn
+from agent_service.skills.shelf import SkillShelves
 from agent_service.storage import journal, sessions
 from agent_service.tools.base import Caller, ToolContext
 from services.database import Database
@@ -18,10 +19,17 @@ from services.leases import LeaseTable
 class ToolContexts:
     """Makes the context of every tool call."""
 
-    def __init__(self, database: Database, turns: LeaseTable, sandboxes: SandboxLeases) -> None:
+    def __init__(
+        self,
+        database: Database,
+        turns: LeaseTable,
+        sandboxes: SandboxLeases,
+        skills: SkillShelves,
+    ) -> None:
         self._database = database
         self._turns = turns
         self._sandboxes = sandboxes
+        self._skills = skills
 
     def of(self, turn: LiveTurn, call: PendingCall, progress: Callable[[str], None]) -> ToolContext:
         """The context of one call."""
@@ -36,6 +44,7 @@ class ToolContexts:
             place=lambda: sandbox.place,
             news=lambda: sandbox.news,
             caller=Caller(turn.profile, turn.session_id, turn.id),
+            skills=self._skills.of(turn.profile),
         )
 
     def commands(self, turn: LiveTurn) -> SessionCommands:

@@ -38,7 +38,7 @@ class SessionDrafts:
         wanted = frozenset(request.toolsets)
         toolsets = self._toolsets & wanted if wanted else self._toolsets
         template = request.sandbox_template or self._policy.of(request.profile, request.kind)
-        personal = await self._personal.of(request.profile)
+        personal = await self._personal.of(request.profile, toolsets, request.platform)
         facts = SessionFacts(
             session_id=request.session_id,
             platform=request.platform,
@@ -49,5 +49,6 @@ class SessionDrafts:
             system_messages=(self._system_message, request.system_message),
             soul=personal.soul,
             memories=personal.memories if "memory" in toolsets else (),
+            skills=personal.skills,
         )
         return SessionDraft(build(facts), request.workdir, template)

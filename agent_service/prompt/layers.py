@@ -25,6 +25,13 @@ Save what will still hold in later sessions as soon as you learn it: preferences
 environment, conventions, quirks of tools. One short entry for one thing; not what happened today.
 When an entry turns out wrong, replace it."""
 
+SKILLS_USE = """\
+# What you have learned
+Skills are notes on how to do a kind of work, kept between conversations. When you have found out
+how something is done that was not obvious, or the user corrects how you work, keep it with
+skill_manage: improve the skill that you have loaded, else one that fits, and make a new one only
+for a kind of work that none covers. When a skill turns out wrong or incomplete, mend it at once."""
+
 SOUL_CHARS = 20_000
 
 _PLATFORMS = {
@@ -56,6 +63,8 @@ class SessionFacts:
     """The identity that the user has written; empty is the usual one."""
     memories: tuple[str, ...] = ()
     """What is remembered, as it was when the session began."""
+    skills: str = ""
+    """The index of the skills that can be used."""
 
 
 def build(facts: SessionFacts) -> str:
@@ -69,10 +78,13 @@ def _layers(facts: SessionFacts) -> Iterable[str]:
         yield TOOL_USE
     if "memory" in facts.toolsets:
         yield MEMORY_USE
+    if "skills" in facts.toolsets:
+        yield SKILLS_USE
     if "terminal" in facts.toolsets:
         yield describe(facts.sandbox, facts.workdir)
     yield from facts.system_messages
     yield from facts.memories
+    yield facts.skills
     yield (
         f"Current time: {facts.started_at.isoformat(timespec='seconds')}\n"
         f"Session: {facts.session_id}"

@@ -1,9 +1,10 @@
-"""The layers of a prompt that are the user's own: who the agent is, and what is remembered."""
+"""The layers of a prompt that are the user's own: identity, what is remembered and learned."""
 
 import asyncio
 from dataclasses import dataclass
 
 from agent_service.memory.store import MemoryStore
+from agent_service.skills.prompt import SkillIndexes
 from agent_service.storage.profiles import ProfileStore
 
 SOUL = "SOUL.md"
@@ -15,19 +16,23 @@ class Personal:
 
     soul: str = ""
     memories: tuple[str, ...] = ()
+    skills: str = ""
 
 
 class PersonalLayers:
     """Reads them for sessions that begin."""
 
-    def __init__(self, profiles: ProfileStore, memories: MemoryStore) -> None:
+    def __init__(self, profiles: ProfileStore, memories: MemoryStore, skills: SkillIndexes) -> None:
         self._profiles = profiles
         self._memories = memories
+        self._skills = skills
 
-    async def of(self, profile: str) -> Personal:
-        """The layers of a profile."""
-        (soul,), memories = await asyncio.gather(
-            self._profiles.read(profile, SOUL), self._memories.load(profile)
+    async def of(self, profile: str, toolsets: frozenset[str], platform: str) -> Personal:
+        """The layers of a profile, for a session with some toolsets on a platform."""
+        (soul,), memories, skills = await asyncio.gather(
+            self._profiles.read(profile, SOUL),
+            self._memories.load(profile),
+            self._skills.of(profile, toolsets, platform),
         )
         texts = tuple(memory.in_prompt() for memory in memories)
-        return Personal(soul.decode(errors="replace").lstrip("\ufeff"), texts)
+        return Personal(soul.decode(errors="replace").lstrip("\ufeff"), texts, skills)

@@ -8,12 +8,14 @@ from agent_service.servicer.approvals import ApprovalServicer
 from agent_service.servicer.memory import MemoryServicer
 from agent_service.servicer.models import ModelCatalogServicer
 from agent_service.servicer.sessions import SessionServicer
+from agent_service.servicer.skills import SkillServicer
 from agent_service.servicer.turns import TurnServicer
 from hermes.agent.v1 import (
     approval_pb2_grpc,
     memory_pb2_grpc,
     model_catalog_pb2_grpc,
     session_pb2_grpc,
+    skill_pb2_grpc,
     turn_pb2_grpc,
 )
 from services.auth import Identity, Policy, allow
@@ -34,6 +36,13 @@ POLICY: Policy = {
             "GetSession": (Identity.GATEWAY, Identity.OPERATOR),
             "ListSessions": (Identity.GATEWAY, Identity.OPERATOR),
             "ListMessages": (Identity.GATEWAY, Identity.OPERATOR),
+        },
+    ),
+    **allow(
+        "hermes.agent.v1.SkillService",
+        {
+            "ListSkills": (Identity.GATEWAY, Identity.OPERATOR),
+            "GetSkill": (Identity.GATEWAY, Identity.OPERATOR),
         },
     ),
     **allow(
@@ -71,11 +80,13 @@ class Servicers:
     approvals: ApprovalServicer
     models: ModelCatalogServicer
     memories: MemoryServicer
+    skills: SkillServicer
 
     def register(self, server: grpc.aio.Server) -> None:
         """Adds them to a server."""
         turn_pb2_grpc.add_TurnServiceServicer_to_server(self.turns, server)
         session_pb2_grpc.add_SessionServiceServicer_to_server(self.sessions, server)
-        model_catalog_pb2_grpc.add_ModelCatalogServiceServicer_to_server(self.models, server)
         approval_pb2_grpc.add_ApprovalServiceServicer_to_server(self.approvals, server)
+        model_catalog_pb2_grpc.add_ModelCatalogServiceServicer_to_server(self.models, server)
         memory_pb2_grpc.add_MemoryServiceServicer_to_server(self.memories, server)
+        skill_pb2_grpc.add_SkillServiceServicer_to_server(self.skills, server)

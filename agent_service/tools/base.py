@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from agent_service.events import Decision
 from agent_service.sandbox import Commands, Files, Place
+from agent_service.skills.shelf import ProfileSkills
 
 
 class ToolFailed(Exception):
@@ -89,6 +90,8 @@ class ToolContext:
     news: Callable[[], str] = str
     """What the model has to be told of the sandbox beside the result; mostly nothing."""
     caller: Caller = Caller()
+    skills: ProfileSkills | None = None
+    """The library of the caller's profile."""
 
 
 A_contra = TypeVar("A_contra", bound=ToolArguments, contravariant=True)

@@ -12,6 +12,9 @@ from agent_service.tools.patch import Patch
 from agent_service.tools.process import Process
 from agent_service.tools.read_file import ReadFile
 from agent_service.tools.search_files import SearchFiles
+from agent_service.tools.skill_manage import SkillManage
+from agent_service.tools.skill_view import SkillView
+from agent_service.tools.skills_list import SkillsList
 from agent_service.tools.terminal import Terminal, TerminalArguments
 from agent_service.tools.todo import Todo
 from agent_service.tools.write_file import WriteFile
@@ -32,6 +35,9 @@ def builtin_tools(
         ListDirectory(),
         Todo(),
         *(() if memories is None else (MemoryTool(memories),)),
+        SkillsList(),
+        SkillView(),
+        SkillManage(),
     )
 
 

@@ -29,6 +29,7 @@ COMMANDS = {
     "demo": "see the whole system work, with a scripted model",
     "sessions": "list and show conversations",
     "memory": "show what is remembered and how it came to be, and undo changes",
+    "skills": "list and show what the agent has learned to do",
     "jobs": "add, list and remove scheduled jobs",
     "models": "list models with their context windows and prices",
     "sandboxes": "list, use and end sandboxes, and read what ran in them",

@@ -19,6 +19,9 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "search_files": {"pattern": "a"},
     "list_directory": {},
     "todo": {},
+    "skills_list": {},
+    "skill_view": {"name": "a"},
+    "skill_manage": {"action": "archive", "name": "a"},
 }
 TOOLS = {tool.name: tool for tool in builtin_tools(ask_before_commands=False)}
 
@@ -57,4 +60,4 @@ def test_a_call_says_what_it_changes_and_whether_it_may_run_again(tool: Tool[Any
     arguments = tool.arguments.model_validate(SAMPLES[tool.name])
     assert tool.effect(arguments) in Effect
     assert all(isinstance(name, str) for name in tool.writes(arguments))
-    assert tool.toolset in {"terminal", "file", "todo"}
+    assert tool.toolset in {"terminal", "file", "todo", "skills"}

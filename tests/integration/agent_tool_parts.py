@@ -19,6 +19,8 @@ from agent_service.events import ToolReturned
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ToolCall
 from agent_service.requests import TurnRequest
+from agent_service.skills.home_files import HomeSkillFiles
+from agent_service.skills.shelf import SkillShelves
 from agent_service.storage import claims, journal, turns
 from agent_service.storage.claims import Claimant, turn_leases
 from agent_service.storage.schema import metadata
@@ -112,6 +114,7 @@ async def open_tools(
         await database.migrate(metadata.create_all)
         turn = await database.write(begin)
         executors = Executors(channels, away_s)
-        contexts = ToolContexts(database, leases, SandboxLeases(executors, database))
+        shelves = SkillShelves(lambda _profile: HomeSkillFiles(folder / "skills"), clock)
+        contexts = ToolContexts(database, leases, SandboxLeases(executors, database), shelves)
         toolbox = Toolbox(builtin_tools(ask_before_commands=False), contexts.of)
         yield Tools(toolbox, turn, LeftSandboxes(executors, database), database)

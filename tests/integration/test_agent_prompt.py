@@ -11,6 +11,9 @@ from agent_service.drafts import SessionDrafts
 from agent_service.memory.store import MemoryStore, Target
 from agent_service.prompt.personal import PersonalLayers
 from agent_service.requests import TurnRequest
+from agent_service.skills.home_files import HomeSkillFiles
+from agent_service.skills.prompt import SkillIndexes
+from agent_service.skills.shelf import SkillShelves
 from agent_service.storage.profiles import FileProfiles
 from services.addresses import UnixAddress
 from services.auth import Identity, new_tokens
@@ -41,7 +44,9 @@ def _nothing() -> PersonalLayers:
     home = FileProfiles(HomePaths(Path("/nonexistent"), Path("/nonexistent")))
     unused = Database("sqlite:////nonexistent/agent.db", "agent")
     limits = dict.fromkeys(Target, 100)
-    return PersonalLayers(home, MemoryStore(home, unused, limits, SystemClock()))
+    memories = MemoryStore(home, unused, limits, SystemClock())
+    shelves = SkillShelves(lambda name: HomeSkillFiles(Path(name)), SystemClock())
+    return PersonalLayers(home, memories, SkillIndexes(shelves, {}))
 
 
 async def test_many_sessions_cost_one_question(tmp_path: Path) -> None:

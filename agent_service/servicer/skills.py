@@ -1,0 +1,62 @@
+"""SkillService."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import grpc.aio
+
+from agent_service.convert import skills as convert
+from agent_service.convert.common import profile_of
+from agent_service.skills.document import BadSkill
+from agent_service.skills.files import FileRefused
+from agent_service.skills.index import UNSORTED
+from agent_service.skills.shelf import SkillShelves
+from hermes.agent.v1 import skill_pb2, skill_pb2_grpc
+from services.errors import FailedPrecondition, NotFound
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class SkillServicer(skill_pb2_grpc.SkillServiceServicer):
+    """Serves the libraries of skills."""
+
+    def __init__(self, shelves: SkillShelves) -> None:
+        self._shelves = shelves
+
+    async def ListSkills(
+        self, request: skill_pb2.ListSkillsRequest, context: Context
+    ) -> skill_pb2.ListSkillsResponse:
+        """Lists skills."""
+        with _told():
+            found = await self._shelves.of(profile_of(request.profile)).records()
+        wanted = request.category
+        return skill_pb2.ListSkillsResponse(
+            skills=[
+                convert.skill(record)
+                for record in found
+                if not wanted or wanted == (record.skill.category or UNSORTED)
+            ]
+        )
+
+    async def GetSkill(
+        self, request: skill_pb2.GetSkillRequest, context: Context
+    ) -> skill_pb2.GetSkillResponse:
+        """Returns a skill with its text."""
+        skills = self._shelves.of(profile_of(request.profile))
+        try:
+            skill = await skills.find(request.name)
+        except BadSkill as error:
+            raise NotFound(str(error)) from None
+        with _told():
+            text = await skills.text(skill, request.file_path)
+            record = await skills.record(skill)
+        return skill_pb2.GetSkillResponse(skill=convert.skill(record), text=text)
+
+
+@contextmanager
+def _told() -> Generator[None]:
+    try:
+        yield
+    except (BadSkill, FileRefused) as error:
+        raise FailedPrecondition(str(error)) from None

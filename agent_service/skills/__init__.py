@@ -1,0 +1,1 @@
+"""The skill library: what the agent has learned to do, as files of the home."""

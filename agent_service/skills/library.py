@@ -1,0 +1,247 @@
+"""The library of one profile as it is read: which skills there are, and what they say."""
+
+import asyncio
+import json
+import logging
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, cast
+
+from agent_service.skills.document import Conditions, SkillDocument, read
+from agent_service.skills.files import FileFact, FileRefused, SkillFiles
+from agent_service.skills.names import DESCRIPTION, DOCUMENT, SUPPORT_FOLDERS
+from agent_service.skills.usage import UsageFile
+
+_log = logging.getLogger(__name__)
+
+USAGE = ".usage.json"
+BUNDLED = ".bundled_manifest"
+HUB = ".hub/lock.json"
+MAX_DOCUMENT_BYTES = 1024 * 1024
+MAX_LIST_BYTES = 4 * 1024 * 1024
+
+
+class Origin(StrEnum):
+    """Where a skill comes from."""
+
+    BUNDLED = "bundled"
+    HUB = "hub"
+    AGENT = "agent"
+    USER = "user"
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """One skill, without its text."""
+
+    name: str
+    category: str
+    """Empty where it stands in none."""
+    description: str
+    conditions: Conditions
+    tags: tuple[str, ...]
+    files: tuple[str, ...]
+    """Its support files, such as references/api.md."""
+
+    @property
+    def folder(self) -> str:
+        """Its folder in the library."""
+        return f"{self.category}/{self.name}" if self.category else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """Everything that a library offers, by category and name."""
+
+    skills: tuple[Skill, ...] = ()
+    categories: Mapping[str, str] | None = None
+    """What the categories are about, those that say so."""
+
+    def find(self, name: str) -> tuple[Skill, ...]:
+        """The skills of that name, or the one of that `category/name`."""
+        return tuple(skill for skill in self.skills if name in (skill.name, skill.folder))
+
+    def about(self, category: str) -> str:
+        """What a category is about; empty where it does not say."""
+        return (self.categories or {}).get(category, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Whose the skills of a library are."""
+
+    bundled: frozenset[str]
+    hub: frozenset[str]
+    usage: UsageFile
+
+    def of(self, name: str) -> Origin:
+        """Where the skill of that name comes from."""
+        if name in self.bundled:
+            return Origin.BUNDLED
+        if name in self.hub:
+            return Origin.HUB
+        return Origin.AGENT if self.usage.of(name).created_by == "agent" else Origin.USER
+
+
+class Library:
+    """Reads a library, and again only what has changed."""
+
+    def __init__(self, files: SkillFiles) -> None:
+        self.files = files
+        self._manifest: Mapping[str, FileFact] = {}
+        self._catalogue = Catalogue()
+        self._read: dict[str, tuple[FileFact, SkillDocument]] = {}
+
+    async def catalogue(self) -> Catalogue:
+        """The library as its files are now."""
+        tree = await self.files.tree()
+        manifest = {path: fact for path, fact in tree.items() if not _is_hidden(path)}
+        if manifest != self._manifest:
+            self._catalogue = await self._load(manifest)
+            self._manifest = manifest
+        return self._catalogue
+
+    async def provenance(self) -> Provenance:
+        """Whose the skills are, and how they were used."""
+        bundled = await self.files.read(BUNDLED, MAX_LIST_BYTES)
+        hub = await self.files.read(HUB, MAX_LIST_BYTES)
+        usage = UsageFile.parse(await self.files.read(USAGE, MAX_LIST_BYTES))
+        return Provenance(_bundled(bundled), _installed(hub), usage)
+
+    async def document(self, skill: Skill) -> str:
+        """The SKILL.md of a skill; FileRefused when it cannot be read."""
+        return await self.text(f"{skill.folder}/{DOCUMENT}")
+
+    async def text(self, path: str) -> str:
+        """A text file of the library, to be shown; FileRefused when it is none."""
+        return (await self._bytes(path)).decode(errors="replace")
+
+    async def exact(self, path: str) -> str:
+        """A text file of the library, to be changed; FileRefused when it is not all UTF-8."""
+        try:
+            return (await self._bytes(path)).decode()
+        except UnicodeDecodeError:
+            raise FileRefused(
+                f"{path} is not UTF-8, so that it would not survive a change"
+            ) from None
+
+    async def _bytes(self, path: str) -> bytes:
+        data = await self.files.read(path, MAX_DOCUMENT_BYTES)
+        if data is None:
+            raise FileRefused(f"{path} is not there")
+        if b"\0" in data:
+            raise FileRefused(f"{path} is no text; it has {len(data):,} bytes")
+        return data
+
+    async def _load(self, manifest: Mapping[str, FileFact]) -> Catalogue:
+        folders = sorted(_skill_folders(manifest))
+        documents = {folder: await self._document(folder, manifest) for folder in folders}
+        self._read = {
+            folder: (manifest[f"{folder}/{DOCUMENT}"], document)
+            for folder, document in documents.items()
+            if document is not None
+        }
+        files = _support_files(manifest)
+        skills = [
+            _skill(folder, document, files.get(folder, ()))
+            for folder, document in documents.items()
+            if document is not None
+        ]
+        skills.sort(key=lambda skill: (skill.category, skill.name))
+        categories = {skill.category for skill in skills if skill.category}
+        about = {each: await self._about(each, manifest) for each in sorted(categories)}
+        return Catalogue(tuple(skills), {name: text for name, text in about.items() if text})
+
+    async def _document(
+        self, folder: str, manifest: Mapping[str, FileFact]
+    ) -> SkillDocument | None:
+        path = f"{folder}/{DOCUMENT}"
+        known = self._read.get(folder)
+        if known is not None and known[0] == manifest[path]:
+            return known[1]
+        try:
+            text = await self.text(path)
+        except FileRefused as refused:
+            _log.warning("a skill is left out: %s", refused)
+            return None
+        found = await asyncio.to_thread(read, text, folder.rpartition("/")[2])
+        # The catalogue is kept; what the skill says is read when somebody asks.
+        return SkillDocument(found.name, found.description, found.fields, "")
+
+    async def _about(self, category: str, manifest: Mapping[str, FileFact]) -> str:
+        path = f"{category}/{DESCRIPTION}"
+        if path not in manifest:
+            return ""
+        try:
+            return (await asyncio.to_thread(read, await self.text(path), category)).description
+        except FileRefused as refused:
+            _log.warning("a category's description is left out: %s", refused)
+            return ""
+
+
+def _is_hidden(path: str) -> bool:
+    return path.startswith(".") or "/." in path
+
+
+def _skill_folders(manifest: Mapping[str, FileFact]) -> Iterator[str]:
+    """The folders with a SKILL.md, at the top or in a category, which is no skill itself."""
+    for path in manifest:
+        folder, _, name = path.rpartition("/")
+        category, slash, _ = folder.partition("/")
+        if name != DOCUMENT or not folder or folder.count("/") > 1:
+            continue
+        if not slash or f"{category}/{DOCUMENT}" not in manifest:
+            yield folder
+
+
+def _support_files(manifest: Mapping[str, FileFact]) -> Mapping[str, list[str]]:
+    """The support files of each folder that may be a skill's."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for path in sorted(manifest):
+        folder, _, name = path.rpartition("/")
+        skill, _, kind = folder.rpartition("/")
+        if skill and kind in SUPPORT_FOLDERS:
+            found[skill].append(f"{kind}/{name}")
+    return found
+
+
+def _skill(folder: str, document: SkillDocument, files: Sequence[str]) -> Skill:
+    category, _, name = folder.rpartition("/")
+    return Skill(
+        name=name,
+        category=category,
+        description=document.description,
+        conditions=document.conditions,
+        tags=document.tags,
+        files=tuple(files),
+    )
+
+
+def _bundled(data: bytes | None) -> frozenset[str]:
+    lines = (data or b"").decode(errors="replace").splitlines()
+    return frozenset(line.partition(":")[0].strip() for line in lines if ":" in line)
+
+
+def _installed(data: bytes | None) -> frozenset[str]:
+    """Names in the hub's lock file, under `installed` or `skills` or at its top."""
+    try:
+        loaded = json.loads(data or b"{}")
+    except (ValueError, RecursionError):
+        _log.warning("%s cannot be read; nothing counts as installed from a hub", HUB)
+        return frozenset()
+    return frozenset(_names(loaded))
+
+
+def _names(loaded: object) -> Sequence[str]:
+    if not isinstance(loaded, dict):
+        return ()
+    table = cast("dict[str, Any]", loaded)
+    inner = table.get("installed", table.get("skills", table))
+    if isinstance(inner, dict):
+        return list(cast("dict[str, Any]", inner))
+    items = cast("list[Any]", inner) if isinstance(inner, list) else []
+    return [
+        str(cast("dict[str, Any]", each).get("name")) for each in items if isinstance(each, dict)
+    ]

@@ -1,0 +1,142 @@
+"""Changes the library: once for each call, however often the call is made again.
+
+What a change will do is noted with the session, under the turn's fence, before it is done. Who
+comes back to a call reads there what the file was and what it was to become, and sees from the file
+whether that has happened.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from agent_service.skills.changes import Change, Changes, Use, Wanted
+from agent_service.skills.document import BadSkill
+from agent_service.skills.library import MAX_LIST_BYTES, USAGE, Library
+from agent_service.skills.names import DOCUMENT, MAX_SUPPORT_BYTES
+from agent_service.skills.usage import Usage, UsageFile, timestamp
+from services.clock import Clock
+
+NOTES = "skill_changes"
+NOTES_KEPT = 64
+
+_UNSURE = (
+    "This change was begun and the file has been changed by somebody else since, so that it is not "
+    "known whether it was made. Look at it with skill_view."
+)
+
+
+class Notes(Protocol):
+    """Values that are kept with the session."""
+
+    async def get(self, name: str) -> Any:
+        """The stored value, or None."""
+        ...
+
+    async def put(self, name: str, value: Any) -> None:
+        """Store a value under the running turn's fence."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    """What a change will do, so that it can be told later whether it was done."""
+
+    name: str
+    path: str
+    target: str
+    before: str
+    """Digests; empty means that there is no such file."""
+    after: str
+    use: str
+    at: str
+    told: str
+
+
+class SkillManager:
+    """Makes changes to one library."""
+
+    def __init__(self, library: Library, clock: Clock) -> None:
+        self._library = library
+        self._files = library.files
+        self._changes = Changes(library)
+        self._clock = clock
+
+    async def manage(self, key: str, wanted: Wanted, notes: Notes) -> str:
+        """Make a change, or finish it; BadSkill or FileRefused says why not."""
+        async with self._files.locked():
+            kept: dict[str, Any] = dict(await notes.get(NOTES) or {})
+            note = _Note(**kept[key]) if key in kept else None
+            if note is None or await self._stands_as(note, note.before):
+                change = await self._changes.of(wanted, self._clock.now())
+                if note is None:
+                    note = _noted(change, timestamp(self._clock.now()))
+                    await notes.put(NOTES, _newest({**kept, key: asdict(note)}))
+                await self._apply(change, note)
+            elif not await self._stands_as(note, note.after):
+                raise BadSkill(_UNSURE)
+            await self._record(note)
+            return note.told
+
+    async def viewed(self, name: str) -> None:
+        """Count that somebody read a skill."""
+        async with self._files.locked():
+            usage = UsageFile.parse(await self._files.read(USAGE, MAX_LIST_BYTES))
+            usage.put(name, usage.of(name).viewed(timestamp(self._clock.now())))
+            await self._files.write(USAGE, usage.encoded())
+
+    async def _apply(self, change: Change, note: _Note) -> None:
+        if note.target:
+            await self._files.move(note.path, note.target)
+        elif change.data is None:
+            await self._files.remove(note.path)
+        else:
+            await self._files.write(note.path, change.data)
+
+    async def _stands_as(self, note: _Note, digest: str) -> bool:
+        """Whether the file, or the moved folder, is as it was to be."""
+        if not note.target:
+            found = await self._files.read(note.path, MAX_SUPPORT_BYTES * 64)
+            return _digest(found) == digest
+        place = note.path if digest == note.before else note.target
+        return await self._files.read(f"{place}/{DOCUMENT}", MAX_SUPPORT_BYTES * 64) is not None
+
+    async def _record(self, note: _Note) -> None:
+        usage = UsageFile.parse(await self._files.read(USAGE, MAX_LIST_BYTES))
+        before = usage.of(note.name)
+        after = _used(before, Use(note.use), note.at)
+        if after != before:
+            usage.put(note.name, after)
+            await self._files.write(USAGE, usage.encoded())
+
+
+def _used(usage: Usage, use: Use, at: str) -> Usage:
+    match use:
+        case Use.CREATED:
+            return usage if usage.created_at == at else usage.created(at)
+        case Use.PATCHED:
+            return usage.patched(at)
+        case Use.ARCHIVED:
+            return usage.archived(at)
+
+
+def _noted(change: Change, at: str) -> _Note:
+    moved = bool(change.target)
+    return _Note(
+        name=change.name,
+        path=change.path,
+        target=change.target,
+        before="there" if moved else _digest(change.before),
+        after="moved" if moved else _digest(change.data),
+        use=change.use.value,
+        at=at,
+        told=change.told,
+    )
+
+
+def _newest(notes: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(list(notes.items())[-NOTES_KEPT:])
+
+
+def _digest(data: bytes | None) -> str:
+    return "" if data is None else hashlib.sha256(data).hexdigest()

@@ -1,0 +1,34 @@
+"""The index of skills as a new session's prompt has it."""
+
+import logging
+from collections.abc import Mapping
+
+from agent_service.skills.document import BadSkill, Surroundings
+from agent_service.skills.files import FileRefused
+from agent_service.skills.shelf import SkillShelves
+
+TOOLSET = "skills"
+
+_log = logging.getLogger(__name__)
+
+
+class SkillIndexes:
+    """Makes the index for a session, which never changes while the session lasts."""
+
+    def __init__(self, shelves: SkillShelves, tools: Mapping[str, str]) -> None:
+        self._shelves = shelves
+        self._tools = tools
+        """The toolset of each tool by the tool's name."""
+
+    async def of(self, profile: str, toolsets: frozenset[str], platform: str) -> str:
+        """The index of what can be used; empty where skills are not loaded or there are none."""
+        if TOOLSET not in toolsets:
+            return ""
+        tools = frozenset(name for name, toolset in self._tools.items() if toolset in toolsets)
+        around = Surroundings(toolsets, tools, platform)
+        try:
+            return await self._shelves.of(profile).index(around)
+        except (BadSkill, FileRefused) as error:
+            # A library that cannot be read costs the skills and not the conversation.
+            _log.error("the skills are not listed: %s", error)
+            return ""

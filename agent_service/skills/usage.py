@@ -1,0 +1,131 @@
+"""How skills are used: `.usage.json`, by which the curator knows what has gone stale."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, cast
+
+from agent_service.skills.document import BadSkill
+
+
+class SkillState(StrEnum):
+    """Where a skill is in its life."""
+
+    ACTIVE = "active"
+    STALE = "stale"
+    ARCHIVED = "archived"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What is known of one skill's use; times are ISO 8601 in UTC, or None."""
+
+    created_by: str | None = None
+    """`agent`, or None where a person made it or it came with Hermes."""
+    use_count: int = 0
+    view_count: int = 0
+    patch_count: int = 0
+    last_used_at: str | None = None
+    last_viewed_at: str | None = None
+    last_patched_at: str | None = None
+    created_at: str | None = None
+    state: SkillState = SkillState.ACTIVE
+    pinned: bool = False
+    archived_at: str | None = None
+
+    @property
+    def last_active_at(self) -> str | None:
+        """When anything was last done with it."""
+        times = (self.last_used_at, self.last_viewed_at, self.last_patched_at)
+        return max((time for time in times if time is not None), default=None)
+
+    def viewed(self, at: str) -> "Usage":
+        """After it was read, which brings a stale skill back."""
+        return replace(self._active(), view_count=self.view_count + 1, last_viewed_at=at)
+
+    def patched(self, at: str) -> "Usage":
+        """After it was changed; the same change, told twice, counts once."""
+        if self.last_patched_at == at:
+            return self
+        return replace(self._active(), patch_count=self.patch_count + 1, last_patched_at=at)
+
+    def created(self, at: str) -> "Usage":
+        """When the agent has just made it, under a name that may have been used before."""
+        return Usage(created_by="agent", created_at=at, pinned=self.pinned)
+
+    def archived(self, at: str) -> "Usage":
+        """After it was put away."""
+        return replace(self, state=SkillState.ARCHIVED, archived_at=at)
+
+    def _active(self) -> "Usage":
+        return self if self.state is SkillState.ARCHIVED else replace(self, state=SkillState.ACTIVE)
+
+
+class UsageFile:
+    """The records of a library, and whatever else its file has, which is kept."""
+
+    def __init__(self, kept: Mapping[str, Any]) -> None:
+        self._kept = dict(kept)
+
+    @classmethod
+    def parse(cls, data: bytes | None) -> "UsageFile":
+        """The file's records; BadSkill when it cannot be read, as it then must not be replaced."""
+        if data is None or not data.strip():
+            return cls({})
+        try:
+            loaded = json.loads(data.decode("utf-8-sig"))
+        except (ValueError, RecursionError):
+            raise BadSkill(".usage.json is no JSON; move it away, or mend it.") from None
+        if not isinstance(loaded, dict):
+            raise BadSkill(".usage.json holds no records; move it away, or mend it.")
+        return cls(cast("dict[str, Any]", loaded))
+
+    def of(self, name: str) -> Usage:
+        """What is known of a skill; a new record where nothing is."""
+        found = self._kept.get(name)
+        return _usage(cast("dict[str, Any]", found)) if isinstance(found, dict) else Usage()
+
+    def put(self, name: str, usage: Usage) -> None:
+        """Record it, with what its record had that we do not know."""
+        found = self._kept.get(name)
+        before = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+        values = {field: getattr(usage, field) for field in Usage.__slots__}
+        self._kept[name] = {**before, **values, "state": usage.state.value}
+
+    def encoded(self) -> bytes:
+        """The file."""
+        return (json.dumps(self._kept, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def timestamp(moment: datetime) -> str:
+    """A moment as the file has it."""
+    return moment.astimezone(UTC).isoformat()
+
+
+def _usage(record: Mapping[str, Any]) -> Usage:
+    """The record as far as it has the form; a field that has not is as if it were missing."""
+    known = {name: record.get(name) for name, kind in _KINDS.items() if _is(record.get(name), kind)}
+    state = known.pop("state", SkillState.ACTIVE)
+    known["state"] = SkillState(state) if state in set(SkillState) else SkillState.ACTIVE
+    return Usage(**cast("dict[str, Any]", known))
+
+
+def _is(value: object, kind: type) -> bool:
+    return type(value) is kind  # to Python, true is a number
+
+
+_KINDS: Mapping[str, type] = {
+    "created_by": str,
+    "use_count": int,
+    "view_count": int,
+    "patch_count": int,
+    "last_used_at": str,
+    "last_viewed_at": str,
+    "last_patched_at": str,
+    "created_at": str,
+    "state": str,
+    "pinned": bool,
+    "archived_at": str,
+}

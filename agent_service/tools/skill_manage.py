@@ -1,0 +1,79 @@
+"""The `skill_manage` tool: the agent keeps what it has learned."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from agent_service.skills.changes import Action, Wanted
+from agent_service.skills.document import BadSkill
+from agent_service.skills.files import FileRefused
+from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
+from agent_service.tools.shelves import skills_of
+
+
+class SkillManageArguments(ToolArguments):
+    """Changes the library of skills, which later conversations start with.
+
+    create: a new skill, content is its whole SKILL.md: frontmatter between two lines of --- with
+    name and description, then the instructions. patch: replace old_string by new_string in
+    SKILL.md or in file_path. edit: content is the whole new SKILL.md. write_file, remove_file: a
+    file of the skill in references/, templates/, scripts/ or assets/. archive (or delete): put a
+    skill away; it can be brought back.
+
+    Name a skill for a kind of work, never for one occasion. Prefer to improve a skill that there
+    is. Skills that came with Hermes or from a hub, and those that the user has pinned, stay as
+    they are.
+    """
+
+    action: Literal["create", "patch", "edit", "write_file", "remove_file", "archive", "delete"] = (
+        Field(description="What to do; delete archives.")
+    )
+    name: str = Field(
+        min_length=1, description="The skill: a-z, 0-9 and single hyphens, at most 64 characters."
+    )
+    content: str = Field(default="", description="The whole SKILL.md, for create and edit.")
+    old_string: str = Field(
+        default="", description="The text that patch replaces, exactly as it stands there."
+    )
+    new_string: str = Field(default="", description="The text that patch puts there.")
+    replace_all: bool = Field(default=False, description="Let patch replace every occurrence.")
+    category: str = Field(
+        default="", description="The folder that create puts the skill into; empty is none."
+    )
+    file_path: str = Field(
+        default="", description="The file, such as references/api.md; empty is SKILL.md for patch."
+    )
+    file_content: str | None = Field(
+        default=None, description="All that write_file puts into the file."
+    )
+    absorbed_into: str = Field(
+        default="", description="The skill that now has what the archived one said, if any."
+    )
+
+
+class SkillManage:
+    """Changes skills."""
+
+    name = "skill_manage"
+    toolset = "skills"
+    arguments = SkillManageArguments
+
+    def effect(self, arguments: SkillManageArguments) -> Effect:
+        """A change finds by the call's key whether it was made."""
+        return Effect.KEYED
+
+    def writes(self, arguments: SkillManageArguments) -> frozenset[str]:
+        """Changes of the library are made one after the other."""
+        return frozenset({"skills"})
+
+    async def run(self, arguments: SkillManageArguments, context: ToolContext) -> ToolResult:
+        """Make the change."""
+        asked = arguments.action
+        wanted = Wanted(
+            action=Action.ARCHIVE if asked == "delete" else Action(asked),
+            **arguments.model_dump(exclude={"action"}),
+        )
+        try:
+            return ToolResult(await skills_of(context).manage(context.key, wanted, context.state))
+        except (BadSkill, FileRefused) as error:
+            raise ToolFailed(str(error)) from None

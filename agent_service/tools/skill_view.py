@@ -1,0 +1,56 @@
+"""The `skill_view` tool: what a skill says."""
+
+from pydantic import Field
+
+from agent_service.skills.document import BadSkill
+from agent_service.skills.files import FileRefused
+from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
+from agent_service.tools.shelves import skills_of
+
+MAX_CHARS = 100_000
+
+
+class SkillViewArguments(ToolArguments):
+    """Loads a skill: its instructions, and the names of its files. With file_path one of these.
+
+    Load a skill before you do what it is for, and follow it.
+    """
+
+    name: str = Field(min_length=1, description="The skill, by its name or as category/name.")
+    file_path: str = Field(
+        default="", description="One of its files, such as references/api.md; empty is SKILL.md."
+    )
+
+
+class SkillView:
+    """Shows skills, and counts that they were read."""
+
+    name = "skill_view"
+    toolset = "skills"
+    arguments = SkillViewArguments
+
+    def effect(self, arguments: SkillViewArguments) -> Effect:
+        """Reading again changes nothing but a count."""
+        return Effect.PURE
+
+    def writes(self, arguments: SkillViewArguments) -> frozenset[str]:
+        """Nothing."""
+        return frozenset()
+
+    async def run(self, arguments: SkillViewArguments, context: ToolContext) -> ToolResult:
+        """Show it."""
+        try:
+            skills = skills_of(context)
+            skill = await skills.find(arguments.name)
+            text = await skills.text(skill, arguments.file_path)
+            await skills.viewed(skill)
+        except (BadSkill, FileRefused) as error:
+            raise ToolFailed(str(error)) from None
+        if len(text) > MAX_CHARS:
+            text = f"{text[:MAX_CHARS]}\n[{len(text) - MAX_CHARS:,} more characters are left out]"
+        if skill.files and not arguments.file_path:
+            files = "\n".join(f"- {path}" for path in skill.files)
+            text = (
+                f"{text.rstrip()}\n\nFiles of this skill, for skill_view with file_path:\n{files}"
+            )
+        return ToolResult(text)

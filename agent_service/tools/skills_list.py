@@ -1,0 +1,50 @@
+"""The `skills_list` tool: which skills there are."""
+
+from itertools import groupby
+
+from pydantic import Field
+
+from agent_service.skills.index import UNSORTED, one_line
+from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult
+from agent_service.tools.shelves import skills_of
+
+
+class SkillsListArguments(ToolArguments):
+    """Lists the skills that there are now, with what each is for. Load one with `skill_view`.
+
+    The list in your instructions is that of the conversation's start; this one is newer and shows
+    also what does not apply here.
+    """
+
+    category: str = Field(default="", description="Only this category; empty lists all.")
+
+
+class SkillsList:
+    """Lists skills."""
+
+    name = "skills_list"
+    toolset = "skills"
+    arguments = SkillsListArguments
+
+    def effect(self, arguments: SkillsListArguments) -> Effect:
+        """Looking changes nothing."""
+        return Effect.PURE
+
+    def writes(self, arguments: SkillsListArguments) -> frozenset[str]:
+        """Nothing."""
+        return frozenset()
+
+    async def run(self, arguments: SkillsListArguments, context: ToolContext) -> ToolResult:
+        """List them."""
+        catalogue = await skills_of(context).catalogue()
+        wanted = arguments.category
+        listed = [
+            each for each in catalogue.skills if not wanted or wanted == (each.category or UNSORTED)
+        ]
+        lines: list[str] = []
+        for category, members in groupby(listed, lambda skill: skill.category):
+            about = one_line(catalogue.about(category))
+            lines.append(f"{category or UNSORTED}:{' ' if about else ''}{about}")
+            lines += [f"- {each.name}: {one_line(each.description)}" for each in members]
+        where = f" in the category {wanted!r}" if wanted else ""
+        return ToolResult("\n".join(lines) or f"There are no skills{where}.")

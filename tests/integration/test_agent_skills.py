@@ -1,0 +1,122 @@
+"""Skills in conversations: the index at their start, the tools, and what callers are shown."""
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import grpc.aio
+import pytest
+
+from hermes.agent.v1 import skill_pb2
+from hermes.agent.v1.skill_pb2_grpc import SkillServiceStub
+from hermes.agent.v1.turn_event_pb2 import TurnEvent
+from services.errors import Reason, reason_of
+from tests.fakes.model import FakeModel, fake_model
+from tests.integration.agent_parts import AgentClient, agent, answer
+from tests.skills import document, put, put_skill, run, usage
+
+TELL = {"text": "{tool_result}"}
+
+
+def _call(tool: str, **arguments: Any) -> dict[str, Any]:
+    return {"tool_calls": [{"name": tool, "arguments": arguments}]}
+
+
+CREATE = _call("skill_manage", action="create", name="notes", content=document("notes", "notes x"))
+PATCH = _call("skill_manage", action="patch", name="arxiv", old_string="Do it.", new_string="Do.")
+SCRIPT = {
+    "rules": [
+        {"user": "learn", "steps": [CREATE, PATCH, _call("skills_list"), TELL]},
+        {"user": "load", "steps": [_call("skill_view", name="arxiv"), TELL]},
+        {"steps": [{"text": "well"}]},
+    ]
+}
+
+
+def _library(home: Path) -> Path:
+    root = home / "skills"
+    put_skill(root, "research/arxiv", document("arxiv", "finds papers"))
+    put(root, "research/arxiv/references/api.md", "the API")
+    return root
+
+
+def _system(model: FakeModel) -> list[str]:
+    return [body["messages"][0]["content"] for body in model.bodies]
+
+
+def test_a_session_keeps_the_index_that_it_began_with(tmp_path: Path) -> None:
+    root = _library(tmp_path)
+
+    async def talk() -> FakeModel:
+        async with fake_model(SCRIPT) as model, agent(tmp_path, model.url) as client:
+            for text in ("hi", "learn", "load", "go on"):
+                await client.ask(text)
+            await client.ask("hi", session_id="other")
+            return model
+
+    model = run(talk())
+    *same, new = _system(model)
+    assert len(set(same)) == 1
+    assert "- arxiv: finds papers" in same[0]
+    assert "- notes" not in same[0]
+    assert "- notes: notes x" in new
+    asked = [body["messages"] for body in model.bodies][:-1]
+    for earlier, later in pairwise(asked):
+        assert later[: len(earlier)] == earlier
+    assert (root / "research/arxiv/SKILL.md").read_text().endswith("Do.\n")
+    records = usage(root)
+    assert (records["arxiv"]["patch_count"], records["arxiv"]["view_count"]) == (1, 1)
+    assert records["notes"]["created_by"] == "agent"
+
+
+def test_what_a_skill_says_is_what_the_model_reads(tmp_path: Path) -> None:
+    _library(tmp_path)
+
+    async def talk() -> list[TurnEvent]:
+        async with fake_model(SCRIPT) as model, agent(tmp_path, model.url) as client:
+            return await client.ask("load")
+
+    said = answer(run(talk()))
+    assert "Do it." in said
+    assert "- references/api.md" in said
+
+
+def test_callers_see_the_library(tmp_path: Path) -> None:
+    root = _library(tmp_path)
+    put_skill(root, "plain")
+    put(root, ".usage.json", '{"plain": {"pinned": true, "state": "stale", "view_count": 7}}')
+    put_skill(tmp_path / "profiles" / "ann" / "skills", "hers")
+
+    async def look(client: AgentClient) -> None:
+        stub = SkillServiceStub(client.channels.to("agent"))
+        listed = (await stub.ListSkills(skill_pb2.ListSkillsRequest())).skills
+        assert [(skill.category, skill.name) for skill in listed] == [
+            ("", "plain"),
+            ("research", "arxiv"),
+        ]
+        plain = listed[0].usage
+        assert (plain.is_pinned, plain.view_count) == (True, 7)
+        assert plain.state == skill_pb2.SKILL_STATE_STALE
+        some = await stub.ListSkills(skill_pb2.ListSkillsRequest(category="research"))
+        assert [skill.name for skill in some.skills] == ["arxiv"]
+        asked = skill_pb2.GetSkillRequest(name="arxiv", file_path="references/api.md")
+        assert (await stub.GetSkill(asked)).text == "the API"
+        hers = await stub.ListSkills(skill_pb2.ListSkillsRequest(profile="ann"))
+        assert [skill.name for skill in hers.skills] == ["hers"]
+        for wrong, reason in (
+            (skill_pb2.GetSkillRequest(name="hers"), Reason.NOT_FOUND),
+            (skill_pb2.GetSkillRequest(name="../plain"), Reason.NOT_FOUND),
+            (
+                skill_pb2.GetSkillRequest(name="plain", file_path="../x"),
+                Reason.FAILED_PRECONDITION,
+            ),
+        ):
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await stub.GetSkill(wrong)
+            assert reason_of(refused.value) == reason
+
+    async def serve() -> None:
+        async with fake_model(SCRIPT) as model, agent(tmp_path, model.url) as client:
+            await look(client)
+
+    run(serve())

@@ -1,0 +1,242 @@
+"""Changes of the library: what is written, what is refused, and that each is made once."""
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from skills_ref import validate
+
+from agent_service.skills.changes import Action, Wanted
+from agent_service.skills.document import BadSkill
+from agent_service.skills.files import FileRefused
+from agent_service.skills.shelf import ProfileSkills
+from tests.fakes.clock import ManualClock
+from tests.skills import Kept, document, put, put_skill, run, skills, usage
+
+CREATE = Wanted(Action.CREATE, "notes", content=document("notes"), category="office")
+PATCH = Wanted(Action.PATCH, "notes", old_string="Do it.", new_string="Do it well.")
+EDIT = Wanted(Action.EDIT, "notes", content=document("notes", body="Otherwise."))
+WRITE = Wanted(Action.WRITE_FILE, "notes", file_path="references/a.md", file_content="one")
+REMOVE = Wanted(Action.REMOVE_FILE, "notes", file_path="references/old.md")
+ARCHIVE = Wanted(Action.ARCHIVE, "notes")
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+class DyingNotes(Kept):
+    """Notes of a process that is killed before or after it has stored one."""
+
+    def __init__(self, *, stored: bool) -> None:
+        super().__init__()
+        self._stored = stored
+
+    async def put(self, name: str, value: Mapping[str, Any]) -> None:
+        if self._stored:
+            await super().put(name, value)
+        raise Killed
+
+
+async def _manage(shelf: ProfileSkills, wanted: Wanted, key: str = "k") -> str:
+    return await shelf.manage(key, wanted, Kept())
+
+
+def test_a_skill_goes_through_its_life(tmp_path: Path) -> None:
+    clock = ManualClock()
+    shelf = skills(tmp_path, clock)
+    assert "next conversation" in run(_manage(shelf, CREATE))
+    folder = tmp_path / "office" / "notes"
+    assert validate(folder) == []
+    assert usage(tmp_path)["notes"] == {
+        "created_by": "agent",
+        "use_count": 0,
+        "view_count": 0,
+        "patch_count": 0,
+        "last_used_at": None,
+        "last_viewed_at": None,
+        "last_patched_at": None,
+        "created_at": "2026-01-05T12:00:00+00:00",
+        "state": "active",
+        "pinned": False,
+        "archived_at": None,
+    }
+    run(clock.advance(60))
+    run(_manage(shelf, PATCH))
+    assert (folder / "SKILL.md").read_text().endswith("Do it well.\n")
+    run(clock.advance(1))
+    run(_manage(shelf, WRITE))
+    run(clock.advance(1))
+    fixed = replace(PATCH, file_path="references/a.md", old_string="one", new_string="two")
+    run(_manage(shelf, fixed))
+    assert (folder / "references" / "a.md").read_text() == "two"
+    run(clock.advance(1))
+    run(_manage(shelf, replace(REMOVE, file_path="references/a.md")))
+    assert not (folder / "references").exists()
+    run(shelf.viewed(run(shelf.find("notes"))))
+    run(clock.advance(1))
+    run(_manage(shelf, EDIT))
+    assert validate(folder) == []
+    record = usage(tmp_path)["notes"]
+    assert (record["patch_count"], record["view_count"]) == (5, 1)
+    assert record["last_patched_at"] == "2026-01-05T12:01:04+00:00"
+    assert "kept" in run(_manage(shelf, ARCHIVE))
+    assert (tmp_path / ".archive" / "notes" / "SKILL.md").exists()
+    assert not folder.exists()
+    record = usage(tmp_path)["notes"]
+    assert (record["state"], record["archived_at"]) == ("archived", "2026-01-05T12:01:04+00:00")
+    assert (run(shelf.catalogue())).skills == ()
+
+
+def test_a_name_can_be_archived_again(tmp_path: Path) -> None:
+    clock = ManualClock()
+    shelf = skills(tmp_path, clock)
+    for number in range(2):
+        run(clock.advance(1))
+        run(_manage(shelf, CREATE, f"c{number}"))
+        assert usage(tmp_path)["notes"]["state"] == "active"
+        run(_manage(shelf, ARCHIVE, f"a{number}"))
+    assert sorted(path.name for path in (tmp_path / ".archive").iterdir()) == [
+        "notes",
+        "notes-20260105120002",
+    ]
+
+
+def test_an_old_skill_is_brought_into_form_when_it_is_changed(tmp_path: Path) -> None:
+    text = "---\nname: notes\nversion: 1.0\ndescription: {a: b}\n---\nDo it."
+    put_skill(tmp_path, "notes", text.replace("{a: b}", "'yes: no'"))
+    run(_manage(skills(tmp_path), PATCH))
+    assert validate(tmp_path / "notes") == []
+    assert 'version: "1.0"' in (tmp_path / "notes" / "SKILL.md").read_text()
+
+
+def test_other_peoples_records_are_kept(tmp_path: Path) -> None:
+    put_skill(tmp_path, "notes")
+    put(tmp_path, ".usage.json", '{"notes": {"mood": "fine", "use_count": 3}, "gone": {"a": 1}}')
+    shelf = skills(tmp_path)
+    run(shelf.viewed(run(shelf.find("notes"))))
+    kept = usage(tmp_path)
+    assert kept["gone"] == {"a": 1}
+    assert (kept["notes"]["mood"], kept["notes"]["use_count"]) == ("fine", 3)
+    assert kept["notes"]["view_count"] == 1
+
+
+@pytest.mark.parametrize("broken", ["{", "[]", "\x00"])
+def test_records_that_cannot_be_read_are_not_replaced(tmp_path: Path, broken: str) -> None:
+    put_skill(tmp_path, "notes")
+    put(tmp_path, ".usage.json", broken)
+    shelf = skills(tmp_path)
+    with pytest.raises(BadSkill, match=r"\.usage\.json"):
+        run(shelf.viewed(run(shelf.find("notes"))))
+    assert (tmp_path / ".usage.json").read_text() == broken
+
+
+@pytest.mark.parametrize(
+    ("wanted", "problem"),
+    [
+        (replace(CREATE, name="pr-12", content=document("pr-12")), "one occasion"),
+        (replace(CREATE, name="fix-it", content=document("fix-it")), "one occasion"),
+        (replace(CREATE, content=""), "needs content"),
+        (replace(CREATE, content=document("other")), "called notes"),
+        (replace(CREATE, category="../x"), "no name of a category"),
+        (replace(CREATE, category="there"), "There is there already"),
+        (replace(CREATE, name="there", content=document("there")), "There is there already"),
+        (replace(CREATE, name="in", content=document("in")), "There is in already"),
+        (replace(PATCH, name="missing"), "no skill"),
+        (replace(PATCH, name="../notes"), "no skill"),
+        (replace(PATCH, name="there", old_string="nowhere"), "does not stand"),
+        (replace(PATCH, name="there", old_string="e"), "times"),
+        (replace(PATCH, name="there", old_string=""), "needs old_string"),
+        (replace(PATCH, name="there", old_string="name: there", new_string="name: x"), "called"),
+        (replace(PATCH, name="there", new_string="Do it."), "changes nothing"),
+        (replace(EDIT, name="there", content=""), "needs content"),
+        (replace(WRITE, name="there", file_path="../../x"), "no file of a skill"),
+        (replace(WRITE, name="there", file_path="SKILL.md"), "no file of a skill"),
+        (replace(WRITE, name="there", file_content=None), "file_content"),
+        (replace(WRITE, name="there", file_content="x" * 1024 * 1025), "1 MiB"),
+        (replace(REMOVE, name="there"), "has no references/old.md"),
+        (replace(ARCHIVE, name="there", absorbed_into="missing"), "no skill"),
+        (replace(ARCHIVE, name="there", absorbed_into="there"), "into itself"),
+    ],
+)
+def test_a_change_that_makes_no_sense_is_refused(
+    tmp_path: Path, wanted: Wanted, problem: str
+) -> None:
+    put_skill(tmp_path, "there")
+    put_skill(tmp_path, "in/side")
+    before = _files(tmp_path)
+    with pytest.raises((BadSkill, FileRefused), match=problem):
+        run(_manage(skills(tmp_path), wanted))
+    assert _files(tmp_path) == before
+
+
+@pytest.mark.parametrize("wanted", [PATCH, EDIT, WRITE, REMOVE, ARCHIVE], ids=lambda w: w.action)
+@pytest.mark.parametrize("how", ["bundled", "hub", "pinned"])
+def test_what_is_protected_stays(tmp_path: Path, wanted: Wanted, how: str) -> None:
+    put_skill(tmp_path, "notes")
+    put(tmp_path, "notes/references/old.md", "old")
+    if how == "bundled":
+        put(tmp_path, ".bundled_manifest", "notes:0123\n")
+    elif how == "hub":
+        put(tmp_path, ".hub/lock.json", '{"installed": {"notes": {}}}')
+    else:
+        put(tmp_path, ".usage.json", '{"notes": {"pinned": true}}')
+    before = _files(tmp_path)
+    with pytest.raises(BadSkill, match=r"not changed here|pinned"):
+        run(_manage(skills(tmp_path), wanted))
+    assert _files(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "wanted", [CREATE, PATCH, EDIT, WRITE, REMOVE, ARCHIVE], ids=lambda w: w.action
+)
+def test_a_change_is_made_once_wherever_its_process_is_killed(
+    tmp_path: Path, wanted: Wanted
+) -> None:
+    root, ready = tmp_path / "skills", tmp_path / "ready"
+    if wanted is not CREATE:
+        put_skill(ready, "notes")
+        put(ready, "notes/references/old.md", "old")
+    ready.mkdir(exist_ok=True)
+    shutil.copytree(ready, root)
+    kept = Kept()
+    told = run(skills(root).manage("k", wanted, kept))
+    whole = _files(root)
+    # The result was not stored: the call is made again, as often as need be.
+    for _ in range(2):
+        assert run(skills(root).manage("k", wanted, kept)) == told
+        assert _files(root) == whole
+    for stored in (False, True):
+        shutil.rmtree(root)
+        shutil.copytree(ready, root)
+        notes = DyingNotes(stored=stored)
+        with pytest.raises(Killed):
+            run(skills(root).manage("k", wanted, notes))
+        again = Kept()
+        again.values = notes.values
+        assert run(skills(root).manage("k", wanted, again)) == told
+        assert _files(root) == whole
+    # The file was written, its record was not.
+    (root / ".usage.json").unlink()
+    assert run(skills(root).manage("k", wanted, kept)) == told
+    assert _files(root) == whole
+
+
+def test_a_change_that_somebody_has_overtaken_is_not_made_again(tmp_path: Path) -> None:
+    put_skill(tmp_path, "notes")
+    kept = Kept()
+    run(skills(tmp_path).manage("k", PATCH, kept))
+    put_skill(tmp_path, "notes", document("notes", body="Do it. Mine."))
+    with pytest.raises(BadSkill, match="not known"):
+        run(skills(tmp_path).manage("k", PATCH, kept))
+    assert "Do it. Mine." in (tmp_path / "notes" / "SKILL.md").read_text()
+
+
+def _files(root: Path) -> dict[str, str]:
+    found = {
+        str(path.relative_to(root)): path.read_text() for path in root.rglob("*") if path.is_file()
+    }
+    return {name: text for name, text in found.items() if not name.endswith(".lock")}
