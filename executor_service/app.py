@@ -18,7 +18,6 @@ from executor_service.commands.commands import Stores
 from executor_service.commands.recorder import Recorder
 from executor_service.commands.retention import Retention
 from executor_service.config import ExecutorConfig
-from executor_service.egress.addresses import AddressVetting, ranges
 from executor_service.egress.gate import Gate, Resolver
 from executor_service.journal import Journal
 from executor_service.metrics import ExecutorMetrics
@@ -48,6 +47,7 @@ from services.config import Settings
 from services.home import HomePaths
 from services.lifecycle import Workers
 from services.metrics import Meter
+from services.public_addresses import AddressVetting, ranges
 
 
 def build(

@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo, field_validator
 
-from executor_service.egress.addresses import address_of, ranges
 from executor_service.egress.policy import Rule
 from services.config import ConfigModel, Env, Yaml
+from services.public_addresses import address_of, ranges
 
 
 def _rule(text: str) -> str:

@@ -18,7 +18,6 @@ from pathlib import Path
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from executor_service.egress.addresses import Address, AddressVetting
 from executor_service.egress.gate import Deadlines, Gate
 from executor_service.egress.metrics import EgressMetrics
 from executor_service.egress.network import Networks, SandboxNetwork
@@ -27,6 +26,7 @@ from services.auth import Identity
 from services.certs import init, issue
 from services.lifecycle import Workers
 from services.metrics import Meter
+from services.public_addresses import Address, AddressVetting
 from tests.boxes import Console, Yard, open_console
 
 PUBLIC = IPv4Network("127.77.0.0/16")

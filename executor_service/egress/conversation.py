@@ -5,7 +5,6 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from executor_service.egress.addresses import address_of
 from executor_service.egress.bodies import Input
 from executor_service.egress.client_hello import (
     UNRECOGNIZED_NAME,
@@ -28,6 +27,7 @@ from executor_service.egress.secrets import SandboxSecrets, Secret
 from executor_service.egress.tls import TlsServer
 from executor_service.errors import EgressRefused, ExecutorError
 from executor_service.link import BoxStream
+from services.public_addresses import address_of
 
 _STATUS = {
     "malformed": (400, "Bad Request"),

@@ -12,9 +12,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
 
-from executor_service.egress.addresses import Address, AddressVetting, address_of
 from executor_service.egress.policy import Target
 from executor_service.errors import EgressRefused
+from services.public_addresses import Address, AddressVetting, address_of
 
 Resolve = Callable[[str], Awaitable[Sequence[Address]]]
 """The addresses of a name, none where there is no such name; may take as long as it likes."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
 
-from executor_service.egress.addresses import address_of
+from services.public_addresses import address_of
 
 WEB_PORTS = (80, 443)
 MAX_RULES = 256

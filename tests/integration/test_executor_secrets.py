@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from executor_service.egress.addresses import AddressVetting
 from executor_service.egress.gate import Gate
 from executor_service.egress.secrets import Secret
 from hermes.executor.v1 import network_pb2, sandbox_pb2
 from services.config import Settings
 from services.errors import Reason
+from services.public_addresses import AddressVetting
 from tests.executor_client import Client
 from tests.executors import Process, end_boxes, executor_settings, refused, serving
 from tests.security.mutants import without

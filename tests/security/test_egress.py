@@ -17,7 +17,6 @@ import pytest
 import pytest_asyncio
 
 from executor_service.egress import conversation
-from executor_service.egress.addresses import AddressVetting
 from executor_service.egress.conversation import Conversation
 from executor_service.egress.exchange import copy
 from executor_service.egress.gate import Gate, Upstream
@@ -29,6 +28,7 @@ from executor_service.egress.policy import (
     Rule,
     Target,
 )
+from services.public_addresses import AddressVetting
 from tests.boxes import Yard, open_yard
 from tests.security.mutants import without
 from tests.world import DIRECT, FRIENDLY, PRIVATE, PUBLIC, World, ask, connect, get, open_world

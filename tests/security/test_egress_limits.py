@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from executor_service.egress.addresses import Address, AddressVetting
 from executor_service.egress.gate import Gate
 from executor_service.egress.policy import NetworkMode, NetworkPolicy, Rule
+from services.public_addresses import Address, AddressVetting
 from tests.boxes import Yard, open_yard
 from tests.world import DEADLINES, FRIENDLY, PUBLIC, World, ask, connect, get, open_world
 

@@ -17,7 +17,6 @@ from executor_service.claims.leases import Grant, Leases, Wish
 from executor_service.commands.command import Command
 from executor_service.commands.commands import CommandTable, Stores
 from executor_service.commands.recorder import Recorder
-from executor_service.egress.addresses import Address, AddressVetting
 from executor_service.egress.gate import Gate
 from executor_service.egress.network import Networks
 from executor_service.journal import Journal
@@ -37,6 +36,7 @@ from executor_service.workspaces.rows import WorkspaceRows
 from executor_service.workspaces.stores import Keeping
 from services.lifecycle import Workers
 from services.metrics import Meter
+from services.public_addresses import Address, AddressVetting
 from tests.fakes.clock import ManualClock
 from tests.fakes.plain_backend import NAME, PlainBackend
 

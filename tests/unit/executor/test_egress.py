@@ -7,7 +7,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from executor_service.egress.addresses import AddressVetting
 from executor_service.egress.bodies import Input, pass_body
 from executor_service.egress.http_head import BadRequest, OtherHost, RequestHead
 from executor_service.egress.policy import (
@@ -18,6 +17,7 @@ from executor_service.egress.policy import (
     Target,
     host_of,
 )
+from services.public_addresses import AddressVetting
 
 # ---- policies
 

@@ -1,4 +1,4 @@
-"""Which addresses of the internet sandboxes may reach: the public ones that are nobody's secret.
+"""Which addresses of the internet may be reached: the public ones that are nobody's secret.
 
 Names are resolved first and addresses looked at afterwards, so that no name leads elsewhere; the
 connection then goes to the address that was looked at.
@@ -45,7 +45,7 @@ _REFUSED_6 = [
 
 
 class AddressVetting:
-    """Says of an address whether sandboxes may reach it."""
+    """Says of an address whether it may be reached."""
 
     def __init__(self, refused: Iterable[Network] = (), public: Iterable[Network] = ()) -> None:
         """`refused` are more that are not reached; `public` count as public whatever they are."""
