@@ -1,6 +1,7 @@
 """The agent's composition root."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from functools import partial
@@ -35,6 +36,7 @@ from agent_service.servicer.models import ModelCatalogServicer
 from agent_service.servicer.services import POLICY, Servicers
 from agent_service.servicer.sessions import SessionServicer
 from agent_service.servicer.skills import SkillServicer
+from agent_service.servicer.tools import ToolCatalogServicer
 from agent_service.servicer.turns import TurnServicer
 from agent_service.skills.home_files import HomeSkillFiles
 from agent_service.skills.prompt import SkillIndexes
@@ -44,9 +46,11 @@ from agent_service.storage.claims import Claimant, turn_leases
 from agent_service.storage.journal import Defaults
 from agent_service.storage.profiles import FileProfiles, ProfileStore
 from agent_service.storage.schema import metadata
-from agent_service.tools.builtin import builtin_tools
+from agent_service.tools.builtin import Asking, builtin_tools
+from agent_service.tools.listing import Listed, offered
 from agent_service.tools.toolbox import Toolbox
 from agent_service.turns import Ownership, Turns
+from agent_service.web.access import configured_web
 from services.channels import Channels
 from services.clock import Clock, SystemClock
 from services.config import Settings
@@ -77,10 +81,8 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "AgentService
     contexts = ToolContexts(database, leases, SandboxLeases(executors, database), shelves)
     profiles = FileProfiles(settings.home)
     memories = _memories(config, profiles, database, clock)
-    tools = builtin_tools(
-        ask_before_commands=config.approvals != "off",
-        memories=memories if config.memory.enabled else None,
-    )
+    listed = _tools(config, memories)
+    tools = offered(listed)
     indexes = SkillIndexes(shelves, {tool.name: tool.toolset for tool in tools})
     metrics = AgentMetrics.create(meter)
     runner = Runner(
@@ -110,6 +112,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "AgentService
         models=ModelCatalogServicer(catalog, model),
         memories=MemoryServicer(memories),
         skills=SkillServicer(shelves),
+        tools=ToolCatalogServicer(listed),
     )
     left = LeftSandboxes(executors, database)
     return AgentService(database, model, catalog, turns, left, workers, servicers)
@@ -182,6 +185,14 @@ def _catalog(settings: Settings, config: AgentConfig) -> Catalog:
         settings.home.state / "models.json",
         partial(fetch_models, config.model.catalog_url),
         {name: told.override for name, told in config.models.items()},
+    )
+
+
+def _tools(config: AgentConfig, memories: MemoryStore) -> Sequence[Listed]:
+    return builtin_tools(
+        configured_web(config.fetch, config.search),
+        asking=Asking(config.approvals != "off", config.fetch.taint == "ask"),
+        memories=memories if config.memory.enabled else None,
     )
 
 

@@ -7,6 +7,7 @@ IDEMPOTENT: Mapping[str, tuple[str, ...]] = {
     "hermes.agent.v1.ApprovalService": ("ListApprovals", "ResolveApproval"),
     "hermes.agent.v1.SessionService": ("GetSession", "ListMessages", "ListSessions"),
     "hermes.agent.v1.TurnService": ("GetTurn", "InterruptTurn", "StartTurn"),
+    "hermes.agent.v1.ToolCatalogService": ("ListTools",),
     "hermes.executor.v1.ExecService": (
         "GetExec",
         "ListExecs",

@@ -14,7 +14,7 @@ class Body:
     """Gathers a body as it comes, decompressed, up to a size."""
 
     def __init__(self, encoding: str, limit_bytes: int) -> None:
-        """`encoding` is the answer's Content-Encoding; FetchFailed for one that nobody asked for."""
+        """`encoding` is the Content-Encoding; FetchFailed for one that nobody asked for."""
         self.data = bytearray()
         self.is_cut = False
         self._limit_bytes = limit_bytes

@@ -9,6 +9,7 @@ from agent_service.servicer.memory import MemoryServicer
 from agent_service.servicer.models import ModelCatalogServicer
 from agent_service.servicer.sessions import SessionServicer
 from agent_service.servicer.skills import SkillServicer
+from agent_service.servicer.tools import ToolCatalogServicer
 from agent_service.servicer.turns import TurnServicer
 from hermes.agent.v1 import (
     approval_pb2_grpc,
@@ -16,6 +17,7 @@ from hermes.agent.v1 import (
     model_catalog_pb2_grpc,
     session_pb2_grpc,
     skill_pb2_grpc,
+    tool_catalog_pb2_grpc,
     turn_pb2_grpc,
 )
 from services.auth import Identity, Policy, allow
@@ -60,6 +62,10 @@ POLICY: Policy = {
         },
     ),
     **allow(
+        "hermes.agent.v1.ToolCatalogService",
+        {"ListTools": (Identity.GATEWAY, Identity.OPERATOR)},
+    ),
+    **allow(
         "hermes.agent.v1.MemoryService",
         {
             "GetMemory": (Identity.GATEWAY, Identity.OPERATOR),
@@ -81,6 +87,7 @@ class Servicers:
     models: ModelCatalogServicer
     memories: MemoryServicer
     skills: SkillServicer
+    tools: ToolCatalogServicer
 
     def register(self, server: grpc.aio.Server) -> None:
         """Adds them to a server."""
@@ -88,5 +95,6 @@ class Servicers:
         session_pb2_grpc.add_SessionServiceServicer_to_server(self.sessions, server)
         approval_pb2_grpc.add_ApprovalServiceServicer_to_server(self.approvals, server)
         model_catalog_pb2_grpc.add_ModelCatalogServiceServicer_to_server(self.models, server)
+        tool_catalog_pb2_grpc.add_ToolCatalogServiceServicer_to_server(self.tools, server)
         memory_pb2_grpc.add_MemoryServiceServicer_to_server(self.memories, server)
         skill_pb2_grpc.add_SkillServiceServicer_to_server(self.skills, server)

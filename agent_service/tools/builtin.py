@@ -1,12 +1,14 @@
 """THE list of tools."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from agent_service.memory.store import MemoryStore
 from agent_service.tools.approval import RequireApproval
-from agent_service.tools.base import Tool
+from agent_service.tools.base import Tool, ToolArguments
 from agent_service.tools.list_directory import ListDirectory
+from agent_service.tools.listing import Listed
 from agent_service.tools.memory import MemoryTool
 from agent_service.tools.patch import Patch
 from agent_service.tools.process import Process
@@ -15,18 +17,35 @@ from agent_service.tools.search_files import SearchFiles
 from agent_service.tools.skill_manage import SkillManage
 from agent_service.tools.skill_view import SkillView
 from agent_service.tools.skills_list import SkillsList
+from agent_service.tools.taint import AskWhenTainted, Untrusted
 from agent_service.tools.terminal import Terminal, TerminalArguments
 from agent_service.tools.todo import Todo
+from agent_service.tools.web_extract import WebExtract
+from agent_service.tools.web_search import WebSearch
 from agent_service.tools.write_file import WriteFile
+from agent_service.web import pages
+from agent_service.web.access import Web
+from agent_service.web.search import SETTINGS
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """When a person is asked before a tool runs."""
+
+    commands: bool = False
+    """Before every command."""
+    tainted: bool = True
+    """Before anything outlasts or leaves a session that has read untrusted data."""
 
 
 def builtin_tools(
-    *, ask_before_commands: bool, memories: MemoryStore | None = None
-) -> Sequence[Tool[Any]]:
+    web: Web, *, asking: Asking | None = None, memories: MemoryStore | None = None
+) -> Sequence[Listed]:
     """Every tool, in the order in which the model sees them; that of memory where there is one."""
+    asking = asking or Asking()
     terminal: Tool[TerminalArguments] = Terminal()
-    return (
-        RequireApproval(terminal, _command) if ask_before_commands else terminal,
+    everywhere: list[Tool[Any]] = [
+        RequireApproval(terminal, _command) if asking.commands else terminal,
         Process(),
         ReadFile(),
         WriteFile(),
@@ -34,12 +53,31 @@ def builtin_tools(
         SearchFiles(),
         ListDirectory(),
         Todo(),
-        *(() if memories is None else (MemoryTool(memories),)),
+        *(() if memories is None else (_careful(MemoryTool(memories), asking),)),
         SkillsList(),
         SkillView(),
-        SkillManage(),
+        _careful(SkillManage(), asking),
+    ]
+    return (
+        *map(Listed, everywhere),
+        Listed(
+            Untrusted(WebSearch(web.search), "a web search"),
+            missing=() if web.search.is_possible else SETTINGS,
+        ),
+        Listed(
+            Untrusted(WebExtract(web.fetcher), "web pages"),
+            reason="" if pages.is_installed() else "hermes-services[web] is not installed",
+        ),
     )
+
+
+def _careful(tool: Tool[Any], asking: Asking) -> Tool[Any]:
+    return AskWhenTainted(tool, _arguments) if asking.tainted else tool
 
 
 def _command(arguments: TerminalArguments) -> str:
     return arguments.command
+
+
+def _arguments(arguments: ToolArguments) -> str:
+    return arguments.model_dump_json(exclude_defaults=True)

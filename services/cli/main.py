@@ -32,6 +32,7 @@ COMMANDS = {
     "skills": "list and show what the agent has learned to do",
     "jobs": "add, list and remove scheduled jobs",
     "models": "list models with their context windows and prices",
+    "tools": "list the tools that the model has, and what others lack",
     "sandboxes": "list, use and end sandboxes, and read what ran in them",
     "workspaces": "list, copy and delete what sandboxes leave behind, and keep snapshots",
     "pools": "see how full executors are, change that, drain them, end lost boxes",

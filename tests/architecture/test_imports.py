@@ -37,6 +37,7 @@ IMPORTED_LATE = (
     "ruamel",
     "sqlalchemy",
     "telegram",
+    "trafilatura",
     "urllib3",
     "websockets",
 )

@@ -14,6 +14,7 @@ from agent_service.calls import PendingCall
 from agent_service.clients.executors import Executors
 from agent_service.clients.leases import SandboxLeases
 from agent_service.clients.left import LeftSandboxes
+from agent_service.config_web import FetchConfig, SearchConfig
 from agent_service.contexts import ToolContexts
 from agent_service.events import ToolReturned
 from agent_service.live_turn import LiveTurn
@@ -26,7 +27,9 @@ from agent_service.storage.claims import Claimant, turn_leases
 from agent_service.storage.schema import metadata
 from agent_service.storage.turns import SessionDraft
 from agent_service.tools.builtin import builtin_tools
+from agent_service.tools.listing import offered
 from agent_service.tools.toolbox import Toolbox
+from agent_service.web.access import configured_web
 from services.addresses import Address
 from services.auth import Identity, Tokens
 from services.channels import Channels
@@ -116,5 +119,6 @@ async def open_tools(
         executors = Executors(channels, away_s)
         shelves = SkillShelves(lambda _profile: HomeSkillFiles(folder / "skills"), clock)
         contexts = ToolContexts(database, leases, SandboxLeases(executors, database), shelves)
-        toolbox = Toolbox(builtin_tools(ask_before_commands=False), contexts.of)
+        web = configured_web(FetchConfig(), SearchConfig())
+        toolbox = Toolbox(offered(builtin_tools(web)), contexts.of)
         yield Tools(toolbox, turn, LeftSandboxes(executors, database), database)

@@ -1,0 +1,1 @@
+"""What the web tools stand on: search engines, and the text of pages."""

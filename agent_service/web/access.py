@@ -1,0 +1,22 @@
+"""The web as a deployment reaches it."""
+
+from dataclasses import dataclass
+
+from agent_service.config_web import FetchConfig, SearchConfig
+from agent_service.security.destinations import Destinations
+from agent_service.security.urls import Fetcher
+from agent_service.web.search import Search, configured_search
+
+
+@dataclass(frozen=True, slots=True)
+class Web:
+    """What the web tools use."""
+
+    fetcher: Fetcher
+    search: Search
+
+
+def configured_web(fetch: FetchConfig, search: SearchConfig) -> Web:
+    """The web as the settings open it."""
+    destinations = Destinations(private=fetch.private, ports=fetch.allow_ports)
+    return Web(Fetcher(destinations), configured_search(search))

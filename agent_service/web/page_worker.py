@@ -1,0 +1,55 @@
+"""Finds the main text of web pages, in a process of its own that may hang, swell or crash.
+
+It is run as a file, with the pages on its input and the texts on its output, both JSON. Only the
+standard library and trafilatura are used, and nothing of this machine but the processor.
+"""
+
+import base64
+import json
+import resource
+import sys
+from contextlib import suppress
+from typing import Any
+
+MEMORY_BYTES = 2_000_000_000
+CPU_S = 20
+
+
+def main() -> None:
+    """Read the pages, and say the text of each."""
+    _limit(resource.RLIMIT_AS, MEMORY_BYTES)
+    _limit(resource.RLIMIT_CPU, CPU_S)
+    _limit(resource.RLIMIT_CORE, 0)
+    pages: list[dict[str, str]] = json.load(sys.stdin)
+    json.dump([_text(page) for page in pages], sys.stdout)
+
+
+def _text(page: dict[str, str]) -> dict[str, str]:
+    import trafilatura
+
+    data = base64.b64decode(page["data"])
+    markup: Any = data.decode(page["charset"], errors="replace") if page["charset"] else data
+    text: Any = trafilatura.extract(
+        markup,
+        url=page["url"],
+        output_format="markdown",
+        include_comments=False,
+        include_formatting=True,
+        include_links=True,
+        include_tables=True,
+    )
+    known: Any = trafilatura.extract_metadata(markup, default_url=page["url"], extensive=False)
+    title: str = (known.title if known is not None else "") or ""
+    # The main text often begins with its title.
+    shown = "" if text and text.startswith(f"# {title}") else title
+    return {"title": shown, "text": text or trafilatura.html2txt(markup) or ""}
+
+
+def _limit(kind: int, amount: int) -> None:
+    # Not every system has every limit.
+    with suppress(ValueError, OSError):
+        resource.setrlimit(kind, (amount, amount))
+
+
+if __name__ == "__main__":
+    main()

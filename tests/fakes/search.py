@@ -1,0 +1,61 @@
+"""Brave's and Tavily's search APIs for tests, strict about what they are asked."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+BRAVE_KEY, TAVILY_KEY = "brave-key-for-tests", "tavily-key-for-tests"
+
+
+@dataclass(slots=True)
+class SearchApis:
+    """Both at once; `hits` is what they know, `status` what they answer with."""
+
+    hits: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+    status: int = 200
+    body: str = ""
+    """What is answered in place of results."""
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Answer a request."""
+        if self.status != 200 or self.body:
+            return web.Response(status=self.status, text=self.body)
+        if request.path == "/res/v1/web/search" and request.method == "GET":
+            return self._brave(request)
+        if request.path == "/search" and request.method == "POST":
+            return self._tavily(request, await request.json())
+        return web.Response(status=404)
+
+    def _brave(self, request: web.Request) -> web.Response:
+        if request.headers.get("X-Subscription-Token") != BRAVE_KEY:
+            return web.Response(status=401)
+        if not 1 <= int(request.query["count"]) <= 20 or not request.query["q"]:
+            return web.Response(status=422)
+        found = self.hits[: int(request.query["count"])]
+        results = [
+            {
+                "type": "search_result",
+                "title": hit["title"],
+                "url": hit["url"],
+                "description": f"<strong>{hit['text']}</strong> &amp; more",
+            }
+            for hit in found
+        ]
+        return _json({"type": "search", "web": {"type": "search", "results": results}})
+
+    def _tavily(self, request: web.Request, asked: dict[str, Any]) -> web.Response:
+        if request.headers.get("Authorization") != f"Bearer {TAVILY_KEY}":
+            return web.Response(status=401)
+        if not 0 <= asked["max_results"] <= 20 or not asked["query"]:
+            return web.Response(status=400)
+        results = [
+            {"title": hit["title"], "url": hit["url"], "content": hit["text"], "score": 0.9}
+            for hit in self.hits[: asked["max_results"]]
+        ]
+        return _json({"query": asked["query"], "results": results, "response_time": 0.1})
+
+
+def _json(value: object) -> web.Response:
+    return web.Response(text=json.dumps(value), content_type="application/json")

@@ -1,0 +1,107 @@
+"""Searching the web: the three engines as they answer, and what is made of it."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from agent_service.config_web import SearchConfig
+from agent_service.web.search import Found, SearchFailed, configured_search
+from tests.fakes.search import BRAVE_KEY, TAVILY_KEY, SearchApis
+from tests.fakes.web import Site, site
+from tests.searx import searx
+
+HITS = [
+    {"title": f"Otter {number}", "url": f"https://otters.example/{number}", "text": "river otters"}
+    for number in range(1, 8)
+]
+
+
+@pytest.fixture
+def apis() -> SearchApis:
+    """What the APIs know."""
+    return SearchApis(hits=list(HITS))
+
+
+@pytest.fixture
+async def server(apis: SearchApis) -> AsyncIterator[Site]:
+    """Where the APIs are."""
+    async with site(apis.handle) as running:
+        yield running
+
+
+def config(server: Site, *engines: str, **more: Any) -> SearchConfig:
+    """Settings with the keys of some engines."""
+    url = f"http://127.0.0.1:{server.port}"
+    keys = {"brave": BRAVE_KEY, "tavily": TAVILY_KEY}
+    values: dict[str, Any] = {f"{name}_api_key": keys[name] for name in engines} | more
+    return SearchConfig(brave_base_url=url, tavily_base_url=url, **values)
+
+
+async def test_brave_is_asked_as_it_wants_it(server: Site) -> None:
+    found = await configured_search(config(server, "brave"))("river otters", 2)
+    assert found == [
+        Found("Otter 1", "https://otters.example/1", "river otters & more"),
+        Found("Otter 2", "https://otters.example/2", "river otters & more"),
+    ]
+    assert server.seen[0].query["q"] == "river otters"
+
+
+async def test_tavily_is_asked_as_it_wants_it(server: Site) -> None:
+    found = await configured_search(config(server, "tavily"))("river otters", 3)
+    assert [each.url for each in found] == [f"https://otters.example/{n}" for n in (1, 2, 3)]
+    assert found[0].snippet == "river otters"
+
+
+async def test_a_real_searx_finds_what_its_index_has(tmp_path: Path) -> None:
+    async def index(request: web.Request) -> web.StreamResponse:
+        hits = HITS if request.query["q"] == "otters & rivers" else []
+        return web.json_response({"hits": hits})
+
+    async with site(index) as upstream, searx(tmp_path, upstream.url("127.0.0.1")) as url:
+        search = configured_search(SearchConfig(searxng_url=url))
+        found = await search("otters & rivers", 3)
+        assert [each.url for each in found] == [f"https://otters.example/{n}" for n in (1, 2, 3)]
+        assert (found[0].title, found[0].snippet) == ("Otter 1", "river otters")
+        assert await search("nothing like it", 3) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "why"),
+    [
+        (401, "", "does not accept the key"),
+        (429, "", "its limit is reached"),
+        (500, "", "status 500"),
+        (302, "", "status 302"),
+        (200, "<html>", "not JSON"),
+        (200, "[" * 100_000, "not JSON"),
+    ],
+)
+async def test_what_an_engine_does_wrong_is_told_without_its_key(
+    apis: SearchApis, server: Site, status: int, body: str, why: str
+) -> None:
+    apis.status, apis.body = status, body
+    with pytest.raises(SearchFailed, match=why) as failed:
+        await configured_search(config(server, "brave"))("otters", 1)
+    assert BRAVE_KEY not in str(failed.value)
+
+
+@pytest.mark.parametrize("body", ["{}", '{"web": 3}', '{"web": {"results": [1, {"url": 2}]}}'])
+async def test_answers_of_another_shape_are_no_results(
+    apis: SearchApis, server: Site, body: str
+) -> None:
+    apis.body = body
+    assert await configured_search(config(server, "brave"))("otters", 1) == []
+
+
+async def test_the_next_engine_is_asked_where_one_fails(server: Site) -> None:
+    both = config(server, "brave", tavily_api_key="wrong", provider="tavily")
+    found = await configured_search(both)("otters", 1)
+    assert found[0].snippet == "river otters & more"
+    assert [request.method for request in server.seen] == ["POST", "GET"]
+
+
+def test_without_settings_there_is_nothing_to_ask() -> None:
+    assert not configured_search(SearchConfig()).is_possible
