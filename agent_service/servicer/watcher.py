@@ -32,9 +32,10 @@ class Watcher:
 
     async def responses(self) -> AsyncGenerator[turn_pb2.WatchTurnResponse]:
         """All of the turn up to its end, wherever it is owned meanwhile."""
-        while True:
-            source = self._at_owner() if self._owner else self._here()
-            async with aclosing(source) as responses:
+        is_here = False
+        while not is_here or self._owner:
+            is_here = not self._owner
+            async with aclosing(self._here() if is_here else self._at_owner()) as responses:
                 async for response in responses:
                     yield response
                     self._last = max(self._last, *(event.sequence for event in response.events))
