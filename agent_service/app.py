@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 import grpc.aio
 
+from agent_service.clients.deliveries import GatewayDeliveries
 from agent_service.clients.executors import Executors
 from agent_service.clients.leases import SandboxLeases
 from agent_service.clients.left import LeftSandboxes
@@ -20,10 +21,12 @@ from agent_service.config import AgentConfig
 from agent_service.contexts import ToolContexts
 from agent_service.drafts import SessionDrafts
 from agent_service.memory.store import MemoryStore, Target
+from agent_service.messaging import Target as Chat
 from agent_service.metrics import AgentMetrics
 from agent_service.models.catalog import Catalog
 from agent_service.models.chat_completions import AppIdentity, ChatCompletions
 from agent_service.models.configured import ConfiguredModel
+from agent_service.models.consult import Consult
 from agent_service.models.endpoints import Endpoint, missing_endpoint
 from agent_service.models.listing import fetch_models
 from agent_service.models.priced import Priced
@@ -42,11 +45,12 @@ from agent_service.skills.home_files import HomeSkillFiles
 from agent_service.skills.prompt import SkillIndexes
 from agent_service.skills.shelf import SkillShelves
 from agent_service.storage import migrations
+from agent_service.storage.chats import known
 from agent_service.storage.claims import Claimant, turn_leases
 from agent_service.storage.journal import Defaults
 from agent_service.storage.profiles import FileProfiles, ProfileStore
 from agent_service.storage.schema import metadata
-from agent_service.tools.builtin import Asking, builtin_tools
+from agent_service.tools.builtin import Asking, Reach, builtin_tools
 from agent_service.tools.listing import Listed, offered
 from agent_service.tools.toolbox import Toolbox
 from agent_service.turns import Ownership, Turns
@@ -73,6 +77,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "AgentService
         missing_endpoint(str(settings.home.env)),
     )
     catalog = _catalog(settings, config)
+    priced = Priced(model, catalog)
     leases = turn_leases(config.lease_s)
     executors = Executors(channels, config.executor_away_s)
     shelves = SkillShelves(
@@ -81,14 +86,15 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "AgentService
     contexts = ToolContexts(database, leases, SandboxLeases(executors, database), shelves)
     profiles = FileProfiles(settings.home)
     memories = _memories(config, profiles, database, clock)
-    listed = _tools(config, memories)
+    consult = Consult(priced, model.default_name, config.model.max_tokens)
+    listed = _tools(config, memories, _reach(config, channels, database, consult))
     tools = offered(listed)
     indexes = SkillIndexes(shelves, {tool.name: tool.toolset for tool in tools})
     metrics = AgentMetrics.create(meter)
     runner = Runner(
         database,
         leases,
-        Priced(model, catalog),
+        priced,
         Toolbox(tools, contexts.of),
         contexts.commands,
         clock,
@@ -188,12 +194,20 @@ def _catalog(settings: Settings, config: AgentConfig) -> Catalog:
     )
 
 
-def _tools(config: AgentConfig, memories: MemoryStore) -> Sequence[Listed]:
+def _tools(config: AgentConfig, memories: MemoryStore, reach: Reach) -> Sequence[Listed]:
     return builtin_tools(
-        configured_web(config.fetch, config.search),
+        reach,
         asking=Asking(config.approvals != "off", config.fetch.taint == "ask"),
         memories=memories if config.memory.enabled else None,
     )
+
+
+def _reach(config: AgentConfig, channels: Channels, database: Database, consult: Consult) -> Reach:
+    async def chats(profile: str) -> Sequence[Chat]:
+        return await database.read(lambda conn: known(conn, profile))
+
+    web = configured_web(config.fetch, config.search)
+    return Reach(web, consult, config.helpers, GatewayDeliveries(channels), chats)
 
 
 def _memories(

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from agent_service.config_web import FetchConfig, SearchConfig
+from agent_service.config_web import FetchConfig, HelperModels, SearchConfig
 from agent_service.models.catalog import Override
 from agent_service.models.endpoints import EndpointSettings, is_http_url
 from agent_service.models.pricing import Price
@@ -149,6 +149,7 @@ class AgentConfig(ConfigModel):
     sandbox: SandboxPolicy
     fetch: FetchConfig
     search: SearchConfig
+    helpers: HelperModels
     models: Annotated[dict[str, ModelSettings], Yaml("models")] = Field(
         default_factory=dict[str, ModelSettings]
     )

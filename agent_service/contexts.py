@@ -43,8 +43,8 @@ class ToolContexts:
             progress=progress,
             place=lambda: sandbox.place,
             news=lambda: sandbox.news,
-            caller=Caller(turn.profile, turn.session_id, turn.id),
             skills=self._skills.of(turn.profile),
+            caller=Caller(turn.profile, turn.session_id, turn.id, turn.origin),
         )
 
     def commands(self, turn: LiveTurn) -> SessionCommands:

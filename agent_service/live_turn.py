@@ -1,5 +1,6 @@
 """A turn that this process owns, as the loop reads it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -36,6 +37,8 @@ class LiveTurn:
     started_at: datetime
     approval_timeout: timedelta
     session_usage: Usage
+    origin: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Platform, chat, thread and user that its message came from."""
     model_calls: int = 0
     usage: Usage = field(default_factory=Usage)
     pending: dict[str, PendingCall] = field(default_factory=dict[str, PendingCall])

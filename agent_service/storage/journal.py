@@ -106,6 +106,7 @@ def load(
         approval_timeout=defaults.approval_timeout,
         usage=Usage(**row.usage),
         session_usage=Usage(**row.session_usage),
+        origin=request["origin"],
         model_calls=sum(found.state != "INTENT" for found in models),
         approved_tools=frozenset(row.approved_tools),
     )

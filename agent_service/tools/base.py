@@ -5,8 +5,8 @@ the model sees and the validation come, and a `run`. What a command or a file an
 that the model reads, never an exception; the two exceptions are for when there is no result.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
@@ -70,6 +70,8 @@ class Caller:
     profile: str = "default"
     session_id: str = ""
     turn_id: str = ""
+    origin: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Platform, chat, thread and user that the turn's message came from."""
 
 
 @dataclass(frozen=True, slots=True)

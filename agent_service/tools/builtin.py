@@ -4,22 +4,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agent_service.config_web import HelperModels
 from agent_service.memory.store import MemoryStore
+from agent_service.messaging import Messenger
+from agent_service.models.consult import Consult
 from agent_service.tools.approval import RequireApproval
 from agent_service.tools.base import Tool, ToolArguments
 from agent_service.tools.list_directory import ListDirectory
 from agent_service.tools.listing import Listed
 from agent_service.tools.memory import MemoryTool
+from agent_service.tools.mixture_of_agents import SETTINGS as MIXTURE_SETTINGS
+from agent_service.tools.mixture_of_agents import MixtureOfAgents
 from agent_service.tools.patch import Patch
 from agent_service.tools.process import Process
 from agent_service.tools.read_file import ReadFile
 from agent_service.tools.search_files import SearchFiles
+from agent_service.tools.send_message import (
+    KnownChats,
+    SendMessage,
+    SendMessageArguments,
+    goes_elsewhere,
+    shown,
+)
 from agent_service.tools.skill_manage import SkillManage
 from agent_service.tools.skill_view import SkillView
 from agent_service.tools.skills_list import SkillsList
 from agent_service.tools.taint import AskWhenTainted, Untrusted
 from agent_service.tools.terminal import Terminal, TerminalArguments
 from agent_service.tools.todo import Todo
+from agent_service.tools.vision_analyze import VisionAnalyze
 from agent_service.tools.web_extract import WebExtract
 from agent_service.tools.web_search import WebSearch
 from agent_service.tools.write_file import WriteFile
@@ -38,8 +51,19 @@ class Asking:
     """Before anything outlasts or leaves a session that has read untrusted data."""
 
 
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What tools use besides the sandbox."""
+
+    web: Web
+    consult: Consult
+    helpers: HelperModels
+    messenger: Messenger
+    chats: KnownChats
+
+
 def builtin_tools(
-    web: Web, *, asking: Asking | None = None, memories: MemoryStore | None = None
+    reach: Reach, *, asking: Asking | None = None, memories: MemoryStore | None = None
 ) -> Sequence[Listed]:
     """Every tool, in the order in which the model sees them; that of memory where there is one."""
     asking = asking or Asking()
@@ -58,8 +82,15 @@ def builtin_tools(
         SkillView(),
         _careful(SkillManage(), asking),
     ]
+    return (*map(Listed, everywhere), *_reaching(reach, asking))
+
+
+def _reaching(reach: Reach, asking: Asking) -> Sequence[Listed]:
+    web, helpers = reach.web, reach.helpers
+    send: Tool[SendMessageArguments] = SendMessage(reach.messenger, reach.chats)
+    looking = VisionAnalyze(web.fetcher, reach.consult, helpers.vision)
+    mixture = MixtureOfAgents(reach.consult, helpers.mixture_references, helpers.mixture_aggregator)
     return (
-        *map(Listed, everywhere),
         Listed(
             Untrusted(WebSearch(web.search), "a web search"),
             missing=() if web.search.is_possible else SETTINGS,
@@ -68,6 +99,9 @@ def builtin_tools(
             Untrusted(WebExtract(web.fetcher), "web pages"),
             reason="" if pages.is_installed() else "hermes-services[web] is not installed",
         ),
+        Listed(Untrusted(looking, "a picture")),
+        Listed(mixture, missing=() if helpers.mixture_references else MIXTURE_SETTINGS),
+        Listed(AskWhenTainted(send, shown, goes_elsewhere) if asking.tainted else send),
     )
 
 

@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from agent_service.config_web import FetchConfig, SearchConfig
 from agent_service.memory.store import MemoryStore
 from agent_service.tools.base import Effect, Tool
 from agent_service.tools.builtin import Asking, builtin_tools
 from agent_service.tools.schema import describe
-from agent_service.web.access import configured_web
+from tests.reach import out_of_reach
 
 SAMPLES: dict[str, dict[str, Any]] = {
     "terminal": {"command": "true"},
@@ -28,17 +27,20 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "memory": {"target": "memory", "action": "add", "content": "a"},
     "web_search": {"query": "a"},
     "web_extract": {"urls": ["https://example.com/"]},
+    "vision_analyze": {"image": "a.png"},
+    "mixture_of_agents": {"prompt": "a"},
+    "send_message": {"message": "a"},
 }
-WEB = configured_web(FetchConfig(), SearchConfig())
+TOOLSETS = {"terminal", "file", "todo", "memory", "skills", "web", "vision", "mixture", "messaging"}
 # None is ever called here.
 MEMORIES = MemoryStore.__new__(MemoryStore)
-LISTED = builtin_tools(WEB, memories=MEMORIES, asking=Asking(tainted=False))
+LISTED = builtin_tools(out_of_reach(), memories=MEMORIES, asking=Asking(tainted=False))
 TOOLS = {listed.tool.name: listed.tool for listed in LISTED}
 
 
 def test_the_names_are_those_that_models_know() -> None:
     assert set(TOOLS) == set(SAMPLES)
-    asked = builtin_tools(WEB, memories=MEMORIES, asking=Asking(commands=True))
+    asked = builtin_tools(out_of_reach(), memories=MEMORIES, asking=Asking(commands=True))
     assert [listed.tool.name for listed in asked] == list(TOOLS)
 
 
@@ -70,4 +72,4 @@ def test_a_call_says_what_it_changes_and_whether_it_may_run_again(tool: Tool[Any
     arguments = tool.arguments.model_validate(SAMPLES[tool.name])
     assert tool.effect(arguments) in Effect
     assert all(isinstance(name, str) for name in tool.writes(arguments))
-    assert tool.toolset in {"terminal", "file", "todo", "memory", "skills", "web"}
+    assert tool.toolset in TOOLSETS

@@ -32,6 +32,7 @@ class AgentClient:
         turn_id: str = "",
         profile: str = "",
         busy_mode: turn_pb2.BusyMode.ValueType = turn_pb2.BUSY_MODE_QUEUE,
+        origin: Origin | None = None,
     ) -> turn_pb2.Turn:
         """Start a turn."""
         answer = await self.turns.StartTurn(
@@ -40,7 +41,7 @@ class AgentClient:
                 profile=profile,
                 session_id=session_id,
                 parts=[MessagePart(text=text)],
-                origin=Origin(platform="cli"),
+                origin=origin or Origin(platform="cli"),
                 busy_mode=busy_mode,
             )
         )

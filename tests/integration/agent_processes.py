@@ -35,6 +35,7 @@ class Site:
     executor: Address
     tokens: Tokens
     lease_s: float = 3
+    gateway: str = ""
 
     def environ(self, instance: str) -> dict[str, str]:
         """The environment of an agent of that name."""
@@ -78,6 +79,7 @@ class AgentProcess:
             "environ": self._site.environ(self._instance),
             "socket": str(self._socket),
             "executor": str(self._site.executor),
+            "gateway": self._site.gateway,
             "tokens": dict(self._site.tokens),
         }
         process.stdin.write(json.dumps(said).encode() + b"\n")
@@ -116,7 +118,7 @@ async def _main(said: dict[str, Any]) -> None:
     settings = load_settings({}, said["environ"])
     settings.home.create()
     tokens = {Identity(name): token for name, token in said["tokens"].items()}
-    places = {"executor": said["executor"]}
+    places = {name: said[name] for name in ("executor", "gateway") if said[name]}
     async with Channels(Identity.AGENT, places, token=tokens[Identity.AGENT]) as channels:
         service = build(settings, channels, Meter(CollectorRegistry()))
         listen = Listen((UnixAddress(Path(said["socket"])),), tokens=tokens)

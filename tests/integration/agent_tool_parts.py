@@ -14,7 +14,6 @@ from agent_service.calls import PendingCall
 from agent_service.clients.executors import Executors
 from agent_service.clients.leases import SandboxLeases
 from agent_service.clients.left import LeftSandboxes
-from agent_service.config_web import FetchConfig, SearchConfig
 from agent_service.contexts import ToolContexts
 from agent_service.events import ToolReturned
 from agent_service.live_turn import LiveTurn
@@ -29,7 +28,6 @@ from agent_service.storage.turns import SessionDraft
 from agent_service.tools.builtin import builtin_tools
 from agent_service.tools.listing import offered
 from agent_service.tools.toolbox import Toolbox
-from agent_service.web.access import configured_web
 from services.addresses import Address
 from services.auth import Identity, Tokens
 from services.channels import Channels
@@ -37,6 +35,7 @@ from services.clock import SystemClock
 from services.database import Database
 from services.ids import new_id
 from services.leases import new_owner
+from tests.reach import out_of_reach
 
 LEASE_S = 300
 AWAY_S = 2
@@ -119,6 +118,5 @@ async def open_tools(
         executors = Executors(channels, away_s)
         shelves = SkillShelves(lambda _profile: HomeSkillFiles(folder / "skills"), clock)
         contexts = ToolContexts(database, leases, SandboxLeases(executors, database), shelves)
-        web = configured_web(FetchConfig(), SearchConfig())
-        toolbox = Toolbox(offered(builtin_tools(web)), contexts.of)
+        toolbox = Toolbox(offered(builtin_tools(out_of_reach())), contexts.of)
         yield Tools(toolbox, turn, LeftSandboxes(executors, database), database)

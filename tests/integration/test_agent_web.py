@@ -206,3 +206,8 @@ async def test_results_of_a_search_are_fenced_and_need_a_setting(
             assert answer(await client.ask("search", session_id="other")) == "found"
             assert "1. Otters\nhttps://o.example/\nhold hands & more" in told(model)
             assert told(model).startswith("[Untrusted data ")
+
+
+async def hold_hands(request: web.Request) -> web.StreamResponse:
+    """A page without markup."""
+    return web.Response(text="Otters hold hands.")

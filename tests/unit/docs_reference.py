@@ -8,18 +8,17 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
-from agent_service.config_web import FetchConfig, SearchConfig
 from agent_service.memory.store import MemoryStore
 from agent_service.tools.builtin import builtin_tools
 from agent_service.tools.schema import describe
-from agent_service.web.access import configured_web
 from services.cli.main import COMMANDS, parser_of
 from tests.markdown import ROOT
+from tests.reach import out_of_reach
 
 TOOLS = [
     listed.tool
     for listed in builtin_tools(
-        configured_web(FetchConfig(), SearchConfig()),
+        out_of_reach(),
         # None is ever called here.
         memories=MemoryStore.__new__(MemoryStore),
     )

@@ -1,0 +1,45 @@
+"""One question to a model outside the conversation, such as what is in a picture."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from agent_service.models.base import Model, ModelMessage, ModelRequest, encoded
+from agent_service.models.errors import ModelError
+from services.errors import HermesError
+
+
+class NoAnswer(Exception):
+    """The model gave no answer; the message says why."""
+
+
+class Consult:
+    """Asks a model single questions."""
+
+    def __init__(
+        self, model: Model, default_name: Callable[[], Awaitable[str]], max_tokens: int
+    ) -> None:
+        self._model = model
+        self._default_name = default_name
+        self._max_tokens = max_tokens
+
+    async def __call__(self, messages: Sequence[Mapping[str, Any]], name: str = "") -> str:
+        """The answer to messages; `name` is the model's, empty the usual one's."""
+        try:
+            request = ModelRequest(
+                model=name or await self._default_name(),
+                messages=[encoded(message) for message in messages],
+                max_tokens=self._max_tokens,
+            )
+            answer = await self._answer(request)
+        except (ModelError, HermesError) as error:
+            raise NoAnswer(str(error)) from error
+        if not answer.text.strip():
+            raise NoAnswer("the model's answer is empty")
+        return answer.text.strip()
+
+    async def _answer(self, request: ModelRequest) -> ModelMessage:
+        async with self._model.stream(request) as events:
+            async for event in events:
+                if isinstance(event, ModelMessage):
+                    return event
+        raise NoAnswer("the model's answer has no end")

@@ -1,0 +1,83 @@
+"""The `mixture_of_agents` tool: several models think about one question, another one concludes."""
+
+import asyncio
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from agent_service.models.consult import Consult, NoAnswer
+from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
+
+SETTINGS = ("mixture.reference_models",)
+MAX_ANSWER_CHARACTERS = 40_000
+
+_AGGREGATE = (
+    "Several models have answered the same question, each by itself. Some of what they say may be "
+    "wrong. Write the one answer that is best supported: keep what holds, correct what does not, "
+    "settle contradictions by reasoning rather than by counting, and do not mention the models."
+)
+
+
+class MixtureOfAgentsArguments(ToolArguments):
+    """Has several models think about a hard question, and returns one answer made from theirs.
+
+    It is slow and costs several model calls: use it where being right matters. The models see
+    nothing but the prompt.
+    """
+
+    prompt: str = Field(
+        min_length=1, max_length=200_000, description="The whole question, with all it needs."
+    )
+
+
+class MixtureOfAgents:
+    """Asks several models."""
+
+    name = "mixture_of_agents"
+    toolset = "mixture"
+    arguments = MixtureOfAgentsArguments
+
+    def __init__(self, consult: Consult, references: Sequence[str], aggregator: str) -> None:
+        """`aggregator` is the id of the model that concludes; empty is the usual one."""
+        self._consult = consult
+        self._references = tuple(references)
+        self._aggregator = aggregator
+
+    def effect(self, arguments: MixtureOfAgentsArguments) -> Effect:
+        """Asking again changes nothing but the bill."""
+        return Effect.PURE
+
+    def writes(self, arguments: MixtureOfAgentsArguments) -> frozenset[str]:
+        """Nothing."""
+        return frozenset()
+
+    async def run(self, arguments: MixtureOfAgentsArguments, context: ToolContext) -> ToolResult:
+        """Ask all side by side, then have their answers weighed."""
+        question = {"role": "user", "content": arguments.prompt}
+        answers = await asyncio.gather(
+            *(self._reference(question, name) for name in self._references)
+        )
+        failed = [answer for answer in answers if isinstance(answer, NoAnswer)]
+        said = [answer for answer in answers if isinstance(answer, str)]
+        if not said:
+            raise ToolFailed(f"None of the models answered: {failed[0]}")
+        listed = "\n\n".join(
+            f"## Answer {number}\n{answer[:MAX_ANSWER_CHARACTERS]}"
+            for number, answer in enumerate(said, 1)
+        )
+        messages = [
+            {"role": "system", "content": f"{_AGGREGATE}\n\n{listed}"},
+            question,
+        ]
+        try:
+            answer = await self._consult(messages, self._aggregator)
+        except NoAnswer as error:
+            raise ToolFailed(f"The answers could not be put together: {error}") from error
+        note = f"\n[{len(failed)} of {len(answers)} models did not answer]" if failed else ""
+        return ToolResult(answer + note)
+
+    async def _reference(self, question: dict[str, str], name: str) -> str | NoAnswer:
+        try:
+            return await self._consult([question], name)
+        except NoAnswer as error:
+            return error

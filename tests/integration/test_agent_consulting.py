@@ -1,0 +1,169 @@
+"""`vision_analyze` and `mixture_of_agents` in the real loop: what other models are asked."""
+
+import asyncio
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from agent_service.config_web import HelperModels
+from agent_service.sandbox import PathRefused
+from agent_service.tools.base import ToolContext
+from agent_service.tools.vision_analyze import VisionAnalyze, VisionAnalyzeArguments
+from tests.fakes.model import fake_model
+from tests.fakes.web import site
+from tests.integration.agent_parts import agent, answer
+from tests.integration.test_agent_web import call, home, told
+from tests.reach import out_of_reach
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+async def picture(request: web.Request) -> web.StreamResponse:
+    """A picture, what is none, or nothing."""
+    bodies = {"/red.png": PNG, "/page": b"<html>", "/large": PNG + bytes(11_000_000)}
+    if request.path not in bodies:
+        return web.Response(status=404)
+    return web.Response(body=bodies[request.path])
+
+
+async def test_a_picture_goes_to_the_model_that_sees(tmp_path: Path) -> None:
+    async with site(picture) as pages:
+        url = pages.url("127.0.0.1", "/red.png")
+        script = {
+            "rules": [
+                {"user": "What colour", "steps": [{"text": "It is red."}]},
+                {
+                    "steps": [
+                        call("vision_analyze", image=url, question="What colour?"),
+                        {"text": "{tool_result}"},
+                    ]
+                },
+            ]
+        }
+        async with fake_model(script) as model:
+            folder = await home(tmp_path, pages)
+            await add(folder, "auxiliary:\n  vision:\n    model: seer\n")
+            async with agent(folder, model.url) as client:
+                text = answer(await client.ask("look"))
+            looked = model.bodies[1]
+    assert "It is red." in text
+    assert text.startswith("[Untrusted data ")
+    assert looked["model"] == "seer"
+    assert "tools" not in looked
+    question, image = looked["messages"][-1]["content"]
+    assert question == {"type": "text", "text": "What colour?"}
+    sent = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
+    assert image == {"type": "image_url", "image_url": {"url": sent}}
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [("/page", "no picture"), ("/none", "status 404"), ("/large", "larger than 10,000,000")],
+)
+async def test_what_is_no_picture_is_told(tmp_path: Path, path: str, why: str) -> None:
+    async with site(picture) as pages:
+        url = pages.url("127.0.0.1", path)
+        script = {"rules": [{"steps": [call("vision_analyze", image=url), {"text": "no"}]}]}
+        async with (
+            fake_model(script) as model,
+            agent(await home(tmp_path, pages), model.url) as client,
+        ):
+            await client.ask("look")
+            assert why in told(model)
+            assert len(model.bodies) == 2
+
+
+async def test_a_picture_of_the_sandbox_is_read_there() -> None:
+    asked: list[Any] = []
+
+    class Files:
+        async def read(self, path: str, max_bytes: int) -> bytes:
+            if path != "a.png":
+                raise PathRefused("there is no such file")
+            return PNG
+
+    async def consult(messages: Any, name: str) -> str:
+        asked.append((messages, name))
+        return "a dot"
+
+    seeing: Any = consult
+    tool = VisionAnalyze(out_of_reach().web.fetcher, seeing, "")
+    files: Any = Files()
+    unused: Any = None
+    context = ToolContext("1", unused, files, unused, None, print)
+    result = await tool.run(VisionAnalyzeArguments(image="a.png"), context)
+    assert result.text == "a dot"
+    assert "Describe" in asked[0][0][1]["content"][0]["text"]
+    with pytest.raises(PathRefused):
+        await tool.run(VisionAnalyzeArguments(image="b.png"), context)
+
+
+MIXTURE = "mixture:\n  reference_models: [one, two, three]\n  aggregator_model: judge\n"
+
+
+async def test_several_models_answer_and_one_concludes(tmp_path: Path) -> None:
+    script = {
+        "rules": [
+            {
+                "user": "What is 6 times 7",
+                "steps": [
+                    [
+                        {"text": "42"},
+                        {"text": "41"},
+                        {"status": 400, "error": {"message": "no"}},
+                        {"text": "It is 42."},
+                    ]
+                ],
+            },
+            {
+                "steps": [
+                    call("mixture_of_agents", prompt="What is 6 times 7?"),
+                    {"text": "{tool_result}"},
+                ]
+            },
+        ]
+    }
+    async with fake_model(script) as model:
+        await add(tmp_path, MIXTURE)
+        async with agent(tmp_path, model.url) as client:
+            text = answer(await client.ask("think"))
+        bodies = model.bodies[1:5]
+    assert text == "It is 42.\n[1 of 3 models did not answer]"
+    assert [body["model"] for body in bodies[:3]] != ["judge"] * 3
+    assert sorted(body["model"] for body in bodies) == ["judge", "one", "three", "two"]
+    system, question = bodies[3]["messages"]
+    assert "## Answer 1\n4" in system["content"]
+    assert "## Answer 3" not in system["content"]
+    assert question == {"role": "user", "content": "What is 6 times 7?"}
+
+
+async def test_models_that_are_all_silent_are_a_failure(tmp_path: Path) -> None:
+    script = {
+        "rules": [
+            {"user": "6 times 7", "steps": [{"status": 401, "error": {"message": "no"}}]},
+            {"steps": [call("mixture_of_agents", prompt="6 times 7?"), {"text": "{tool_result}"}]},
+        ]
+    }
+    async with fake_model(script) as model:
+        await add(tmp_path, MIXTURE)
+        async with agent(tmp_path, model.url) as client:
+            assert "None of the models answered" in answer(await client.ask("think"))
+
+
+def test_without_models_there_is_no_mixture() -> None:
+    assert HelperModels().mixture_references == ()
+
+
+async def add(folder: Path, text: str) -> None:
+    """Add to a home's settings."""
+
+    def write() -> None:
+        with (folder / "config.yaml").open("a") as out:
+            out.write(text)
+
+    await asyncio.to_thread(write)

@@ -1,0 +1,20 @@
+"""What tools reach besides the sandbox, where nothing of it is called."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from agent_service.config_web import FetchConfig, HelperModels, SearchConfig
+from agent_service.messaging import Target
+from agent_service.tools.builtin import Reach
+from agent_service.web.access import configured_web
+
+
+def out_of_reach() -> Reach:
+    """A reach of which only the web is there."""
+    nobody: Any = None
+
+    async def chats(profile: str) -> Sequence[Target]:
+        return []
+
+    web = configured_web(FetchConfig(), SearchConfig())
+    return Reach(web, nobody, HelperModels(), nobody, chats)
