@@ -34,6 +34,7 @@ from agent_service.models.retries import RetryPolicy
 from agent_service.prompt.personal import PersonalLayers
 from agent_service.runner import Runner
 from agent_service.servicer.approvals import ApprovalServicer
+from agent_service.servicer.catalog import CatalogServicer
 from agent_service.servicer.memory import MemoryServicer
 from agent_service.servicer.models import ModelCatalogServicer
 from agent_service.servicer.services import POLICY, Servicers
@@ -119,6 +120,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "AgentService
         memories=MemoryServicer(memories),
         skills=SkillServicer(shelves),
         tools=ToolCatalogServicer(listed),
+        catalog=CatalogServicer(),
     )
     left = LeftSandboxes(executors, database)
     return AgentService(database, model, catalog, turns, left, workers, servicers)

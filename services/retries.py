@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 IDEMPOTENT: Mapping[str, tuple[str, ...]] = {
     "hermes.agent.v1.ApprovalService": ("ListApprovals", "ResolveApproval"),
+    "hermes.agent.v1.CatalogService": ("ClassifyCommands", "ScanTexts"),
     "hermes.agent.v1.SessionService": ("GetSession", "ListMessages", "ListSessions"),
     "hermes.agent.v1.TurnService": ("GetTurn", "InterruptTurn", "StartTurn"),
     "hermes.agent.v1.ToolCatalogService": ("ListTools",),

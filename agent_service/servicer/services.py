@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import grpc.aio
 
 from agent_service.servicer.approvals import ApprovalServicer
+from agent_service.servicer.catalog import CatalogServicer
 from agent_service.servicer.memory import MemoryServicer
 from agent_service.servicer.models import ModelCatalogServicer
 from agent_service.servicer.sessions import SessionServicer
@@ -13,6 +14,7 @@ from agent_service.servicer.tools import ToolCatalogServicer
 from agent_service.servicer.turns import TurnServicer
 from hermes.agent.v1 import (
     approval_pb2_grpc,
+    catalog_pb2_grpc,
     memory_pb2_grpc,
     model_catalog_pb2_grpc,
     session_pb2_grpc,
@@ -66,6 +68,13 @@ POLICY: Policy = {
         {"ListTools": (Identity.GATEWAY, Identity.OPERATOR)},
     ),
     **allow(
+        "hermes.agent.v1.CatalogService",
+        {
+            "ClassifyCommands": (Identity.GATEWAY, Identity.OPERATOR),
+            "ScanTexts": (Identity.GATEWAY, Identity.OPERATOR),
+        },
+    ),
+    **allow(
         "hermes.agent.v1.MemoryService",
         {
             "GetMemory": (Identity.GATEWAY, Identity.OPERATOR),
@@ -88,6 +97,7 @@ class Servicers:
     memories: MemoryServicer
     skills: SkillServicer
     tools: ToolCatalogServicer
+    catalog: CatalogServicer
 
     def register(self, server: grpc.aio.Server) -> None:
         """Adds them to a server."""
@@ -96,5 +106,6 @@ class Servicers:
         approval_pb2_grpc.add_ApprovalServiceServicer_to_server(self.approvals, server)
         model_catalog_pb2_grpc.add_ModelCatalogServiceServicer_to_server(self.models, server)
         tool_catalog_pb2_grpc.add_ToolCatalogServiceServicer_to_server(self.tools, server)
+        catalog_pb2_grpc.add_CatalogServiceServicer_to_server(self.catalog, server)
         memory_pb2_grpc.add_MemoryServiceServicer_to_server(self.memories, server)
         skill_pb2_grpc.add_SkillServiceServicer_to_server(self.skills, server)

@@ -36,6 +36,7 @@ COMMANDS = {
     "sandboxes": "list, use and end sandboxes, and read what ran in them",
     "workspaces": "list, copy and delete what sandboxes leave behind, and keep snapshots",
     "pools": "see how full executors are, change that, drain them, end lost boxes",
+    "security": "try how commands and texts of your own are judged",
     "serve": "run one service",
     "doctor": "check everything this machine needs",
     "config": "show, set and check the configuration",

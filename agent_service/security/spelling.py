@@ -1,0 +1,82 @@
+"""Reads text as a person would: look-alike letters folded, what cannot be seen left out."""
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+# Letters of other alphabets that look like Latin ones, and digits that stand for letters in words.
+_LIKE = str.maketrans(
+    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u04bb\u0501\u051b\u051d\u0432\u043a"
+    "\u043c\u043d\u0442\u0433\u03b1\u03bf\u03c1\u03bd\u03b9\u03ba\u03c4\u03c5\u03c7\u03b5\u0131\u0261"
+    "\u0269\u026a\u0280\u1d00\u1d04\u1d05\u1d07\u1d0a\u1d0b\u1d0d\u1d0f\u1d18\u1d1b\u1d1c\u1d20\u1d21"
+    "\u1d22\u0274\u029f\u0262\u029c\u028f\u0299\ua730\ua731\u0585\u0578\u057d\u0570\u0566\u0581",
+    "aeopcyxijshdqwbkmhtraopviktuxeigiiracdejkmoptuvwznlghybfsouuhqg",
+)
+_INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
+)
+_APART = re.compile(r"(?<!\w)(?:\w[ .*_-]){5,}\w(?!\w)")
+_DIGITS = str.maketrans("013457@$", "oieastas")
+_LEET = re.compile(r"(?<![\w@$])(?=\w*[a-z])(?=[\w@$]*[013457@$])[a-z013457@$]{4,}(?![\w@$])")
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """Text as it is read, and where each of its characters stands in the original."""
+
+    text: str
+    places: tuple[int, ...] | None
+    """None where the characters stand where they stood."""
+
+    def place(self, at: int) -> int:
+        """Where the character stands in the original."""
+        return at if self.places is None else self.places[min(at, len(self.places) - 1)]
+
+
+def read(text: str) -> Plain:
+    """The text as it is read, in lower case."""
+    if text.isascii():
+        lowered = text.lower()
+        if not _APART.search(lowered) and not _LEET.search(lowered):
+            return Plain(lowered, None)
+        return _joined(lowered, tuple(range(len(lowered))))
+    letters: list[str] = []
+    places: list[int] = []
+    for at, char in enumerate(text):
+        if char.isascii():
+            letters.append(char.lower())
+            places.append(at)
+        elif not _INVISIBLE.match(char):
+            folded = unicodedata.normalize("NFKC", char).lower().translate(_LIKE)
+            letters += folded
+            places += [at] * len(folded)
+    places.append(len(text))
+    return _joined("".join(letters), tuple(places))
+
+
+def _joined(text: str, places: tuple[int, ...]) -> Plain:
+    """The text with words that are spelt with gaps or with digits written plainly."""
+    text = _LEET.sub(lambda match: match[0].translate(_DIGITS), text)
+    letters: list[str] = []
+    kept: list[int] = []
+    end = 0
+    for match in _APART.finditer(text):
+        letters.append(text[end : match.start()])
+        kept += places[end : match.start()]
+        letters.append(re.sub(r"[ .*_-]", "", match[0]))
+        kept += places[match.start() : match.end() : 2]
+        end = match.end()
+    letters.append(text[end:])
+    return Plain("".join(letters), tuple(kept) + tuple(places[end:]) or (0,))
+
+
+def invisible_at(text: str) -> list[int]:
+    """Where characters stand that hide text or turn its direction."""
+    if text.isascii():
+        return []
+    return [
+        match.start()
+        for match in re.finditer(
+            "[\u202a-\u202e\u2066-\u2069\u200b\u2060-\u2064\U000e0001-\U000e007f]", text
+        )
+    ]

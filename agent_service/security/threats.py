@@ -1,0 +1,122 @@
+"""Finds in text what tries to give the agent orders, and takes out just that."""
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from agent_service.security.spelling import Plain, invisible_at, read
+from agent_service.security.threat_patterns import FAMILIES, STRICT
+
+INVISIBLE = "invisible-text"
+ENCODED = "encoded"
+_BASE64 = re.compile(r"(?<![\w+/=])[A-Za-z0-9+/]{24,4000}={0,2}(?![\w+/=])")
+_HEX = re.compile(r"(?<![0-9a-fA-F])(?:[0-9a-fA-F]{2}){12,2000}(?![0-9a-fA-F])")
+_BITS = re.compile(r"(?:[01]{8}\s+){6,}[01]{8}")
+_LONG_LINE = 300
+_ENDS = re.compile(r"(?<=[.!?])\s+|(?=<!--)|(?<=-->)")
+
+
+@dataclass(frozen=True, slots=True)
+class Threat:
+    """One place in a text: characters `begin` to `end` belong to a family."""
+
+    family: str
+    begin: int
+    end: int
+
+
+class ThreatScanner:
+    """Finds threats; one is made for each process, since its patterns are costly to make."""
+
+    def __init__(self) -> None:
+        self._usual = _compiled(FAMILIES)
+        self._strict = (*self._usual, *_compiled(STRICT))
+
+    def scan(self, text: str, *, strict: bool = False) -> tuple[Threat, ...]:
+        """The threats in a text, in order; `strict` is for what stays, such as memory."""
+        plain = read(text)
+        found = {Threat(INVISIBLE, *_line(text, at, at + 1)) for at in _hidden(text)}
+        patterns = self._strict if strict else self._usual
+        for family, begin, end in _matches(plain, patterns):
+            found.add(Threat(family, *_line(text, begin, end)))
+        for begin, end, hidden in _encoded(text):
+            if any(True for _ in _matches(read(hidden), patterns)):
+                found.add(Threat(ENCODED, *_line(text, begin, end)))
+        return tuple(sorted(found, key=lambda threat: (threat.begin, threat.end, threat.family)))
+
+    def clean(self, text: str, *, strict: bool = False) -> tuple[str, tuple[Threat, ...]]:
+        """The text with each offending line replaced by `[BLOCKED: family]`, and what was found."""
+        threats = self.scan(text, strict=strict)
+        parts: list[str] = []
+        at = 0
+        for begin, end, families in _merged(threats):
+            parts += [text[at:begin], f"[BLOCKED: {', '.join(families)}]"]
+            at = end
+        return "".join([*parts, text[at:]]), threats
+
+
+_Patterns = tuple[tuple[str, re.Pattern[str]], ...]
+
+
+def _compiled(families: tuple[tuple[str, tuple[str, ...]], ...]) -> _Patterns:
+    return tuple(
+        (family, re.compile(pattern, re.MULTILINE))
+        for family, texts in families
+        for pattern in texts
+    )
+
+
+def _matches(plain: Plain, patterns: _Patterns) -> Iterator[tuple[str, int, int]]:
+    for family, pattern in patterns:
+        for match in pattern.finditer(plain.text):
+            yield family, plain.place(match.start()), plain.place(max(match.end() - 1, 0)) + 1
+
+
+def _hidden(text: str) -> list[int]:
+    """Where invisible characters stand within words, which hides or breaks them."""
+    return [
+        at
+        for at in invisible_at(text)
+        if text[at] > "\U000dffff"
+        or text[at] in "\u202a\u202b\u202d\u202e\u2066\u2067\u2068"
+        or f"{text[at - 1 : at]}{text[at + 1 : at + 2]}".isalpha()
+    ]
+
+
+def _line(text: str, begin: int, end: int) -> tuple[int, int]:
+    """The lines around a match; of a very long line the sentences."""
+    first = text.rfind("\n", 0, begin) + 1
+    last = text.find("\n", end)
+    last = len(text) if last < 0 else last
+    if last - first <= _LONG_LINE:
+        return first, last
+    cuts = [first, *(match.end() for match in _ENDS.finditer(text, first, last)), last]
+    return max(cut for cut in cuts if cut <= begin), min(cut for cut in cuts if cut >= end)
+
+
+def _encoded(text: str) -> Iterator[tuple[int, int, str]]:
+    for match in _BASE64.finditer(text):
+        try:
+            data = base64.b64decode(match[0] + "=" * (-len(match[0]) % 4))
+        except (binascii.Error, ValueError):
+            continue
+        yield match.start(), match.end(), data.decode("utf-8", "replace")
+    for match in _HEX.finditer(text):
+        yield match.start(), match.end(), bytes.fromhex(match[0]).decode("utf-8", "replace")
+    for match in _BITS.finditer(text):
+        letters = (chr(int(bits, 2)) for bits in match[0].split())
+        yield match.start(), match.end(), "".join(letters)
+
+
+def _merged(threats: tuple[Threat, ...]) -> list[tuple[int, int, list[str]]]:
+    merged: list[tuple[int, int, list[str]]] = []
+    for threat in threats:
+        if merged and threat.begin < merged[-1][1]:
+            begin, end, families = merged[-1]
+            named = families if threat.family in families else [*families, threat.family]
+            merged[-1] = (begin, max(end, threat.end), named)
+        else:
+            merged.append((threat.begin, threat.end, [threat.family]))
+    return merged

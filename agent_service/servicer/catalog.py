@@ -1,0 +1,75 @@
+"""CatalogService."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import grpc.aio
+
+from agent_service.security.commands import CommandClassifier
+from agent_service.security.families import CommandClass, Verdict
+from agent_service.security.threats import Threat, ThreatScanner
+from hermes.agent.v1 import catalog_pb2, catalog_pb2_grpc
+from services.errors import InvalidArgument
+
+Context = grpc.aio.ServicerContext[Any, Any]
+T = TypeVar("T")
+
+MAX_ITEMS = 1000
+
+_CLASSES = {
+    CommandClass.SAFE: catalog_pb2.COMMAND_CLASS_SAFE,
+    CommandClass.DANGEROUS: catalog_pb2.COMMAND_CLASS_DANGEROUS,
+    CommandClass.HARDLINE: catalog_pb2.COMMAND_CLASS_HARDLINE,
+    CommandClass.UNPARSEABLE: catalog_pb2.COMMAND_CLASS_UNPARSEABLE,
+}
+
+
+class CatalogServicer(catalog_pb2_grpc.CatalogServiceServicer):
+    """Serves how commands and texts are judged."""
+
+    def __init__(self) -> None:
+        self._classifier = CommandClassifier()
+        self._scanner = ThreatScanner()
+        self._judging = asyncio.Lock()
+
+    async def ClassifyCommands(
+        self, request: catalog_pb2.ClassifyCommandsRequest, context: Context
+    ) -> catalog_pb2.ClassifyCommandsResponse:
+        """Judges commands."""
+        verdicts = await self._each(request.commands, self._classifier.classify)
+        return catalog_pb2.ClassifyCommandsResponse(verdicts=map(_verdict, verdicts))
+
+    async def ScanTexts(
+        self, request: catalog_pb2.ScanTextsRequest, context: Context
+    ) -> catalog_pb2.ScanTextsResponse:
+        """Scans texts."""
+        strict = request.strict
+        found = await self._each(
+            request.texts, lambda text: self._scanner.scan(text, strict=strict)
+        )
+        return catalog_pb2.ScanTextsResponse(findings=map(_findings, found))
+
+    async def _each(self, items: Sequence[str], judge: Callable[[str], T]) -> list[T]:
+        if len(items) > MAX_ITEMS:
+            raise InvalidArgument("too many items", fields={"items": f"at most {MAX_ITEMS}"})
+        # A batch takes a moment, and the parser is not made for two threads at once.
+        async with self._judging:
+            return await asyncio.to_thread(lambda: [judge(item) for item in items])
+
+
+def _verdict(verdict: Verdict) -> catalog_pb2.CommandVerdict:
+    return catalog_pb2.CommandVerdict(
+        command_class=_CLASSES[verdict.kind],
+        families=verdict.families,
+        leaves_sandbox=verdict.leaves_sandbox,
+    )
+
+
+def _findings(threats: Sequence[Threat]) -> catalog_pb2.TextFindings:
+    return catalog_pb2.TextFindings(
+        threats=[
+            catalog_pb2.Threat(family=threat.family, begin=threat.begin, end=threat.end)
+            for threat in threats
+        ]
+    )
