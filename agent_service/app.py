@@ -18,11 +18,14 @@ from agent_service.clients.left import LeftSandboxes
 from agent_service.clients.replicas import Replicas
 from agent_service.clients.sandbox_kinds import SandboxKinds
 from agent_service.config import AgentConfig
+from agent_service.context.compressor import Compressor
 from agent_service.contexts import ToolContexts
 from agent_service.drafts import SessionDrafts
+from agent_service.loop import LoopParts
 from agent_service.memory.store import MemoryStore, Target
 from agent_service.messaging import Target as Chat
 from agent_service.metrics import AgentMetrics
+from agent_service.models.base import Model
 from agent_service.models.catalog import Catalog
 from agent_service.models.chat_completions import AppIdentity, ChatCompletions
 from agent_service.models.configured import ConfiguredModel
@@ -45,7 +48,7 @@ from agent_service.servicer.turns import TurnServicer
 from agent_service.skills.home_files import HomeSkillFiles
 from agent_service.skills.prompt import SkillIndexes
 from agent_service.skills.shelf import SkillShelves
-from agent_service.storage import migrations
+from agent_service.storage import migrations, sessions
 from agent_service.storage.chats import known
 from agent_service.storage.claims import Claimant, turn_leases
 from agent_service.storage.journal import Defaults
@@ -53,6 +56,8 @@ from agent_service.storage.profiles import FileProfiles, ProfileStore
 from agent_service.storage.schema import metadata
 from agent_service.tools.builtin import Asking, Reach, builtin_tools
 from agent_service.tools.listing import Listed, offered
+from agent_service.tools.todo import STATE as PLAN
+from agent_service.tools.todo import shown_plan
 from agent_service.tools.toolbox import Toolbox
 from agent_service.turns import Ownership, Turns
 from agent_service.web.access import configured_web
@@ -95,8 +100,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "AgentService
     runner = Runner(
         database,
         leases,
-        priced,
-        Toolbox(tools, contexts.of),
+        _loop_parts(config, priced, Toolbox(tools, contexts.of), catalog, database),
         contexts.commands,
         clock,
         metrics,
@@ -210,6 +214,19 @@ def _reach(config: AgentConfig, channels: Channels, database: Database, consult:
 
     web = configured_web(config.fetch, config.search)
     return Reach(web, consult, config.helpers, GatewayDeliveries(channels), chats)
+
+
+def _loop_parts(
+    config: AgentConfig, model: Model, toolbox: Toolbox, catalog: Catalog, database: Database
+) -> LoopParts:
+    async def plan_of(session_id: str) -> str:
+        return shown_plan(
+            await database.read(lambda conn: sessions.get_state(conn, session_id, PLAN))
+        )
+
+    policy = config.compression.policy
+    compressor = Compressor(model, catalog.window_of, plan_of, policy, SystemClock())
+    return LoopParts(model, toolbox, compressor)
 
 
 def _memories(

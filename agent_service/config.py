@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, SecretStr
 
 from agent_service.config_web import FetchConfig, HelperModels, SearchConfig
+from agent_service.context.compressor import Policy
 from agent_service.models.catalog import Override
 from agent_service.models.endpoints import EndpointSettings, is_http_url
 from agent_service.models.pricing import Price
@@ -141,10 +142,33 @@ class MemoryConfig(ConfigModel):
     """Characters that USER.md may have, what is known of the user."""
 
 
+class CompressionConfig(ConfigModel):
+    """What happens to conversations that become too long for their model."""
+
+    enabled: Annotated[bool, Yaml("compression.enabled")] = True
+    """Whether the middle of a long conversation is condensed, instead of the turn failing."""
+    threshold: Annotated[float | None, Field(ge=0.1, le=0.95), Yaml("compression.threshold")] = None
+    """Share of the model's window from which on; unset is 0.75, and 0.5 from 512,000 tokens on."""
+    protect_first_n: Annotated[int, Field(ge=0, le=50), Yaml("compression.protect_first_n")] = 3
+    """Messages at the beginning that stay as they are."""
+    protect_last_n: Annotated[int, Field(ge=1, le=200), Yaml("compression.protect_last_n")] = 4
+    """Messages at the end that stay as they are, at least."""
+    model: Annotated[str, Yaml("auxiliary.compression.model", "compression.summary_model")] = ""
+    """Model that condenses, at the same endpoint; unset is the turn's own."""
+
+    @property
+    def policy(self) -> Policy:
+        """When and how conversations are compressed."""
+        return Policy(
+            self.enabled, self.threshold, self.protect_first_n, self.protect_last_n, self.model
+        )
+
+
 class AgentConfig(ConfigModel):
     """What the agent service can be configured with."""
 
     model: ModelConfig
+    compression: CompressionConfig
     memory: MemoryConfig
     sandbox: SandboxPolicy
     fetch: FetchConfig

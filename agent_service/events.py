@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from agent_service.calls import PendingCall
+from agent_service.context.compaction import Compaction
 from agent_service.models.base import ModelMessage
 from agent_service.sandbox import NOWHERE, Place
 from agent_service.usage import Usage
@@ -126,6 +127,14 @@ class ToolFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class Compressed:
+    """The conversation is sent shorter from now on; about how many tokens it had and has."""
+
+    before_tokens: int
+    after_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class ApprovalRequested:
     """The turn waits for a person's decision until `expires_at_ms`."""
 
@@ -178,6 +187,7 @@ Durable = (
     | UsageReported
     | ToolStarted
     | ToolFinished
+    | Compressed
     | ApprovalRequested
     | ApprovalResolved
     | TurnFinished
@@ -193,6 +203,7 @@ _KINDS: dict[str, type[Any]] = {
         UsageReported,
         ToolStarted,
         ToolFinished,
+        Compressed,
         ApprovalRequested,
         ApprovalResolved,
         TurnFinished,
@@ -250,7 +261,20 @@ class ApprovalNeeded:
     subject: str
 
 
-Fact = ModelAnswered | ToolDispatched | ToolReturned | ApprovalNeeded | TurnFinished
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """The conversation has been made shorter, as it is sent; the next model call rests on it."""
+
+    compaction: Compaction
+    messages: tuple[bytes, ...]
+    before_tokens: int
+    after_tokens: int
+    helped: bool
+    """Whether it is short enough now."""
+    usage: Usage
+
+
+Fact = ModelAnswered | ToolDispatched | ToolReturned | ApprovalNeeded | Compacted | TurnFinished
 
 PREVIEW_CHARS = 4000
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from agent_service.calls import PendingCall
+from agent_service.context.compaction import NOTHING, Compaction
 from agent_service.events import Decision, TurnFinished
 from agent_service.usage import Usage
 from services.leases import Lease
@@ -49,6 +50,12 @@ class LiveTurn:
     """What persons decided, by call key."""
     approved_tools: frozenset[str] = frozenset()
     """Tools that a person allowed for the whole session."""
+    compaction: Compaction = NOTHING
+    """How the session's messages are sent."""
+    prompt_tokens: int = 0
+    """What the provider has counted of the last request, whose messages were the first ones."""
+    prompt_messages: int = 0
+    compressed_in_vain: int = 0
     waits_for_person: bool = False
     finished: TurnFinished | None = None
 

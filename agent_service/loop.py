@@ -7,7 +7,9 @@ whatever it does next rests on what is in the journal.
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import dataclass
 
+from agent_service.context.compressor import Compressor
 from agent_service.events import (
     Fact,
     Live,
@@ -20,16 +22,26 @@ from agent_service.events import (
 )
 from agent_service.live_turn import LiveTurn
 from agent_service.models import base
+from agent_service.models.errors import ModelError, ModelErrorKind
 from agent_service.tools.toolbox import Toolbox
 
 Step = Live | tuple[Fact, ...]
 
 
-async def run_turn(turn: LiveTurn, model: base.Model, toolbox: Toolbox) -> AsyncGenerator[Step]:
+@dataclass(frozen=True, slots=True)
+class LoopParts:
+    """What every turn is driven with."""
+
+    model: base.Model
+    toolbox: Toolbox
+    compressor: Compressor
+
+
+async def run_turn(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
     """Drive a turn from wherever it stands to its end, or to where a person has to decide."""
     while True:
         if turn.pending:
-            async with aclosing(toolbox.run(turn)) as outcomes:
+            async with aclosing(parts.toolbox.run(turn)) as outcomes:
                 async for outcome in outcomes:
                     yield outcome
             if turn.waits_for_person:
@@ -38,7 +50,7 @@ async def run_turn(turn: LiveTurn, model: base.Model, toolbox: Toolbox) -> Async
             yield (_limit_reached(turn),)
             return
         message: base.ModelMessage | None = None
-        async with aclosing(_ask(turn, model, toolbox)) as answer:
+        async with aclosing(_answer(turn, parts)) as answer:
             async for event in answer:
                 if isinstance(event, base.ModelMessage):
                     message = event
@@ -53,13 +65,34 @@ async def run_turn(turn: LiveTurn, model: base.Model, toolbox: Toolbox) -> Async
             return
 
 
+async def _answer(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step | base.ModelMessage]:
+    """Ask the model for what the conversation, which is made shorter where it must be, leads to."""
+    compressor, tools = parts.compressor, parts.toolbox.schemas(turn.toolsets)
+    is_refused = False
+    while True:
+        if is_refused or compressor.is_due(turn, tools):
+            async with aclosing(compressor.run(turn, tools, is_refused=is_refused)) as steps:
+                async for step in steps:
+                    yield step
+        try:
+            async with aclosing(_ask(turn, parts.model, tools)) as answer:
+                async for event in answer:
+                    yield event
+        except ModelError as error:
+            if error.kind is not ModelErrorKind.CONTEXT_OVERFLOW or is_refused:
+                raise
+            is_refused = True
+        else:
+            return
+
+
 async def _ask(
-    turn: LiveTurn, model: base.Model, toolbox: Toolbox
+    turn: LiveTurn, model: base.Model, tools: bytes
 ) -> AsyncGenerator[Live | base.ModelMessage]:
     request = base.ModelRequest(
         model=turn.model,
         messages=turn.messages,
-        tools=toolbox.schemas(turn.toolsets),
+        tools=tools,
         max_tokens=turn.max_tokens,
     )
     said = thought = 0

@@ -20,14 +20,13 @@ from agent_service.events import (
 )
 from agent_service.hub import TurnStream
 from agent_service.live_turn import LiveTurn
-from agent_service.loop import Step, run_turn
+from agent_service.loop import LoopParts, Step, run_turn
 from agent_service.metrics import AgentMetrics
-from agent_service.models.base import Model, ModelMessage
+from agent_service.models.base import ModelMessage
 from agent_service.models.errors import ModelError
 from agent_service.sandbox import Commands, CommandUnknown, SandboxUnavailable
 from agent_service.storage import journal
 from agent_service.storage.claims import Claimed
-from agent_service.tools.toolbox import Toolbox
 from agent_service.transition import Transition
 from services.clock import Clock
 from services.database import Database
@@ -78,16 +77,14 @@ class Runner:
         self,
         database: Database,
         leases: LeaseTable,
-        model: Model,
-        toolbox: Toolbox,
+        parts: LoopParts,
         commands: Callable[[LiveTurn], Commands],
         clock: Clock,
         metrics: AgentMetrics,
     ) -> None:
         self._database = database
         self._leases = leases
-        self._model = model
-        self._toolbox = toolbox
+        self._parts = parts
         self._commands = commands
         self._clock = clock
         self._metrics = metrics
@@ -128,7 +125,7 @@ class Runner:
 
     async def _run(self, driving: Driving) -> None:
         try:
-            async with aclosing(run_turn(driving.turn, self._model, self._toolbox)) as steps:
+            async with aclosing(run_turn(driving.turn, self._parts)) as steps:
                 async for step in steps:
                     await self._take(driving, step)
         except ModelError as error:

@@ -7,6 +7,8 @@ from agent_service.calls import PendingCall, StepState
 from agent_service.events import (
     ApprovalNeeded,
     ApprovalRequested,
+    Compacted,
+    Compressed,
     Durable,
     Fact,
     ModelAnswered,
@@ -66,6 +68,8 @@ class Transition:
     messages: list[NewMessage] = field(default_factory=list[NewMessage])
     events: list[Recorded] = field(default_factory=list[Recorded])
     approvals: list[ApprovalRequested] = field(default_factory=list[ApprovalRequested])
+    compacted: Compacted | None = None
+    prompt_tokens: int = 0
     finished: TurnFinished | None = None
     state: str = "RUNNING"
     _sequence: int = 0
@@ -91,7 +95,8 @@ class Transition:
         transition = cls(turn, now)
         for fact in facts:
             transition._add(fact)
-        if transition.finished is None and not transition._pending:
+        goes_on = transition.finished is None and transition.compacted is None
+        if goes_on and not transition._pending:
             transition._intend_model_call()
         transition.state = transition._next_state()
         return transition
@@ -122,11 +127,21 @@ class Transition:
         turn.pending = self._pending
         turn.waits_for_person = bool(self.approvals)
         turn.finished = self.finished
+        self._apply_to_prompt()
         turn.messages += [m.content for m in self.messages if m.role == "assistant"]
         turn.results = self._results
         if not self._pending:
             turn.messages += [self._results[key] for key in sorted(self._results)]
             turn.results = {}
+
+    def _apply_to_prompt(self) -> None:
+        turn, compacted = self.turn, self.compacted
+        if compacted is not None:
+            turn.messages, turn.compaction = list(compacted.messages), compacted.compaction
+            turn.prompt_tokens = turn.prompt_messages = 0
+            turn.compressed_in_vain += not compacted.helped
+        elif self.prompt_tokens:
+            turn.prompt_tokens, turn.prompt_messages = self.prompt_tokens, len(turn.messages)
 
     def _add(self, fact: Fact) -> None:
         match fact:
@@ -145,6 +160,11 @@ class Transition:
                 )
                 self.approvals.append(asked)
                 self._event(asked)
+            case Compacted():
+                self.compacted = fact
+                self._usage += fact.usage
+                if fact.compaction != self.turn.compaction:
+                    self._event(Compressed(fact.before_tokens, fact.after_tokens))
             case TurnFinished():
                 self.finished = replace(fact, usage=self._usage)
                 self._event(self.finished)
@@ -152,6 +172,7 @@ class Transition:
     def _answered(self, step: int, message: ModelMessage) -> None:
         usage = Usage.of_call(message.usage)
         self._usage += usage
+        self.prompt_tokens = usage.prompt_tokens
         self._model_calls += 1
         self.step_states.append((self._steps, StepState.DONE))
         self._message_count += 1

@@ -49,15 +49,16 @@ class Conversations:
     """The conversations used last, so that a hot session is not read again."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, tuple[int, journal.Conversation]] = OrderedDict()
+        self._kept: OrderedDict[str, journal.Hot] = OrderedDict()
 
-    def get(self, session_id: str) -> tuple[int, journal.Conversation] | None:
-        """How many messages the session had, and the conversation with its system prompt."""
+    def get(self, session_id: str) -> journal.Hot | None:
+        """The session's conversation, if it was used lately."""
         return self._kept.get(session_id)
 
     def keep(self, turn: LiveTurn) -> None:
         """Remember a session after a turn of it."""
-        self._kept[turn.session_id] = (turn.message_count, turn.messages)
+        hot = journal.Hot(turn.message_count, turn.messages, turn.compaction)
+        self._kept[turn.session_id] = hot
         self._kept.move_to_end(turn.session_id)
         if len(self._kept) > HOT_SESSIONS:
             self._kept.popitem(last=False)
@@ -276,7 +277,7 @@ class Turns:
         self,
         conn: Connection,
         turn_id: str,
-        hot: tuple[int, journal.Conversation] | None,
+        hot: journal.Hot | None,
         now: datetime,
     ) -> _Taken | None:
         """Claim a turn and load it; None when somebody else was faster."""

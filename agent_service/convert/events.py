@@ -73,6 +73,9 @@ def _durable(wire: pb.TurnEvent, event: events.Event) -> None:
             wire.tool_started.CopyFrom(
                 pb.ToolStarted(call_id=call_id, name=name, arguments_json=arguments_json, step=step)
             )
+        case events.Compressed(before, after):
+            compressed = pb.Compressed(before_token_count=before, after_token_count=after)
+            wire.compressed.CopyFrom(compressed)
         case events.ToolFinished():
             wire.tool_finished.CopyFrom(_tool_finished(event))
         case events.ApprovalRequested():

@@ -10,24 +10,27 @@ from sqlalchemy import Connection, bindparam
 
 from agent_service import events
 from agent_service.calls import PendingCall, StepState
+from agent_service.context.compaction import Compaction, sent
 from agent_service.events import Decision
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ToolCall, encoded
 from agent_service.storage.claims import Claimed
 from agent_service.storage.event_log import events_after, insert_events
-from agent_service.storage.schema import approval, message, session, step, turn
+from agent_service.storage.schema import approval, compaction, message, session, step, turn
 from agent_service.storage.sessions import put_state as put_session_state
 from agent_service.transition import NewStep, Transition
 from agent_service.usage import Usage
-from services.database import Prepared
+from services.database import Prepared, upsert
 from services.leases import LeaseTable
 
-Conversation = list[bytes]
-"""Encoded messages, the system prompt first."""
-
+_COMPACTION = sa.select(compaction).where(compaction.c.session_id == bindparam("session_id"))
+_COMPACT = upsert(compaction, ("session_id",), ("head", "through", "pruned", "summary"))
 _MESSAGES = (
     sa.select(message.c.sequence, message.c.role, message.c.content)
-    .where(message.c.session_id == bindparam("session_id"))
+    .where(
+        message.c.session_id == bindparam("session_id"),
+        sa.or_(message.c.sequence <= bindparam("head"), message.c.sequence > bindparam("through")),
+    )
     .order_by(message.c.sequence)
 )
 _STEPS = sa.select(step).where(step.c.turn_id == bindparam("id")).order_by(step.c.sequence)
@@ -80,10 +83,17 @@ class Loaded:
     recorded: list[events.Recorded]
 
 
-def load(
-    conn: Connection, claimed: Claimed, defaults: Defaults, hot: tuple[int, Conversation] | None
-) -> Loaded:
-    """The claimed turn; `hot` is the session's conversation in memory and how long it is."""
+@dataclass(frozen=True, slots=True)
+class Hot:
+    """A session's conversation in memory, as it was after so many messages."""
+
+    message_count: int
+    messages: list[bytes]
+    compaction: Compaction
+
+
+def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None) -> Loaded:
+    """The claimed turn, with the conversation that is in memory if that is still the whole one."""
     lease, row, begun = claimed.lease, claimed.row, claimed.begun
     steps: Sequence[sa.Row[Any]] = () if begun else conn.execute(_STEPS, {"id": lease.id}).all()
     models = [found for found in steps if found.kind == "MODEL"]
@@ -110,11 +120,14 @@ def load(
         model_calls=sum(found.state != "INTENT" for found in models),
         approved_tools=frozenset(row.approved_tools),
     )
-    if begun and hot is not None and hot[0] == row.message_count:
-        live.messages = [*hot[1], begun.message]
+    if begun and hot is not None and hot.message_count == row.message_count:
+        live.messages, live.compaction = [*hot.messages, begun.message], hot.compaction
         return Loaded(live, [begun.started])
     _load_pending(conn, live, steps, resumed=claimed.may_have_run)
-    live.messages = _conversation(conn, live, row.system_prompt)
+    live.messages = [
+        encoded({"role": "system", "content": row.system_prompt}),
+        *_conversation(conn, live),
+    ]
     return Loaded(live, [begun.started] if begun else events_after(conn, lease.id, 0))
 
 
@@ -150,6 +163,9 @@ def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None
     insert_events(conn, live.id, transition.events)
     if transition.approvals:
         conn.execute(_INSERT_APPROVAL, _approval_rows(transition))
+    if transition.compacted is not None:
+        made = asdict(transition.compacted.compaction)
+        conn.execute(_COMPACT, {"session_id": live.session_id, **made})
 
 
 def mark_cancelling(conn: Connection, leases: LeaseTable, live: LiveTurn) -> None:
@@ -181,15 +197,24 @@ def _load_pending(
         live.decisions = {row.call_id: Decision(row.decision) for row in rows}
 
 
-def _conversation(conn: Connection, live: LiveTurn, system_prompt: str) -> Conversation:
-    messages = [encoded({"role": "system", "content": system_prompt})]
+def _conversation(conn: Connection, live: LiveTurn) -> list[bytes]:
+    """The session's messages as they are sent; results of the running batch are put by."""
+    found = conn.execute(_COMPACTION, {"session_id": live.session_id}).one_or_none()
+    if found is not None:
+        live.compaction = Compaction(found.head, found.through, found.pruned, found.summary)
+    asked = {
+        "session_id": live.session_id,
+        "head": live.compaction.head,
+        "through": live.compaction.through,
+    }
     first_pending = min((p.message_sequence for p in live.pending.values()), default=0)
-    for row in conn.execute(_MESSAGES, {"session_id": live.session_id}):
+    rows: list[tuple[int, bytes]] = []
+    for row in conn.execute(_MESSAGES, asked):
         if first_pending and row.role == "tool" and row.sequence > first_pending:
             live.results[row.sequence] = row.content.encode()
         else:
-            messages.append(row.content.encode())
-    return messages
+            rows.append((row.sequence, row.content.encode()))
+    return sent(rows, live.compaction)
 
 
 def _touch_session(conn: Connection, transition: Transition) -> None:

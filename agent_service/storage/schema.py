@@ -153,6 +153,17 @@ left_sandbox = Table(
 )
 """Sandboxes at executors that could not be reached, whose sessions have gone on elsewhere."""
 
+compaction = Table(
+    "compaction",
+    metadata,
+    Column("session_id", String(128), ForeignKey("session.id"), primary_key=True),
+    Column("head", BigInteger, nullable=False),
+    Column("through", BigInteger, nullable=False),
+    Column("pruned", BigInteger, nullable=False),
+    Column("summary", Text, nullable=False),
+)
+"""How the messages of a session that has become too long are sent."""
+
 session_state = Table(
     "session_state",
     metadata,

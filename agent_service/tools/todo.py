@@ -1,6 +1,6 @@
 """The `todo` tool: the plan of a session."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -63,8 +63,16 @@ class Todo:
         if arguments.todos is not None:
             items = _merged(items if arguments.merge else [], arguments.todos)
             await context.state.put(STATE, [item.model_dump() for item in items])
-        lines = [f"{_MARKS[item.status]} {item.id}: {item.content}" for item in items]
-        return ToolResult("\n".join(lines) or "The plan is empty.")
+        return ToolResult(_shown(items) or "The plan is empty.")
+
+
+def shown_plan(stored: Any) -> str:
+    """The plan of a session as the model is shown it, from what is kept with the session."""
+    return _shown(_PLAN.validate_python(stored or []))
+
+
+def _shown(items: list[TodoItem]) -> str:
+    return "\n".join(f"{_MARKS[item.status]} {item.id}: {item.content}" for item in items)
 
 
 def _merged(kept: list[TodoItem], given: list[TodoItem]) -> list[TodoItem]:

@@ -54,9 +54,9 @@ class TurnView:
                 self._progress(event.tool_progress.text)
             case "tool_finished":
                 self._line(_finished(event.tool_finished))
-            case "notice":
+            case "notice" | "compressed":
                 self._restart()
-                self._line(Text(event.notice.text, style="yellow"))
+                self._line(_told(event))
             case "turn_finished":
                 self._ended(event.turn_finished)
             case _:
@@ -113,6 +113,14 @@ def _failure(finished: TurnFinished) -> Text | None:
             return Text(finished.needs_review.message, style="red")
         case _:
             return None
+
+
+def _told(event: TurnEvent) -> Text:
+    if event.HasField("notice"):
+        return Text(event.notice.text, style="yellow")
+    before, after = event.compressed.before_token_count, event.compressed.after_token_count
+    text = f"The conversation was condensed from about {before:,} to {after:,} tokens."
+    return Text(text, style="dim")
 
 
 def _started(started: ToolStarted) -> Text:

@@ -78,6 +78,7 @@ class TurnEvent(_message.Message):
     USAGE_REPORTED_FIELD_NUMBER: _builtins.int
     NOTICE_FIELD_NUMBER: _builtins.int
     TURN_FINISHED_FIELD_NUMBER: _builtins.int
+    COMPRESSED_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """Position among the turn's durable events, from 1 without gaps; 0 for an event that is not durable."""
     attempt: _builtins.int
@@ -142,6 +143,10 @@ class TurnEvent(_message.Message):
     def turn_finished(self) -> Global___TurnFinished:
         """Durable, always the last: the turn has ended."""
 
+    @_builtins.property
+    def compressed(self) -> Global___Compressed:
+        """Durable: the conversation is sent shorter from now on."""
+
     def __init__(
         self,
         *,
@@ -162,16 +167,43 @@ class TurnEvent(_message.Message):
         usage_reported: Global___UsageReported | None = ...,
         notice: Global___Notice | None = ...,
         turn_finished: Global___TurnFinished | None = ...,
+        compressed: Global___Compressed | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["approval_requested", b"approval_requested", "approval_resolved", b"approval_resolved", "kind", b"kind", "notice", b"notice", "reasoning_delta", b"reasoning_delta", "text_delta", b"text_delta", "text_finished", b"text_finished", "text_snapshot", b"text_snapshot", "time", b"time", "tool_finished", b"tool_finished", "tool_progress", b"tool_progress", "tool_started", b"tool_started", "turn_finished", b"turn_finished", "turn_started", b"turn_started", "usage_reported", b"usage_reported"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["approval_requested", b"approval_requested", "approval_resolved", b"approval_resolved", "compressed", b"compressed", "kind", b"kind", "notice", b"notice", "reasoning_delta", b"reasoning_delta", "text_delta", b"text_delta", "text_finished", b"text_finished", "text_snapshot", b"text_snapshot", "time", b"time", "tool_finished", b"tool_finished", "tool_progress", b"tool_progress", "tool_started", b"tool_started", "turn_finished", b"turn_finished", "turn_started", b"turn_started", "usage_reported", b"usage_reported"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_requested", b"approval_requested", "approval_resolved", b"approval_resolved", "attempt", b"attempt", "ignorable", b"ignorable", "kind", b"kind", "notice", b"notice", "reasoning_delta", b"reasoning_delta", "sequence", b"sequence", "text_delta", b"text_delta", "text_finished", b"text_finished", "text_snapshot", b"text_snapshot", "time", b"time", "tool_finished", b"tool_finished", "tool_progress", b"tool_progress", "tool_started", b"tool_started", "turn_finished", b"turn_finished", "turn_started", b"turn_started", "usage_reported", b"usage_reported"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_requested", b"approval_requested", "approval_resolved", b"approval_resolved", "attempt", b"attempt", "compressed", b"compressed", "ignorable", b"ignorable", "kind", b"kind", "notice", b"notice", "reasoning_delta", b"reasoning_delta", "sequence", b"sequence", "text_delta", b"text_delta", "text_finished", b"text_finished", "text_snapshot", b"text_snapshot", "time", b"time", "tool_finished", b"tool_finished", "tool_progress", b"tool_progress", "tool_started", b"tool_started", "turn_finished", b"turn_finished", "turn_started", b"turn_started", "usage_reported", b"usage_reported"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["turn_started", "text_delta", "reasoning_delta", "text_snapshot", "text_finished", "tool_started", "tool_progress", "tool_finished", "approval_requested", "approval_resolved", "usage_reported", "notice", "turn_finished"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["turn_started", "text_delta", "reasoning_delta", "text_snapshot", "text_finished", "tool_started", "tool_progress", "tool_finished", "approval_requested", "approval_resolved", "usage_reported", "notice", "turn_finished", "compressed"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 
 Global___TurnEvent: _TypeAlias = TurnEvent  # noqa: Y015
+
+@_typing.final
+class Compressed(_message.Message):
+    """The conversation is sent shorter from now on; all of it stays with the session."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BEFORE_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    AFTER_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    before_token_count: _builtins.int
+    """About how many tokens a request had before."""
+    after_token_count: _builtins.int
+    """About how many it has now."""
+    def __init__(
+        self,
+        *,
+        before_token_count: _builtins.int = ...,
+        after_token_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_token_count", b"after_token_count", "before_token_count", b"before_token_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Compressed: _TypeAlias = Compressed  # noqa: Y015
 
 @_typing.final
 class TurnStarted(_message.Message):

@@ -1,0 +1,1 @@
+"""Keeps a conversation within what its model can read at once."""

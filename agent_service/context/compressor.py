@@ -1,0 +1,165 @@
+"""Makes a conversation shorter before it is too long for its model.
+
+Old results of tools are left out first, which needs no model. Where that is not enough, a model
+writes notes of the middle; where that fails, they are made of what is known without one.
+"""
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from agent_service.context import summary
+from agent_service.context.compaction import Conversation, headed, prune, summarised
+from agent_service.events import Compacted, Fact, Live, Notice
+from agent_service.live_turn import LiveTurn
+from agent_service.models.base import Model, ModelMessage, ModelRequest
+from agent_service.models.errors import ModelError
+from agent_service.usage import Usage
+from services.clock import Clock
+
+BYTES_PER_TOKEN = 4
+USUAL_RATE, LEAST_RATE, MOST_RATE = 1 / BYTES_PER_TOKEN, 0.1, 1.0
+"""Tokens a byte."""
+COOL_DOWN_S = 600.0
+"""How long no model is asked for notes of a session for which one has failed."""
+IN_VAIN_LIMIT = 2
+"""After how many passes that did not help a turn tries no more."""
+SUMMARY_TOKENS = 4096
+LARGE_WINDOW, LARGE_SHARE, SMALL_SHARE = 512_000, 0.5, 0.75
+KEPT_SHARE = 0.2
+"""How much of the threshold the newest messages have for themselves."""
+REFUSED_SHARE = 0.5
+ENOUGH_SHARE = 0.6
+"""Leaving results out is enough where that brings a request below this share of the threshold."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """When and how a conversation is compressed."""
+
+    enabled: bool = True
+    threshold: float | None = None
+    """Share of the window from which on; None chooses by the window's size."""
+    protect_first: int = 3
+    protect_last: int = 4
+    model: str = ""
+    """What writes the notes; empty is the turn's own model."""
+
+
+class Compressor:
+    """Compresses the conversations of turns."""
+
+    def __init__(
+        self,
+        model: Model,
+        window_of: Callable[[str], int],
+        plan_of: Callable[[str], Awaitable[str]],
+        policy: Policy,
+        clock: Clock,
+    ) -> None:
+        self._model = model
+        self._window_of = window_of
+        self._plan_of = plan_of
+        self._policy = policy
+        self._clock = clock
+        self._failed_at: dict[str, float] = {}
+
+    def is_due(self, turn: LiveTurn, tools: bytes) -> bool:
+        """Whether the turn's next request would be too long."""
+        if not self._policy.enabled or turn.compressed_in_vain >= IN_VAIN_LIMIT:
+            return False
+        return _tokens(turn.messages, tools, _rate(turn, tools)) > self._threshold(turn)
+
+    async def run(
+        self, turn: LiveTurn, tools: bytes, *, is_refused: bool = False
+    ) -> AsyncGenerator[Live | tuple[Fact, ...]]:
+        """Make the conversation shorter; by half where its provider has refused it as too long."""
+        rate, threshold = _rate(turn, tools), self._threshold(turn)
+        if is_refused:  # so the model's window is not what it was taken to be
+            threshold = min(threshold, _tokens(turn.messages, tools, rate) * REFUSED_SHARE)
+        was = headed(Conversation(turn.messages, turn.compaction), self._policy.protect_first)
+        end = self._end(was, threshold * KEPT_SHARE / rate)
+        found, usage = prune(was, end), Usage()
+        if _tokens(found.messages, tools, rate) > threshold * ENOUGH_SHARE:
+            yield Notice("This conversation has become long; its middle is condensed now.")
+            found, usage = await self._summarised(turn, was, end)
+        before, after = (_tokens(c.messages, tools, rate) for c in (was, found))
+        yield (
+            Compacted(
+                found.compaction,
+                tuple(found.messages),
+                round(before),
+                round(after),
+                helped=after < min(before, threshold),
+                usage=usage,
+            ),
+        )
+
+    async def _summarised(
+        self, turn: LiveTurn, was: Conversation, end: int
+    ) -> tuple[Conversation, Usage]:
+        middle = was.messages[1 + was.compaction.head : end]
+        if len(middle) <= 1:  # nothing, or the notes that were made before
+            return prune(was, end), Usage()
+        notes, usage = await self._notes(turn, middle)
+        plan = await self._plan_of(turn.session_id)
+        return summarised(was, end, summary.message(notes, middle, plan)), usage
+
+    async def _notes(self, turn: LiveTurn, middle: Sequence[bytes]) -> tuple[str, Usage]:
+        """Notes of some messages, and what they cost."""
+        since = self._clock.monotonic() - self._failed_at.get(turn.session_id, float("-inf"))
+        if since < COOL_DOWN_S:
+            return summary.handed_off(middle), Usage()
+        most_bytes = self._window_of(turn.model) * BYTES_PER_TOKEN // 2
+        request = ModelRequest(
+            model=self._policy.model or turn.model,
+            messages=summary.request(middle, most_bytes),
+            max_tokens=min(SUMMARY_TOKENS, turn.max_tokens),
+        )
+        try:
+            answer = await self._ask(request)
+        except ModelError as error:
+            _log.warning("a conversation is condensed without a model: %s", error)
+            self._failed_at[turn.session_id] = self._clock.monotonic()
+            return summary.handed_off(middle), Usage()
+        self._failed_at.pop(turn.session_id, None)
+        notes = answer.text.strip() or summary.handed_off(middle)
+        return notes, Usage.of_call(answer.usage)
+
+    async def _ask(self, request: ModelRequest) -> ModelMessage:
+        async with self._model.stream(request) as events:
+            async for event in events:
+                if isinstance(event, ModelMessage):
+                    return event
+        raise AssertionError("a model call ends with its message or raises")
+
+    def _end(self, conversation: Conversation, kept_bytes: float) -> int:
+        """Index of the first of the newest messages, which stay as they are."""
+        messages = conversation.messages
+        end = len(messages)
+        while end > 1 and (kept_bytes > 0 or len(messages) - end < self._policy.protect_last):
+            end -= 1
+            kept_bytes -= len(messages[end])
+        return max(conversation.before_results(end), conversation.first_kept)
+
+    def _threshold(self, turn: LiveTurn) -> float:
+        """Tokens from which on a request of the turn is too long."""
+        window = self._window_of(turn.model)
+        usual = LARGE_SHARE if window >= LARGE_WINDOW else SMALL_SHARE
+        share = usual if self._policy.threshold is None else self._policy.threshold
+        # An answer as long as the window would leave no room for what it answers.
+        return max(window - turn.max_tokens, window // 4) * share
+
+
+def _tokens(messages: Sequence[bytes], tools: bytes, rate: float) -> float:
+    return (sum(map(len, messages)) + len(tools)) * rate
+
+
+def _rate(turn: LiveTurn, tools: bytes) -> float:
+    """Tokens a byte: what the last request had as its provider has counted, else the usual."""
+    if not turn.prompt_tokens:
+        return USUAL_RATE
+    asked = sum(map(len, turn.messages[: turn.prompt_messages])) + len(tools)
+    return min(max(turn.prompt_tokens / asked, LEAST_RATE), MOST_RATE)
