@@ -49,7 +49,8 @@ def listed_models(listing: bytes) -> list[ModelInfo]:
         document: Any = json.loads(listing)
     except (ValueError, RecursionError):
         return []
-    entries: Any = document.get("data") if isinstance(document, dict) else None
+    fields = cast("Mapping[str, Any]", document) if isinstance(document, dict) else {}
+    entries = fields.get("data")
     if not isinstance(entries, list):
         return []
     found = (

@@ -222,11 +222,11 @@ def _changed(skill: Skill, path: str, before: str | None, after: str) -> Change:
 
 def _only(catalogue: Catalogue, name: str) -> Skill:
     found = catalogue.find(name)
-    if not found:
-        raise BadSkill(f"There is no skill {name!r}; skills_list shows those that there are.")
-    if len(found) > 1:
+    if len(found) == 1:
+        return found[0]
+    if found:
         raise BadSkill(f"There are several: {_listed([each.folder for each in found])}. Say which.")
-    return found[0]
+    raise BadSkill(f"There is no skill {name!r}; skills_list shows those that there are.")
 
 
 def _support_path(path: str) -> str:
