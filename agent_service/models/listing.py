@@ -49,8 +49,9 @@ def listed_models(listing: bytes) -> list[ModelInfo]:
         document: Any = json.loads(listing)
     except (ValueError, RecursionError):
         return []
-    fields = cast("Mapping[str, Any]", document) if isinstance(document, dict) else {}
-    entries = fields.get("data")
+    if not isinstance(document, dict):
+        return []
+    entries = cast("Mapping[str, Any]", document).get("data")
     if not isinstance(entries, list):
         return []
     found = (

@@ -53,7 +53,7 @@ def parse(text: str) -> Fields:
         return {}
     if not isinstance(loaded, dict):
         raise BadFrontmatter("the frontmatter is not a mapping of keys to values")
-    return cast("Fields", _plain(cast("Any", loaded), iter(range(MAX_VALUES)), MAX_DEPTH))
+    return cast("Fields", _plain(cast("object", loaded), iter(range(MAX_VALUES)), MAX_DEPTH))
 
 
 def parse_leniently(text: str) -> Fields:
