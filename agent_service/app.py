@@ -20,6 +20,7 @@ from agent_service.clients.sandbox_kinds import SandboxKinds
 from agent_service.config import AgentConfig
 from agent_service.context.compressor import Compressor
 from agent_service.contexts import ToolContexts
+from agent_service.delegation import Delegation
 from agent_service.drafts import SessionDrafts
 from agent_service.loop import LoopParts
 from agent_service.memory.store import MemoryStore, Target
@@ -89,28 +90,27 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "AgentService
     shelves = SkillShelves(
         lambda profile: HomeSkillFiles(settings.home.profile(profile).skills), clock
     )
-    contexts = ToolContexts(database, leases, SandboxLeases(executors, database), shelves)
     profiles = FileProfiles(settings.home)
     memories = _memories(config, profiles, database, clock)
     consult = Consult(priced, model.default_name, config.model.max_tokens)
     listed = _tools(config, memories, _reach(config, channels, database, consult))
     tools = offered(listed)
+    toolsets = sorted({tool.toolset for tool in tools})
+    delegation = Delegation(
+        lambda: turns, lambda: drafts, toolsets, config.delegation.max_concurrent, database
+    )
+    sandboxes = SandboxLeases(executors, database)
+    contexts = ToolContexts(database, leases, sandboxes, shelves, delegation)
     indexes = SkillIndexes(shelves, {tool.name: tool.toolset for tool in tools})
     metrics = AgentMetrics.create(meter)
-    runner = Runner(
-        database,
-        leases,
-        _loop_parts(config, priced, Toolbox(tools, contexts.of), catalog, database),
-        contexts.commands,
-        clock,
-        metrics,
-    )
+    parts = _loop_parts(config, priced, Toolbox(tools, contexts.of), catalog, database)
+    runner = Runner(database, leases, parts, contexts.endings, clock, metrics)
     ownership = _ownership(config, chassis, leases, Replicas(channels, config.endpoint, clock))
     turns = Turns(database, runner, model, ownership, clock, workers, metrics)
     drafts = SessionDrafts(
         clock,
         ZoneInfo(config.time_zone) if config.time_zone else None,
-        sorted({tool.toolset for tool in tools}),
+        toolsets,
         config.system_message,
         SandboxKinds(channels, clock),
         config.sandbox,

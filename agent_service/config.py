@@ -164,12 +164,20 @@ class CompressionConfig(ConfigModel):
         )
 
 
+class DelegationConfig(ConfigModel):
+    """How work is handed to subagents."""
+
+    max_concurrent: Annotated[int, Field(ge=1, le=16), Yaml("delegation.max_concurrent")] = 3
+    """Tasks that one call of `delegate_task` may hand over, to be worked on side by side."""
+
+
 class AgentConfig(ConfigModel):
     """What the agent service can be configured with."""
 
     model: ModelConfig
     compression: CompressionConfig
     memory: MemoryConfig
+    delegation: DelegationConfig
     sandbox: SandboxPolicy
     fetch: FetchConfig
     search: SearchConfig

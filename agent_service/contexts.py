@@ -7,6 +7,7 @@ from agent_service.calls import PendingCall
 from agent_service.clients.commands import SessionCommands
 from agent_service.clients.files import SessionFiles
 from agent_service.clients.leases import SandboxLeases, TurnSandbox
+from agent_service.delegation import CallSubagents, Delegation, Endings
 from agent_service.events import Decision
 from agent_service.live_turn import LiveTurn
 from agent_service.skills.shelf import SkillShelves
@@ -25,11 +26,13 @@ class ToolContexts:
         turns: LeaseTable,
         sandboxes: SandboxLeases,
         skills: SkillShelves,
+        delegation: Delegation,
     ) -> None:
         self._database = database
         self._turns = turns
         self._sandboxes = sandboxes
         self._skills = skills
+        self._delegation = delegation
 
     def of(self, turn: LiveTurn, call: PendingCall, progress: Callable[[str], None]) -> ToolContext:
         """The context of one call."""
@@ -45,12 +48,13 @@ class ToolContexts:
             news=lambda: sandbox.news,
             skills=self._skills.of(turn.profile),
             caller=Caller(turn.profile, turn.session_id, turn.id, turn.origin),
+            subagents=CallSubagents(self._delegation, turn, call.key),
         )
 
-    def commands(self, turn: LiveTurn) -> SessionCommands:
-        """The commands of an interrupted turn's session, to kill them."""
+    def endings(self, turn: LiveTurn) -> Endings:
+        """What ends the calls of an interrupted turn."""
         sandbox = TurnSandbox(self._sandboxes, turn, resumed=False)
-        return SessionCommands(sandbox, interrupted=True)
+        return Endings(SessionCommands(sandbox, interrupted=True), self._delegation, turn)
 
 
 class _TurnState:

@@ -47,7 +47,8 @@ class SessionDrafts:
             sandbox=await self._sandboxes.of(template) if "terminal" in toolsets else None,
             workdir=request.workdir,
             system_messages=(self._system_message, request.system_message),
-            soul=personal.soul,
+            # Who works for another agent is nobody in particular.
+            soul="" if request.kind == "subagent" else personal.soul,
             memories=personal.memories if "memory" in toolsets else (),
             skills=personal.skills,
         )

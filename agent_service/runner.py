@@ -7,6 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
+from typing import Protocol
 
 from agent_service.errors import model_failure
 from agent_service.events import (
@@ -24,7 +25,7 @@ from agent_service.loop import LoopParts, Step, run_turn
 from agent_service.metrics import AgentMetrics
 from agent_service.models.base import ModelMessage
 from agent_service.models.errors import ModelError
-from agent_service.sandbox import Commands, CommandUnknown, SandboxUnavailable
+from agent_service.sandbox import CommandStatus, CommandUnknown, SandboxUnavailable
 from agent_service.storage import journal
 from agent_service.storage.claims import Claimed
 from agent_service.transition import Transition
@@ -70,6 +71,14 @@ class Driving:
                 self.task.cancel()
 
 
+class Killing(Protocol):
+    """Ends what the calls of an interrupted turn have begun."""
+
+    async def kill(self, key: str) -> CommandStatus:
+        """End the command's whole tree and verify it; CommandUnknown when there is none."""
+        ...
+
+
 class Runner:
     """What every turn is driven with."""
 
@@ -78,7 +87,7 @@ class Runner:
         database: Database,
         leases: LeaseTable,
         parts: LoopParts,
-        commands: Callable[[LiveTurn], Commands],
+        commands: Callable[[LiveTurn], Killing],
         clock: Clock,
         metrics: AgentMetrics,
     ) -> None:
@@ -189,7 +198,7 @@ class _Left:
         self.survivor_count = 0
         self._unreached: set[str] = set()
 
-    async def end(self, commands: Commands, key: str) -> None:
+    async def end(self, commands: Killing, key: str) -> None:
         """End the command of a call, if there is one."""
         try:
             status = await commands.kill(key)

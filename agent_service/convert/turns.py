@@ -11,7 +11,11 @@ MAX_TURN_ID_CHARS = 100
 MAX_TEXT_BYTES = 1024 * 1024
 MAX_MODEL_CALLS = 1000
 
-_KINDS = {turn_pb2.TURN_KIND_USER: "user", turn_pb2.TURN_KIND_JOB: "job"}
+_KINDS = {
+    turn_pb2.TURN_KIND_USER: "user",
+    turn_pb2.TURN_KIND_JOB: "job",
+    turn_pb2.TURN_KIND_SUBAGENT: "subagent",
+}
 _WIRE_KINDS = {kind: number for number, kind in _KINDS.items()}
 _TRUST = {origin_pb2.TRUST_OWNER: "owner", origin_pb2.TRUST_SERVICE: "service"}
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from agent_service.events import Decision
 from agent_service.sandbox import Commands, Files, Place
 from agent_service.skills.shelf import ProfileSkills
+from agent_service.subagents import Subagents
 
 
 class ToolFailed(Exception):
@@ -94,6 +95,8 @@ class ToolContext:
     caller: Caller = Caller()
     skills: ProfileSkills | None = None
     """The library of the caller's profile."""
+    subagents: Subagents | None = None
+    """Who takes work over."""
 
 
 A_contra = TypeVar("A_contra", bound=ToolArguments, contravariant=True)

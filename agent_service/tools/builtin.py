@@ -10,6 +10,7 @@ from agent_service.messaging import Messenger
 from agent_service.models.consult import Consult
 from agent_service.tools.approval import RequireApproval
 from agent_service.tools.base import Tool, ToolArguments
+from agent_service.tools.delegate_task import DelegateTask
 from agent_service.tools.list_directory import ListDirectory
 from agent_service.tools.listing import Listed
 from agent_service.tools.memory import MemoryTool
@@ -81,6 +82,7 @@ def builtin_tools(
         SkillsList(),
         SkillView(),
         _careful(SkillManage(), asking),
+        DelegateTask(),
     ]
     return (*map(Listed, everywhere), *_reaching(reach, asking))
 

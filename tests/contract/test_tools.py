@@ -21,6 +21,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "search_files": {"pattern": "a"},
     "list_directory": {},
     "todo": {},
+    "delegate_task": {"goal": "a"},
     "skills_list": {},
     "skill_view": {"name": "a"},
     "skill_manage": {"action": "archive", "name": "a"},
@@ -31,7 +32,10 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "mixture_of_agents": {"prompt": "a"},
     "send_message": {"message": "a"},
 }
-TOOLSETS = {"terminal", "file", "todo", "memory", "skills", "web", "vision", "mixture", "messaging"}
+TOOLSETS = {
+    *("terminal", "file", "todo", "memory", "skills", "web", "vision", "mixture", "messaging"),
+    "delegation",
+}
 # None is ever called here.
 MEMORIES = MemoryStore.__new__(MemoryStore)
 LISTED = builtin_tools(out_of_reach(), memories=MEMORIES, asking=Asking(tainted=False))

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from sqlalchemy import Connection
 
@@ -15,6 +15,7 @@ from agent_service.clients.executors import Executors
 from agent_service.clients.leases import SandboxLeases
 from agent_service.clients.left import LeftSandboxes
 from agent_service.contexts import ToolContexts
+from agent_service.delegation import Delegation
 from agent_service.events import ToolReturned
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ToolCall
@@ -92,6 +93,10 @@ class Tools:
         return PendingCall(f"{self._turn.id}:{number}", call, number, number)
 
 
+def _none() -> NoReturn:
+    raise AssertionError("these tools have no turns to hand work to")
+
+
 @asynccontextmanager
 async def open_tools(
     folder: Path, address: Address, tokens: Tokens, *, away_s: float = AWAY_S
@@ -117,6 +122,8 @@ async def open_tools(
         turn = await database.write(begin)
         executors = Executors(channels, away_s)
         shelves = SkillShelves(lambda _profile: HomeSkillFiles(folder / "skills"), clock)
-        contexts = ToolContexts(database, leases, SandboxLeases(executors, database), shelves)
+        delegation = Delegation(_none, _none, (), 3, database)
+        sandboxes = SandboxLeases(executors, database)
+        contexts = ToolContexts(database, leases, sandboxes, shelves, delegation)
         toolbox = Toolbox(offered(builtin_tools(out_of_reach())), contexts.of)
         yield Tools(toolbox, turn, LeftSandboxes(executors, database), database)

@@ -36,6 +36,8 @@ class _TurnKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TurnKind.Val
     """A person's message."""
     TURN_KIND_JOB: _TurnKind.ValueType  # 2
     """A scheduled job's run."""
+    TURN_KIND_SUBAGENT: _TurnKind.ValueType  # 3
+    """A task that another turn has handed over."""
 
 class TurnKind(_TurnKind, metaclass=_TurnKindEnumTypeWrapper):
     """What a turn is for."""
@@ -46,6 +48,8 @@ TURN_KIND_USER: TurnKind.ValueType  # 1
 """A person's message."""
 TURN_KIND_JOB: TurnKind.ValueType  # 2
 """A scheduled job's run."""
+TURN_KIND_SUBAGENT: TurnKind.ValueType  # 3
+"""A task that another turn has handed over."""
 Global___TurnKind: _TypeAlias = TurnKind  # noqa: Y015
 
 class _BusyMode:

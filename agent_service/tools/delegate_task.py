@@ -1,0 +1,129 @@
+"""The `delegate_task` tool: work that somebody else does, of which only the outcome comes back."""
+
+from collections.abc import Sequence
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from agent_service.subagents import NoSubagents, Report, Task
+from agent_service.tools.base import (
+    Effect,
+    RetryWithHint,
+    ToolArguments,
+    ToolContext,
+    ToolFailed,
+    ToolResult,
+)
+from agent_service.tools.taint import fenced, sources, taint
+
+NAME = "delegate_task"
+MAX_CHARS = 24_000
+_CUT = "\n[… {} characters are left out …]\n"
+
+
+class DelegatedTask(BaseModel):
+    """One of several tasks."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    goal: str = Field(min_length=1, description="What is to be achieved.")
+    context: str = Field(default="", description="What has to be known for it.")
+
+
+class DelegateTaskArguments(ToolArguments):
+    """Hands a task to a subagent, or several tasks to as many side by side, and waits for them.
+
+    A subagent starts with nothing but the goal and the context that you give: it does not see this
+    conversation, works in a sandbox of its own, and cannot ask. Only its last message comes back.
+    Use it for work that needs many steps of which you need only the outcome, and for independent
+    pieces of work that can be done at once; not for a step or two.
+    """
+
+    goal: str = Field(default="", description="What is to be achieved; for a single task.")
+    context: str = Field(
+        default="",
+        description="What has to be known for it: facts, limits, the form wanted.",
+    )
+    tasks: tuple[DelegatedTask, ...] = Field(
+        default=(), description="Several tasks at once, instead of goal."
+    )
+    toolsets: tuple[str, ...] = Field(
+        default=(), description="Toolsets that subagents may use; empty is what they can have."
+    )
+
+
+class DelegateTask:
+    """Hands work over."""
+
+    name = NAME
+    toolset = "delegation"
+    arguments = DelegateTaskArguments
+
+    def effect(self, arguments: DelegateTaskArguments) -> Effect:
+        """Subagents are found again by the call's key."""
+        return Effect.KEYED
+
+    def writes(self, arguments: DelegateTaskArguments) -> frozenset[str]:
+        """Subagents have files of their own."""
+        return frozenset()
+
+    async def run(self, arguments: DelegateTaskArguments, context: ToolContext) -> ToolResult:
+        """Hand the work over, and wait for what comes of it."""
+        subagents = context.subagents
+        if subagents is None:
+            raise ToolFailed("There are no subagents here.")
+        tasks = _tasks(arguments, subagents.most)
+
+        def ended(number: int, report: Report) -> None:
+            context.progress(f"Task {number + 1} of {len(tasks)}: {report.outcome}\n")
+
+        try:
+            untrusted = await sources(context.state)
+            reports = await subagents.work(tasks, arguments.toolsets, untrusted, ended)
+        except NoSubagents as error:
+            raise RetryWithHint(str(error)) from None
+        # What a subagent has read of strangers is as little to be obeyed here as there.
+        read = sorted({source for report in reports for source in report.untrusted})
+        for source in read:
+            await taint(context.state, source)
+        told = _told(reports)
+        failed = all(each.outcome != "completed" for each in reports)
+        return ToolResult(fenced(told, " and ".join(read)) if read else told, is_error=failed)
+
+
+def _tasks(arguments: DelegateTaskArguments, most: int) -> list[Task]:
+    given = [Task(each.goal, each.context) for each in arguments.tasks]
+    if bool(given) is bool(arguments.goal.strip()):
+        raise RetryWithHint("Give either goal, or tasks with a goal each.")
+    if len(given) > most:
+        raise RetryWithHint(f"At most {most} tasks can be handed over at once.")
+    if given and arguments.context.strip():
+        raise RetryWithHint("Give each of the tasks its own context.")
+    return given or [Task(arguments.goal, arguments.context)]
+
+
+def _told(reports: Sequence[Report]) -> str:
+    """All reports, each cut in the middle so that together they are not too long."""
+    if len(reports) == 1:
+        return cut(_titled(reports[0], ""), MAX_CHARS)
+    each = MAX_CHARS // len(reports) - len("\n\n")
+    titled = [
+        _titled(report, f"# Task {number}: {report.outcome}\n")
+        for number, report in enumerate(reports, 1)
+    ]
+    return "\n\n".join(cut(text, each) for text in titled)
+
+
+def _titled(report: Report, title: str) -> str:
+    text = report.text.strip() or "It said nothing."
+    if report.outcome == "completed" or title:
+        return f"{title}{text}"
+    return f"The task has ended: {report.outcome}.\n{text}"
+
+
+def cut(text: str, most: int) -> str:
+    """A text of so many characters at most, cut in the middle."""
+    if len(text) <= most:
+        return text
+    kept = most - len(_CUT.format(len(text)))
+    head = kept * 2 // 3
+    return f"{text[:head]}{_CUT.format(len(text) - kept)}{text[len(text) - (kept - head) :]}"
