@@ -11,7 +11,7 @@ from agent_service.storage import schema
 from hermes.agent.v1 import session_pb2, turn_pb2
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
 from tests.fakes.model import FakeModel, fake_model
-from tests.integration.agent_parts import AgentClient, agent, answer
+from tests.integration.agent_parts import agent, answer
 from tests.integration.test_agent_takeover import Stage, staged
 from tests.skills import document
 
@@ -29,12 +29,6 @@ def _of_subagents(model: FakeModel) -> list[dict[str, Any]]:
     return [
         body for body in model.bodies if "handed you one task" in body["messages"][0]["content"]
     ]
-
-
-async def _finished_tool(client: AgentClient, turn_id: str) -> str:
-    events = await client.watch(turn_id)
-    (told,) = [e.tool_finished for e in events if e.HasField("tool_finished")]
-    return told.preview
 
 
 async def test_a_subagent_knows_its_task_and_nothing_else(tmp_path: Path) -> None:
@@ -144,7 +138,7 @@ async def test_what_a_caller_read_of_strangers_is_theirs_for_its_subagent(tmp_pa
 
 
 async def test_a_subagent_that_does_not_end_is_stopped_at_its_limit(tmp_path: Path) -> None:
-    again = {"tool_calls": [{"name": "todo", "arguments": {}}]}
+    again: dict[str, Any] = {"tool_calls": [{"name": "todo", "arguments": {}}]}
     script = _script({"goal": "run in circles"}, {"user": "run in circles", "steps": [again] * 51})
     async with fake_model(script) as model, agent(tmp_path, model.url) as client:
         told = answer(await client.ask("please delegate"))
