@@ -233,6 +233,13 @@ class ModelAnswered:
 
 
 @dataclass(frozen=True, slots=True)
+class Prompted:
+    """The model is told something that nobody has said, in the place of the user."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ToolDispatched:
     """A call that must never run twice is about to run."""
 
@@ -251,6 +258,8 @@ class ToolReturned:
     duration_ms: int = 0
     uncertain: bool = False
     """It is not known whether the call had its effect."""
+    failures_in_row: int = 0
+    """In how many messages in a row the call has failed like this; 0 where it has not failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +283,15 @@ class Compacted:
     usage: Usage
 
 
-Fact = ModelAnswered | ToolDispatched | ToolReturned | ApprovalNeeded | Compacted | TurnFinished
+Fact = (
+    ModelAnswered
+    | Prompted
+    | ToolDispatched
+    | ToolReturned
+    | ApprovalNeeded
+    | Compacted
+    | TurnFinished
+)
 
 PREVIEW_CHARS = 4000
 

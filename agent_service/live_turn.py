@@ -56,6 +56,8 @@ class LiveTurn:
     """What the provider has counted of the last request, whose messages were the first ones."""
     prompt_messages: int = 0
     compressed_in_vain: int = 0
+    failures_in_row: int = 0
+    """In how many messages in a row, up to the last one, a call has failed in the same way."""
     waits_for_person: bool = False
     finished: TurnFinished | None = None
 

@@ -10,12 +10,14 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from agent_service.context.compressor import Compressor
+from agent_service.continuing import CUT_OFF, GO_ON, goes_on, said_before
 from agent_service.events import (
     Fact,
     Live,
     ModelAnswered,
     Notice,
     Outcome,
+    Prompted,
     ReasoningDelta,
     TextDelta,
     TurnFinished,
@@ -23,6 +25,7 @@ from agent_service.events import (
 from agent_service.live_turn import LiveTurn
 from agent_service.models import base
 from agent_service.models.errors import ModelError, ModelErrorKind
+from agent_service.tools.advice import STOP_AT
 from agent_service.tools.toolbox import Toolbox
 
 Step = Live | tuple[Fact, ...]
@@ -46,8 +49,8 @@ async def run_turn(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
                     yield outcome
             if turn.waits_for_person:
                 return
-        if turn.model_calls >= turn.max_model_calls:
-            yield (_limit_reached(turn),)
+        if (ended := _limit_reached(turn)) is not None:
+            yield (ended,)
             return
         message: base.ModelMessage | None = None
         async with aclosing(_answer(turn, parts)) as answer:
@@ -60,8 +63,10 @@ async def run_turn(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
         answered = ModelAnswered(turn.step, message)
         if message.tool_calls:
             yield (answered,)
+        elif goes_on(turn, message):
+            yield answered, Prompted(GO_ON)
         else:
-            yield answered, TurnFinished(Outcome.COMPLETED, text=message.text)
+            yield answered, _answered(turn, message)
             return
 
 
@@ -116,11 +121,32 @@ def _after(delay_s: float) -> str:
     return f"in {delay_s:.0f} s" if delay_s >= 1 else "now"
 
 
-def _limit_reached(turn: LiveTurn) -> TurnFinished:
+def _answered(turn: LiveTurn, message: base.ModelMessage) -> TurnFinished:
+    text = "".join([*said_before(turn.messages), message.text])
+    if message.finish_reason != CUT_OFF:
+        return TurnFinished(Outcome.COMPLETED, text=text)
     return TurnFinished(
         Outcome.LIMIT_REACHED,
+        text=text,
         message=(
-            f"The turn made {turn.model_calls} model calls, its limit. "
-            "Say “go on” to continue, or raise agent.max_turns."
+            "The answer was cut off: it is longer than the model may write at once. "
+            "Say “go on” for more of it, or raise model.max_tokens."
         ),
     )
+
+
+def _limit_reached(turn: LiveTurn) -> TurnFinished | None:
+    """How a turn ends that may make no more model calls; None where it may."""
+    if turn.failures_in_row >= STOP_AT:
+        message = (
+            f"The model made the same call {turn.failures_in_row} times in a row, and it failed in "
+            "the same way each time. Say what it should do instead, or “go on” to let it try."
+        )
+    elif turn.model_calls >= turn.max_model_calls:
+        message = (
+            f"The turn made {turn.model_calls} model calls, its limit. "
+            "Say “go on” to continue, or raise agent.max_turns."
+        )
+    else:
+        return None
+    return TurnFinished(Outcome.LIMIT_REACHED, message=message)

@@ -13,6 +13,7 @@ from agent_service.events import (
     Fact,
     ModelAnswered,
     Outcome,
+    Prompted,
     Recorded,
     TextFinished,
     ToolDispatched,
@@ -76,6 +77,7 @@ class Transition:
     _steps: int = 0
     _message_count: int = 0
     _model_calls: int = 0
+    _failures_in_row: int = 0
     _usage: Usage = field(default_factory=Usage)
     _pending: dict[str, PendingCall] = field(default_factory=dict[str, PendingCall])
     _results: dict[int, bytes] = field(default_factory=dict[int, bytes])
@@ -85,6 +87,7 @@ class Transition:
         self._steps = self.turn.steps
         self._message_count = self.turn.message_count
         self._model_calls = self.turn.model_calls
+        self._failures_in_row = self.turn.failures_in_row
         self._usage = self.turn.usage
         self._pending = dict(self.turn.pending)
         self._results = dict(self.turn.results)
@@ -123,12 +126,13 @@ class Transition:
         turn.steps = self._steps
         turn.message_count = self._message_count
         turn.model_calls = self._model_calls
+        turn.failures_in_row = self._failures_in_row
         turn.usage = self._usage
         turn.pending = self._pending
         turn.waits_for_person = bool(self.approvals)
         turn.finished = self.finished
         self._apply_to_prompt()
-        turn.messages += [m.content for m in self.messages if m.role == "assistant"]
+        turn.messages += [m.content for m in self.messages if m.role != "tool"]
         turn.results = self._results
         if not self._pending:
             turn.messages += [self._results[key] for key in sorted(self._results)]
@@ -147,6 +151,10 @@ class Transition:
         match fact:
             case ModelAnswered(step, message):
                 self._answered(step, message)
+            case Prompted(text):
+                self._message_count += 1
+                content = encoded({"role": "user", "content": text})
+                self.messages.append(NewMessage(self._message_count, "user", content))
             case ToolDispatched(call):
                 self._pending[call.key] = replace(call, state=StepState.DISPATCHED)
                 self.step_states.append((call.sequence, StepState.DISPATCHED))
@@ -174,6 +182,7 @@ class Transition:
         self._usage += usage
         self.prompt_tokens = usage.prompt_tokens
         self._model_calls += 1
+        self._failures_in_row = 0
         self.step_states.append((self._steps, StepState.DONE))
         self._message_count += 1
         content = encoded(assistant_message(message))
@@ -194,6 +203,7 @@ class Transition:
     def _returned(self, fact: ToolReturned) -> None:
         call = fact.call
         del self._pending[call.key]
+        self._failures_in_row = max(self._failures_in_row, fact.failures_in_row)
         state = StepState.UNCERTAIN if fact.uncertain else StepState.DONE
         self.step_states.append((call.sequence, state))
         content = encoded({"role": "tool", "tool_call_id": call.call.id, "content": fact.text})

@@ -17,6 +17,7 @@ from agent_service.events import ApprovalNeeded, Fact, ToolDispatched, ToolProgr
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import encoded
 from agent_service.sandbox import CommandUncertain, PathRefused, Place, SandboxUnavailable
+from agent_service.tools import advice
 from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import (
     Effect,
@@ -75,10 +76,11 @@ class Toolbox:
         """Run the turn's pending calls; each result comes as soon as it is there."""
         batch = _Batch(turn, self._context)
         ready: list[_Prepared] = []
-        for call in turn.pending.values():
+        last = next(reversed(turn.pending))
+        for call in list(turn.pending.values()):
             prepared = self._prepare(turn, call)
             if isinstance(prepared, ToolReturned):
-                yield (prepared,)
+                yield (_advised(turn, prepared, last),)
             else:
                 ready.append(prepared)
         async with Workers() as workers:
@@ -86,7 +88,11 @@ class Toolbox:
                 workers.start(f"tool call {prepared.call.key}", batch.run(prepared))
             for _ in ready:
                 while not isinstance(item := await batch.outcomes.get(), _End):
-                    yield item.value
+                    match item.value:
+                        case (ToolReturned() as returned,):
+                            yield (_advised(turn, returned, last),)
+                        case outcome:
+                            yield outcome
                     item.committed.set()
         if batch.approvals:
             yield tuple(batch.approvals)
@@ -193,6 +199,16 @@ def _returned(
     )
 
 
+def _advised(turn: LiveTurn, returned: ToolReturned, last: str) -> ToolReturned:
+    """A result with what the model has to be told beside it, of its calls with the last result."""
+    call, failures = returned.call, 0
+    if returned.is_error:
+        failures = advice.failures_in_row(turn.messages, call.call, returned.text)
+    left = advice.of_calls_left(turn) if call.key == last else ""
+    text = "\n".join(filter(None, (returned.text, advice.of_failures(failures), left)))
+    return replace(returned, text=text, failures_in_row=failures)
+
+
 def _error(call: PendingCall, text: str) -> ToolReturned:
     return ToolReturned(call, text, is_error=True)
 
@@ -200,4 +216,7 @@ def _error(call: PendingCall, text: str) -> ToolReturned:
 def _malformed(error: Exception) -> str:
     if isinstance(error, ValidationError):
         return f"The arguments are not right, and the tool was not run. {explain(error)}"
-    return f"The arguments are not a JSON object ({error}), and the tool was not run."
+    return (
+        f"The arguments are not a JSON object ({error}), and the tool was not run. If your message "
+        "was cut off, do it in several smaller calls."
+    )

@@ -1,0 +1,89 @@
+"""What the model is told beside a result: that it repeats itself, and that its calls run out.
+
+Both follow from the conversation and the turn alone, so that whoever resumes a turn says the same.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from agent_service.live_turn import LiveTurn
+from agent_service.models.base import ToolCall
+
+WARN_AT = 2
+STOP_AT = 5
+"""So many messages in a row with a call that fails as before end the turn."""
+WRAP_UP_CALLS = 5
+WRAP_UP_SHARE = 10
+"""The model is told of its last calls: a tenth of them, and not more than five."""
+
+
+def failures_in_row(messages: Sequence[bytes], call: ToolCall, text: str) -> int:
+    """In how many messages in a row, the last one included, a call has failed in the same way.
+
+    `messages` end with the one that the call is of. Several of one message count once, since the
+    model has not seen what came of the first; a message with anything else ends the row.
+    """
+    count = 1
+    before = _before_last_answer(messages)
+    results: dict[str, str] = {}
+    for encoded in reversed(before):
+        fields: dict[str, Any] = json.loads(encoded)
+        if fields["role"] == "tool":
+            results[fields["tool_call_id"]] = str(fields["content"])
+        elif fields["role"] == "assistant" and _has_failed(fields, results, call, text):
+            results = {}
+            count += 1
+        else:
+            break
+        if count >= STOP_AT:
+            break
+    return count
+
+
+def of_failures(count: int) -> str:
+    """What is said of a call that has failed in so many messages in a row; empty at first."""
+    if count < WARN_AT:
+        return ""
+    return (
+        f"[The same call has now failed in the same way {count} times in a row. Do not make it "
+        "again unchanged: find out why it fails, try something else, or say what is missing.]"
+    )
+
+
+def of_calls_left(turn: LiveTurn) -> str:
+    """What is said when few model calls are left of a turn; empty before."""
+    left = turn.max_model_calls - turn.model_calls
+    if not 0 < left <= max(1, min(WRAP_UP_CALLS, turn.max_model_calls // WRAP_UP_SHARE)):
+        return ""
+    if left == 1:
+        return (
+            "[This turn has one model call left: answer now with what you have and what is still "
+            "to be done. Tools that you call then are run, but you do not see their results.]"
+        )
+    return f"[This turn has {left} model calls left: bring it to an end that is of use.]"
+
+
+def _before_last_answer(messages: Sequence[bytes]) -> Sequence[bytes]:
+    at = len(messages)
+    while at and not messages[at - 1].startswith(b'{"role":"assistant"'):
+        at -= 1
+    return messages[: max(at - 1, 0)]
+
+
+def _has_failed(answer: dict[str, Any], results: dict[str, str], call: ToolCall, text: str) -> bool:
+    """Whether an answer consists of the same call, and its result says the same."""
+    calls: list[dict[str, Any]] = answer.get("tool_calls") or []
+    same = [each for each in calls if _is_same(each["function"], call)]
+    return bool(same) and all(results.get(each["id"], "").startswith(text) for each in same)
+
+
+def _is_same(function: dict[str, str], call: ToolCall) -> bool:
+    if function["name"] != call.name:
+        return False
+    if function["arguments"] == call.arguments_json:
+        return True
+    try:
+        return json.loads(function["arguments"]) == json.loads(call.arguments_json)
+    except (ValueError, RecursionError):
+        return False
