@@ -3,11 +3,13 @@
 from pydantic import Field
 
 from agent_service.tools.base import Effect, RetryWithHint, ToolArguments, ToolContext, ToolResult
+from agent_service.tools.oversize import RESULT_CHARS
 from agent_service.tools.texts import MAX_FILE_BYTES, decode_text, lines_of
 
 MAX_LINES = 2000
 MAX_LINE_CHARS = 2000
-MAX_RESULT_CHARS = 100_000
+MAX_RESULT_CHARS = RESULT_CHARS - 1_000
+"""With what is said beside it, no more than the conversation takes."""
 
 
 class ReadFileArguments(ToolArguments):

@@ -28,10 +28,13 @@ from agent_service.tools.base import (
     ToolFailed,
     ToolResult,
 )
+from agent_service.tools.oversize import ResultRoom
 from agent_service.tools.schema import describe, explain
 from services.lifecycle import Workers
 
 MAX_PARALLEL_CALLS = 8
+_READING = frozenset({"terminal", "file"})
+"""Toolsets of which one is needed to read a result that went to a file."""
 
 _UNCERTAIN = (
     "It is not known whether this call took effect: the system was interrupted while it ran. "
@@ -134,6 +137,7 @@ class _Batch:
         self._turn = turn
         self._context = context
         self._slots = asyncio.Semaphore(MAX_PARALLEL_CALLS)
+        self._room = ResultRoom(sum(map(len, turn.results.values())))
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def run(self, prepared: _Prepared) -> None:
@@ -167,9 +171,12 @@ class _Batch:
             _log.exception("tool crashed", extra={"tool": tool.name, "call": call.key})
             result = ToolResult(f"The tool {tool.name} crashed; its log has why.", is_error=True)
         duration_ms = round((time.monotonic() - started) * 1000)
+        place = context.place()
+        can_read = not self._turn.toolsets or not _READING.isdisjoint(self._turn.toolsets)
+        text = await self._room.fitted(result.text, call.key, context.files if can_read else None)
         if news := context.news():
-            result = replace(result, text=f"[{news}]\n{result.text}")
-        self._put((_returned(call, result, context.place(), duration_ms),))
+            text = f"[{news}]\n{text}"
+        self._put((_returned(call, replace(result, text=text), place, duration_ms),))
 
     def _progress(self, call: PendingCall) -> Callable[[str], None]:
         def progress(text: str) -> None:

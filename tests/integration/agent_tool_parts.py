@@ -1,7 +1,7 @@
 """The agent's tools as a turn has them: on a real database, against a real executor."""
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from itertools import count
@@ -26,6 +26,7 @@ from agent_service.storage import claims, journal, turns
 from agent_service.storage.claims import Claimant, turn_leases
 from agent_service.storage.schema import metadata
 from agent_service.storage.turns import SessionDraft
+from agent_service.tools.base import Tool
 from agent_service.tools.builtin import builtin_tools
 from agent_service.tools.listing import offered
 from agent_service.tools.toolbox import Toolbox
@@ -99,9 +100,14 @@ def _none() -> NoReturn:
 
 @asynccontextmanager
 async def open_tools(
-    folder: Path, address: Address, tokens: Tokens, *, away_s: float = AWAY_S
+    folder: Path,
+    address: Address,
+    tokens: Tokens,
+    *,
+    away_s: float = AWAY_S,
+    more: Sequence[Tool[Any]] = (),
 ) -> AsyncGenerator[Tools]:
-    """The tools of a turn of a new session, with an executor at an address."""
+    """The tools of a turn of a new session, and some more, with an executor at an address."""
     leases, clock = turn_leases(LEASE_S), SystemClock()
     claimant = Claimant(new_owner("test"), "", leases)
     turn_id, session_id = new_id("trn"), new_id("session")
@@ -125,5 +131,5 @@ async def open_tools(
         delegation = Delegation(_none, _none, (), 3, database)
         sandboxes = SandboxLeases(executors, database)
         contexts = ToolContexts(database, leases, sandboxes, shelves, delegation)
-        toolbox = Toolbox(offered(builtin_tools(out_of_reach())), contexts.of)
+        toolbox = Toolbox([*offered(builtin_tools(out_of_reach())), *more], contexts.of)
         yield Tools(toolbox, turn, LeftSandboxes(executors, database), database)

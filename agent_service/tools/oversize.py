@@ -1,0 +1,49 @@
+"""Results that are too long for the conversation go to a file, and the model sees their ends."""
+
+from dataclasses import dataclass
+
+from agent_service.sandbox import Files, PathRefused, SandboxUnavailable
+
+RESULT_CHARS = 100_000
+"""A longer result goes to a file."""
+MESSAGE_CHARS = 200_000
+"""So does a result that would make those of one message longer than this."""
+PREVIEW_CHARS = 1_500
+FOLDER = "/workspace/.hermes/results"
+
+
+@dataclass(slots=True)
+class ResultRoom:
+    """How much the results of one message may still take."""
+
+    used_chars: int = 0
+
+    async def fitted(self, text: str, key: str, files: Files | None) -> str:
+        """A result as the model sees it; `files` are where it can read the rest, None if it cannot.
+
+        The file's name follows from the call's key: the call that is made again writes it again.
+        """
+        room = MESSAGE_CHARS - self.used_chars
+        if len(text) > PREVIEW_CHARS and len(text) > min(RESULT_CHARS, room):
+            text = await _shortened(text, key, files, min(RESULT_CHARS, room))
+        self.used_chars += len(text)
+        return text
+
+
+async def _shortened(text: str, key: str, files: Files | None, room: int) -> str:
+    if files is None:
+        return _ends(text, room, "and nothing keeps the rest: ask for less at a time")
+    path = f"{FOLDER}/{key.replace(':', '-')}.txt"
+    try:
+        await files.write(path, text.encode(errors="replace"))
+    except (PathRefused, SandboxUnavailable) as error:
+        return _ends(text, room, f"and the rest could not be kept: {error}")
+    return _ends(text, PREVIEW_CHARS, f"all of it is in {path}: search it, or read it in parts")
+
+
+def _ends(text: str, room: int, where: str) -> str:
+    """Head and tail of a text, two fifths and three, with what became of the rest between them."""
+    room = max(room, PREVIEW_CHARS)
+    head, tail = room * 2 // 5, room * 3 // 5
+    note = f"[… {len(text) - head - tail:,} of {len(text):,} characters left out; {where} …]"
+    return f"{text[:head]}\n{note}\n{text[-tail:]}"
