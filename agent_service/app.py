@@ -15,13 +15,14 @@ from agent_service.clients.deliveries import GatewayDeliveries
 from agent_service.clients.executors import Executors
 from agent_service.clients.leases import SandboxLeases
 from agent_service.clients.left import LeftSandboxes
+from agent_service.clients.projects import Projects
 from agent_service.clients.replicas import Replicas
 from agent_service.clients.sandbox_kinds import SandboxKinds
 from agent_service.config import AgentConfig
 from agent_service.context.compressor import Compressor
 from agent_service.contexts import ToolContexts
 from agent_service.delegation import Delegation
-from agent_service.drafts import SessionDrafts
+from agent_service.drafts import Places, SessionDrafts
 from agent_service.loop import LoopParts
 from agent_service.memory.store import MemoryStore, Target
 from agent_service.messaging import Target as Chat
@@ -35,8 +36,10 @@ from agent_service.models.endpoints import Endpoint, missing_endpoint
 from agent_service.models.listing import fetch_models
 from agent_service.models.priced import Priced
 from agent_service.models.retries import RetryPolicy
+from agent_service.prompt.context_files import ContextFiles
 from agent_service.prompt.personal import PersonalLayers
 from agent_service.runner import Runner
+from agent_service.security.threats import ThreatScanner
 from agent_service.servicer.approvals import ApprovalServicer
 from agent_service.servicer.catalog import CatalogServicer
 from agent_service.servicer.memory import MemoryServicer
@@ -56,6 +59,7 @@ from agent_service.storage.journal import Defaults
 from agent_service.storage.profiles import FileProfiles, ProfileStore
 from agent_service.storage.schema import metadata
 from agent_service.tools.builtin import Asking, Reach, builtin_tools
+from agent_service.tools.hints import Hints
 from agent_service.tools.listing import Listed, offered
 from agent_service.tools.todo import STATE as PLAN
 from agent_service.tools.todo import shown_plan
@@ -93,13 +97,16 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "AgentService
     profiles = FileProfiles(settings.home)
     memories = _memories(config, profiles, database, clock)
     consult = Consult(priced, model.default_name, config.model.max_tokens)
-    listed = _tools(config, memories, _reach(config, channels, database, consult))
+    context_files = ContextFiles(ThreatScanner(), config.context_file_max_chars)
+    reach, hints = _reach(config, channels, database, consult), Hints(context_files)
+    listed = _tools(config, memories, reach, hints)
     tools = offered(listed)
     toolsets = sorted({tool.toolset for tool in tools})
     delegation = Delegation(
         lambda: turns, lambda: drafts, toolsets, config.delegation.max_concurrent, database
     )
     sandboxes = SandboxLeases(executors, database)
+    projects = Projects(executors, database, context_files)
     contexts = ToolContexts(database, leases, sandboxes, shelves, delegation)
     indexes = SkillIndexes(shelves, {tool.name: tool.toolset for tool in tools})
     metrics = AgentMetrics.create(meter)
@@ -112,9 +119,8 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "AgentService
         ZoneInfo(config.time_zone) if config.time_zone else None,
         toolsets,
         config.system_message,
-        SandboxKinds(channels, clock),
-        config.sandbox,
-        PersonalLayers(profiles, memories, indexes),
+        Places(SandboxKinds(channels, clock), projects, config.sandbox),
+        PersonalLayers(profiles, memories, indexes, context_files),
     )
     servicers = Servicers(
         turns=TurnServicer(turns, drafts),
@@ -200,9 +206,12 @@ def _catalog(settings: Settings, config: AgentConfig) -> Catalog:
     )
 
 
-def _tools(config: AgentConfig, memories: MemoryStore, reach: Reach) -> Sequence[Listed]:
+def _tools(
+    config: AgentConfig, memories: MemoryStore, reach: Reach, hints: Hints
+) -> Sequence[Listed]:
     return builtin_tools(
         reach,
+        hints=hints,
         asking=Asking(config.approvals != "off", config.fetch.taint == "ask"),
         memories=memories if config.memory.enabled else None,
     )

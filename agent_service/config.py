@@ -191,6 +191,10 @@ class AgentConfig(ConfigModel):
     """Model calls that one message may cause."""
     system_message: Annotated[str, Yaml("agent.system_message")] = ""
     """Added to the system prompt of every new session."""
+    context_file_max_chars: Annotated[
+        int, Field(ge=1000, le=1_000_000), Yaml("context_file_max_chars")
+    ] = 20_000
+    """Characters that are taken over of SOUL.md and of each context file of a folder."""
     time_zone: Annotated[str, Yaml("timezone"), Env("HERMES_TIMEZONE")] = ""
     """IANA time zone of the times that the agent is told; empty is the machine's."""
     approvals: Annotated[Literal["manual", "smart", "off"], Yaml("approvals.mode")] = "off"

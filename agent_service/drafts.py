@@ -1,8 +1,11 @@
 """What a new session is created with."""
 
+import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import tzinfo
 
+from agent_service.clients.projects import Projects
 from agent_service.clients.sandbox_kinds import SandboxKinds
 from agent_service.config import SandboxPolicy
 from agent_service.prompt.layers import SessionFacts, build
@@ -10,6 +13,15 @@ from agent_service.prompt.personal import PersonalLayers
 from agent_service.requests import TurnRequest
 from agent_service.storage.turns import SessionDraft
 from services.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where sessions work, and who knows what it is like there."""
+
+    sandboxes: SandboxKinds
+    projects: Projects
+    policy: SandboxPolicy
 
 
 class SessionDrafts:
@@ -21,35 +33,39 @@ class SessionDrafts:
         zone: tzinfo | None,
         toolsets: Sequence[str],
         system_message: str,
-        sandboxes: SandboxKinds,
-        policy: SandboxPolicy,
+        places: Places,
         personal: PersonalLayers,
     ) -> None:
         self._clock = clock
         self._zone = zone
         self._toolsets = frozenset(toolsets)
         self._system_message = system_message
-        self._sandboxes = sandboxes
-        self._policy = policy
+        self._places = places
         self._personal = personal
 
     async def draft(self, request: TurnRequest) -> SessionDraft:
         """The session as this turn would create it."""
         wanted = frozenset(request.toolsets)
         toolsets = self._toolsets & wanted if wanted else self._toolsets
-        template = request.sandbox_template or self._policy.of(request.profile, request.kind)
-        personal = await self._personal.of(request.profile, toolsets, request.platform)
+        places = self._places
+        template = request.sandbox_template or places.policy.of(request.profile, request.kind)
+        personal, kind, project = await asyncio.gather(
+            self._personal.of(request.profile, toolsets, request.platform),
+            places.sandboxes.of(template),
+            places.projects.of(request, template),
+        )
         facts = SessionFacts(
             session_id=request.session_id,
             platform=request.platform,
             started_at=self._clock.now().astimezone(self._zone),
             toolsets=toolsets,
-            sandbox=await self._sandboxes.of(template) if "terminal" in toolsets else None,
+            sandbox=kind if "terminal" in toolsets else None,
             workdir=request.workdir,
             system_messages=(self._system_message, request.system_message),
             # Who works for another agent is nobody in particular.
             soul="" if request.kind == "subagent" else personal.soul,
             memories=personal.memories if "memory" in toolsets else (),
             skills=personal.skills,
+            project=project,
         )
         return SessionDraft(build(facts), request.workdir, template)

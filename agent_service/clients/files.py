@@ -2,11 +2,11 @@
 
 import hashlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import grpc.aio
 
-from agent_service.clients.leases import Held, TurnSandbox
+from agent_service.clients.leases import Held
 from agent_service.clients.patience import patiently
 from agent_service.sandbox import FileStat, PathRefused, SandboxUnavailable
 from hermes.executor.v1 import file_pb2
@@ -25,10 +25,27 @@ _KINDS = {
 }
 
 
-class SessionFiles:
-    """The files of one turn's session."""
+class Claiming(Protocol):
+    """Claims a session's sandbox."""
 
-    def __init__(self, sandbox: TurnSandbox) -> None:
+    @property
+    def profile(self) -> str:
+        """Whose it is."""
+        ...
+
+    async def hold(self, *, keyed: bool) -> Held:
+        """The sandbox, claimed where it has to be; SandboxUnavailable when there is none."""
+        ...
+
+    async def left(self, held: Held, error: grpc.aio.AioRpcError) -> bool:
+        """Forget the sandbox when an error says that it is gone; whether another may be claimed."""
+        ...
+
+
+class SessionFiles:
+    """The files of one session."""
+
+    def __init__(self, sandbox: Claiming) -> None:
         self._sandbox = sandbox
 
     async def stat(self, path: str) -> FileStat | None:

@@ -32,8 +32,6 @@ how something is done that was not obvious, or the user corrects how you work, k
 skill_manage: improve the skill that you have loaded, else one that fits, and make a new one only
 for a kind of work that none covers. When a skill turns out wrong or incomplete, mend it at once."""
 
-SOUL_CHARS = 20_000
-
 _PLATFORMS = {
     "cli": "You are talking in a terminal that shows text as it is. Keep lines and tables narrow.",
     "telegram": (
@@ -65,6 +63,8 @@ class SessionFacts:
     """What is remembered, as it was when the session began."""
     skills: str = ""
     """The index of the skills that can be used."""
+    project: str = ""
+    """What the folder says that the session works in."""
 
 
 def build(facts: SessionFacts) -> str:
@@ -73,7 +73,7 @@ def build(facts: SessionFacts) -> str:
 
 
 def _layers(facts: SessionFacts) -> Iterable[str]:
-    yield facts.soul.strip()[:SOUL_CHARS] or IDENTITY
+    yield facts.soul.strip() or IDENTITY
     if facts.toolsets:
         yield TOOL_USE
     if "memory" in facts.toolsets:
@@ -85,6 +85,7 @@ def _layers(facts: SessionFacts) -> Iterable[str]:
     yield from facts.system_messages
     yield from facts.memories
     yield facts.skills
+    yield facts.project
     yield (
         f"Current time: {facts.started_at.isoformat(timespec='seconds')}\n"
         f"Session: {facts.session_id}"

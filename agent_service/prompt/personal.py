@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass
 
 from agent_service.memory.store import MemoryStore
+from agent_service.prompt.context_files import ContextFiles
 from agent_service.skills.prompt import SkillIndexes
 from agent_service.storage.profiles import ProfileStore
 
@@ -22,10 +23,17 @@ class Personal:
 class PersonalLayers:
     """Reads them for sessions that begin."""
 
-    def __init__(self, profiles: ProfileStore, memories: MemoryStore, skills: SkillIndexes) -> None:
+    def __init__(
+        self,
+        profiles: ProfileStore,
+        memories: MemoryStore,
+        skills: SkillIndexes,
+        context_files: ContextFiles,
+    ) -> None:
         self._profiles = profiles
         self._memories = memories
         self._skills = skills
+        self._context_files = context_files
 
     async def of(self, profile: str, toolsets: frozenset[str], platform: str) -> Personal:
         """The layers of a profile, for a session with some toolsets on a platform."""
@@ -35,4 +43,4 @@ class PersonalLayers:
             self._skills.of(profile, toolsets, platform),
         )
         texts = tuple(memory.in_prompt() for memory in memories)
-        return Personal(soul.decode(errors="replace").lstrip("\ufeff"), texts, skills)
+        return Personal(await self._context_files.shown(SOUL, soul), texts, skills)

@@ -50,6 +50,8 @@ class ToolResult:
     text: str
     is_error: bool = False
     exit_code: int | None = None
+    beside: str = ""
+    """What the model is told with it, whole, however long the result itself is."""
 
 
 class SessionState(Protocol):

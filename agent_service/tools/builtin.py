@@ -11,6 +11,7 @@ from agent_service.models.consult import Consult
 from agent_service.tools.approval import RequireApproval
 from agent_service.tools.base import Tool, ToolArguments
 from agent_service.tools.delegate_task import DelegateTask
+from agent_service.tools.hints import Hints, hinted
 from agent_service.tools.list_directory import ListDirectory
 from agent_service.tools.listing import Listed
 from agent_service.tools.memory import MemoryTool
@@ -64,19 +65,20 @@ class Reach:
 
 
 def builtin_tools(
-    reach: Reach, *, asking: Asking | None = None, memories: MemoryStore | None = None
+    reach: Reach,
+    *,
+    asking: Asking | None = None,
+    memories: MemoryStore | None = None,
+    hints: Hints | None = None,
 ) -> Sequence[Listed]:
     """Every tool, in the order in which the model sees them; that of memory where there is one."""
     asking = asking or Asking()
     terminal: Tool[TerminalArguments] = Terminal()
+    files = (ReadFile(), WriteFile(), Patch(), SearchFiles(), ListDirectory())
     everywhere: list[Tool[Any]] = [
         RequireApproval(terminal, _command) if asking.commands else terminal,
         Process(),
-        ReadFile(),
-        WriteFile(),
-        Patch(),
-        SearchFiles(),
-        ListDirectory(),
+        *(hinted(tool, hints) for tool in files),
         Todo(),
         *(() if memories is None else (_careful(MemoryTool(memories), asking),)),
         SkillsList(),

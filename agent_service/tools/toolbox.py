@@ -174,8 +174,8 @@ class _Batch:
         place = context.place()
         can_read = not self._turn.toolsets or not _READING.isdisjoint(self._turn.toolsets)
         text = await self._room.fitted(result.text, call.key, context.files if can_read else None)
-        if news := context.news():
-            text = f"[{news}]\n{text}"
+        news = f"[{found}]" if (found := context.news()) else ""
+        text = "\n".join(filter(None, (news, text, result.beside)))
         self._put((_returned(call, replace(result, text=text), place, duration_ms),))
 
     def _progress(self, call: PendingCall) -> Callable[[str], None]:

@@ -1,7 +1,7 @@
 """Results that are too long for the conversation, with real sandboxes to keep them in."""
 
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import pytest_asyncio
@@ -102,10 +102,12 @@ async def test_a_file_is_read_in_parts_and_never_goes_to_another_one(tools: Tool
     assert "more lines; go on with offset" in text
 
 
-class _NoFiles(Files):
-    async def write(self, path: str, data: bytes) -> None:
+class _NoFiles:
+    async def _fail(self, *_arguments: object) -> NoReturn:
         """Say that there is no sandbox."""
         raise SandboxUnavailable("No sandbox can be had.")
+
+    stat = list = read = write = _fail
 
 
 @pytest.mark.parametrize(

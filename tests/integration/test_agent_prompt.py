@@ -5,12 +5,16 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from agent_service.clients.executors import Executors
+from agent_service.clients.projects import Projects
 from agent_service.clients.sandbox_kinds import ASK_AGAIN_S, FRESH_S, SandboxKinds
 from agent_service.config import SandboxPolicy
-from agent_service.drafts import SessionDrafts
+from agent_service.drafts import Places, SessionDrafts
 from agent_service.memory.store import MemoryStore, Target
+from agent_service.prompt.context_files import ContextFiles
 from agent_service.prompt.personal import PersonalLayers
 from agent_service.requests import TurnRequest
+from agent_service.security.threats import ThreatScanner
 from agent_service.skills.home_files import HomeSkillFiles
 from agent_service.skills.prompt import SkillIndexes
 from agent_service.skills.shelf import SkillShelves
@@ -24,6 +28,8 @@ from services.home import HomePaths
 from tests.executors import Process, executor_settings, serving
 from tests.fakes.clock import ManualClock
 
+_NOTES = ContextFiles(ThreatScanner(), 20_000)
+_UNUSED = Database("sqlite:////nonexistent/agent.db", "agent")
 REQUEST = TurnRequest("trn_1", "default", "s", "hi", {"platform": "cli"}, "message")
 
 
@@ -34,19 +40,18 @@ async def asking(
     """What builds the prompts of an agent whose executor is at an address."""
     async with Channels(Identity.AGENT, {"executor": address}, token=token) as channels:
         kinds, policy = SandboxKinds(channels, clock), SandboxPolicy()
-        yield SessionDrafts(
-            SystemClock(), None, ["terminal", "todo"], "", kinds, policy, _nothing()
-        )
+        unused = Projects(Executors(channels, 1), _UNUSED, _NOTES)
+        places = Places(kinds, unused, policy)
+        yield SessionDrafts(SystemClock(), None, ["terminal", "todo"], "", places, _nothing())
 
 
 def _nothing() -> PersonalLayers:
     """The layers of a user who has written nothing, and is not remembered."""
     home = FileProfiles(HomePaths(Path("/nonexistent"), Path("/nonexistent")))
-    unused = Database("sqlite:////nonexistent/agent.db", "agent")
     limits = dict.fromkeys(Target, 100)
-    memories = MemoryStore(home, unused, limits, SystemClock())
+    memories = MemoryStore(home, _UNUSED, limits, SystemClock())
     shelves = SkillShelves(lambda name: HomeSkillFiles(Path(name)), SystemClock())
-    return PersonalLayers(home, memories, SkillIndexes(shelves, {}))
+    return PersonalLayers(home, memories, SkillIndexes(shelves, {}), _NOTES)
 
 
 async def test_many_sessions_cost_one_question(tmp_path: Path) -> None:

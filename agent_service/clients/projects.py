@@ -1,0 +1,101 @@
+"""What a folder of the user's says to agents that begin to work in it."""
+
+import asyncio
+import logging
+
+import grpc.aio
+from google.protobuf.duration_pb2 import Duration
+
+from agent_service.clients.executors import Executors
+from agent_service.clients.files import SessionFiles
+from agent_service.clients.leases import Held
+from agent_service.prompt.context_files import ContextFiles
+from agent_service.requests import TurnRequest
+from agent_service.sandbox import NOWHERE, SandboxUnavailable
+from agent_service.storage import sessions
+from agent_service.storage.bindings import Binding
+from hermes.executor.v1 import sandbox_pb2
+from services.database import Database
+from services.errors import NotFound, message_of
+from services.ids import new_id
+
+READ_S = 10.0
+"""How long a new session waits for what its folder says."""
+
+_log = logging.getLogger(__name__)
+
+
+class Projects:
+    """Reads the context files of the folders that sessions are begun in."""
+
+    def __init__(
+        self, executors: Executors, database: Database, context_files: ContextFiles
+    ) -> None:
+        self._executors = executors
+        self._database = database
+        self._context_files = context_files
+
+    async def of(self, request: TurnRequest, template: str) -> str:
+        """The layer of the prompt of a session that a turn creates; empty where there is none.
+
+        The sandbox that it claims is the session's: its first tool call finds it.
+        """
+        # A subagent knows its task, and nothing else.
+        if not request.workdir or request.kind == "subagent" or not await self._is_new(request):
+            return ""
+        sandbox = _NewSandbox(self._executors, request, template)
+        try:
+            async with asyncio.timeout(READ_S):
+                return await self._context_files.layer(SessionFiles(sandbox))
+        except (SandboxUnavailable, TimeoutError) as error:
+            _log.warning("the notes of %s cannot be read: %s", request.workdir, error)
+            return ""
+
+    async def _is_new(self, request: TurnRequest) -> bool:
+        try:
+            await self._database.read(
+                lambda conn: sessions.get(conn, request.session_id, request.profile)
+            )
+        except NotFound:
+            return True
+        return False
+
+
+class _NewSandbox:
+    """The sandbox of a session that is not stored yet."""
+
+    def __init__(self, executors: Executors, request: TurnRequest, template: str) -> None:
+        self.profile = request.profile
+        self._executors = executors
+        self._request = sandbox_pb2.AcquireSandboxRequest(
+            request_id=new_id("acq"),
+            profile=request.profile,
+            session_id=request.session_id,
+            template=template,
+            workdir=request.workdir,
+            wait=Duration(seconds=round(READ_S)),
+        )
+        self._held: Held | None = None
+
+    async def hold(self, *, keyed: bool) -> Held:
+        """The sandbox, claimed by the first who asks; `keyed` is for calls that may be resumed."""
+        if self._held is None:
+            try:
+                answer = await self._executors.acquire(self._request, "", "")
+            except grpc.aio.AioRpcError as error:
+                raise SandboxUnavailable(message_of(error)) from error
+            sandbox = answer.sandbox
+            self._held = Held(
+                place=NOWHERE,
+                lease=answer.lease,
+                binding=Binding(sandbox.sandbox_id, answer.endpoint, sandbox.workspace_id),
+                channel=self._executors.channel(answer.endpoint),
+                patience_s=self._executors.patience_s(answer.endpoint),
+                replaced=False,
+                bound=False,
+            )
+        return self._held
+
+    async def left(self, held: Held, error: grpc.aio.AioRpcError) -> bool:
+        """Nothing is claimed a second time for a prompt."""
+        return False

@@ -1,0 +1,95 @@
+"""Notes of a project's deeper folders, which join the first result that comes from there."""
+
+import asyncio
+import posixpath
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
+from weakref import WeakValueDictionary
+
+from agent_service.prompt.context_files import ROOT, ContextFiles
+from agent_service.tools.base import Effect, Tool, ToolArguments, ToolContext, ToolResult
+
+A = TypeVar("A", bound=ToolArguments)
+
+STATE = "hints"
+"""Name of the session's value that says which call looked into which folder first."""
+NAMES = ("AGENTS.md", "CLAUDE.md", ".cursorrules")
+MAX_DEPTH = 16
+MAX_FOLDERS = 1000
+"""No more are looked into in a session."""
+
+
+def folders_of(path: str) -> list[str]:
+    """The folders that a path leads through below the top of the workspace, the last one too."""
+    whole = posixpath.normpath(posixpath.join(ROOT, path))
+    inside = whole.removeprefix(f"{ROOT}/")
+    if inside == whole:
+        return []
+    parts = inside.split("/")[:MAX_DEPTH]
+    return [f"{ROOT}/{'/'.join(parts[: depth + 1])}" for depth in range(len(parts))]
+
+
+class Hints:
+    """Finds what the folders of sessions say."""
+
+    def __init__(self, context_files: ContextFiles) -> None:
+        self._context_files = context_files
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def of(self, folders: Sequence[str], context: ToolContext) -> str:
+        """What folders say that no earlier call has looked into."""
+        # Calls side by side look one after the other, so that one of them tells it.
+        async with self._locks.setdefault(context.caller.session_id, asyncio.Lock()):
+            seen: dict[str, str] = await context.state.get(STATE) or {}
+            # The call that is made again after a crash tells again what was never stored.
+            new = [folder for folder in folders if seen.get(folder, context.key) == context.key]
+            new = new[: max(0, MAX_FOLDERS - len(seen))]
+            if not new:
+                return ""
+            said = [await self._context_files.first(context.files, f, NAMES) for f in new]
+            await context.state.put(STATE, {**seen, **dict.fromkeys(new, context.key)})
+        return "\n\n".join(
+            f"[Notes of {folder}, to be followed for what is in there:]\n{text}"
+            for folder, text in zip(new, said, strict=True)
+            if text
+        )
+
+
+class WithHints(Generic[A]):
+    """A tool whose results have, once, what the folders say that a call leads to."""
+
+    def __init__(self, inner: Tool[A], path: Callable[[A], str], hints: Hints) -> None:
+        self.name = inner.name
+        self.toolset = inner.toolset
+        self.arguments = inner.arguments
+        self._inner = inner
+        self._path = path
+        self._hints = hints
+
+    def effect(self, arguments: A) -> Effect:
+        """The inner tool's."""
+        return self._inner.effect(arguments)
+
+    def writes(self, arguments: A) -> frozenset[str]:
+        """The inner tool's."""
+        return self._inner.writes(arguments)
+
+    async def run(self, arguments: A, context: ToolContext) -> ToolResult:
+        """Run the inner tool, and look into the folders once it has succeeded."""
+        result = await self._inner.run(arguments, context)
+        path = self._path(arguments)
+        folders = folders_of(path)
+        if posixpath.basename(path) in NAMES:
+            # Who reads or writes the notes themselves has them.
+            folders = folders[:-2]
+        return replace(result, beside=await self._hints.of(folders, context)) if folders else result
+
+
+def hinted(tool: Tool[Any], hints: Hints | None) -> Tool[Any]:
+    """A file tool with hints, where there are any."""
+    return tool if hints is None else WithHints(tool, _path, hints)
+
+
+def _path(arguments: Any) -> str:
+    return arguments.path
