@@ -67,7 +67,7 @@ from agent_service.tools.toolbox import Toolbox
 from agent_service.turns import Ownership, Turns
 from agent_service.web.access import configured_web
 from services.channels import Channels
-from services.clock import Clock, SystemClock
+from services.clock import SystemClock
 from services.config import Settings
 from services.config_models import ServiceConfig
 from services.database import Database
@@ -95,9 +95,10 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "AgentService
         lambda profile: HomeSkillFiles(settings.home.profile(profile).skills), clock
     )
     profiles = FileProfiles(settings.home)
-    memories = _memories(config, profiles, database, clock)
+    scanner = ThreatScanner()
+    memories = _memories(config, profiles, database, scanner)
     consult = Consult(priced, model.default_name, config.model.max_tokens)
-    context_files = ContextFiles(ThreatScanner(), config.context_file_max_chars)
+    context_files = ContextFiles(scanner, config.context_file_max_chars)
     reach, hints = _reach(config, channels, database, consult), Hints(context_files)
     listed = _tools(config, memories, reach, hints)
     tools = offered(listed)
@@ -239,13 +240,13 @@ def _loop_parts(
 
 
 def _memories(
-    config: AgentConfig, profiles: ProfileStore, database: Database, clock: Clock
+    config: AgentConfig, profiles: ProfileStore, database: Database, scanner: ThreatScanner
 ) -> MemoryStore:
     limits = {
         Target.MEMORY: config.memory.memory_char_limit,
         Target.USER: config.memory.user_char_limit,
     }
-    return MemoryStore(profiles, database, limits, clock)
+    return MemoryStore(profiles, database, limits, SystemClock(), scanner)
 
 
 def _ownership(

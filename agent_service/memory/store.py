@@ -5,7 +5,9 @@ does that is resumed, finds the row and what the document holds, and makes it if
 be done.
 """
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from hashlib import sha256
@@ -18,6 +20,7 @@ from agent_service.memory.entries import (
     is_drifted,
     parse,
 )
+from agent_service.security.threats import ThreatScanner
 from agent_service.storage import memory as storage
 from agent_service.storage.memory import MemoryChange
 from agent_service.storage.profiles import Document, ProfileStore
@@ -26,6 +29,8 @@ from services.database import Database
 from services.errors import Aborted
 
 RULE = "═" * 48
+
+_log = logging.getLogger(__name__)
 
 
 class Target(StrEnum):
@@ -74,12 +79,14 @@ class Memory:
         count = len(self.text.rstrip("\n"))
         return f"{count * 100 // self.limit}% — {count}/{self.limit} chars"
 
-    def in_prompt(self) -> str:
-        """What a session's prompt has of it; empty where there is nothing."""
+    def in_prompt(self, screened: Callable[[str], str] = str) -> str:
+        """What a session's prompt has of it, each entry as it is `screened`; empty where there is
+        nothing.
+        """
         if not self.entries:
             return ""
         head = f"{RULE}\n{_TITLES[self.target]} [{self.used}]\n{RULE}\n"
-        return head + "\n§\n".join(self.entries)
+        return head + "\n§\n".join(map(screened, self.entries))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +108,30 @@ class MemoryStore:
     """The memories of all profiles."""
 
     def __init__(
-        self, profiles: ProfileStore, database: Database, limits: Mapping[Target, int], clock: Clock
+        self,
+        profiles: ProfileStore,
+        database: Database,
+        limits: Mapping[Target, int],
+        clock: Clock,
+        scanner: ThreatScanner,
     ) -> None:
         self._profiles = profiles
         self._database = database
         self._limits = limits
         self._clock = clock
+        self._scanner = scanner
 
     async def load(self, profile: str) -> list[Memory]:
         """Both memories of a profile, as they are now."""
         found = await self._profiles.read(profile, *_DOCUMENTS.values())
         return [self._memory(target, data) for target, data in zip(_DOCUMENTS, found, strict=True)]
+
+    async def snapshot(self, profile: str) -> tuple[str, ...]:
+        """What a session's prompt has of both, without entries that try to give orders."""
+        memories = await self.load(profile)
+        return await asyncio.to_thread(
+            lambda: tuple(memory.in_prompt(self._screened) for memory in memories)
+        )
 
     async def change(self, asked: Asked) -> Memory:
         """Do what is asked for, all or nothing; MemoryRefused says why it cannot be done."""
@@ -123,6 +143,7 @@ class MemoryStore:
                 return memory
             if asked.version and asked.version != memory.version:
                 raise Aborted("the memory was changed meanwhile; look at it again")
+            await asyncio.to_thread(self._check, asked.operations)
             if memory.is_drifted and any(o.action is not Action.ADD for o in asked.operations):
                 await self._keep_copy(asked.profile, asked.target, document.data)
             after = apply(memory.text, asked.operations, memory.limit)
@@ -146,6 +167,25 @@ class MemoryStore:
     async def history(self, profile: str, most: int) -> Sequence[MemoryChange]:
         """The last changes of a profile, the newest first."""
         return await self._database.read(lambda conn: storage.latest(conn, profile, most))
+
+    def _check(self, operations: Sequence[Operation]) -> None:
+        for operation in operations:
+            if families := self._families(operation.content):
+                raise MemoryRefused(
+                    f"That reads like an order to the agent itself ({families}), and is not kept. "
+                    "Say it as a fact about the user or the work."
+                )
+
+    def _screened(self, entry: str) -> str:
+        families = self._families(entry)
+        if not families:
+            return entry
+        _log.warning("an entry of a memory is kept out of prompts: %s", families)
+        return f"[BLOCKED: {families}]"
+
+    def _families(self, text: str) -> str:
+        found = self._scanner.scan(text, strict=True)
+        return ", ".join(sorted({threat.family for threat in found}))
 
     async def _write(self, document: Document, memory: Memory, after: str, asked: Asked) -> Memory:
         if after == memory.text:

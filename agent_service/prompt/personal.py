@@ -39,8 +39,7 @@ class PersonalLayers:
         """The layers of a profile, for a session with some toolsets on a platform."""
         (soul,), memories, skills = await asyncio.gather(
             self._profiles.read(profile, SOUL),
-            self._memories.load(profile),
+            self._memories.snapshot(profile),
             self._skills.of(profile, toolsets, platform),
         )
-        texts = tuple(memory.in_prompt() for memory in memories)
-        return Personal(await self._context_files.shown(SOUL, soul), texts, skills)
+        return Personal(await self._context_files.shown(SOUL, soul), memories, skills)

@@ -28,7 +28,8 @@ from services.home import HomePaths
 from tests.executors import Process, executor_settings, serving
 from tests.fakes.clock import ManualClock
 
-_NOTES = ContextFiles(ThreatScanner(), 20_000)
+_SCANNER = ThreatScanner()
+_NOTES = ContextFiles(_SCANNER, 20_000)
 _UNUSED = Database("sqlite:////nonexistent/agent.db", "agent")
 REQUEST = TurnRequest("trn_1", "default", "s", "hi", {"platform": "cli"}, "message")
 
@@ -49,7 +50,7 @@ def _nothing() -> PersonalLayers:
     """The layers of a user who has written nothing, and is not remembered."""
     home = FileProfiles(HomePaths(Path("/nonexistent"), Path("/nonexistent")))
     limits = dict.fromkeys(Target, 100)
-    memories = MemoryStore(home, _UNUSED, limits, SystemClock())
+    memories = MemoryStore(home, _UNUSED, limits, SystemClock(), _SCANNER)
     shelves = SkillShelves(lambda name: HomeSkillFiles(Path(name)), SystemClock())
     return PersonalLayers(home, memories, SkillIndexes(shelves, {}), _NOTES)
 
