@@ -67,7 +67,7 @@ from agent_service.tools.toolbox import Toolbox
 from agent_service.turns import Ownership, Turns
 from agent_service.web.access import configured_web
 from services.channels import Channels
-from services.clock import SystemClock
+from services.clock import Clock, SystemClock
 from services.config import Settings
 from services.config_models import ServiceConfig
 from services.database import Database
@@ -77,10 +77,12 @@ from services.metrics import Meter
 from services.migrations import prepare
 
 
-def build(settings: Settings, channels: Channels, meter: Meter) -> "AgentService":
+def build(
+    settings: Settings, channels: Channels, meter: Meter, clock: Clock | None = None
+) -> "AgentService":
     """Puts the agent together; nothing is opened yet."""
     config, chassis = settings.load(AgentConfig), settings.load(ServiceConfig)
-    clock, workers = SystemClock(), Workers()
+    clock, workers = clock or SystemClock(), Workers()
     database = Database(chassis.database.url_of("agent", settings.home), "agent", clock)
     model = ConfiguredModel(
         config.model.endpoint,
@@ -96,7 +98,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "AgentService
     )
     profiles = FileProfiles(settings.home)
     scanner = ThreatScanner()
-    memories = _memories(config, profiles, database, scanner)
+    memories = _memories(config, profiles, database, clock, scanner)
     consult = Consult(priced, model.default_name, config.model.max_tokens)
     context_files = ContextFiles(scanner, config.context_file_max_chars)
     reach, hints = _reach(config, channels, database, consult), Hints(context_files)
@@ -240,13 +242,17 @@ def _loop_parts(
 
 
 def _memories(
-    config: AgentConfig, profiles: ProfileStore, database: Database, scanner: ThreatScanner
+    config: AgentConfig,
+    profiles: ProfileStore,
+    database: Database,
+    clock: Clock,
+    scanner: ThreatScanner,
 ) -> MemoryStore:
     limits = {
         Target.MEMORY: config.memory.memory_char_limit,
         Target.USER: config.memory.user_char_limit,
     }
-    return MemoryStore(profiles, database, limits, SystemClock(), scanner)
+    return MemoryStore(profiles, database, limits, clock, scanner)
 
 
 def _ownership(

@@ -1,7 +1,7 @@
 """Turns in the database: started once, begun when their session is free, claimed by one owner."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -48,8 +48,10 @@ _LIVE = sa.select(turn.c.id, turn.c.state).where(
     turn.c.session_id == bindparam("session_id"), is_one_of(turn.c.state, LIVE_STATES)
 )
 _BEFORE = Prepared(
-    _LIVE.union_all(
-        sa.select(turn.c.id, turn.c.state).where(
+    sa.select(turn.c.id, turn.c.state, turn.c.created_at)
+    .where(turn.c.session_id == bindparam("session_id"), is_one_of(turn.c.state, LIVE_STATES))
+    .union_all(
+        sa.select(turn.c.id, turn.c.state, turn.c.created_at).where(
             turn.c.session_id == bindparam("session_id"),
             turn.c.state == sa.literal_column("'QUEUED'"),
         )
@@ -81,6 +83,9 @@ def store(
     digest = request.digest()
     _open_session(conn, request, draft, now)
     before = _BEFORE.rows(conn, {"session_id": request.session_id}).all()
+    # Turns that wait run by their times, also where the clock has gone back.
+    last = max((found.created_at for found in before), default=None)
+    now = now if last is None else max(now, last + timedelta(microseconds=1))
     row = _row(request, model, digest, now)
     if not _INSERT.run(conn, row):
         return Stored(_same(conn, request, digest), is_new=False)
