@@ -58,6 +58,8 @@ class LiveTurn:
     compressed_in_vain: int = 0
     failures_in_row: int = 0
     """In how many messages in a row, up to the last one, a call has failed in the same way."""
+    revision: int = 0
+    """Of the session: another one when messages were taken out."""
     waits_for_person: bool = False
     finished: TurnFinished | None = None
 

@@ -1,7 +1,9 @@
 """What a batch of facts does to a turn: the rows to store, and the state once they are stored."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 from agent_service.calls import PendingCall, StepState
 from agent_service.events import (
@@ -27,6 +29,7 @@ from agent_service.events import (
 )
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ModelMessage, assistant_message, encoded
+from agent_service.search.terms import searchable, terms
 from agent_service.usage import Usage
 
 FINAL_STATES = {
@@ -55,6 +58,8 @@ class NewMessage:
     sequence: int
     role: str
     content: bytes
+    terms: str
+    """What it is found by."""
     reasoning: str = ""
 
 
@@ -185,10 +190,8 @@ class Transition:
         self._failures_in_row = 0
         self.step_states.append((self._steps, StepState.DONE))
         self._message_count += 1
-        content = encoded(assistant_message(message))
-        self.messages.append(
-            NewMessage(self._message_count, "assistant", content, message.reasoning)
-        )
+        said = assistant_message(message)
+        self.messages.append(_new(self._message_count, said, message.reasoning))
         self._event(TextFinished(step, message.text, len(message.tool_calls)))
         self._event(UsageReported(step, usage))
         for call in message.tool_calls:
@@ -206,9 +209,10 @@ class Transition:
         self._failures_in_row = max(self._failures_in_row, fact.failures_in_row)
         state = StepState.UNCERTAIN if fact.uncertain else StepState.DONE
         self.step_states.append((call.sequence, state))
-        content = encoded({"role": "tool", "tool_call_id": call.call.id, "content": fact.text})
-        self._results[call.message_sequence] = content
-        self.messages.append(NewMessage(call.message_sequence, "tool", content))
+        result = {"role": "tool", "tool_call_id": call.call.id, "content": fact.text}
+        new = _new(call.message_sequence, result)
+        self._results[call.message_sequence] = new.content
+        self.messages.append(new)
         self._event(
             ToolFinished(
                 call_id=call.key,
@@ -237,3 +241,8 @@ class Transition:
     def _event(self, event: Durable) -> None:
         self._sequence += 1
         self.events.append(Recorded(self._sequence, self.now, self.turn.epoch, event))
+
+
+def _new(sequence: int, message: Mapping[str, Any], reasoning: str = "") -> NewMessage:
+    said = terms(searchable(message))
+    return NewMessage(sequence, message["role"], encoded(message), said, reasoning)

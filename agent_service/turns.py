@@ -41,6 +41,8 @@ CLAIMS_AT_ONCE = 32
 
 
 HOT_SESSIONS = 256
+HOT_BYTES = HOT_SESSIONS * 1_000_000
+"""Of all of them together."""
 
 _T = TypeVar("_T")
 
@@ -50,18 +52,21 @@ class Conversations:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, journal.Hot] = OrderedDict()
+        self._bytes = 0
 
     def get(self, session_id: str) -> journal.Hot | None:
-        """The session's conversation, if it was used lately."""
+        """The conversation with its system prompt, as it was at the end of its last turn here."""
         return self._kept.get(session_id)
 
     def keep(self, turn: LiveTurn) -> None:
         """Remember a session after a turn of it."""
-        hot = journal.Hot(turn.message_count, turn.messages, turn.compaction)
+        before = self._kept.pop(turn.session_id, None)
+        hot = journal.Hot(turn.revision, turn.message_count, turn.messages, turn.compaction)
         self._kept[turn.session_id] = hot
-        self._kept.move_to_end(turn.session_id)
-        if len(self._kept) > HOT_SESSIONS:
-            self._kept.popitem(last=False)
+        self._bytes += hot.size_bytes - (before.size_bytes if before else 0)
+        while len(self._kept) > HOT_SESSIONS or self._bytes > HOT_BYTES:
+            _, oldest = self._kept.popitem(last=False)
+            self._bytes -= oldest.size_bytes
 
 
 @dataclass(frozen=True, slots=True)

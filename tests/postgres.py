@@ -7,7 +7,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -44,7 +44,8 @@ _SETTINGS = {
 class PostgresServer:
     """A server on a folder of data, which makes and drops databases."""
 
-    def __init__(self, programs: Path, data: Path) -> None:
+    def __init__(self, programs: Path, data: Path, settings: Mapping[str, str]) -> None:
+        self._settings = {**_SETTINGS, **settings}
         self.port = free_port()
         self._programs = programs
         self.data = data
@@ -58,7 +59,10 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start the server, and return once it answers."""
-        settings = _SETTINGS | {"port": f"{self.port}", "unix_socket_directories": f"{self.data}"}
+        settings = self._settings | {
+            "port": f"{self.port}",
+            "unix_socket_directories": f"{self.data}",
+        }
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         command = [*_UNPRIVILEGED, self._programs / "postgres", "-D", self.data, *options]
         with self._log.open("ab") as log:
@@ -108,7 +112,7 @@ def require_postgres() -> Path:
 
 
 @contextmanager
-def postgres_server() -> Generator[PostgresServer]:
+def postgres_server(settings: Mapping[str, str] | None = None) -> Generator[PostgresServer]:
     """Run a server on a free port for the time of the block."""
     programs = require_postgres()
     with tempfile.TemporaryDirectory(prefix="hermes-postgres-", dir="/tmp") as name:
@@ -118,7 +122,7 @@ def postgres_server() -> Generator[PostgresServer]:
         data = folder / "data"
         make = [programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-N"]
         subprocess.run([*_UNPRIVILEGED, *make], check=True, capture_output=True, cwd=folder)
-        server = PostgresServer(programs, data)
+        server = PostgresServer(programs, data, settings or {})
         try:
             server.start()
             yield server

@@ -9,6 +9,8 @@ from sqlalchemy import Connection, bindparam
 
 from agent_service import events
 from agent_service.models.base import encoded
+from agent_service.search.terms import searchable, terms
+from agent_service.storage import search_index
 from agent_service.storage.event_log import insert_events
 from agent_service.storage.schema import message, session, step
 from services.database import Prepared
@@ -47,6 +49,9 @@ def begin(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> Beg
             "created_at": now,
         },
     )
+    said = terms(searchable({"role": "user", "content": turn.request["text"]}))
+    entry = search_index.Entry(position, "user", said, now)
+    search_index.add(conn, turn.profile, turn.session_id, [entry])
     _TOUCH_SESSION.run(conn, {"session_key": turn.session_id, "count": position, "now": now})
     _INSERT_STEP.run(
         conn,

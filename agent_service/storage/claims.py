@@ -21,6 +21,7 @@ _ROW = Prepared(
         turn,
         session.c.system_prompt,
         session.c.message_count,
+        session.c.revision,
         session.c.platform,
         session.c.usage.label("session_usage"),
         session.c.approved_tools,

@@ -14,6 +14,7 @@ from agent_service.context.compaction import Compaction, sent
 from agent_service.events import Decision
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ToolCall, encoded
+from agent_service.storage import search_index
 from agent_service.storage.claims import Claimed
 from agent_service.storage.event_log import events_after, insert_events
 from agent_service.storage.schema import approval, compaction, message, session, step, turn
@@ -76,20 +77,30 @@ class Defaults:
 
 
 @dataclass(frozen=True, slots=True)
+class Hot:
+    """A session's conversation in memory, and of which state of the session it is."""
+
+    revision: int
+    message_count: int
+    messages: Conversation
+    compaction: Compaction
+
+    @property
+    def size_bytes(self) -> int:
+        """What its messages take."""
+        return sum(map(len, self.messages))
+
+    def is_of(self, row: sa.Row[Any]) -> bool:
+        """Whether the session is still in that state: messages may also have been taken out."""
+        return (row.revision, row.message_count) == (self.revision, self.message_count)
+
+
+@dataclass(frozen=True, slots=True)
 class Loaded:
     """A turn as its new owner finds it."""
 
     turn: LiveTurn
     recorded: list[events.Recorded]
-
-
-@dataclass(frozen=True, slots=True)
-class Hot:
-    """A session's conversation in memory, as it was after so many messages."""
-
-    message_count: int
-    messages: list[bytes]
-    compaction: Compaction
 
 
 def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None) -> Loaded:
@@ -109,6 +120,7 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None
         max_tokens=defaults.max_tokens,
         toolsets=frozenset(request["toolsets"]),
         messages=[],
+        revision=row.revision,
         message_count=row.message_count + (begun is not None),
         sequence=row.last_sequence + (begun is not None),
         steps=1 if begun else len(steps),
@@ -120,7 +132,7 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None
         model_calls=sum(found.state != "INTENT" for found in models),
         approved_tools=frozenset(row.approved_tools),
     )
-    if begun and hot is not None and hot.message_count == row.message_count:
+    if begun and hot is not None and hot.is_of(row):
         live.messages, live.compaction = [*hot.messages, begun.message], hot.compaction
         return Loaded(live, [begun.started])
     _load_pending(conn, live, steps, resumed=claimed.may_have_run)
@@ -158,6 +170,7 @@ def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None
     )
     _INSERT_STEP.run_all(conn, [_step_row(live.id, new) for new in transition.steps])
     _INSERT_MESSAGE.run_all(conn, _message_rows(transition))
+    search_index.add(conn, live.profile, live.session_id, _entries(transition))
     if transition.message_count != live.message_count:
         _touch_session(conn, transition)
     insert_events(conn, live.id, transition.events)
@@ -242,6 +255,13 @@ def _message_rows(transition: Transition) -> list[dict[str, Any]]:
             "reasoning": new.reasoning.replace("\0", ""),
             "created_at": transition.now,
         }
+        for new in transition.messages
+    ]
+
+
+def _entries(transition: Transition) -> list[search_index.Entry]:
+    return [
+        search_index.Entry(new.sequence, new.role, new.terms, transition.now)
         for new in transition.messages
     ]
 

@@ -46,10 +46,17 @@ session = Table(
     Column("message_count", BigInteger, nullable=False),
     Column("usage", JSON, nullable=False),
     Column("approved_tools", JSON, nullable=False),
+    Column("parent_session_id", String(128)),
+    Column("is_named", Boolean, nullable=False, server_default="0"),
+    Column("revision", BigInteger, nullable=False, server_default="0"),
     Column("created_at", UtcTime, nullable=False),
     Column("updated_at", UtcTime, nullable=False),
     Index("session_by_use", "profile", "updated_at"),
+    Index("session_by_parent", "parent_session_id"),
 )
+"""`parent_session_id` is what it was branched from, if anything; that may be gone. `is_named` is
+true once a person has given it its title. `revision` grows whenever messages were taken out, so
+that a conversation in memory is known to be old."""
 
 turn = Table(
     "turn",
@@ -187,3 +194,13 @@ memory_change = Table(
     Index("memory_change_by_time", "profile", "created_at", "key"),
 )
 """`key` is the call's that asks for it, and the same when that is resumed."""
+
+transcript_import = Table(
+    "transcript_import",
+    metadata,
+    Column("profile", String(64), primary_key=True),
+    Column("name", String(255), primary_key=True),
+    Column("session_id", String(128), nullable=False),
+    Column("problem", Text, nullable=False),
+)
+"""Files of the home's `sessions` that were taken once, or cannot be; a deleted one stays out."""

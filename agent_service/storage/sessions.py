@@ -26,6 +26,8 @@ class SessionInfo:
     updated_at: datetime
     message_count: int
     usage: Usage
+    parent_session_id: str
+    is_named: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,11 @@ _BY_USE = (
     .where(
         session.c.profile == bindparam("profile"),
         sa.or_(bindparam("platform") == "", session.c.platform == bindparam("platform")),
+        sa.or_(
+            bindparam("title") == "",
+            session.c.title == bindparam("title"),
+            sa.func.lower(session.c.title) == bindparam("small_title"),
+        ),
     )
     .order_by(session.c.updated_at.desc(), session.c.id.desc())
     .limit(bindparam("most"))
@@ -79,9 +86,11 @@ def list_by_use(
     platform: str,
     before: tuple[datetime, str] | None,
     most: int,
+    title: str = "",
 ) -> Sequence[SessionInfo]:
     """The sessions used last, or those used before the one that `before` names."""
     values: dict[str, Any] = {"profile": profile, "platform": platform, "most": most}
+    values |= {"title": title, "small_title": title.lower()}
     if before is None:
         return [_info(row) for row in conn.execute(_BY_USE, values)]
     values |= {"before": before[0], "before_id": before[1]}
@@ -93,12 +102,11 @@ def messages(
 ) -> Sequence[StoredMessage]:
     """The session's messages after a sequence, in order."""
     get(conn, session_id, profile)
-    rows = conn.execute(_MESSAGES, {"session_id": session_id, "after": after, "most": most})
     return [
         StoredMessage(
             row.sequence, row.turn_id, json.loads(row.content), row.reasoning, row.created_at
         )
-        for row in rows
+        for row in conn.execute(_MESSAGES, {"session_id": session_id, "after": after, "most": most})
     ]
 
 
@@ -121,4 +129,6 @@ def _info(row: sa.Row[Any]) -> SessionInfo:
         updated_at=row.updated_at,
         message_count=row.message_count,
         usage=Usage(**row.usage),
+        parent_session_id=row.parent_session_id or "",
+        is_named=row.is_named,
     )

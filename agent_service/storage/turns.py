@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, bindparam
 
 from agent_service import events
+from agent_service.events import to_ms
 from agent_service.requests import BusyMode, TurnInfo, TurnRequest
 from agent_service.storage.event_log import insert_events
 from agent_service.storage.schema import (
@@ -15,11 +16,10 @@ from agent_service.storage.schema import (
     session,
     turn,
 )
+from agent_service.titles import title_of
 from agent_service.usage import Usage
 from services.database import Prepared, insert_ignore, is_one_of
 from services.errors import AlreadyExists, NotFound
-
-TITLE_CHARS = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,11 @@ class Stored:
 
 
 _BY_ID = sa.select(turn).where(turn.c.id == bindparam("id"))
-_PROFILE = Prepared(sa.select(session.c.profile).where(session.c.id == bindparam("id")))
+_SESSION = Prepared(
+    sa.select(session.c.profile, (session.c.system_prompt == "").label("is_unprompted")).where(
+        session.c.id == bindparam("id")
+    )
+)
 _LIVE = sa.select(turn.c.id, turn.c.state).where(
     turn.c.session_id == bindparam("session_id"), is_one_of(turn.c.state, LIVE_STATES)
 )
@@ -60,6 +64,16 @@ _BEFORE = Prepared(
 """The session's live turn, and those that wait for it."""
 _INSERT = Prepared(insert_ignore(turn))
 _INSERT_SESSION = sa.insert(session)
+_PROMPT = (
+    sa.update(session)
+    .where(session.c.id == bindparam("session_key"), session.c.system_prompt == "")
+    .values(
+        system_prompt=bindparam("new_prompt"),
+        workdir=bindparam("new_workdir"),
+        sandbox_template=bindparam("new_template"),
+    )
+)
+"""For a session that was taken from a document, when it goes on."""
 _REQUEST_CANCEL = (
     sa.update(turn)
     .where(turn.c.id == bindparam("turn_key"), turn.c.finished_at.is_(None))
@@ -148,24 +162,35 @@ def _same(conn: Connection, request: TurnRequest, digest: str) -> TurnInfo:
 def _open_session(
     conn: Connection, request: TurnRequest, draft: SessionDraft, now: datetime
 ) -> None:
-    profile = _PROFILE.rows(conn, {"id": request.session_id}).scalar_one_or_none()
-    if profile == request.profile:
-        return
-    if profile is not None:
+    known = _SESSION.rows(conn, {"id": request.session_id}).one_or_none()
+    if known is not None and known.profile != request.profile:
         raise NotFound(f"there is no session {request.session_id}")
+    if known is not None:
+        if known.is_unprompted:
+            made = {
+                "session_key": request.session_id,
+                "new_prompt": draft.system_prompt,
+                "new_workdir": draft.workdir,
+                "new_template": draft.sandbox_template,
+            }
+            conn.execute(_PROMPT, made)
+        return
     conn.execute(
         _INSERT_SESSION,
         {
             "id": request.session_id,
             "profile": request.profile,
             "platform": request.platform,
-            "title": " ".join(request.text.replace("\0", "").split())[:TITLE_CHARS],
+            "title": title_of(request.text),
             "system_prompt": draft.system_prompt,
             "workdir": draft.workdir,
             "sandbox_template": draft.sandbox_template,
             "message_count": 0,
             "usage": Usage().stored(),
             "approved_tools": [],
+            "parent_session_id": None,
+            "is_named": False,
+            "revision": to_ms(now),
             "created_at": now,
             "updated_at": now,
         },

@@ -10,7 +10,7 @@ not be measured that this machine has the parts for. docs/benchmarks.md explains
 
 import sys
 
-from tests.bench import commands, execution, model_call, startup, throughput, turns
+from tests.bench import commands, execution, model_call, search, startup, throughput, turns
 from tests.bench.figures import FIGURES
 from tests.bench.running import Bench, Group
 
@@ -25,6 +25,8 @@ _GROUPS = (
     Group(("turns_per_s_64",), throughput.turns_per_second),
     Group(("exec_docker_ms", "engine_exec_ms"), execution.docker_commands),
     Group(("exec_bubblewrap_ms",), execution.bubblewrap_commands),
+    Group(search.keys_of("sqlite"), search.sqlite),
+    Group(search.keys_of("postgresql"), search.postgresql),
     Group(("acquire_warm_ms", "acquire_cold_ms", "engine_cold_ms"), execution.acquisitions),
 )
 

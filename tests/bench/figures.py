@@ -101,4 +101,10 @@ FIGURES = (
     Figure("turns_per_s_64", "64 conversations, a model of 200 ms", 110, at_least=True),
     Figure("model_call_cpu_ms_20", "processor time of a model call, 20 messages", 2),
     Figure("model_call_cpu_ms_1000", "processor time of a model call, 1,000 messages", 4),
+    Figure("search_newest_sqlite_ms", "20 newest of 100,000 messages", 10, slow_bar=10),
+    Figure("search_relevance_sqlite_ms", "20 best of the 2,000 newest matches", 50, slow_bar=50),
+    Figure("append_ms_p99_sqlite", "99 of 100 messages stored within", 5),
+    Figure("search_newest_postgresql_ms", "the same on PostgreSQL", 10, slow_bar=10),
+    Figure("search_relevance_postgresql_ms", "the same on PostgreSQL", 50, slow_bar=50),
+    Figure("append_ms_p99_postgresql", "the same on PostgreSQL", 5),
 )

@@ -1,0 +1,85 @@
+"""The words that a message is found by, the same for what is stored and for what is looked for.
+
+Both databases are given words that are ready: in small letters, without accents, parted by single
+spaces. What they make of letters, hyphens and paths on their own differs, and depends on where
+PostgreSQL was set up.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+SPOKEN_CHARS = 20_000
+"""Of what a person or the model says, so much is indexed."""
+TOOL_HEAD_CHARS, TOOL_TAIL_CHARS = 3_000, 1_000
+"""Of what a tool says: the most of it is a listing that nobody looks for by its words."""
+CALL_CHARS = 1_000
+"""Of the arguments of a tool's call."""
+WORD_CHARS = 64
+"""A longer word is cut: it is a key, a digest or a picture."""
+
+_WORD = re.compile(r"[^\W_]+")
+_ALONE = re.compile(
+    r"([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff])"
+)
+"""Letters of scripts that put no space between words: each is looked for as a word."""
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, as they are indexed."""
+    if text.isascii():
+        folded = text.lower()
+    else:
+        spread = unicodedata.normalize("NFKD", text.casefold())
+        folded = "".join(letter for letter in spread if unicodedata.category(letter) != "Mn")
+        folded = _ALONE.sub(r" \1 ", folded)
+    return [word[:WORD_CHARS] for word in _WORD.findall(folded)]
+
+
+def terms(text: str) -> str:
+    """The words of a text in a row, as a database indexes them."""
+    return " ".join(words(text))
+
+
+def searchable(message: Mapping[str, Any]) -> str:
+    """What of a message, in the form of the chat completions API, it is to be found by."""
+    text = text_of(message.get("content"))
+    if message.get("role") == "tool":
+        if len(text) > TOOL_HEAD_CHARS + TOOL_TAIL_CHARS:
+            return f"{text[:TOOL_HEAD_CHARS]}\n{text[-TOOL_TAIL_CHARS:]}"
+        return text
+    parts = [text[:SPOKEN_CHARS]]
+    for call in message.get("tool_calls") or ():
+        function = call["function"]
+        parts.append(f"{function['name']} {function['arguments'][:CALL_CHARS]}")
+    return "\n".join(parts)[:SPOKEN_CHARS]
+
+
+def text_of(content: Any) -> str:
+    """The text of a message's content, which may be one of several parts."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Sequence):
+        return "\n".join(_texts(content))
+    return ""
+
+
+def _texts(parts: Sequence[Any]) -> Iterator[str]:
+    for part in parts:
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, Mapping) and isinstance(text := part.get("text"), str):
+            yield text
+
+
+def excerpt(text: str, wanted: frozenset[str], chars: int) -> str:
+    """So much of a text around the first of some words, on one line; its beginning without one."""
+    at = next(
+        (found.start() for found in _WORD.finditer(text) if wanted.intersection(words(found[0]))), 0
+    )
+    begin = max(0, at - chars // 3)
+    end = min(len(text), begin + chars)
+    begin = max(0, end - chars)
+    shown = " ".join(text[begin:end].split())
+    return f"{'… ' if begin else ''}{shown}{' …' if end < len(text) else ''}"

@@ -1,0 +1,184 @@
+"""What was said is found, on SQLite as on PostgreSQL."""
+
+import random
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from agent_service.search.query import parse
+from agent_service.storage import search, search_index
+from agent_service.storage.schema import message
+from agent_service.storage.search import Hit, Wanted
+from agent_service.storage.search_schema import message_text
+from services.database import Database
+from services.errors import InvalidArgument
+from tests.integration.agent_history import BEGUN, history, said, store
+
+Place = tuple[str, int]
+
+
+@pytest.fixture
+async def filled(database_url: str) -> AsyncIterator[Database]:
+    """Some conversations, of two profiles."""
+
+    def fill(conn: Connection) -> None:
+        store(
+            conn,
+            "old",
+            [
+                said("user", "How does the Docker network work?"),
+                said("assistant", "A docker bridge is a network of the host."),
+                said("user", "And podman?"),
+                said("assistant", "", tool_calls=[_call("terminal", '{"command": "ip a"}')]),
+                said("tool", "eth0 is the podman0 network", tool_call_id="1"),
+                said("assistant", "Much the same; Café included."),
+            ],
+        )
+        store(
+            conn,
+            "new",
+            [
+                said("user", "docker docker docker, is it running?"),
+                said("assistant", "The docker daemon is running in /usr/local/bin/foo_bar."),
+            ],
+            begun=BEGUN + timedelta(days=3),
+        )
+        hers = [said("user", "docker network of hers")]
+        store(conn, "hers", hers, profile="hers", begun=BEGUN + timedelta(days=4))
+
+    async with history(database_url) as database:
+        await database.write(fill)
+        yield database
+
+
+def _call(name: str, arguments: str) -> dict[str, object]:
+    return {"id": "1", "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def places(hits: list[Hit]) -> list[Place]:
+    """Where the hits are."""
+    return [(hit.session_id, hit.sequence) for hit in hits]
+
+
+async def found(
+    database: Database, text: str, profile: str = "default", **how: object
+) -> list[Place]:
+    """Where the newest matches are."""
+    wanted = Wanted(profile, parse(text), **how)  # type: ignore[arg-type]
+    return places(await database.read(lambda conn: search.newest(conn, wanted, 10)))
+
+
+async def test_the_newest_come_first(filled: Database) -> None:
+    assert await found(filled, "docker") == [("new", 2), ("new", 1), ("old", 2), ("old", 1)]
+    assert await found(filled, "DOCKER network") == [("old", 2), ("old", 1)]
+    assert await found(filled, '"docker network"') == [("old", 1)]
+    assert await found(filled, "podman OR daemon") == [("new", 2), ("old", 3)]
+    assert await found(filled, "cafe") == [("old", 6)]
+    assert await found(filled, "foo_bar") == [("new", 2)]
+    assert await found(filled, "local/bin") == [("new", 2)]
+    assert await found(filled, "terminal ip") == [("old", 4)]
+    assert await found(filled, "absent docker") == []
+
+
+async def test_a_profile_finds_only_its_own(filled: Database) -> None:
+    assert await found(filled, "docker", profile="hers") == [("hers", 1)]
+    assert await found(filled, "docker", profile="nobody") == []
+    assert await found(filled, "docker", profile="hers", session_id="old") == []
+
+
+async def test_what_is_found_can_be_narrowed(filled: Database) -> None:
+    assert await found(filled, "docker", session_id="old") == [("old", 2), ("old", 1)]
+    assert await found(filled, "docker", role="user") == [("new", 1), ("old", 1)]
+    assert await found(filled, "network", role="tool") == [("old", 5)]
+    assert await found(filled, "docker", excluding=("new",)) == [("old", 2), ("old", 1)]
+    assert await found(filled, "network", session_id="old", between=(2, 4)) == [("old", 2)]
+    later = BEGUN + timedelta(days=1)
+    assert await found(filled, "docker", since=later) == [("new", 2), ("new", 1)]
+    assert await found(filled, "docker", until=later) == [("old", 2), ("old", 1)]
+    minute = timedelta(minutes=1)
+    within = {"since": BEGUN + minute, "until": BEGUN + 2 * minute}
+    assert await found(filled, "docker", **within) == [("old", 2)]
+
+
+async def test_a_page_goes_on_where_the_last_one_ended(filled: Database) -> None:
+    wanted = Wanted("default", parse("docker"))
+    first = await filled.read(lambda conn: search.newest(conn, wanted, 3))
+    assert len(first) == 3
+    assert await found(filled, "docker", before=first[-1].id) == [("old", 1)]
+
+
+async def test_the_best_come_first_where_that_is_wanted(filled: Database) -> None:
+    wanted = Wanted("default", parse("docker"))
+    ranked = await filled.read(lambda conn: search.most_relevant(conn, wanted, 10))
+    assert places(ranked)[0] == ("new", 1)
+    assert sorted(places(ranked)) == [("new", 1), ("new", 2), ("old", 1), ("old", 2)]
+
+
+async def test_no_text_is_an_error_of_the_database(filled: Database) -> None:
+    draw = random.Random(7)
+    parts = "docker NEAR AND NOT OR \" ' * : ^ ( ) { } [ ] - + ~ & | ! < > <-> \\ ; % $$ é 漢 \0 \n"
+    tried = 0
+    for _ in range(300):
+        text = "".join(draw.choice([*parts.split(" "), " "]) for _ in range(draw.randrange(1, 12)))
+        try:
+            await found(filled, text)
+        except InvalidArgument:
+            continue
+        tried += 1
+    assert tried > 100
+
+
+async def test_what_is_removed_is_not_found_again(filled: Database) -> None:
+    def remove(conn: Connection) -> None:
+        search_index.remove(conn, "old", after=1)
+        gone = (message.c.session_id == "old") & (message.c.sequence > 1)
+        conn.execute(sa.delete(message).where(gone))
+
+    await filled.write(remove)
+    assert await found(filled, "docker") == [("new", 2), ("new", 1), ("old", 1)]
+    assert await found(filled, "podman") == []
+
+
+async def test_messages_of_the_same_time_are_all_found(database_url: str) -> None:
+    def fill(conn: Connection) -> None:
+        for number in range(3):
+            store(conn, f"s{number}", [said("user", "together")])
+
+    async with history(database_url) as database:
+        await database.write(fill)
+        assert sorted(await found(database, "together")) == [("s0", 1), ("s1", 1), ("s2", 1)]
+        await database.write(lambda conn: search_index.index_session(conn, "s1"))
+        count = sa.select(sa.func.count()).select_from(message_text)
+        assert await database.read(lambda conn: conn.scalar(count)) == 3
+
+
+async def test_what_is_far_back_is_found(database_url: str) -> None:
+    def fill(conn: Connection) -> None:
+        store(conn, "first", [said("user", "formerly here")])
+        texts = [said("user", f"common word{number}") for number in range(12)]
+        store(conn, "second", texts, begun=BEGUN + timedelta(days=1))
+
+    async with history(database_url) as database:
+        await database.write(fill)
+        for text, expected in (("formerly", [("first", 1)]), ("word1", [("second", 2)])):
+            wanted = Wanted("default", parse(text))
+            hits = await database.read(
+                lambda conn, wanted=wanted: search.newest(conn, wanted, 2, look_through=5)
+            )
+            assert places(hits) == expected
+        assert await found(database, "common") == [("second", n) for n in range(12, 2, -1)]
+
+
+async def test_copies_are_found_in_their_session_only(database_url: str) -> None:
+    def fill(conn: Connection) -> None:
+        store(conn, "trunk", [said("user", "planted")])
+        store(conn, "branch", [said("user", "planted")], is_indexed=False)
+        search_index.index_session(conn, "branch", is_copy=True)
+
+    async with history(database_url) as database:
+        await database.write(fill)
+        assert await found(database, "planted") == [("trunk", 1)]
+        assert await found(database, "planted", session_id="branch") == [("branch", 1)]

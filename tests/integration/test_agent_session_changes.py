@@ -1,0 +1,216 @@
+"""Sessions are named, branched, taken back, deleted and pruned, on both databases."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from agent_service.search.query import parse
+from agent_service.storage import search, sessions
+from agent_service.storage import session_changes as changes
+from agent_service.storage.schema import metadata, sandbox_binding, session, turn
+from agent_service.storage.search import Wanted
+from agent_service.storage.search_schema import message_text
+from agent_service.storage.session_changes import Branch, Unused
+from services.database import Database
+from services.errors import AlreadyExists, FailedPrecondition, HermesError, NotFound
+from tests.integration.agent_history import BEGUN, history, said, store
+
+NOW = BEGUN + timedelta(days=30)
+MESSAGES = [
+    said("user", "first question"),
+    said("assistant", "first answer"),
+    said("user", "second question"),
+    said("assistant", "", tool_calls=[{"id": "1", "function": {"name": "a", "arguments": "{}"}}]),
+    said("tool", "result", tool_call_id="1"),
+    said("assistant", "second answer"),
+]
+
+
+@pytest.fixture
+async def filled(database_url: str) -> AsyncIterator[Database]:
+    """One conversation of two turns."""
+    async with history(database_url) as database:
+        await database.write(lambda conn: store(conn, "s", MESSAGES))
+        yield database
+
+
+def _turn(conn: Connection, session_id: str, state: str) -> None:
+    """A turn that has not ended."""
+    empty: dict[str, Any] = {"usage": {}, "request": {}, "request_digest": "", "kind": "user"}
+    zero = dict.fromkeys(("epoch", "version", "attempt", "stuck_at", "stuck_count"), 0)
+    row = {"id": f"trn-{session_id}", "session_id": session_id, "profile": "default"}
+    more = {"owner_endpoint": "", "cancel_requested": False, "last_sequence": 0, "created_at": NOW}
+    conn.execute(sa.insert(turn), {**row, **empty, **zero, **more, "state": state})
+
+
+async def texts(database: Database, session_id: str) -> list[str]:
+    """What the session's messages say."""
+    found = await database.read(lambda conn: sessions.messages(conn, session_id, "default", 0, 99))
+    return [message.content["content"] for message in found]
+
+
+async def where(database: Database, word: str, session_id: str = "") -> list[tuple[str, int]]:
+    """Where a word is found."""
+    wanted = Wanted("default", parse(word), session_id=session_id)
+    hits = await database.read(lambda conn: search.newest(conn, wanted, 10))
+    return [(hit.session_id, hit.sequence) for hit in hits]
+
+
+async def test_a_title_that_was_given_stays_known_as_such(filled: Database) -> None:
+    renamed = await filled.write(lambda conn: changes.rename(conn, "s", "default", "My plan"))
+    assert (renamed.title, renamed.is_named) == ("My plan", True)
+    found = await filled.read(
+        lambda conn: sessions.list_by_use(conn, "default", "", None, 9, title="my PLAN")
+    )
+    assert [info.id for info in found] == ["s"]
+    assert not await filled.read(
+        lambda conn: sessions.list_by_use(conn, "default", "", None, 9, title="My")
+    )
+
+
+async def test_undo_takes_back_whole_turns(filled: Database) -> None:
+    before = await filled.read(lambda conn: conn.scalar(sa.select(session.c.revision)))
+    undone = await filled.write(lambda conn: changes.undo(conn, "s", "default", 1, 6, NOW))
+    assert (undone.turn_count, undone.message_count) == (1, 2)
+    assert undone.user_text == "second question"
+    assert await texts(filled, "s") == ["first question", "first answer"]
+    assert await where(filled, "second") == []
+    assert await where(filled, "first") == [("s", 2), ("s", 1)]
+    after = await filled.read(lambda conn: conn.scalar(sa.select(session.c.revision)))
+    assert before is not None
+    assert after is not None
+    assert after > before
+
+    with pytest.raises(FailedPrecondition):
+        await filled.write(lambda conn: changes.undo(conn, "s", "default", 1, 6, NOW))
+    undone = await filled.write(lambda conn: changes.undo(conn, "s", "default", 9, 0, NOW))
+    assert (undone.turn_count, undone.message_count) == (1, 0)
+    undone = await filled.write(lambda conn: changes.undo(conn, "s", "default", 1, 0, NOW))
+    assert (undone.turn_count, undone.user_text) == (0, "")
+
+
+async def test_a_branch_has_what_was_said_and_goes_its_own_way(filled: Database) -> None:
+    wanted = Branch("s", "b", "default", through=1, title="Other")
+    for _ in range(2):
+        made = await filled.write(lambda conn: changes.branch(conn, wanted, NOW))
+        assert (made.parent_session_id, made.title, made.message_count) == ("s", "Other", 2)
+    assert await texts(filled, "b") == ["first question", "first answer"]
+    assert await where(filled, "first") == [("s", 2), ("s", 1)]
+    assert await where(filled, "first", "b") == [("b", 2), ("b", 1)]
+    await filled.write(lambda conn: changes.undo(conn, "b", "default", 1, 0, NOW))
+    assert len(await texts(filled, "s")) == 6
+
+    other = Branch("b", "s", "default")
+    with pytest.raises(AlreadyExists):
+        await filled.write(lambda conn: changes.branch(conn, other, NOW))
+    absent = Branch("s", "c", "default", through=7)
+    with pytest.raises(NotFound):
+        await filled.write(lambda conn: changes.branch(conn, absent, NOW))
+
+
+async def test_what_a_branch_has_is_found_when_the_other_is_deleted(filled: Database) -> None:
+    wanted = Branch("s", "b", "default")
+    await filled.write(lambda conn: changes.branch(conn, wanted, NOW))
+    await filled.write(lambda conn: changes.delete(conn, "s", "default", NOW))
+    assert await where(filled, "first") == [("b", 2), ("b", 1)]
+    info = await filled.read(lambda conn: sessions.get(conn, "b", "default"))
+    assert info.parent_session_id == ""
+
+
+async def test_a_deleted_session_leaves_nothing_but_a_sandbox_to_end(filled: Database) -> None:
+    def finished(conn: Connection) -> None:
+        _turn(conn, "s", "COMPLETED")
+        conn.execute(sa.update(turn).values(finished_at=NOW))
+        bound = {"session_id": "s", "sandbox_id": "sbx_1", "endpoint": "", "workspace_id": ""}
+        conn.execute(sa.insert(sandbox_binding), bound)
+        sessions.put_state(conn, "s", "todo", [])
+
+    await filled.write(finished)
+    await filled.write(lambda conn: changes.delete(conn, "s", "default", NOW))
+
+    def left(conn: Connection) -> dict[str, int]:
+        counts = {
+            table.name: conn.scalar(sa.select(sa.func.count()).select_from(table)) or 0
+            for table in metadata.sorted_tables
+        }
+        return {name: count for name, count in counts.items() if count}
+
+    assert await filled.read(left) == {"left_sandbox": 1}
+    assert await where(filled, "first") == []
+    with pytest.raises(NotFound):
+        await filled.write(lambda conn: changes.delete(conn, "s", "default", NOW))
+
+
+def test_all_that_belongs_to_a_session_is_deleted_with_it() -> None:
+    refer = {
+        table.name
+        for table in metadata.sorted_tables
+        for key in table.foreign_keys
+        if key.column.table.name in {"session", "turn", "message"}
+    }
+    deleted = {*changes.DELETED_BY_TURN, *changes.DELETED_BY_SESSION, message_text}
+    assert refer == {table.name for table in deleted}
+
+
+@pytest.mark.parametrize("state", ["QUEUED", "RUNNING", "WAITING_PERSON"])
+async def test_a_busy_session_is_left_alone(filled: Database, state: str) -> None:
+    await filled.write(lambda conn: _turn(conn, "s", state))
+    attempts = (
+        lambda conn: changes.undo(conn, "s", "default", 1, 0, NOW),
+        lambda conn: changes.branch(conn, Branch("s", "b", "default"), NOW),
+        lambda conn: changes.delete(conn, "s", "default", NOW),
+    )
+    for attempt in attempts:
+        with pytest.raises(FailedPrecondition, match="busy"):
+            await filled.write(attempt)
+    unused = Unused("default", NOW)
+    assert not await filled.read(lambda conn: changes.unused(conn, unused, 9))
+    assert not await filled.write(lambda conn: changes.delete_unused(conn, "s", unused, NOW))
+    renamed = await filled.write(lambda conn: changes.rename(conn, "s", "default", "Named"))
+    assert renamed.title == "Named"
+    assert len(await texts(filled, "s")) == 6
+
+
+async def test_another_profile_sees_no_session(filled: Database) -> None:
+    attempts = (
+        lambda conn: changes.rename(conn, "s", "other", "x"),
+        lambda conn: changes.undo(conn, "s", "other", 1, 0, NOW),
+        lambda conn: changes.branch(conn, Branch("s", "b", "other"), NOW),
+        lambda conn: changes.delete(conn, "s", "other", NOW),
+    )
+    messages: set[str] = set()
+    for attempt in attempts:
+        with pytest.raises(HermesError) as refused:
+            await filled.write(attempt)
+        assert isinstance(refused.value, NotFound)
+        messages.add(refused.value.message)
+    assert messages == {"there is no session s"}
+    assert not await filled.read(lambda conn: changes.unused(conn, Unused("other", NOW), 9))
+
+
+async def test_what_is_pruned_is_old_and_has_no_name(filled: Database) -> None:
+    def more(conn: Connection) -> None:
+        store(conn, "named", MESSAGES[:1])
+        changes.rename(conn, "named", "default", "Keep")
+        store(conn, "recent", MESSAGES[:1], begun=NOW)
+        store(conn, "hers", MESSAGES[:1], profile="hers")
+
+    await filled.write(more)
+
+    async def prunable(wanted: Unused) -> list[str]:
+        return list(await filled.read(lambda conn: changes.unused(conn, wanted, 9)))
+
+    assert await prunable(Unused("default", NOW)) == ["s"]
+    assert await prunable(Unused("default", NOW, include_named=True)) == ["named", "s"]
+    assert await prunable(Unused("default", NOW, include_named=True, after="named")) == ["s"]
+    assert await prunable(Unused("default", NOW, platform="telegram")) == []
+    wanted = Unused("default", NOW)
+    for name, gone in (("named", False), ("recent", False), ("hers", False), ("s", True)):
+        deleted = await filled.write(
+            lambda conn, name=name: changes.delete_unused(conn, name, wanted, NOW)
+        )
+        assert deleted is gone, name

@@ -1,0 +1,99 @@
+"""The words that messages are found by, and queries of all kinds."""
+
+import random
+
+import pytest
+
+from agent_service.search.query import MAX_WORDS, parse
+from agent_service.search.terms import (
+    SPOKEN_CHARS,
+    TOOL_HEAD_CHARS,
+    TOOL_TAIL_CHARS,
+    WORD_CHARS,
+    excerpt,
+    searchable,
+    terms,
+    words,
+)
+from services.errors import InvalidArgument
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Run the Tests!", ["run", "the", "tests"]),
+        ("src/foo_bar.py", ["src", "foo", "bar", "py"]),
+        ("Café ÉCOLE Straße", ["cafe", "ecole", "strasse"]),
+        ("cafe\u0301", ["cafe"]),
+        ("今日は天気", ["今", "日", "は", "天", "気"]),
+        ("“quotes” — dashes", ["quotes", "dashes"]),
+        ("\0 \ud800 ok", ["ok"]),
+        ("x" * 500, ["x" * WORD_CHARS]),
+        ("!?", []),
+    ],
+)
+def test_words_are_the_same_however_they_are_written(text: str, expected: list[str]) -> None:
+    assert words(text) == expected
+    assert terms(text) == " ".join(expected)
+
+
+def test_a_message_is_found_by_what_it_says_and_calls() -> None:
+    call = {"id": "1", "function": {"name": "terminal", "arguments": '{"command": "pytest -q"}'}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    assert words(searchable(message)) == ["terminal", "command", "pytest", "q"]
+    parts = [{"type": "text", "text": "look"}, {"type": "image_url", "image_url": {"url": "x"}}]
+    assert words(searchable({"role": "user", "content": parts})) == ["look"]
+
+
+def test_of_a_long_message_a_part_is_indexed() -> None:
+    listing = "a" * TOOL_HEAD_CHARS + " middle " + "z" * TOOL_TAIL_CHARS
+    result = searchable({"role": "tool", "content": listing})
+    assert "middle" not in result
+    assert result.startswith("a")
+    assert result.endswith("z")
+    assert len(searchable({"role": "user", "content": "word " * 100_000})) == SPOKEN_CHARS
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("docker network", (("docker",), ("network",))),
+        ('"docker network" up', (("docker network",), ("up",))),
+        ("docker OR podman network", (("docker", "podman"), ("network",))),
+        ("OR docker OR", (("docker",),)),
+        ("tests/unit", (("tests unit",),)),
+        ('"never closed', (("never closed",),)),
+        ("or", (("or",),)),
+        ("NEAR(a b) AND -c* ^d {e}:f", (("near a",), ("b",), ("and",), ("c",), ("d",), ("e f",))),
+    ],
+)
+def test_a_query_is_words_phrases_and_or(text: str, expected: tuple[tuple[str, ...], ...]) -> None:
+    assert parse(text).groups == expected
+
+
+@pytest.mark.parametrize("text", ["", "   ", '""', "!?*", "OR", "x" * 1001, "a " * (MAX_WORDS + 1)])
+def test_a_query_without_words_or_with_too_many_is_refused(text: str) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        parse(text)
+    assert refused.value.fields.keys() == {"query"}
+
+
+def test_no_query_has_anything_but_words() -> None:
+    draw = random.Random(4)
+    signs = "abzé漢\"'*:^(){}[]-+~&|!<>\\/;%_@#$\0\n\t OR AND NOT NEAR"
+    for _ in range(5000):
+        text = "".join(draw.choice(signs) for _ in range(draw.randrange(40)))
+        try:
+            query = parse(text)
+        except InvalidArgument:
+            continue
+        assert all(word.isalnum() for word in query.words), text
+
+
+def test_an_excerpt_is_around_the_first_of_the_words() -> None:
+    text = f"{'before ' * 100}the Needle\nis here {'after ' * 100}"
+    shown = excerpt(text, frozenset({"needle"}), 120)
+    assert "the Needle is here" in shown
+    assert shown.startswith("… ")
+    assert shown.endswith(" …")
+    assert excerpt("short", frozenset({"absent"}), 120) == "short"
