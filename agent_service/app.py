@@ -1,7 +1,7 @@
 """The agent's composition root."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from functools import partial
@@ -23,6 +23,8 @@ from agent_service.context.compressor import Compressor
 from agent_service.contexts import ToolContexts
 from agent_service.delegation import Delegation
 from agent_service.drafts import Places, SessionDrafts
+from agent_service.drafts import SessionDrafts
+from agent_service.histories import Histories
 from agent_service.loop import LoopParts
 from agent_service.memory.store import MemoryStore, Target
 from agent_service.messaging import Target as Chat
@@ -40,6 +42,7 @@ from agent_service.prompt.context_files import ContextFiles
 from agent_service.prompt.personal import PersonalLayers
 from agent_service.runner import Runner
 from agent_service.security.threats import ThreatScanner
+from agent_service.search.past import PastSessions
 from agent_service.servicer.approvals import ApprovalServicer
 from agent_service.servicer.catalog import CatalogServicer
 from agent_service.servicer.memory import MemoryServicer
@@ -103,6 +106,8 @@ def build(
     context_files = ContextFiles(scanner, config.context_file_max_chars)
     reach, hints = _reach(config, channels, database, consult), Hints(context_files)
     listed = _tools(config, memories, reach, hints)
+    reach = _reach(config, channels, database, consult)
+    listed = _tools(config, memories, PastSessions(database), reach)
     tools = offered(listed)
     toolsets = sorted({tool.toolset for tool in tools})
     delegation = Delegation(
@@ -125,9 +130,10 @@ def build(
         Places(SandboxKinds(channels, clock), projects, config.sandbox),
         PersonalLayers(profiles, memories, indexes, context_files),
     )
+    histories = Histories(database, settings.home, clock)
     servicers = Servicers(
         turns=TurnServicer(turns, drafts),
-        sessions=SessionServicer(database),
+        sessions=SessionServicer(database, histories, clock),
         approvals=ApprovalServicer(database, turns),
         models=ModelCatalogServicer(catalog, model),
         memories=MemoryServicer(memories),
@@ -135,8 +141,8 @@ def build(
         tools=ToolCatalogServicer(listed),
         catalog=CatalogServicer(),
     )
-    left = LeftSandboxes(executors, database)
-    return AgentService(database, model, catalog, turns, left, workers, servicers)
+    chores = (LeftSandboxes(executors, database).run, histories.run)
+    return AgentService(database, model, catalog, turns, chores, workers, servicers)
 
 
 class AgentService:
@@ -151,7 +157,7 @@ class AgentService:
         model: ConfiguredModel,
         catalog: Catalog,
         turns: Turns,
-        left: LeftSandboxes,
+        chores: Sequence[Callable[[], Coroutine[None, None, None]]],
         workers: Workers,
         servicers: Servicers,
     ) -> None:
@@ -159,7 +165,7 @@ class AgentService:
         self._model = model
         self._catalog = catalog
         self._turns = turns
-        self._left = left
+        self._chores = chores
         self._workers = workers
         self._servicers = servicers
         self._opened = AsyncExitStack()
@@ -188,13 +194,14 @@ class AgentService:
         self._servicers.register(server)
 
     async def run(self) -> None:
-        """Drives turns that nobody else owns, keeps the leases of those that it drives, and ends
-        the sandboxes that sessions have left behind.
+        """Drives turns that nobody else owns, keeps the leases of those that it drives, and does
+        what has to be done beside them.
         """
         async with asyncio.TaskGroup() as group:
             group.create_task(self._turns.run())
             group.create_task(self._turns.keep_leases())
-            group.create_task(self._left.run())
+            for chore in self._chores:
+                group.create_task(chore())
 
     async def drain(self) -> None:
         """Lets every turn go for another replica or the next start."""
@@ -211,12 +218,14 @@ def _catalog(settings: Settings, config: AgentConfig) -> Catalog:
 
 def _tools(
     config: AgentConfig, memories: MemoryStore, reach: Reach, hints: Hints
+    config: AgentConfig, memories: MemoryStore, past: PastSessions, reach: Reach
 ) -> Sequence[Listed]:
     return builtin_tools(
         reach,
         hints=hints,
         asking=Asking(config.approvals != "off", config.fetch.taint == "ask"),
         memories=memories if config.memory.enabled else None,
+        past=past,
     )
 
 

@@ -172,6 +172,15 @@ class AgentClient:
             raise _explained(error) from error
         return response.sessions[0].session_id if response.sessions else None
 
+    async def session_titled(self, title: str, profile: str) -> str | None:
+        """The session of a title that was used last, if there is one."""
+        request = session_pb2.ListSessionsRequest(profile=profile, page_size=1, title=title)
+        try:
+            response = await self._sessions.ListSessions(request)
+        except grpc.aio.AioRpcError as error:
+            raise _explained(error) from error
+        return response.sessions[0].session_id if response.sessions else None
+
     async def open_approvals(self, session_id: str, profile: str) -> Sequence[OpenApproval]:
         """What the session's turns wait for, oldest first."""
         request = approval_pb2.ListApprovalsRequest(profile=profile, session_id=session_id)

@@ -53,12 +53,16 @@ class Sessions:
         key, now = client_key(session_id), self._clock.now()
         await self._database.write(lambda conn: chats.put(conn, profile, key, session_id, now))
 
-    async def check(self, profile: str, session_id: str) -> None:
-        """NotFound unless the session exists or was given to a client of this profile."""
-        if await self._database.read(lambda conn: chats.is_known(conn, profile, session_id)):
-            return
-        if await self._agent.session(session_id, profile) is None:
-            raise NotFound(f"there is no session {session_id}; hermes sessions lists them")
+    async def find(self, profile: str, named: str) -> str:
+        """The session of an id, or the one used last of a title; NotFound where there is none."""
+        if await self._database.read(lambda conn: chats.is_known(conn, profile, named)):
+            return named
+        if await self._agent.session(named, profile) is not None:
+            return named
+        found = await self._agent.session_titled(named, profile)
+        if found is None:
+            raise NotFound(f"there is no session {named}; hermes sessions lists them")
+        return found
 
     async def latest(self, profile: str, platform: str) -> str | None:
         """The session of the platform that was used last, if there is one."""

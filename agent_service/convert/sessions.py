@@ -3,10 +3,14 @@
 from typing import Any
 
 from agent_service.convert.common import timestamp, usage
+from agent_service.search.terms import excerpt, text_of
+from agent_service.storage.search import Hit
 from agent_service.storage.sessions import SessionInfo, StoredMessage
 from hermes.agent.v1 import session_pb2
 
-_ROLES = {
+EXCERPT_CHARS = 300
+
+ROLES = {
     "user": session_pb2.ROLE_USER,
     "assistant": session_pb2.ROLE_ASSISTANT,
     "tool": session_pb2.ROLE_TOOL,
@@ -23,6 +27,8 @@ def session(info: SessionInfo) -> session_pb2.Session:
         update_time=timestamp(info.updated_at),
         message_count=info.message_count,
         usage=usage(info.usage),
+        parent_session_id=info.parent_session_id,
+        is_named=info.is_named,
     )
 
 
@@ -31,14 +37,34 @@ def message(stored: StoredMessage) -> session_pb2.Message:
     content = stored.content
     return session_pb2.Message(
         sequence=stored.sequence,
-        role=_ROLES[content["role"]],
-        text=content["content"] or "",
+        role=ROLES[content["role"]],
+        text=text_of(content["content"]),
         reasoning=stored.reasoning,
         tool_calls=[_tool_call(call) for call in content.get("tool_calls", ())],
         tool_call_id=content.get("tool_call_id", ""),
         turn_id=stored.turn_id,
         create_time=timestamp(stored.created_at),
     )
+
+
+def hit(found: Hit, words: frozenset[str]) -> session_pb2.MessageHit:
+    """A message that was found, on the wire."""
+    return session_pb2.MessageHit(
+        session_id=found.session_id,
+        title=found.title,
+        platform=found.platform,
+        sequence=found.sequence,
+        role=ROLES[found.content["role"]],
+        excerpt=excerpt(shown(found.content), words, EXCERPT_CHARS),
+        create_time=timestamp(found.created_at),
+    )
+
+
+def shown(content: dict[str, Any]) -> str:
+    """A message as text: what it says, and what it calls."""
+    calls = (call["function"] for call in content.get("tool_calls", ()))
+    called = [f"{function['name']} {function['arguments']}" for function in calls]
+    return "\n".join(filter(None, (text_of(content["content"]), *called)))
 
 
 def _tool_call(call: dict[str, Any]) -> session_pb2.ToolCall:

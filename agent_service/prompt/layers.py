@@ -32,6 +32,14 @@ how something is done that was not obvious, or the user corrects how you work, k
 skill_manage: improve the skill that you have loaded, else one that fits, and make a new one only
 for a kind of work that none covers. When a skill turns out wrong or incomplete, mend it at once."""
 
+SESSION_USE = """\
+# Earlier sessions
+What was said in earlier sessions is not in this conversation, but can be found: when the user
+refers to something that you do not see here, look with session_search before you ask for it again.
+Take what you find as what was true then."""
+
+SOUL_CHARS = 20_000
+
 _PLATFORMS = {
     "cli": "You are talking in a terminal that shows text as it is. Keep lines and tables narrow.",
     "telegram": (
@@ -80,6 +88,8 @@ def _layers(facts: SessionFacts) -> Iterable[str]:
         yield MEMORY_USE
     if "skills" in facts.toolsets:
         yield SKILLS_USE
+    if "session" in facts.toolsets:
+        yield SESSION_USE
     if "terminal" in facts.toolsets:
         yield describe(facts.sandbox, facts.workdir)
     yield from facts.system_messages

@@ -1,5 +1,7 @@
 """SessionService."""
 
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
 
@@ -7,23 +9,39 @@ import grpc.aio
 
 from agent_service.convert import sessions as convert
 from agent_service.convert.common import profile_of
+from agent_service.convert.session_requests import (
+    hits_response,
+    not_negative,
+    searching,
+    title_given,
+    unused,
+)
+from agent_service.histories import Histories
+from agent_service.storage import session_changes as changes
 from agent_service.storage import sessions as storage
-from hermes.agent.v1 import session_pb2, session_pb2_grpc
+from agent_service.transcripts import MAX_BYTES
+from hermes.agent.v1 import session_change_pb2, session_pb2, session_pb2_grpc
+from services.clock import Clock
 from services.database import Database
-from services.errors import InvalidArgument
-from services.validation import page_size
+from services.errors import AlreadyExists, InvalidArgument, LimitExceeded
+from services.validation import check_id, page_size
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
 _SESSIONS_A_PAGE = 50
 _MESSAGES_A_PAGE = 100
+_HITS_A_PAGE = 20
+MAX_HITS = 100
+_PRUNED_A_CALL = 100
 
 
 class SessionServicer(session_pb2_grpc.SessionServiceServicer):
-    """Serves sessions, which are read straight from the database."""
+    """Serves sessions, which are read from the database and changed there."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, histories: Histories, clock: Clock) -> None:
         self._database = database
+        self._histories = histories
+        self._clock = clock
 
     async def GetSession(
         self, request: session_pb2.GetSessionRequest, context: Context
@@ -43,7 +61,9 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
         before = _parse(request.page_token) if request.page_token else None
         profile = profile_of(request.profile)
         found = await self._database.read(
-            lambda conn: storage.list_by_use(conn, profile, request.platform, before, size + 1)
+            lambda conn: storage.list_by_use(
+                conn, profile, request.platform, before, size + 1, request.title
+            )
         )
         page = found[:size]
         return session_pb2.ListSessionsResponse(
@@ -65,6 +85,127 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
         return session_pb2.ListMessagesResponse(
             messages=[convert.message(stored) for stored in found[:size]],
             has_more=len(found) > size,
+        )
+
+    async def SearchMessages(
+        self, request: session_pb2.SearchMessagesRequest, context: Context
+    ) -> session_pb2.SearchMessagesResponse:
+        """Finds messages."""
+        size = page_size(request.page_size, _HITS_A_PAGE, MAX_HITS)
+        found = await self._database.read(searching(request, size))
+        return hits_response(request, found, size)
+
+    async def RenameSession(
+        self, request: session_pb2.RenameSessionRequest, context: Context
+    ) -> session_pb2.RenameSessionResponse:
+        """Gives a session a title."""
+        title = title_given(request.title)
+        if not title:
+            raise InvalidArgument("a title is missing", fields={"title": "1 to 200 characters"})
+        profile = profile_of(request.profile)
+        info = await self._database.write(
+            lambda conn: changes.rename(conn, request.session_id, profile, title)
+        )
+        return session_pb2.RenameSessionResponse(session=convert.session(info))
+
+    async def BranchSession(
+        self, request: session_pb2.BranchSessionRequest, context: Context
+    ) -> session_pb2.BranchSessionResponse:
+        """Makes a session of another."""
+        check_id("new_session_id", request.new_session_id)
+        wanted = changes.Branch(
+            session_id=request.session_id,
+            new_session_id=request.new_session_id,
+            profile=profile_of(request.profile),
+            through=not_negative("through_sequence", request.through_sequence),
+            title=title_given(request.title),
+        )
+        now = self._clock.now()
+        info = await self._database.write(lambda conn: changes.branch(conn, wanted, now))
+        return session_pb2.BranchSessionResponse(session=convert.session(info))
+
+    async def UndoTurns(
+        self, request: session_change_pb2.UndoTurnsRequest, context: Context
+    ) -> session_change_pb2.UndoTurnsResponse:
+        """Takes back a session's last turns."""
+        count = page_size(request.turn_count, 1)
+        expected = not_negative("expected_message_count", request.expected_message_count)
+        profile, now = profile_of(request.profile), self._clock.now()
+        undone = await self._database.write(
+            lambda conn: changes.undo(conn, request.session_id, profile, count, expected, now)
+        )
+        return session_change_pb2.UndoTurnsResponse(
+            turn_count=undone.turn_count,
+            message_count=undone.message_count,
+            user_text=undone.user_text,
+        )
+
+    async def DeleteSession(
+        self, request: session_change_pb2.DeleteSessionRequest, context: Context
+    ) -> session_change_pb2.DeleteSessionResponse:
+        """Deletes a session for good."""
+        profile, now = profile_of(request.profile), self._clock.now()
+        await self._database.write(
+            lambda conn: changes.delete(conn, request.session_id, profile, now)
+        )
+        return session_change_pb2.DeleteSessionResponse()
+
+    async def PruneSessions(
+        self, request: session_change_pb2.PruneSessionsRequest, context: Context
+    ) -> session_change_pb2.PruneSessionsResponse:
+        """Deletes sessions that nobody uses, each in a transaction of its own."""
+        most, now = page_size(request.max_count, _PRUNED_A_CALL), self._clock.now()
+        wanted = unused(request, now)
+        found = await self._database.read(lambda conn: changes.unused(conn, wanted, most + 1))
+        pruned = [
+            session_id
+            for session_id in found[:most]
+            if request.dry_run or await self._prune(session_id, wanted, now)
+        ]
+        return session_change_pb2.PruneSessionsResponse(
+            session_ids=pruned,
+            next_after_session_id=found[most - 1] if len(found) > most else "",
+        )
+
+    async def _prune(self, session_id: str, wanted: changes.Unused, now: datetime) -> bool:
+        """Delete it, unless somebody used it meanwhile."""
+        return await self._database.write(
+            lambda conn: changes.delete_unused(conn, session_id, wanted, now)
+        )
+
+    async def ExportSession(
+        self, request: session_change_pb2.ExportSessionRequest, context: Context
+    ) -> AsyncGenerator[session_change_pb2.ExportSessionResponse]:
+        """Streams a session as a document."""
+        profile = profile_of(request.profile)
+        async with aclosing(self._histories.write(profile, request.session_id)) as pieces:
+            async for piece in pieces:
+                yield session_change_pb2.ExportSessionResponse(data=piece)
+
+    async def ImportSession(
+        self,
+        request_iterator: AsyncIterator[session_change_pb2.ImportSessionRequest],
+        context: Context,
+    ) -> session_change_pb2.ImportSessionResponse:
+        """Takes a session as a document, once."""
+        first: session_change_pb2.ImportSessionRequest | None = None
+        data = bytearray()
+        async for request in request_iterator:
+            first = first or request
+            data += request.data
+            if len(data) > MAX_BYTES:
+                raise LimitExceeded(f"a transcript has at most {MAX_BYTES >> 20} MiB")
+        if first is None:
+            raise InvalidArgument("nothing was sent", fields={"data": "a transcript"})
+        taken = await self._histories.take(
+            profile_of(first.profile), bytes(data), first.session_id or "the transcript"
+        )
+        if taken.problem:
+            raise AlreadyExists(f"session {taken.session_id}: {taken.problem}")
+        return session_change_pb2.ImportSessionResponse(
+            session_id=taken.session_id,
+            imported=taken.is_new,
+            message_count=taken.message_count,
         )
 
 

@@ -82,7 +82,7 @@ class Hot:
 
     revision: int
     message_count: int
-    messages: Conversation
+    messages: list[bytes]
     compaction: Compaction
 
     @property

@@ -100,6 +100,13 @@ _COPY_COMPACTION = sa.insert(compaction).from_select(
         compaction.c.pruned <= bindparam("through"),
     ),
 )
+_COPY_STATE = sa.insert(session_state).from_select(
+    [column.name for column in session_state.columns],
+    sa.select(
+        bindparam("new_session", type_=sa.String()), session_state.c.name, session_state.c.value
+    ).where(session_state.c.session_id == bindparam("of_session")),
+)
+"""The plan, and that it has read what strangers have said."""
 _BRANCHES = sa.select(session.c.id).where(session.c.parent_session_id == bindparam("parent"))
 _ORPHAN = (
     sa.update(session)
@@ -236,6 +243,7 @@ def branch(conn: Connection, wanted: Branch, now: datetime) -> SessionInfo:
     conn.execute(sa.insert(session), made)
     copied = {"new_session": wanted.new_session_id, "of_session": wanted.session_id}
     conn.execute(_COPY, copied | {"through": through})
+    conn.execute(_COPY_STATE, copied)
     conn.execute(_COPY_COMPACTION, copied | {"through": through})
     search_index.index_session(conn, wanted.new_session_id, is_copy=True)
     return sessions.get(conn, wanted.new_session_id, wanted.profile)

@@ -8,6 +8,7 @@ from agent_service.config_web import HelperModels
 from agent_service.memory.store import MemoryStore
 from agent_service.messaging import Messenger
 from agent_service.models.consult import Consult
+from agent_service.search.past import PastSessions
 from agent_service.tools.approval import RequireApproval
 from agent_service.tools.base import Tool, ToolArguments
 from agent_service.tools.delegate_task import DelegateTask
@@ -28,6 +29,7 @@ from agent_service.tools.send_message import (
     goes_elsewhere,
     shown,
 )
+from agent_service.tools.session_search import SessionSearch
 from agent_service.tools.skill_manage import SkillManage
 from agent_service.tools.skill_view import SkillView
 from agent_service.tools.skills_list import SkillsList
@@ -70,6 +72,7 @@ def builtin_tools(
     asking: Asking | None = None,
     memories: MemoryStore | None = None,
     hints: Hints | None = None,
+    past: PastSessions | None = None,
 ) -> Sequence[Listed]:
     """Every tool, in the order in which the model sees them; that of memory where there is one."""
     asking = asking or Asking()
@@ -81,6 +84,7 @@ def builtin_tools(
         *(hinted(tool, hints) for tool in files),
         Todo(),
         *(() if memories is None else (_careful(MemoryTool(memories), asking),)),
+        *(() if past is None else (SessionSearch(past),)),
         SkillsList(),
         SkillView(),
         _careful(SkillManage(), asking),

@@ -74,8 +74,7 @@ class ConversationServicer(conversation_pb2_grpc.ConversationServiceServicer):
         profile, sessions = convert.profile_of(opening.profile), self._desk.sessions
         session_id: str | None = opening.session_id
         if session_id:
-            await sessions.check(profile, session_id)
-            return session_id, True
+            return await sessions.find(profile, session_id), True
         if opening.latest and (session_id := await sessions.latest(profile, CLI)):
             return session_id, True
         return await sessions.begin(profile), False

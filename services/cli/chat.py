@@ -32,6 +32,7 @@ examples:
   hermes chat                                 talk in a new session
   hermes chat --continue                      go on with the last one
   hermes chat --resume 20261121_101500_a1b2c3
+  hermes chat --resume "holiday plans"
   hermes chat -q "how much disk is left?"     ask once
   git log -20 | hermes chat -q "summarise this"
   hermes chat -q "run the tests" --here --json
@@ -56,7 +57,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "-c", "--continue", dest="latest", action="store_true", help="go on with the last session"
     )
-    which.add_argument("-r", "--resume", metavar="ID", help="go on with this session")
+    which.add_argument(
+        "-r", "--resume", metavar="SESSION", help="go on with the session of this id or title"
+    )
     parser.add_argument("--here", action="store_true", help="work in the current folder")
     parser.add_argument(
         "--sandbox", metavar="NAME", default="", help="template of a new session's sandboxes"

@@ -27,7 +27,7 @@ COMMANDS = {
     "up": "start all services in one process, and talk",
     "chat": "talk, or ask once with -q",
     "demo": "see the whole system work, with a scripted model",
-    "sessions": "list and show conversations",
+    "sessions": "list, show, find, name, branch, take back, export and delete conversations",
     "memory": "show what is remembered and how it came to be, and undo changes",
     "skills": "list and show what the agent has learned to do",
     "jobs": "add, list and remove scheduled jobs",

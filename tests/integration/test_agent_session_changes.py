@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from agent_service.search.query import parse
 from agent_service.storage import search, sessions
 from agent_service.storage import session_changes as changes
-from agent_service.storage.schema import metadata, sandbox_binding, session, turn
+from agent_service.storage.schema import compaction, metadata, sandbox_binding, session, turn
 from agent_service.storage.search import Wanted
 from agent_service.storage.search_schema import message_text
 from agent_service.storage.session_changes import Branch, Unused
@@ -110,6 +110,27 @@ async def test_a_branch_has_what_was_said_and_goes_its_own_way(filled: Database)
     absent = Branch("s", "c", "default", through=7)
     with pytest.raises(NotFound):
         await filled.write(lambda conn: changes.branch(conn, absent, NOW))
+
+
+async def test_a_branch_of_what_has_read_a_strangers_text_has_read_it(filled: Database) -> None:
+    await filled.write(lambda conn: sessions.put_state(conn, "s", "taint", ["web pages"]))
+    await filled.write(lambda conn: changes.branch(conn, Branch("s", "b", "default"), NOW))
+    kept = await filled.read(lambda conn: sessions.get_state(conn, "b", "taint"))
+    assert kept == ["web pages"]
+
+
+async def test_what_a_summary_says_of_undone_turns_is_gone(filled: Database) -> None:
+    row = {"session_id": "s", "head": 0, "through": 2, "pruned": 2, "summary": "first"}
+    await filled.write(lambda conn: conn.execute(sa.insert(compaction), row))
+    for branch, through, copied in (("b", 0, 1), ("c", 1, 1)):
+        wanted = Branch("s", branch, "default", through)
+        await filled.write(lambda conn, wanted=wanted: changes.branch(conn, wanted, NOW))
+        of_branch = sa.select(sa.func.count()).where(compaction.c.session_id == branch)
+        assert await filled.read(lambda conn, of=of_branch: conn.scalar(of)) == copied
+    of_session = sa.select(compaction.c.summary).where(compaction.c.session_id == "s")
+    for left in ("first", None):
+        await filled.write(lambda conn: changes.undo(conn, "s", "default", 1, 0, NOW))
+        assert await filled.read(lambda conn: conn.scalar(of_session)) == left
 
 
 async def test_what_a_branch_has_is_found_when_the_other_is_deleted(filled: Database) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 from agent_service.memory.store import MemoryStore
+from agent_service.search.past import PastSessions
 from agent_service.tools.builtin import builtin_tools
 from agent_service.tools.schema import describe
 from services.cli.main import COMMANDS, parser_of
@@ -21,6 +22,7 @@ TOOLS = [
         out_of_reach(),
         # None is ever called here.
         memories=MemoryStore.__new__(MemoryStore),
+        past=PastSessions.__new__(PastSessions),
     )
 ]
 COMMON = ("--help", "--home", "--profile")

@@ -49,6 +49,30 @@ ROLE_TOOL: Role.ValueType  # 3
 """A tool."""
 Global___Role: _TypeAlias = Role  # noqa: Y015
 
+class _SearchOrder:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SearchOrderEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SearchOrder.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SEARCH_ORDER_UNSPECIFIED: _SearchOrder.ValueType  # 0
+    """The newest first."""
+    SEARCH_ORDER_NEWEST: _SearchOrder.ValueType  # 1
+    """The newest first."""
+    SEARCH_ORDER_RELEVANCE: _SearchOrder.ValueType  # 2
+    """Of the newest 2000 matches those first that say the words most, in the shortest messages."""
+
+class SearchOrder(_SearchOrder, metaclass=_SearchOrderEnumTypeWrapper):
+    """In which order messages are found."""
+
+SEARCH_ORDER_UNSPECIFIED: SearchOrder.ValueType  # 0
+"""The newest first."""
+SEARCH_ORDER_NEWEST: SearchOrder.ValueType  # 1
+"""The newest first."""
+SEARCH_ORDER_RELEVANCE: SearchOrder.ValueType  # 2
+"""Of the newest 2000 matches those first that say the words most, in the shortest messages."""
+Global___SearchOrder: _TypeAlias = SearchOrder  # noqa: Y015
+
 @_typing.final
 class GetSessionRequest(_message.Message):
     """Request of GetSession."""
@@ -109,6 +133,7 @@ class ListSessionsRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     PLATFORM_FIELD_NUMBER: _builtins.int
+    TITLE_FIELD_NUMBER: _builtins.int
     profile: _builtins.str
     """Whose sessions; empty means "default"."""
     page_size: _builtins.int
@@ -117,6 +142,8 @@ class ListSessionsRequest(_message.Message):
     """`next_page_token` of the page before; empty means the first page."""
     platform: _builtins.str
     """Only sessions that came from this platform; empty means all."""
+    title: _builtins.str
+    """Only sessions of this title, large and small letters alike; empty means all."""
     def __init__(
         self,
         *,
@@ -124,10 +151,11 @@ class ListSessionsRequest(_message.Message):
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
         platform: _builtins.str = ...,
+        title: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "platform", b"platform", "profile", b"profile"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "platform", b"platform", "profile", b"profile", "title", b"title"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -224,6 +252,266 @@ class ListMessagesResponse(_message.Message):
 Global___ListMessagesResponse: _TypeAlias = ListMessagesResponse  # noqa: Y015
 
 @_typing.final
+class SearchMessagesRequest(_message.Message):
+    """Request of SearchMessages."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROFILE_FIELD_NUMBER: _builtins.int
+    QUERY_FIELD_NUMBER: _builtins.int
+    ORDER_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    ROLE_FIELD_NUMBER: _builtins.int
+    SINCE_TIME_FIELD_NUMBER: _builtins.int
+    UNTIL_TIME_FIELD_NUMBER: _builtins.int
+    AROUND_SEQUENCE_FIELD_NUMBER: _builtins.int
+    WINDOW_FIELD_NUMBER: _builtins.int
+    profile: _builtins.str
+    """Whose messages; empty means "default"."""
+    query: _builtins.str
+    """Words that must all be there, "phrases", OR between two of them; at most 1000 characters and
+    32 words. May be empty where `around_sequence` is given.
+    """
+    order: Global___SearchOrder.ValueType
+    """Unspecified means the newest first."""
+    page_size: _builtins.int
+    """Messages a page, 1 to 100; 0 means 20."""
+    page_token: _builtins.str
+    """`next_page_token` of the page before, newest first only; empty means the first page."""
+    session_id: _builtins.str
+    """Only this session, and there also what it was branched from; empty means all."""
+    role: Global___Role.ValueType
+    """Only messages of this role; unspecified means all."""
+    around_sequence: _builtins.int
+    """Only messages near this one of `session_id`; 0 means anywhere."""
+    window: _builtins.int
+    """How many before and after it, 1 to 50; 0 means 5."""
+    @_builtins.property
+    def since_time(self) -> _timestamp_pb2.Timestamp:
+        """Only messages from then on; unset means from the first."""
+
+    @_builtins.property
+    def until_time(self) -> _timestamp_pb2.Timestamp:
+        """Only messages before then; unset means to the last."""
+
+    def __init__(
+        self,
+        *,
+        profile: _builtins.str = ...,
+        query: _builtins.str = ...,
+        order: Global___SearchOrder.ValueType = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+        session_id: _builtins.str = ...,
+        role: Global___Role.ValueType = ...,
+        since_time: _timestamp_pb2.Timestamp | None = ...,
+        until_time: _timestamp_pb2.Timestamp | None = ...,
+        around_sequence: _builtins.int = ...,
+        window: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["since_time", b"since_time", "until_time", b"until_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["around_sequence", b"around_sequence", "order", b"order", "page_size", b"page_size", "page_token", b"page_token", "profile", b"profile", "query", b"query", "role", b"role", "session_id", b"session_id", "since_time", b"since_time", "until_time", b"until_time", "window", b"window"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SearchMessagesRequest: _TypeAlias = SearchMessagesRequest  # noqa: Y015
+
+@_typing.final
+class SearchMessagesResponse(_message.Message):
+    """Response of SearchMessages."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HITS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Token of the next page; empty when this is the last."""
+    @_builtins.property
+    def hits(self) -> _containers.RepeatedCompositeFieldContainer[Global___MessageHit]:
+        """The page; in the order of the conversation where there was no query."""
+
+    def __init__(
+        self,
+        *,
+        hits: _abc.Iterable[Global___MessageHit] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hits", b"hits", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SearchMessagesResponse: _TypeAlias = SearchMessagesResponse  # noqa: Y015
+
+@_typing.final
+class MessageHit(_message.Message):
+    """A message that was found."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    TITLE_FIELD_NUMBER: _builtins.int
+    PLATFORM_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    ROLE_FIELD_NUMBER: _builtins.int
+    EXCERPT_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    """Its session."""
+    title: _builtins.str
+    """Title of its session."""
+    platform: _builtins.str
+    """Platform of its session."""
+    sequence: _builtins.int
+    """Its position in the session."""
+    role: Global___Role.ValueType
+    """Who wrote it."""
+    excerpt: _builtins.str
+    """Some 300 characters of it, around the first word that was looked for."""
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was written."""
+
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        title: _builtins.str = ...,
+        platform: _builtins.str = ...,
+        sequence: _builtins.int = ...,
+        role: Global___Role.ValueType = ...,
+        excerpt: _builtins.str = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "excerpt", b"excerpt", "platform", b"platform", "role", b"role", "sequence", b"sequence", "session_id", b"session_id", "title", b"title"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MessageHit: _TypeAlias = MessageHit  # noqa: Y015
+
+@_typing.final
+class RenameSessionRequest(_message.Message):
+    """Request of RenameSession."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    PROFILE_FIELD_NUMBER: _builtins.int
+    TITLE_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    """The session."""
+    profile: _builtins.str
+    """Whose session it is; empty means "default"."""
+    title: _builtins.str
+    """Its title from now on, 1 to 200 characters of one line."""
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        profile: _builtins.str = ...,
+        title: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["profile", b"profile", "session_id", b"session_id", "title", b"title"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RenameSessionRequest: _TypeAlias = RenameSessionRequest  # noqa: Y015
+
+@_typing.final
+class RenameSessionResponse(_message.Message):
+    """Response of RenameSession."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def session(self) -> Global___Session:
+        """The session as it is now."""
+
+    def __init__(
+        self,
+        *,
+        session: Global___Session | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RenameSessionResponse: _TypeAlias = RenameSessionResponse  # noqa: Y015
+
+@_typing.final
+class BranchSessionRequest(_message.Message):
+    """Request of BranchSession."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    PROFILE_FIELD_NUMBER: _builtins.int
+    NEW_SESSION_ID_FIELD_NUMBER: _builtins.int
+    THROUGH_SEQUENCE_FIELD_NUMBER: _builtins.int
+    TITLE_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    """The session to branch from."""
+    profile: _builtins.str
+    """Whose session it is; empty means "default"."""
+    new_session_id: _builtins.str
+    """Id of the new session, chosen by the caller."""
+    through_sequence: _builtins.int
+    """Only up to the turn that wrote this message; 0 means all."""
+    title: _builtins.str
+    """Title of the new session, at most 200 characters; empty means the one of the other."""
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        profile: _builtins.str = ...,
+        new_session_id: _builtins.str = ...,
+        through_sequence: _builtins.int = ...,
+        title: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["new_session_id", b"new_session_id", "profile", b"profile", "session_id", b"session_id", "through_sequence", b"through_sequence", "title", b"title"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BranchSessionRequest: _TypeAlias = BranchSessionRequest  # noqa: Y015
+
+@_typing.final
+class BranchSessionResponse(_message.Message):
+    """Response of BranchSession."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def session(self) -> Global___Session:
+        """The new session."""
+
+    def __init__(
+        self,
+        *,
+        session: Global___Session | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BranchSessionResponse: _TypeAlias = BranchSessionResponse  # noqa: Y015
+
+@_typing.final
 class Session(_message.Message):
     """A conversation."""
 
@@ -236,6 +524,8 @@ class Session(_message.Message):
     UPDATE_TIME_FIELD_NUMBER: _builtins.int
     MESSAGE_COUNT_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
+    PARENT_SESSION_ID_FIELD_NUMBER: _builtins.int
+    IS_NAMED_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     """The session's id."""
     title: _builtins.str
@@ -244,6 +534,10 @@ class Session(_message.Message):
     """The platform that it came from."""
     message_count: _builtins.int
     """Messages in it."""
+    parent_session_id: _builtins.str
+    """The session that it was branched from; empty when it was not, or when that is gone."""
+    is_named: _builtins.bool
+    """Whether somebody gave it its title."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
         """When it was created."""
@@ -266,10 +560,12 @@ class Session(_message.Message):
         update_time: _timestamp_pb2.Timestamp | None = ...,
         message_count: _builtins.int = ...,
         usage: _usage_pb2.Usage | None = ...,
+        parent_session_id: _builtins.str = ...,
+        is_named: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "update_time", b"update_time", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "message_count", b"message_count", "platform", b"platform", "session_id", b"session_id", "title", b"title", "update_time", b"update_time", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "is_named", b"is_named", "message_count", b"message_count", "parent_session_id", b"parent_session_id", "platform", b"platform", "session_id", b"session_id", "title", b"title", "update_time", b"update_time", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

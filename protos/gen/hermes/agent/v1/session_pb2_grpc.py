@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from hermes.agent.v1 import session_change_pb2 as hermes_dot_agent_dot_v1_dot_session__change__pb2
 from hermes.agent.v1 import session_pb2 as hermes_dot_agent_dot_v1_dot_session__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
@@ -50,6 +51,46 @@ class SessionServiceStub:
                 request_serializer=hermes_dot_agent_dot_v1_dot_session__pb2.ListMessagesRequest.SerializeToString,
                 response_deserializer=hermes_dot_agent_dot_v1_dot_session__pb2.ListMessagesResponse.FromString,
                 _registered_method=True)
+        self.SearchMessages = channel.unary_unary(
+                '/hermes.agent.v1.SessionService/SearchMessages',
+                request_serializer=hermes_dot_agent_dot_v1_dot_session__pb2.SearchMessagesRequest.SerializeToString,
+                response_deserializer=hermes_dot_agent_dot_v1_dot_session__pb2.SearchMessagesResponse.FromString,
+                _registered_method=True)
+        self.RenameSession = channel.unary_unary(
+                '/hermes.agent.v1.SessionService/RenameSession',
+                request_serializer=hermes_dot_agent_dot_v1_dot_session__pb2.RenameSessionRequest.SerializeToString,
+                response_deserializer=hermes_dot_agent_dot_v1_dot_session__pb2.RenameSessionResponse.FromString,
+                _registered_method=True)
+        self.BranchSession = channel.unary_unary(
+                '/hermes.agent.v1.SessionService/BranchSession',
+                request_serializer=hermes_dot_agent_dot_v1_dot_session__pb2.BranchSessionRequest.SerializeToString,
+                response_deserializer=hermes_dot_agent_dot_v1_dot_session__pb2.BranchSessionResponse.FromString,
+                _registered_method=True)
+        self.UndoTurns = channel.unary_unary(
+                '/hermes.agent.v1.SessionService/UndoTurns',
+                request_serializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.UndoTurnsRequest.SerializeToString,
+                response_deserializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.UndoTurnsResponse.FromString,
+                _registered_method=True)
+        self.DeleteSession = channel.unary_unary(
+                '/hermes.agent.v1.SessionService/DeleteSession',
+                request_serializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.DeleteSessionRequest.SerializeToString,
+                response_deserializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.DeleteSessionResponse.FromString,
+                _registered_method=True)
+        self.PruneSessions = channel.unary_unary(
+                '/hermes.agent.v1.SessionService/PruneSessions',
+                request_serializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.PruneSessionsRequest.SerializeToString,
+                response_deserializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.PruneSessionsResponse.FromString,
+                _registered_method=True)
+        self.ExportSession = channel.unary_stream(
+                '/hermes.agent.v1.SessionService/ExportSession',
+                request_serializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.ExportSessionRequest.SerializeToString,
+                response_deserializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.ExportSessionResponse.FromString,
+                _registered_method=True)
+        self.ImportSession = channel.stream_unary(
+                '/hermes.agent.v1.SessionService/ImportSession',
+                request_serializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.ImportSessionRequest.SerializeToString,
+                response_deserializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.ImportSessionResponse.FromString,
+                _registered_method=True)
 
 
 class SessionServiceServicer:
@@ -77,6 +118,66 @@ class SessionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SearchMessages(self, request, context):
+        """Finds messages of a profile by their words. INVALID_ARGUMENT when the query has no word.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RenameSession(self, request, context):
+        """Gives a session a title, also while a turn runs. Again is the same. Fails with NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def BranchSession(self, request, context):
+        """Makes a session with the messages of another. The same again returns what it made;
+        ALREADY_EXISTS when another session has the id, FAILED_PRECONDITION while a turn is unfinished.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UndoTurns(self, request, context):
+        """Takes back a session's last turns. FAILED_PRECONDITION while a turn is unfinished, or when the
+        session is not as long as expected; again takes back more where no length is expected.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteSession(self, request, context):
+        """Deletes a session and its turns for good. NOT_FOUND when it is gone already;
+        FAILED_PRECONDITION while a turn is unfinished.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PruneSessions(self, request, context):
+        """Deletes sessions that nobody has used for a time, some a call. Again goes on.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ExportSession(self, request, context):
+        """Streams a session as a JSON document, in pieces. Fails with NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ImportSession(self, request_iterator, context):
+        """Takes a session as a JSON document, in pieces, once. The same again changes nothing;
+        INVALID_ARGUMENT when it is no transcript.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SessionServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -94,6 +195,46 @@ def add_SessionServiceServicer_to_server(servicer, server):
                     servicer.ListMessages,
                     request_deserializer=hermes_dot_agent_dot_v1_dot_session__pb2.ListMessagesRequest.FromString,
                     response_serializer=hermes_dot_agent_dot_v1_dot_session__pb2.ListMessagesResponse.SerializeToString,
+            ),
+            'SearchMessages': grpc.unary_unary_rpc_method_handler(
+                    servicer.SearchMessages,
+                    request_deserializer=hermes_dot_agent_dot_v1_dot_session__pb2.SearchMessagesRequest.FromString,
+                    response_serializer=hermes_dot_agent_dot_v1_dot_session__pb2.SearchMessagesResponse.SerializeToString,
+            ),
+            'RenameSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.RenameSession,
+                    request_deserializer=hermes_dot_agent_dot_v1_dot_session__pb2.RenameSessionRequest.FromString,
+                    response_serializer=hermes_dot_agent_dot_v1_dot_session__pb2.RenameSessionResponse.SerializeToString,
+            ),
+            'BranchSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.BranchSession,
+                    request_deserializer=hermes_dot_agent_dot_v1_dot_session__pb2.BranchSessionRequest.FromString,
+                    response_serializer=hermes_dot_agent_dot_v1_dot_session__pb2.BranchSessionResponse.SerializeToString,
+            ),
+            'UndoTurns': grpc.unary_unary_rpc_method_handler(
+                    servicer.UndoTurns,
+                    request_deserializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.UndoTurnsRequest.FromString,
+                    response_serializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.UndoTurnsResponse.SerializeToString,
+            ),
+            'DeleteSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteSession,
+                    request_deserializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.DeleteSessionRequest.FromString,
+                    response_serializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.DeleteSessionResponse.SerializeToString,
+            ),
+            'PruneSessions': grpc.unary_unary_rpc_method_handler(
+                    servicer.PruneSessions,
+                    request_deserializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.PruneSessionsRequest.FromString,
+                    response_serializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.PruneSessionsResponse.SerializeToString,
+            ),
+            'ExportSession': grpc.unary_stream_rpc_method_handler(
+                    servicer.ExportSession,
+                    request_deserializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.ExportSessionRequest.FromString,
+                    response_serializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.ExportSessionResponse.SerializeToString,
+            ),
+            'ImportSession': grpc.stream_unary_rpc_method_handler(
+                    servicer.ImportSession,
+                    request_deserializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.ImportSessionRequest.FromString,
+                    response_serializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.ImportSessionResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -178,6 +319,222 @@ class SessionService:
             '/hermes.agent.v1.SessionService/ListMessages',
             hermes_dot_agent_dot_v1_dot_session__pb2.ListMessagesRequest.SerializeToString,
             hermes_dot_agent_dot_v1_dot_session__pb2.ListMessagesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SearchMessages(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermes.agent.v1.SessionService/SearchMessages',
+            hermes_dot_agent_dot_v1_dot_session__pb2.SearchMessagesRequest.SerializeToString,
+            hermes_dot_agent_dot_v1_dot_session__pb2.SearchMessagesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RenameSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermes.agent.v1.SessionService/RenameSession',
+            hermes_dot_agent_dot_v1_dot_session__pb2.RenameSessionRequest.SerializeToString,
+            hermes_dot_agent_dot_v1_dot_session__pb2.RenameSessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BranchSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermes.agent.v1.SessionService/BranchSession',
+            hermes_dot_agent_dot_v1_dot_session__pb2.BranchSessionRequest.SerializeToString,
+            hermes_dot_agent_dot_v1_dot_session__pb2.BranchSessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UndoTurns(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermes.agent.v1.SessionService/UndoTurns',
+            hermes_dot_agent_dot_v1_dot_session__change__pb2.UndoTurnsRequest.SerializeToString,
+            hermes_dot_agent_dot_v1_dot_session__change__pb2.UndoTurnsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermes.agent.v1.SessionService/DeleteSession',
+            hermes_dot_agent_dot_v1_dot_session__change__pb2.DeleteSessionRequest.SerializeToString,
+            hermes_dot_agent_dot_v1_dot_session__change__pb2.DeleteSessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PruneSessions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermes.agent.v1.SessionService/PruneSessions',
+            hermes_dot_agent_dot_v1_dot_session__change__pb2.PruneSessionsRequest.SerializeToString,
+            hermes_dot_agent_dot_v1_dot_session__change__pb2.PruneSessionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExportSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/hermes.agent.v1.SessionService/ExportSession',
+            hermes_dot_agent_dot_v1_dot_session__change__pb2.ExportSessionRequest.SerializeToString,
+            hermes_dot_agent_dot_v1_dot_session__change__pb2.ExportSessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ImportSession(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/hermes.agent.v1.SessionService/ImportSession',
+            hermes_dot_agent_dot_v1_dot_session__change__pb2.ImportSessionRequest.SerializeToString,
+            hermes_dot_agent_dot_v1_dot_session__change__pb2.ImportSessionResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -5,6 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from hermes.agent.v1 import session_change_pb2 as _session_change_pb2
 from hermes.agent.v1 import session_pb2 as _session_pb2
 import abc as _abc_1
 
@@ -22,6 +23,30 @@ class SessionServiceStub:
     """Lists a profile's sessions, the one used last first."""
     ListMessages: _aio.UnaryUnaryMultiCallable[_session_pb2.ListMessagesRequest, _session_pb2.ListMessagesResponse]
     """Lists a session's messages in order. Fails with NOT_FOUND."""
+    SearchMessages: _aio.UnaryUnaryMultiCallable[_session_pb2.SearchMessagesRequest, _session_pb2.SearchMessagesResponse]
+    """Finds messages of a profile by their words. INVALID_ARGUMENT when the query has no word."""
+    RenameSession: _aio.UnaryUnaryMultiCallable[_session_pb2.RenameSessionRequest, _session_pb2.RenameSessionResponse]
+    """Gives a session a title, also while a turn runs. Again is the same. Fails with NOT_FOUND."""
+    BranchSession: _aio.UnaryUnaryMultiCallable[_session_pb2.BranchSessionRequest, _session_pb2.BranchSessionResponse]
+    """Makes a session with the messages of another. The same again returns what it made;
+    ALREADY_EXISTS when another session has the id, FAILED_PRECONDITION while a turn is unfinished.
+    """
+    UndoTurns: _aio.UnaryUnaryMultiCallable[_session_change_pb2.UndoTurnsRequest, _session_change_pb2.UndoTurnsResponse]
+    """Takes back a session's last turns. FAILED_PRECONDITION while a turn is unfinished, or when the
+    session is not as long as expected; again takes back more where no length is expected.
+    """
+    DeleteSession: _aio.UnaryUnaryMultiCallable[_session_change_pb2.DeleteSessionRequest, _session_change_pb2.DeleteSessionResponse]
+    """Deletes a session and its turns for good. NOT_FOUND when it is gone already;
+    FAILED_PRECONDITION while a turn is unfinished.
+    """
+    PruneSessions: _aio.UnaryUnaryMultiCallable[_session_change_pb2.PruneSessionsRequest, _session_change_pb2.PruneSessionsResponse]
+    """Deletes sessions that nobody has used for a time, some a call. Again goes on."""
+    ExportSession: _aio.UnaryStreamMultiCallable[_session_change_pb2.ExportSessionRequest, _session_change_pb2.ExportSessionResponse]
+    """Streams a session as a JSON document, in pieces. Fails with NOT_FOUND."""
+    ImportSession: _aio.StreamUnaryMultiCallable[_session_change_pb2.ImportSessionRequest, _session_change_pb2.ImportSessionResponse]
+    """Takes a session as a JSON document, in pieces, once. The same again changes nothing;
+    INVALID_ARGUMENT when it is no transcript.
+    """
 
 class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     """Sessions: conversations and their messages."""
@@ -49,5 +74,77 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_session_pb2.ListMessagesRequest, _abc.Awaitable[_session_pb2.ListMessagesResponse]],
     ) -> _abc.Awaitable[_session_pb2.ListMessagesResponse]:
         """Lists a session's messages in order. Fails with NOT_FOUND."""
+
+    @_abc_1.abstractmethod
+    def SearchMessages(
+        self,
+        request: _session_pb2.SearchMessagesRequest,
+        context: _aio.ServicerContext[_session_pb2.SearchMessagesRequest, _abc.Awaitable[_session_pb2.SearchMessagesResponse]],
+    ) -> _abc.Awaitable[_session_pb2.SearchMessagesResponse]:
+        """Finds messages of a profile by their words. INVALID_ARGUMENT when the query has no word."""
+
+    @_abc_1.abstractmethod
+    def RenameSession(
+        self,
+        request: _session_pb2.RenameSessionRequest,
+        context: _aio.ServicerContext[_session_pb2.RenameSessionRequest, _abc.Awaitable[_session_pb2.RenameSessionResponse]],
+    ) -> _abc.Awaitable[_session_pb2.RenameSessionResponse]:
+        """Gives a session a title, also while a turn runs. Again is the same. Fails with NOT_FOUND."""
+
+    @_abc_1.abstractmethod
+    def BranchSession(
+        self,
+        request: _session_pb2.BranchSessionRequest,
+        context: _aio.ServicerContext[_session_pb2.BranchSessionRequest, _abc.Awaitable[_session_pb2.BranchSessionResponse]],
+    ) -> _abc.Awaitable[_session_pb2.BranchSessionResponse]:
+        """Makes a session with the messages of another. The same again returns what it made;
+        ALREADY_EXISTS when another session has the id, FAILED_PRECONDITION while a turn is unfinished.
+        """
+
+    @_abc_1.abstractmethod
+    def UndoTurns(
+        self,
+        request: _session_change_pb2.UndoTurnsRequest,
+        context: _aio.ServicerContext[_session_change_pb2.UndoTurnsRequest, _abc.Awaitable[_session_change_pb2.UndoTurnsResponse]],
+    ) -> _abc.Awaitable[_session_change_pb2.UndoTurnsResponse]:
+        """Takes back a session's last turns. FAILED_PRECONDITION while a turn is unfinished, or when the
+        session is not as long as expected; again takes back more where no length is expected.
+        """
+
+    @_abc_1.abstractmethod
+    def DeleteSession(
+        self,
+        request: _session_change_pb2.DeleteSessionRequest,
+        context: _aio.ServicerContext[_session_change_pb2.DeleteSessionRequest, _abc.Awaitable[_session_change_pb2.DeleteSessionResponse]],
+    ) -> _abc.Awaitable[_session_change_pb2.DeleteSessionResponse]:
+        """Deletes a session and its turns for good. NOT_FOUND when it is gone already;
+        FAILED_PRECONDITION while a turn is unfinished.
+        """
+
+    @_abc_1.abstractmethod
+    def PruneSessions(
+        self,
+        request: _session_change_pb2.PruneSessionsRequest,
+        context: _aio.ServicerContext[_session_change_pb2.PruneSessionsRequest, _abc.Awaitable[_session_change_pb2.PruneSessionsResponse]],
+    ) -> _abc.Awaitable[_session_change_pb2.PruneSessionsResponse]:
+        """Deletes sessions that nobody has used for a time, some a call. Again goes on."""
+
+    @_abc_1.abstractmethod
+    def ExportSession(
+        self,
+        request: _session_change_pb2.ExportSessionRequest,
+        context: _aio.ServicerContext[_session_change_pb2.ExportSessionRequest, _abc.AsyncIterator[_session_change_pb2.ExportSessionResponse]],
+    ) -> _abc.AsyncIterator[_session_change_pb2.ExportSessionResponse]:
+        """Streams a session as a JSON document, in pieces. Fails with NOT_FOUND."""
+
+    @_abc_1.abstractmethod
+    def ImportSession(
+        self,
+        request_iterator: _abc.AsyncIterator[_session_change_pb2.ImportSessionRequest],
+        context: _aio.ServicerContext[_abc.AsyncIterator[_session_change_pb2.ImportSessionRequest], _abc.Awaitable[_session_change_pb2.ImportSessionResponse]],
+    ) -> _abc.Awaitable[_session_change_pb2.ImportSessionResponse]:
+        """Takes a session as a JSON document, in pieces, once. The same again changes nothing;
+        INVALID_ARGUMENT when it is no transcript.
+        """
 
 def add_SessionServiceServicer_to_server(servicer: SessionServiceServicer, server: _aio.Server) -> None: ...

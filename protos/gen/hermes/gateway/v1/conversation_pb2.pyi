@@ -44,7 +44,9 @@ class ConverseRequest(_message.Message):
         profile: _builtins.str
         """Whose conversation it is; empty means "default"."""
         session_id: _builtins.str
-        """The session to go on with, as its id; empty means a new one, or with `latest` the one used last."""
+        """The session to go on with, by its id or title; empty means a new one, or with `latest` the
+        one used last.
+        """
         latest: _builtins.bool
         """Goes on with the session of this platform that was used last."""
         platform: _builtins.str

@@ -1,0 +1,119 @@
+"""What is asked of sessions, from the wire."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+
+from google.protobuf.timestamp_pb2 import Timestamp
+from sqlalchemy import Connection
+
+from agent_service.convert.common import profile_of
+from agent_service.convert.sessions import ROLES, hit
+from agent_service.search.query import Query, parse
+from agent_service.storage import search
+from agent_service.storage.search import Hit, Wanted
+from agent_service.storage.session_changes import Unused
+from hermes.agent.v1 import session_change_pb2, session_pb2
+from services.errors import InvalidArgument
+
+MAX_TITLE_CHARS = 200
+MAX_WINDOW, USUAL_WINDOW = 50, 5
+_NAMES = {role: name for name, role in ROLES.items()}
+_YEAR = timedelta(days=365)
+
+
+def searching(
+    request: session_pb2.SearchMessagesRequest, size: int
+) -> Callable[[Connection], Sequence[Hit]]:
+    """What finds what a request asks for, and one more than a page where there is more."""
+    around = not_negative("around_sequence", request.around_sequence)
+    if around and not request.session_id:
+        raise InvalidArgument(
+            "which session's message?", fields={"session_id": "goes with around_sequence"}
+        )
+    by_relevance = request.order == session_pb2.SEARCH_ORDER_RELEVANCE
+    has_query = bool(request.query.strip()) or not around
+    wanted = Wanted(
+        profile=profile_of(request.profile),
+        query=parse(request.query) if has_query else Query(()),
+        session_id=request.session_id,
+        role=_NAMES.get(request.role, ""),
+        since=_moment(request.since_time) if request.HasField("since_time") else None,
+        until=_moment(request.until_time) if request.HasField("until_time") else None,
+        between=_between(around, request.window),
+        before=_before(request.page_token),
+    )
+    if by_relevance and request.page_token:
+        raise InvalidArgument("by relevance there is one page", fields={"page_token": "empty"})
+    if not has_query:
+        return lambda conn: search.around(conn, wanted)
+    if by_relevance:
+        return lambda conn: search.most_relevant(conn, wanted, size)
+    return lambda conn: search.newest(conn, wanted, size + 1)
+
+
+def hits_response(
+    request: session_pb2.SearchMessagesRequest, found: Sequence[Hit], size: int
+) -> session_pb2.SearchMessagesResponse:
+    """The page of hits."""
+    has_query = bool(request.query.strip())
+    words = parse(request.query).words if has_query else frozenset[str]()
+    page = found[:size] if has_query else found
+    return session_pb2.SearchMessagesResponse(
+        hits=[hit(one, words) for one in page],
+        next_page_token=str(page[-1].id) if len(found) > len(page) else "",
+    )
+
+
+def unused(request: session_change_pb2.PruneSessionsRequest, now: datetime) -> Unused:
+    """Which sessions a request prunes."""
+    for_so_long = request.unused_for.ToTimedelta()
+    if not timedelta(seconds=1) <= for_so_long <= 100 * _YEAR:
+        raise InvalidArgument(
+            "unused_for is out of range", fields={"unused_for": "1 s to 100 years"}
+        )
+    return Unused(
+        profile=profile_of(request.profile),
+        since=now - for_so_long,
+        platform=request.platform,
+        include_named=request.include_named,
+        after=request.after_session_id,
+    )
+
+
+def title_given(text: str) -> str:
+    """A title on one line; InvalidArgument for one that is too long."""
+    title = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    if len(title) > MAX_TITLE_CHARS:
+        raise InvalidArgument(
+            "the title is too long", fields={"title": f"at most {MAX_TITLE_CHARS} characters"}
+        )
+    return title
+
+
+def not_negative(field: str, value: int) -> int:
+    """The value; InvalidArgument for a negative one."""
+    if value < 0:
+        raise InvalidArgument(f"{field} is negative", fields={field: "0 or more"})
+    return value
+
+
+def _between(around: int, window: int) -> tuple[int, int] | None:
+    if not 0 <= window <= MAX_WINDOW:
+        raise InvalidArgument("window is out of range", fields={"window": f"0 to {MAX_WINDOW}"})
+    reach = window or USUAL_WINDOW
+    return (around - reach, around + reach) if around else None
+
+
+def _before(token: str) -> int | None:
+    if token and not (token.isdecimal() and token.isascii() and len(token) < 19):
+        raise InvalidArgument("not a page token", fields={"page_token": "as it was sent"})
+    return int(token) if token else None
+
+
+def _moment(stamp: Timestamp) -> datetime:
+    try:
+        return stamp.ToDatetime(UTC)
+    except (ValueError, OverflowError):
+        raise InvalidArgument(
+            "not a time", fields={"since_time": "of the years 1 to 9999"}
+        ) from None

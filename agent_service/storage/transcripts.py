@@ -1,0 +1,141 @@
+"""Sessions that come from documents of a home, and what is written into such documents."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, bindparam
+
+from agent_service.events import to_ms
+from agent_service.models.base import encoded
+from agent_service.search.terms import searchable, terms, text_of
+from agent_service.storage import search_index, sessions
+from agent_service.storage.schema import message, session, transcript_import, turn
+from agent_service.storage.search_index import Entry
+from agent_service.titles import title_of
+from agent_service.transcripts import Transcript
+from agent_service.usage import Usage
+from services.database.sql import insert_ignore
+
+_STATE = "transcript"
+_INSERT_SESSION = insert_ignore(session)
+_FOUND = sa.select(session.c.profile, session.c.message_count).where(
+    session.c.id == bindparam("id")
+)
+_LAST_REQUEST = (
+    sa.select(turn.c.request)
+    .where(turn.c.session_id == bindparam("session_id"))
+    .order_by(turn.c.created_at.desc())
+    .limit(1)
+)
+_KNOWN = sa.select(transcript_import.c.name).where(
+    transcript_import.c.profile == bindparam("profile")
+)
+_NOTE = insert_ignore(transcript_import)
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What became of a document."""
+
+    session_id: str
+    is_new: bool
+    message_count: int
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a session's document says before its messages."""
+
+    session_id: str
+    model: str
+    title: str
+
+
+def add(conn: Connection, profile: str, transcript: Transcript, now: datetime) -> Imported:
+    """Store a session that is not there yet; its prompt is made when it goes on."""
+    session_id, count = transcript.session_id, len(transcript.messages)
+    if not conn.execute(_INSERT_SESSION, _session(profile, transcript, now)).rowcount:
+        known = conn.execute(_FOUND, {"id": session_id}).one()
+        if known.profile != profile:
+            return Imported(session_id, False, 0, "its id cannot be used")
+        return Imported(session_id, False, known.message_count)
+    conn.execute(sa.insert(message), _messages(transcript))
+    entries = [
+        Entry(sequence, said.content["role"], terms(searchable(said.content)), said.created_at)
+        for sequence, said in enumerate(transcript.messages, 1)
+    ]
+    search_index.add(conn, profile, session_id, entries)
+    sessions.put_state(conn, session_id, _STATE, {"model": transcript.model})
+    return Imported(session_id, True, count)
+
+
+def header(conn: Connection, session_id: str, profile: str) -> Header:
+    """What its document says of a session; NotFound when there is none."""
+    found = sessions.get(conn, session_id, profile)
+    request = conn.scalar(_LAST_REQUEST, {"session_id": session_id})
+    if request is None:
+        request = sessions.get_state(conn, session_id, _STATE) or {}
+    return Header(session_id, request.get("model", ""), found.title if found.is_named else "")
+
+
+def known_files(conn: Connection, profile: str) -> Collection[str]:
+    """The files that were looked at before."""
+    return set(conn.scalars(_KNOWN, {"profile": profile}))
+
+
+def note_file(conn: Connection, profile: str, name: str, imported: Imported) -> None:
+    """Never look at a file again."""
+    row = {
+        "profile": profile,
+        "name": name,
+        "session_id": imported.session_id,
+        "problem": imported.problem,
+    }
+    conn.execute(_NOTE, row)
+
+
+def _session(profile: str, transcript: Transcript, now: datetime) -> dict[str, Any]:
+    said = transcript.messages
+    first = next((one for one in said if one.content["role"] == "user"), said[0])
+    return {
+        "id": transcript.session_id,
+        "profile": profile,
+        "platform": "import",
+        "title": transcript.title or title_of(text_of(first.content["content"])),
+        "system_prompt": "",
+        "workdir": "",
+        "sandbox_template": "",
+        "message_count": len(said),
+        "usage": Usage().stored(),
+        "approved_tools": [],
+        "parent_session_id": None,
+        "is_named": bool(transcript.title),
+        "revision": to_ms(now),
+        "created_at": min(one.created_at for one in said),
+        "updated_at": max(one.created_at for one in said),
+    }
+
+
+def _messages(transcript: Transcript) -> list[dict[str, Any]]:
+    """The rows; each message of a person begins a turn, so that it can be taken back."""
+    rows: list[dict[str, Any]] = []
+    turn_count = 0
+    for sequence, said in enumerate(transcript.messages, 1):
+        role = said.content["role"]
+        turn_count += role == "user"
+        rows.append(
+            {
+                "session_id": transcript.session_id,
+                "sequence": sequence,
+                "turn_id": f"import_{turn_count}",
+                "role": role,
+                "content": encoded(said.content).decode(),
+                "reasoning": said.reasoning,
+                "created_at": said.created_at,
+            }
+        )
+    return rows

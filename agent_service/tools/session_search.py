@@ -1,0 +1,87 @@
+"""The `session_search` tool: what was said in earlier sessions."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from agent_service.search.past import Lookup, PastSessions
+from agent_service.tools.base import (
+    Effect,
+    RetryWithHint,
+    ToolArguments,
+    ToolContext,
+    ToolFailed,
+    ToolResult,
+)
+from agent_service.tools.taint import STATE, fenced, taint
+from services.errors import InvalidArgument, NotFound
+
+
+class SessionSearchArguments(ToolArguments):
+    """Finds what was said in earlier sessions with this user, the newest first.
+
+    All words of the query have to be in a message; put a "phrase" into quotes, and OR between two
+    alternatives. A result has the session's id and each message's number in brackets: read on there
+    with session_id and around_message_id. Without a query it lists the sessions used last.
+    """
+
+    query: str = Field(default="", max_length=1000, description="What to look for.")
+    limit: int = Field(default=3, ge=1, le=10, description="How many sessions to show.")
+    sort: Literal["newest", "relevance"] = Field(
+        default="newest", description="Which come first: the newest, or those that say it most."
+    )
+    session_id: str = Field(
+        default="", max_length=128, description="Only this session; empty: all but this one."
+    )
+    around_message_id: int = Field(
+        default=0, ge=0, description="Show the messages around this one of session_id."
+    )
+    window: int = Field(default=5, ge=1, le=20, description="How many before and after it.")
+    role_filter: Literal["", "user", "assistant", "tool"] = Field(
+        default="", description="Only what this one said."
+    )
+
+
+class SessionSearch:
+    """Looks into earlier sessions."""
+
+    name = "session_search"
+    toolset = "session"
+    arguments = SessionSearchArguments
+
+    def __init__(self, past: PastSessions) -> None:
+        self._past = past
+
+    def effect(self, arguments: SessionSearchArguments) -> Effect:
+        """Looking changes nothing."""
+        return Effect.PURE
+
+    def writes(self, arguments: SessionSearchArguments) -> frozenset[str]:
+        """Nothing."""
+        return frozenset()
+
+    async def run(self, arguments: SessionSearchArguments, context: ToolContext) -> ToolResult:
+        """Look."""
+        lookup = Lookup(
+            profile=context.caller.profile,
+            session_id=context.caller.session_id,
+            query=arguments.query,
+            limit=arguments.limit,
+            by_relevance=arguments.sort == "relevance",
+            within=arguments.session_id,
+            around=arguments.around_message_id,
+            window=arguments.window,
+            role=arguments.role_filter,
+        )
+        try:
+            found = await self._past.look_up(lookup, STATE)
+        except InvalidArgument as error:
+            raise RetryWithHint(error.message) from error
+        except NotFound as error:
+            raise ToolFailed(error.message) from error
+        if not found.untrusted:
+            return ToolResult(found.text)
+        # What a stranger has said in an earlier session is no more to be trusted in this one.
+        for source in found.untrusted:
+            await taint(context.state, source)
+        return ToolResult(fenced(found.text, ", ".join(found.untrusted)))
