@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 import grpc.aio
 
+from agent_service.budgets import Budgets
 from agent_service.clients.deliveries import GatewayDeliveries
 from agent_service.clients.executors import Executors
 from agent_service.clients.leases import SandboxLeases
@@ -52,9 +53,11 @@ from agent_service.servicer.sessions import SessionServicer
 from agent_service.servicer.skills import SkillServicer
 from agent_service.servicer.tools import ToolCatalogServicer
 from agent_service.servicer.turns import TurnServicer
+from agent_service.servicer.usage import UsageServicer
 from agent_service.skills.home_files import HomeSkillFiles
 from agent_service.skills.prompt import SkillIndexes
 from agent_service.skills.shelf import SkillShelves
+from agent_service.spending import Spending
 from agent_service.storage import migrations, sessions
 from agent_service.storage.chats import known
 from agent_service.storage.claims import Claimant, turn_leases
@@ -119,12 +122,15 @@ def build(
     indexes = SkillIndexes(shelves, {tool.name: tool.toolset for tool in tools})
     metrics = AgentMetrics.create(meter)
     parts = _loop_parts(config, priced, Toolbox(tools, contexts.of), catalog, database)
-    runner = Runner(database, leases, parts, contexts.endings, clock, metrics)
+    budgets = Budgets(database, leases, config.budget.policy, clock)
+    zone = ZoneInfo(config.time_zone) if config.time_zone else None
+    spending = Spending(priced, catalog, budgets, clock, zone)
+    runner = Runner(database, leases, parts, spending, contexts.endings, clock, metrics)
     ownership = _ownership(config, chassis, leases, Replicas(channels, config.endpoint, clock))
     turns = Turns(database, runner, model, ownership, clock, workers, metrics)
     drafts = SessionDrafts(
         clock,
-        ZoneInfo(config.time_zone) if config.time_zone else None,
+        zone,
         toolsets,
         config.system_message,
         Places(SandboxKinds(channels, clock), projects, config.sandbox),
@@ -140,6 +146,7 @@ def build(
         skills=SkillServicer(shelves),
         tools=ToolCatalogServicer(listed),
         catalog=CatalogServicer(),
+        usage=UsageServicer(database, spending),
     )
     chores = (LeftSandboxes(executors, database).run, histories.run)
     return AgentService(database, model, catalog, turns, chores, workers, servicers)

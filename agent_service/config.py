@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
 
+from agent_service import budget
 from agent_service.config_web import FetchConfig, HelperModels, SearchConfig
 from agent_service.context.compressor import Policy
 from agent_service.models.catalog import Override
@@ -72,6 +73,9 @@ class ModelConfig(ConfigModel):
         )
 
 
+Dollars = Annotated[float, Field(ge=0, le=1_000_000_000)]
+
+
 class PriceSettings(ConfigModel):
     """What a million tokens of a model cost, in US dollars."""
 
@@ -107,6 +111,44 @@ class ModelSettings(ConfigModel):
         """The same as the catalogue takes it."""
         price = None if self.price is None else self.price.price
         return Override(self.window, self.max_output, price)
+
+
+class BudgetConfig(ConfigModel):
+    """What may be spent, where `hermes budget set` says nothing else; 0 is no limit."""
+
+    profile_usd: Annotated[Dollars, Yaml("budget.profile.usd")] = 0.0
+    """US dollars that a profile may ever spend."""
+    profile_tokens: Annotated[int, Field(ge=0), Yaml("budget.profile.tokens")] = 0
+    """Tokens that a profile may ever use, sent and received."""
+    session_usd: Annotated[Dollars, Yaml("budget.session.usd")] = 0.0
+    """US dollars that each session may spend."""
+    session_tokens: Annotated[int, Field(ge=0), Yaml("budget.session.tokens")] = 0
+    """Tokens that each session may use."""
+    job_usd: Annotated[Dollars, Yaml("budget.job.usd")] = 0.0
+    """US dollars that all runs of a scheduled job may spend together."""
+    job_tokens: Annotated[int, Field(ge=0), Yaml("budget.job.tokens")] = 0
+    """Tokens that all runs of a scheduled job may use together."""
+    day_usd: Annotated[Dollars, Yaml("budget.day.usd")] = 0.0
+    """US dollars that a profile may spend in a day, which begins at midnight in `timezone`."""
+    day_tokens: Annotated[int, Field(ge=0), Yaml("budget.day.tokens")] = 0
+    """Tokens that a profile may use in a day."""
+    warn_percent: Annotated[int, Field(ge=1, le=100), Yaml("budget.warn_percent")] = 80
+    """Percent of a budget from which on a turn says how much of it is spent."""
+
+    @property
+    def policy(self) -> budget.Policy:
+        """The same as it is held to."""
+        limits = {
+            budget.Scope.PROFILE: (self.profile_usd, self.profile_tokens),
+            budget.Scope.SESSION: (self.session_usd, self.session_tokens),
+            budget.Scope.JOB: (self.job_usd, self.job_tokens),
+            budget.Scope.DAY: (self.day_usd, self.day_tokens),
+        }
+        amounts = {
+            s: budget.Amount(round(usd * budget.PER_USD), tokens)
+            for s, (usd, tokens) in limits.items()
+        }
+        return budget.Policy(amounts, self.warn_percent)
 
 
 class SandboxPolicy(ConfigModel):
@@ -182,6 +224,7 @@ class AgentConfig(ConfigModel):
     fetch: FetchConfig
     search: SearchConfig
     helpers: HelperModels
+    budget: BudgetConfig
     models: Annotated[dict[str, ModelSettings], Yaml("models")] = Field(
         default_factory=dict[str, ModelSettings]
     )

@@ -1,18 +1,23 @@
 """The agent's errors: the service's own, and what a failed model call means for a turn.
 
 HermesError (services.errors)
-└── ModelNotConfigured    no model endpoint is set; the message says what to set
+├── ModelNotConfigured    no model endpoint is set; the message says what to set
+└── BudgetReached         a model call might take more than a budget has left
 """
 
 from agent_service.events import Outcome, TurnFinished
 from agent_service.models.errors import ModelError, ModelErrorKind
-from services.errors import FailedPrecondition, Reason
+from services.errors import FailedPrecondition, LimitExceeded, Reason
 
 
 class ModelNotConfigured(FailedPrecondition):
     """No model endpoint is configured; the message says what to set."""
 
     default_reason = Reason.MODEL_NOT_CONFIGURED
+
+
+class BudgetReached(LimitExceeded):
+    """A model call might take more than a budget has left, so it is not made."""
 
 
 _REASONS = {
@@ -34,3 +39,8 @@ def model_failure(error: ModelError, partial: str) -> TurnFinished:
         retryable=error.retryable,
         cause=error.kind,
     )
+
+
+def budget_reached(error: BudgetReached) -> TurnFinished:
+    """How a turn ends whose next model call no budget has room for."""
+    return TurnFinished(Outcome.LIMIT_REACHED, message=str(error))

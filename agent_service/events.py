@@ -281,6 +281,8 @@ class Compacted:
     helped: bool
     """Whether it is short enough now."""
     usage: Usage
+    model: str = ""
+    """What was asked for notes."""
 
 
 Fact = (

@@ -61,6 +61,8 @@ class LiveTurn:
     revision: int = 0
     """Of the session: another one when messages were taken out."""
     waits_for_person: bool = False
+    has_reserved: bool = False
+    """Something is reserved of its budgets, until what its model call took is stored."""
     finished: TurnFinished | None = None
 
     @property

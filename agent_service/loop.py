@@ -113,6 +113,8 @@ async def _ask(
                 case base.ModelRetry():
                     said = thought = 0
                     yield Notice(f"{event.message} Trying again {_after(event.delay_s)}.")
+                case base.ModelNotice(text):
+                    yield Notice(text)
                 case base.ModelMessage():
                     yield event
 

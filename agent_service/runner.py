@@ -4,12 +4,14 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from typing import Protocol
 
-from agent_service.errors import model_failure
+from sqlalchemy import Connection
+
+from agent_service.errors import BudgetReached, budget_reached, model_failure
 from agent_service.events import (
     Fact,
     ModelAnswered,
@@ -23,9 +25,9 @@ from agent_service.hub import TurnStream
 from agent_service.live_turn import LiveTurn
 from agent_service.loop import LoopParts, Step, run_turn
 from agent_service.metrics import AgentMetrics
-from agent_service.models.base import ModelMessage
 from agent_service.models.errors import ModelError
 from agent_service.sandbox import CommandStatus, CommandUnknown, SandboxUnavailable
+from agent_service.spending import Spending
 from agent_service.storage import journal
 from agent_service.storage.claims import Claimed
 from agent_service.transition import Transition
@@ -87,6 +89,7 @@ class Runner:
         database: Database,
         leases: LeaseTable,
         parts: LoopParts,
+        spending: Spending,
         commands: Callable[[LiveTurn], Killing],
         clock: Clock,
         metrics: AgentMetrics,
@@ -94,6 +97,7 @@ class Runner:
         self._database = database
         self._leases = leases
         self._parts = parts
+        self._spending = spending
         self._commands = commands
         self._clock = clock
         self._metrics = metrics
@@ -134,11 +138,14 @@ class Runner:
 
     async def _run(self, driving: Driving) -> None:
         try:
-            async with aclosing(run_turn(driving.turn, self._parts)) as steps:
+            parts = replace(self._parts, model=self._spending.model_for(driving.turn))
+            async with aclosing(run_turn(driving.turn, parts)) as steps:
                 async for step in steps:
                     await self._take(driving, step)
         except ModelError as error:
             await self._commit(driving, (model_failure(error, driving.stream.partial_text),))
+        except BudgetReached as error:
+            await self._commit(driving, (budget_reached(error),))
 
     async def _review(self, driving: Driving, *, stuck_count: int) -> None:
         await self._commit(driving, (_needs_review(stuck_count),))
@@ -159,7 +166,12 @@ class Runner:
 
     async def _store(self, driving: Driving, facts: tuple[Fact, ...]) -> None:
         transition = Transition.of(driving.turn, facts, self._clock.now())
-        await self._database.write(lambda conn: journal.commit(conn, self._leases, transition))
+
+        def write(conn: Connection) -> None:
+            journal.commit(conn, self._leases, transition)
+            self._spending.record(conn, transition)
+
+        await self._database.write(write)
         transition.apply()
         age = (transition.now - driving.turn.started_at).total_seconds()
         self._metrics.committed(driving.turn, facts, age)
@@ -173,7 +185,7 @@ class Runner:
             ToolReturned(call, left.told(call.key), is_error=True) for call in turn.pending.values()
         ]
         if partial and not turn.pending:
-            said = ModelMessage(partial, "", (), None, "interrupted", turn.model, "")
+            said = self._spending.interrupted(turn, partial)
             facts.append(ModelAnswered(turn.step, said))
         ended = TurnFinished(
             Outcome.CANCELLED, partial, left.message, survivor_count=left.survivor_count

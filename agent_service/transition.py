@@ -76,6 +76,8 @@ class Transition:
     approvals: list[ApprovalRequested] = field(default_factory=list[ApprovalRequested])
     compacted: Compacted | None = None
     prompt_tokens: int = 0
+    answers: list[tuple[str, Usage]] = field(default_factory=list[tuple[str, Usage]])
+    """What each answer used, and which model gave it."""
     finished: TurnFinished | None = None
     state: str = "RUNNING"
     _sequence: int = 0
@@ -176,6 +178,8 @@ class Transition:
             case Compacted():
                 self.compacted = fact
                 self._usage += fact.usage
+                if fact.usage.call_count:
+                    self.answers.append((fact.model, fact.usage))
                 if fact.compaction != self.turn.compaction:
                     self._event(Compressed(fact.before_tokens, fact.after_tokens))
             case TurnFinished():
@@ -186,6 +190,7 @@ class Transition:
         usage = Usage.of_call(message.usage)
         self._usage += usage
         self.prompt_tokens = usage.prompt_tokens
+        self.answers.append((message.model, usage))
         self._model_calls += 1
         self._failures_in_row = 0
         self.step_states.append((self._steps, StepState.DONE))

@@ -15,7 +15,6 @@ ACCEPTED_GROUPS = frozenset(
     {
         "_config_version",
         "auxiliary",
-        "budget",
         "compression",
         "cron",
         "curator",

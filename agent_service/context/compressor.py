@@ -94,6 +94,7 @@ class Compressor:
                 round(after),
                 helped=after < min(before, threshold),
                 usage=usage,
+                model=self._policy.model or turn.model,
             ),
         )
 

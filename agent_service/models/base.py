@@ -99,7 +99,14 @@ class ModelMessage:
     reasoning_details: tuple[Mapping[str, Any], ...] = ()
 
 
-ModelEvent = TextDelta | ReasoningDelta | ModelRetry | ModelMessage
+@dataclass(frozen=True, slots=True)
+class ModelNotice:
+    """Something about the call that a person is to hear; comes before anything that is said."""
+
+    text: str
+
+
+ModelEvent = TextDelta | ReasoningDelta | ModelRetry | ModelNotice | ModelMessage
 
 
 class Model(Protocol):

@@ -1,7 +1,7 @@
 """A model whose answers say what they cost."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 
 from agent_service.models.base import Model, ModelEvent, ModelMessage, ModelRequest
@@ -19,8 +19,11 @@ class Priced:
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
         """Call the model."""
-        async with self._inner.stream(request) as events:
-            yield self._priced(request, events)
+        async with (
+            self._inner.stream(request) as events,
+            aclosing(self._priced(request, events)) as priced,
+        ):
+            yield priced
 
     async def _priced(
         self, request: ModelRequest, events: AsyncIterator[ModelEvent]

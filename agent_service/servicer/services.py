@@ -12,6 +12,7 @@ from agent_service.servicer.sessions import SessionServicer
 from agent_service.servicer.skills import SkillServicer
 from agent_service.servicer.tools import ToolCatalogServicer
 from agent_service.servicer.turns import TurnServicer
+from agent_service.servicer.usage import UsageServicer
 from hermes.agent.v1 import (
     approval_pb2_grpc,
     catalog_pb2_grpc,
@@ -21,6 +22,7 @@ from hermes.agent.v1 import (
     skill_pb2_grpc,
     tool_catalog_pb2_grpc,
     turn_pb2_grpc,
+    usage_pb2_grpc,
 )
 from services.auth import Identity, Policy, allow
 
@@ -91,6 +93,14 @@ POLICY: Policy = {
             "UndoMemoryChange": (Identity.GATEWAY, Identity.OPERATOR),
         },
     ),
+    **allow(
+        "hermes.agent.v1.UsageService",
+        {
+            "GetUsage": (Identity.GATEWAY, Identity.SCHEDULER, Identity.OPERATOR),
+            "GetBudget": (Identity.GATEWAY, Identity.SCHEDULER, Identity.OPERATOR),
+            "SetBudget": (Identity.OPERATOR,),
+        },
+    ),
 }
 
 
@@ -106,6 +116,7 @@ class Servicers:
     skills: SkillServicer
     tools: ToolCatalogServicer
     catalog: CatalogServicer
+    usage: UsageServicer
 
     def register(self, server: grpc.aio.Server) -> None:
         """Adds them to a server."""
@@ -117,3 +128,4 @@ class Servicers:
         catalog_pb2_grpc.add_CatalogServiceServicer_to_server(self.catalog, server)
         memory_pb2_grpc.add_MemoryServiceServicer_to_server(self.memories, server)
         skill_pb2_grpc.add_SkillServiceServicer_to_server(self.skills, server)
+        usage_pb2_grpc.add_UsageServiceServicer_to_server(self.usage, server)

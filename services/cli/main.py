@@ -33,6 +33,8 @@ COMMANDS = {
     "jobs": "add, list and remove scheduled jobs",
     "models": "list models with their context windows and prices",
     "tools": "list the tools that the model has, and what others lack",
+    "usage": "show what model calls used and cost",
+    "budget": "show and set what may be spent",
     "sandboxes": "list, use and end sandboxes, and read what ran in them",
     "workspaces": "list, copy and delete what sandboxes leave behind, and keep snapshots",
     "pools": "see how full executors are, change that, drain them, end lost boxes",

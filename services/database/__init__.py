@@ -10,7 +10,15 @@ from services.database.errors import (
 )
 from services.database.hints import Hint
 from services.database.prepared import Prepared
-from services.database.sql import UtcTime, db_now, insert_ignore, is_one_of, partial_index, upsert
+from services.database.sql import (
+    UtcTime,
+    db_now,
+    insert_ignore,
+    is_one_of,
+    partial_index,
+    upsert,
+    upsert_sum,
+)
 from services.errors import DatabaseUnavailable
 
 __all__ = [
@@ -29,4 +37,5 @@ __all__ = [
     "is_one_of",
     "partial_index",
     "upsert",
+    "upsert_sum",
 ]

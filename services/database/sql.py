@@ -87,11 +87,21 @@ class _OnConflict(SyntaxExtension, sa.ClauseElement):
     _traverse_internals = [  # noqa: RUF012 - what a statement is known by in SQLAlchemy's cache
         ("key", InternalTraversal.dp_string_list),
         ("updated", InternalTraversal.dp_string_list),
+        ("added", InternalTraversal.dp_string_list),
+        ("table", InternalTraversal.dp_string),
     ]
 
-    def __init__(self, key: Sequence[str], updated: Sequence[str]) -> None:
+    def __init__(
+        self,
+        key: Sequence[str],
+        updated: Sequence[str],
+        added: Sequence[str] = (),
+        table: str = "",
+    ) -> None:
         self.key = tuple(key)
         self.updated = tuple(updated)
+        self.added = tuple(added)
+        self.table = table
 
     def apply_to_insert(self, insert_stmt: sa.Insert) -> None:
         insert_stmt.apply_syntax_extension_point(self.append_replacing_same_type, "post_values")
@@ -99,12 +109,13 @@ class _OnConflict(SyntaxExtension, sa.ClauseElement):
 
 @compiles(_OnConflict)
 def _on_conflict(element: _OnConflict, compiler: SQLCompiler, **_: Any) -> str:
-    if not element.updated:
+    if not (element.updated or element.added):
         return "ON CONFLICT DO NOTHING"
     quote = compiler.preparer.quote
-    key = ", ".join(map(quote, element.key))
-    updated = ", ".join(f"{quote(name)} = excluded.{quote(name)}" for name in element.updated)
-    return f"ON CONFLICT ({key}) DO UPDATE SET {updated}"
+    key, table = ", ".join(map(quote, element.key)), quote(element.table)
+    changes = [f"{quote(name)} = excluded.{quote(name)}" for name in element.updated]
+    changes += [f"{name} = {table}.{name} + excluded.{name}" for name in map(quote, element.added)]
+    return f"ON CONFLICT ({key}) DO UPDATE SET {', '.join(changes)}"
 
 
 def insert_ignore(table: sa.Table) -> sa.Insert:
@@ -115,6 +126,11 @@ def insert_ignore(table: sa.Table) -> sa.Insert:
 def upsert(table: sa.Table, key: Sequence[str], update: Sequence[str]) -> sa.Insert:
     """Return an INSERT that, where the columns `key` exist already, updates these columns."""
     return sa.insert(table).ext(_OnConflict(key, update))
+
+
+def upsert_sum(table: sa.Table, key: Sequence[str], added: Sequence[str]) -> sa.Insert:
+    """Return an INSERT that, where the columns `key` exist already, adds to these columns."""
+    return sa.insert(table).ext(_OnConflict(key, (), added, table.name))
 
 
 def is_one_of(column: sa.Column[str], words: Sequence[str]) -> sa.ColumnElement[bool]:

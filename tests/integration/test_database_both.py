@@ -11,10 +11,12 @@ from sqlalchemy.exc import IntegrityError, StatementError
 from services.database import (
     Database,
     DatabaseUnavailable,
+    Prepared,
     UtcTime,
     db_now,
     insert_ignore,
     upsert,
+    upsert_sum,
 )
 
 metadata = sa.MetaData()
@@ -28,6 +30,14 @@ entry = sa.Table(
 )
 IGNORE = insert_ignore(entry)
 UPSERT = upsert(entry, key=("key", "group"), update=("order",))
+counter = sa.Table(
+    "counter",
+    metadata,
+    sa.Column("key", sa.String(50), primary_key=True),
+    sa.Column("order", sa.BigInteger),
+    sa.Column("note", sa.Text),
+)
+ADD = Prepared(upsert_sum(counter, key=("key",), added=("order",)))
 
 
 @pytest.fixture
@@ -67,6 +77,16 @@ async def test_a_conflict_is_an_integrity_error(entries: Database) -> None:
     await entries.write(put("a"))
     with pytest.raises(IntegrityError):
         await entries.write(put("a"))
+
+
+async def test_many_additions_to_one_row_make_one_sum(entries: Database) -> None:
+    async def add(number: int) -> None:
+        values = {"key": f"{number % 2}", "order": number, "note": "kept"}
+        await entries.write(lambda connection: ADD.run(connection, values))
+
+    await asyncio.gather(*map(add, range(40)))
+    rows = await entries.read(lambda c: c.execute(sa.select(counter)).all())
+    assert sorted(map(tuple, rows)) == [("0", sum(range(0, 40, 2)), "kept"), ("1", 400, "kept")]
 
 
 async def test_64_writers_at_once_lose_nothing(entries: Database) -> None:

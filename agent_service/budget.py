@@ -1,0 +1,140 @@
+"""Budgets: how much may be spent by a profile, a session, a job and in a day."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+PER_USD = 1_000_000
+
+
+class Scope(StrEnum):
+    """What a budget is for."""
+
+    PROFILE = "profile"
+    """All that a profile ever uses."""
+    SESSION = "session"
+    JOB = "job"
+    """All runs of a scheduled job."""
+    DAY = "day"
+    """All that a profile uses in a day."""
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """Money and tokens; as a limit, 0 is no limit."""
+
+    micro_usd: int = 0
+    tokens: int = 0
+
+    def __add__(self, other: "Amount") -> "Amount":
+        return Amount(self.micro_usd + other.micro_usd, self.tokens + other.tokens)
+
+    def __bool__(self) -> bool:
+        return bool(self.micro_usd or self.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Whom a model call is charged to: its profile, session, day, and job if it has one."""
+
+    profile: str
+    session_id: str
+    job_id: str
+    day: str
+
+    def id_in(self, scope: Scope) -> str:
+        """Which one of a scope's it is; empty when it is none of them."""
+        ids = {
+            Scope.PROFILE: self.profile,
+            Scope.SESSION: self.session_id,
+            Scope.JOB: self.job_id,
+            Scope.DAY: self.day,
+        }
+        return ids[scope]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a budget stands."""
+
+    scope: Scope
+    scope_id: str
+    """Which session or job; empty when the budget is that of each of them."""
+    limit: Amount
+    spent: Amount = field(default_factory=Amount)
+    reserved: Amount = field(default_factory=Amount)
+    """By model calls that run now."""
+    is_set: bool = False
+    """Somebody set it, it is not that of config.yaml."""
+
+    def has_room_for(self, asked: Amount) -> bool:
+        """Whether so much more can be spent for certain."""
+        return not self._over(self.spent + self.reserved + asked)
+
+    def is_past(self, percent: int) -> bool:
+        """Whether so much of the limit is spent."""
+        pairs = (
+            (self.spent.micro_usd, self.limit.micro_usd),
+            (self.spent.tokens, self.limit.tokens),
+        )
+        return any(limit and spent * 100 >= limit * percent for spent, limit in pairs)
+
+    def refusal(self, asked: Amount) -> str:
+        """Why a model call is not made, and what to do about it."""
+        in_usd = self.limit.micro_usd and not self._within_usd(self.spent + self.reserved + asked)
+        spent, reserved, most, limit = (
+            _shown(amount, in_usd=bool(in_usd))
+            for amount in (self.spent, self.reserved, asked, self.limit)
+        )
+        later = " or wait until tomorrow" if self.scope is Scope.DAY else ""
+        running = f", {reserved} reserved by running calls" if self.reserved else ""
+        return (
+            f"{self.name} does not allow another model call: {spent} of {limit} spent{running}, "
+            f"and the call may take {most}. Raise it with hermes budget set {self.scope}{later}."
+        )
+
+    def warning(self) -> str:
+        """How much of it is spent."""
+        told = [
+            f"{_shown(self.spent, in_usd=in_usd)} of {_shown(self.limit, in_usd=in_usd)}"
+            for in_usd, limit in ((True, self.limit.micro_usd), (False, self.limit.tokens))
+            if limit
+        ]
+        return f"{self.name} is nearly used up: {' and '.join(told)}."
+
+    @property
+    def name(self) -> str:
+        """What a person calls it."""
+        return {
+            Scope.PROFILE: "The profile's budget",
+            Scope.SESSION: "This session's budget",
+            Scope.JOB: "This job's budget",
+            Scope.DAY: "Today's budget",
+        }[self.scope]
+
+    def _over(self, amount: Amount) -> bool:
+        limit = self.limit.tokens
+        return not self._within_usd(amount) or bool(limit and amount.tokens > limit)
+
+    def _within_usd(self, amount: Amount) -> bool:
+        return not self.limit.micro_usd or amount.micro_usd <= self.limit.micro_usd
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What config.yaml says of budgets."""
+
+    limits: Mapping[Scope, Amount]
+    warn_percent: int = 80
+
+    @property
+    def is_limiting(self) -> bool:
+        """Whether it sets any limit."""
+        return any(self.limits.values())
+
+
+def _shown(amount: Amount, *, in_usd: bool) -> str:
+    if not in_usd:
+        return f"{amount.tokens:,} tokens"
+    usd = amount.micro_usd / PER_USD
+    return f"${usd:,.2f}" if usd >= 1 or not usd else f"${usd:.4f}"

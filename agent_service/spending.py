@@ -1,0 +1,142 @@
+"""What turns spend on model calls: held to budgets before, counted with each answer."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from datetime import datetime, tzinfo
+
+from sqlalchemy import Connection
+
+from agent_service.budget import Account, Amount, Standing
+from agent_service.budgets import Budgets
+from agent_service.live_turn import LiveTurn
+from agent_service.models.base import (
+    Model,
+    ModelEvent,
+    ModelMessage,
+    ModelNotice,
+    ModelRequest,
+)
+from agent_service.models.catalog import Catalog
+from agent_service.models.priced import Priced
+from agent_service.models.pricing import estimated_tokens
+from agent_service.storage import budgets as budget_rows
+from agent_service.storage import usage
+from agent_service.transition import Transition
+from services.clock import Clock
+
+
+class Spending:
+    """The model as turns use it, and the record of what they use."""
+
+    def __init__(
+        self,
+        model: Priced,
+        catalog: Catalog,
+        budgets: Budgets,
+        clock: Clock,
+        zone: tzinfo | None,
+    ) -> None:
+        """Take the zone in which days begin; None is the machine's."""
+        self._model = model
+        self.catalog = catalog
+        self.budgets = budgets
+        self._clock = clock
+        self._zone = zone
+
+    def model_for(self, turn: LiveTurn) -> Model:
+        """The model that a turn calls; a call that its budgets do not allow is BudgetReached."""
+        return _Budgeted(self, self._model, turn)
+
+    def interrupted(self, turn: LiveTurn, partial: str) -> ModelMessage:
+        """What an interrupted call had said, with what it is taken to have cost."""
+        said = ModelMessage(partial, "", (), None, "interrupted", turn.model, "")
+        return self._model.price(ModelRequest(turn.model, turn.messages), said)
+
+    def record(self, conn: Connection, transition: Transition) -> None:
+        """Count what a transition's answers used, in the transaction that stores them."""
+        usage.record(conn, transition, self._day(transition.now))
+        is_settled = bool(transition.answers) or transition.finished is not None
+        if is_settled and transition.turn.has_reserved:
+            budget_rows.settle(conn, transition.turn.id)
+
+    def account(self, profile: str, session_id: str, job_id: str = "") -> Account:
+        """Whom a call of a session is charged to now."""
+        job_id = job_id or usage.job_of(session_id)
+        return Account(profile, session_id, job_id, self._day(self._clock.now()))
+
+    async def reserve(
+        self, turn: LiveTurn, request: ModelRequest, scale: float
+    ) -> tuple[list[Standing], bool]:
+        """Hold what a call may take: how budgets stood, and whether the price is known.
+
+        `scale` corrects the estimate of the prompt by what the provider counted before. Costs
+        nothing where there is no budget.
+        """
+        if not await self.budgets.apply_to(turn.profile):
+            return [], True
+        info = self.catalog.find(request.model)
+        answer = min(request.max_tokens, info.max_output or request.max_tokens)
+        prompt = round(estimated_tokens((*request.messages, request.tools)) * scale)
+        cost = 0 if info.price is None else info.price.most(prompt, answer)
+        account = self.account(turn.profile, turn.session_id)
+        found = await self.budgets.reserve(turn, account, Amount(cost, prompt + answer))
+        return found, info.price is not None
+
+    def worth_saying(self, standings: list[Standing]) -> dict[str, str]:
+        """What a person is to hear of budgets, by what it is about."""
+        nearly = self.budgets.nearly_used_up(standings)
+        return {one.scope.value: one.warning() for one in nearly}
+
+    def _day(self, moment: datetime) -> str:
+        return moment.astimezone(self._zone).date().isoformat()
+
+
+class _Budgeted:
+    """The model of one turn."""
+
+    def __init__(self, spending: Spending, inner: Model, turn: LiveTurn) -> None:
+        self._spending = spending
+        self._inner = inner
+        self._turn = turn
+        self._scale = 1.0
+        self._said: set[str] = set()
+
+    @asynccontextmanager
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
+        """Reserve what the call may take, then make it."""
+        found, has_price = await self._spending.reserve(self._turn, request, self._scale)
+        told = self._spending.worth_saying(found)
+        if not has_price and any(one.limit.micro_usd for one in found):
+            told["price"] = _unpriced(request.model)
+        new = [text for about, text in told.items() if about not in self._said]
+        self._said |= told.keys()
+        async with (
+            self._inner.stream(request) as events,
+            aclosing(self._watched(request, events, new)) as watched,
+        ):
+            yield watched
+
+    async def _watched(
+        self, request: ModelRequest, events: AsyncIterator[ModelEvent], notices: list[str]
+    ) -> AsyncGenerator[ModelEvent]:
+        async for event in events:
+            # Who started the turn may only watch it by the time that the model speaks.
+            for text in notices:
+                yield ModelNotice(text)
+            notices = []
+            if isinstance(event, ModelMessage) and self._turn.has_reserved:
+                self._learn(request, event)
+            yield event
+
+    def _learn(self, request: ModelRequest, message: ModelMessage) -> None:
+        """Estimate the next prompt as the provider has counted this one."""
+        if message.usage is not None:
+            estimate = estimated_tokens((*request.messages, request.tools))
+            self._scale = max(1.0, message.usage.prompt_tokens / max(1, estimate))
+
+
+def _unpriced(model: str) -> str:
+    return (
+        f"The price of {model} is not known, so that budgets in US dollars do not count it; set "
+        "its price under models in config.yaml."
+    )

@@ -1,0 +1,40 @@
+"""The tables of budgets: limits that somebody set, and what running model calls may cost."""
+
+from sqlalchemy import BigInteger, Column, Index, String, Table
+
+from agent_service.storage.schema import metadata
+
+budget_limit = Table(
+    "budget_limit",
+    metadata,
+    Column("profile", String(64), primary_key=True),
+    Column("scope", String(8), primary_key=True),
+    Column("scope_id", String(128), primary_key=True),
+    Column("micro_usd", BigInteger, nullable=False),
+    Column("tokens", BigInteger, nullable=False),
+)
+"""`scope_id` is empty where every session, job or day of the profile has the limit; 0 is none."""
+
+budget_reservation = Table(
+    "budget_reservation",
+    metadata,
+    Column("turn_id", String(128), primary_key=True),
+    Column("epoch", BigInteger, nullable=False),
+    Column("profile", String(64), nullable=False),
+    Column("session_id", String(128), nullable=False),
+    Column("job_id", String(128), nullable=False),
+    Column("day", String(10), nullable=False),
+    Column("micro_usd", BigInteger, nullable=False),
+    Column("tokens", BigInteger, nullable=False),
+    Index("budget_reservation_by_profile", "profile"),
+)
+"""Counts while the turn's owner of that epoch holds its lease, so that nobody has to release what a
+killed owner had reserved."""
+
+budget_gate = Table(
+    "budget_gate",
+    metadata,
+    Column("profile", String(64), primary_key=True),
+    Column("passed", BigInteger, nullable=False),
+)
+"""The row that whoever reserves for a profile changes first, so that one does after the other."""

@@ -1,0 +1,202 @@
+"""Budgets in the database: limits, what is spent of them, and what running calls may take."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, bindparam
+
+from agent_service.budget import Account, Amount, Policy, Scope, Standing
+from agent_service.storage.budget_schema import budget_gate, budget_limit, budget_reservation
+from agent_service.storage.schema import turn
+from agent_service.storage.usage_schema import model_usage
+from services.database import Prepared, db_now, upsert, upsert_sum
+from services.leases import Lease, LeaseTable
+
+Limits = Mapping[tuple[Scope, str], Amount]
+"""Those that somebody set, by scope and which of it; empty is each."""
+
+_PASS = Prepared(upsert_sum(budget_gate, ("profile",), ("passed",)))
+_LIMITS = sa.select(budget_limit).where(budget_limit.c.profile == bindparam("profile"))
+_LIMITED = sa.select(budget_limit.c.profile).distinct()
+_SET = upsert(budget_limit, ("profile", "scope", "scope_id"), ("micro_usd", "tokens"))
+_UNSET = sa.delete(budget_limit).where(
+    budget_limit.c.profile == bindparam("profile"),
+    budget_limit.c.scope == bindparam("scope"),
+    budget_limit.c.scope_id == bindparam("scope_id"),
+)
+_RESERVE = Prepared(
+    upsert(budget_reservation, ("turn_id",), ("epoch", "day", "micro_usd", "tokens"))
+)
+_SETTLE = Prepared(
+    sa.delete(budget_reservation).where(budget_reservation.c.turn_id == bindparam("turn"))
+)
+_IN_FORCE = (
+    sa.select(turn.c.id)
+    .where(
+        turn.c.id == budget_reservation.c.turn_id,
+        turn.c.epoch == budget_reservation.c.epoch,
+        turn.c.lease_until >= db_now(),
+    )
+    .correlate(budget_reservation)
+    .exists()
+)
+"""Its owner lives and has not lost the turn."""
+_SWEEP = sa.delete(budget_reservation).where(
+    budget_reservation.c.profile == bindparam("profile"), ~_IN_FORCE
+)
+
+
+def _standing(column: str) -> sa.Select[Any, Any, Any, Any]:
+    """What is spent and reserved of a scope, in one statement: so in one snapshot."""
+
+    def whole(column: sa.ColumnElement[int], name: str) -> sa.Label[int]:
+        return sa.cast(sa.func.coalesce(sa.func.sum(column), 0), sa.BigInteger).label(name)
+
+    def meant(table: sa.Table) -> tuple[sa.ColumnElement[bool], ...]:
+        return table.c.profile == bindparam("profile"), table.c[column] == bindparam("scope_id")
+
+    used, held = model_usage.c, budget_reservation.c
+    spent = (
+        sa.select(
+            whole(used.cost_micro_usd, "micro_usd"),
+            whole(used.prompt_tokens + used.completion_tokens, "tokens"),
+        )
+        .where(*meant(model_usage))
+        .subquery("spent")
+    )
+    reserved = (
+        sa.select(whole(held.micro_usd, "micro_usd"), whole(held.tokens, "tokens"))
+        .where(*meant(budget_reservation), held.turn_id != bindparam("turn"), _IN_FORCE)
+        .subquery("reserved")
+    )
+    return sa.select(
+        spent.c.micro_usd, spent.c.tokens, reserved.c.micro_usd, reserved.c.tokens
+    ).select_from(spent.join(reserved, sa.true()))
+
+
+_STANDING = {
+    Scope.PROFILE: _standing("profile"),
+    Scope.SESSION: _standing("session_id"),
+    Scope.JOB: _standing("job_id"),
+    Scope.DAY: _standing("day"),
+}
+
+
+def limited_profiles(conn: Connection) -> frozenset[str]:
+    """The profiles for which somebody set a budget."""
+    return frozenset(conn.execute(_LIMITED).scalars())
+
+
+def set_limit(
+    conn: Connection, profile: str, scope: Scope, scope_id: str, limit: Amount | None
+) -> None:
+    """Set a budget, or leave it to config.yaml again."""
+    which = {"profile": profile, "scope": scope.value, "scope_id": scope_id}
+    if limit is None:
+        conn.execute(_UNSET, which)
+    else:
+        conn.execute(_SET, {**which, "micro_usd": limit.micro_usd, "tokens": limit.tokens})
+
+
+def standings(
+    conn: Connection, account: Account, policy: Policy, turn_id: str = ""
+) -> list[Standing]:
+    """How all budgets stand that an account is held to, without what a turn has reserved itself."""
+    limits = _limits(conn, account.profile)
+    found = [_applying(scope, account, limits, policy) for scope in Scope]
+    return [_counted(conn, one, account, turn_id) for one in found if one is not None]
+
+
+def every_limit(conn: Connection, account: Account, policy: Policy) -> list[Standing]:
+    """All that is set or configured for a profile, with how it stands where that is one thing."""
+    limits = _limits(conn, account.profile)
+    each = [(scope, "") for scope in Scope if policy.limits.get(scope)]
+    mine = [(s, account.id_in(s)) for s in (Scope.SESSION, Scope.JOB) if account.id_in(s)]
+    keys = sorted({*limits, *each, *(key for key in mine if _limit_of(*key, limits, policy))})
+    return [
+        _counted(conn, _as_standing(scope, scope_id, limits, policy), account, "")
+        for scope, scope_id in keys
+    ]
+
+
+def reserve(
+    conn: Connection,
+    leases: LeaseTable,
+    lease: Lease,
+    account: Account,
+    asked: Amount,
+    policy: Policy,
+) -> tuple[list[Standing], Standing | None]:
+    """Hold what a call may take; returns how budgets stood before, and the one that refuses it."""
+    leases.fence(conn, lease)
+    _PASS.run(conn, {"profile": account.profile, "passed": 1})
+    conn.execute(_SWEEP, {"profile": account.profile})
+    found = standings(conn, account, policy, lease.id)
+    refusing = next((one for one in found if not one.has_room_for(asked)), None)
+    if found and refusing is None:
+        row = {
+            "turn_id": lease.id,
+            "epoch": lease.epoch,
+            "profile": account.profile,
+            "session_id": account.session_id,
+            "job_id": account.job_id,
+            "day": account.day,
+            "micro_usd": asked.micro_usd,
+            "tokens": asked.tokens,
+        }
+        _RESERVE.run(conn, row)
+    return found, refusing
+
+
+def settle(conn: Connection, turn_id: str) -> None:
+    """Let go of what a turn has reserved, in the transaction that counts what it really took."""
+    _SETTLE.run(conn, {"turn": turn_id})
+
+
+def _limits(conn: Connection, profile: str) -> Limits:
+    rows = conn.execute(_LIMITS, {"profile": profile})
+    return {(Scope(r.scope), r.scope_id): Amount(r.micro_usd, r.tokens) for r in rows}
+
+
+def _limit_of(scope: Scope, scope_id: str, limits: Limits, policy: Policy) -> Amount:
+    for key in ((scope, scope_id), (scope, "")):
+        if key in limits:
+            return limits[key]
+    return policy.limits.get(scope, Amount())
+
+
+def _as_standing(scope: Scope, scope_id: str, limits: Limits, policy: Policy) -> Standing:
+    is_set = (scope, scope_id) in limits or (scope, "") in limits
+    return Standing(scope, scope_id, _limit_of(scope, scope_id, limits, policy), is_set=is_set)
+
+
+def _applying(scope: Scope, account: Account, limits: Limits, policy: Policy) -> Standing | None:
+    scope_id = account.id_in(scope)
+    if not scope_id:
+        return None
+    named = scope_id if scope in (Scope.SESSION, Scope.JOB) else ""
+    standing = _as_standing(scope, named, limits, policy)
+    return standing if standing.limit else None
+
+
+def _counted(conn: Connection, standing: Standing, account: Account, turn_id: str) -> Standing:
+    scope = standing.scope
+    scope_id = standing.scope_id or (account.id_in(scope) if _is_one(scope) else "")
+    if not scope_id:
+        return standing
+    values = {"profile": account.profile, "scope_id": scope_id, "turn": turn_id}
+    spent_usd, spent, reserved_usd, reserved = conn.execute(_STANDING[scope], values).one()
+    return Standing(
+        scope=scope,
+        scope_id=standing.scope_id,
+        limit=standing.limit,
+        spent=Amount(spent_usd, spent),
+        reserved=Amount(reserved_usd, reserved),
+        is_set=standing.is_set,
+    )
+
+
+def _is_one(scope: Scope) -> bool:
+    """Whether a profile has one budget of the scope at a time."""
+    return scope in (Scope.PROFILE, Scope.DAY)

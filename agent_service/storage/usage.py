@@ -1,0 +1,100 @@
+"""What model calls used, summed up by session, model and day."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from agent_service.storage.usage_schema import MODEL_CHARS, model_usage
+from agent_service.transition import Transition
+from agent_service.usage import Usage
+from services.database import Prepared, upsert_sum
+
+_SUMS = tuple(Usage.__dataclass_fields__)
+_ADD = Prepared(upsert_sum(model_usage, ("session_id", "model", "day"), _SUMS))
+_TOTALS = tuple(
+    sa.cast(sa.func.coalesce(sa.func.sum(model_usage.c[name]), 0), sa.BigInteger).label(name)
+    for name in _SUMS
+)
+_JOB_SESSION = re.compile(r"cron_(.+)_\d{8}_\d{6}")
+
+
+class By(StrEnum):
+    """What usage is summed up by; each is a column."""
+
+    DAY = "day"
+    MODEL = "model"
+    SESSION = "session_id"
+    PROFILE = "profile"
+
+
+@dataclass(frozen=True, slots=True)
+class UsageQuery:
+    """Which usage is summed up, and by what; empty means all."""
+
+    by: By
+    profile: str = ""
+    session_id: str = ""
+    since: str = ""
+    """The first day, YYYY-MM-DD."""
+    until: str = ""
+    """The last day."""
+
+    @property
+    def conditions(self) -> list[sa.ColumnElement[bool]]:
+        """Which rows are meant."""
+        row = model_usage.c
+        told = (
+            (self.profile, row.profile == self.profile),
+            (self.session_id, row.session_id == self.session_id),
+            (self.since, row.day >= self.since),
+            (self.until, row.day <= self.until),
+        )
+        return [condition for value, condition in told if value]
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSum:
+    """What one day, model, session or profile used."""
+
+    key: str
+    usage: Usage
+
+
+def job_of(session_id: str) -> str:
+    """The job whose run has this session; empty for every other session."""
+    found = _JOB_SESSION.fullmatch(session_id)
+    return "" if found is None else found[1]
+
+
+def record(conn: Connection, transition: Transition, day: str) -> None:
+    """Add what a transition's answers used, in the transaction that stores them."""
+    turn = transition.turn
+    for model, used in transition.answers:
+        whose = {
+            "session_id": turn.session_id,
+            "model": model.replace("\0", "")[:MODEL_CHARS],
+            "day": day,
+            "profile": turn.profile,
+            "job_id": job_of(turn.session_id),
+        }
+        _ADD.run(conn, {**whose, **used.stored()})
+
+
+def totals(conn: Connection, query: UsageQuery, limit: int) -> tuple[Usage, Sequence[UsageSum]]:
+    """The sum over all that is asked for, and those of its parts: new days or large sums first."""
+    asked = query.conditions
+    whole = conn.execute(sa.select(*_TOTALS).where(*asked)).mappings().one()
+    key = model_usage.c[query.by]
+    tokens = sa.func.sum(model_usage.c.prompt_tokens + model_usage.c.completion_tokens)
+    order = (key.desc(),) if query.by is By.DAY else (tokens.desc(), key)
+    by_key = sa.select(key.label("key"), *_TOTALS).where(*asked).group_by(key)
+    parts = conn.execute(by_key.order_by(*order).limit(limit)).mappings()
+    return _usage(whole), [UsageSum(row["key"], _usage(row)) for row in parts]
+
+
+def _usage(row: sa.RowMapping) -> Usage:
+    return Usage(**{name: int(row[name]) for name in _SUMS})

@@ -1,0 +1,237 @@
+"""Budgets of a running agent: reserved before each call, booked with its answer, and hard."""
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+
+import grpc.aio
+import pytest
+import sqlalchemy as sa
+
+from agent_service.storage.budget_schema import budget_reservation
+from hermes.agent.v1 import turn_pb2
+from hermes.agent.v1 import usage_pb2 as pb
+from hermes.agent.v1.turn_event_pb2 import TurnEvent
+from hermes.agent.v1.usage_pb2_grpc import UsageServiceStub
+from services.database import Database
+from services.errors import Reason, reason_of
+from tests.fakes.model import answers, fake_model
+from tests.integration.agent_parts import AgentClient, agent, answer, kinds
+
+TOLD = {"prompt_tokens": 900, "completion_tokens": 100, "cost": 0.01}
+PLAN = {"name": "todo", "arguments": {"todos": [{"id": "1", "content": "look"}]}}
+HI = {"text": "Hi.", "usage": TOLD}
+DAY, SESSION = pb.BUDGET_SCOPE_DAY, pb.BUDGET_SCOPE_SESSION
+MAX_TOKENS = 500
+PRICED = (
+    f"model: {{max_tokens: {MAX_TOKENS}}}\n"
+    "models: {scripted: {price: {input: 1, output: 100}}}\n"
+)
+"""So that a call may take 0.05 USD for its answer and little for its prompt."""
+
+
+async def configure(home: Path, text: str = PRICED) -> None:
+    await asyncio.to_thread((home / "config.yaml").write_text, text, "utf-8")
+
+
+def stub_of(client: AgentClient) -> UsageServiceStub:
+    return UsageServiceStub(client.channels.to("agent"))
+
+
+async def set_budget(
+    client: AgentClient, scope: pb.BudgetScope.ValueType, *, usd: float = 0, tokens: int = 0
+) -> None:
+    limit = pb.BudgetAmount(micro_usd=round(usd * 1e6), tokens=tokens)
+    await stub_of(client).SetBudget(pb.SetBudgetRequest(scope=scope, limit=limit))
+
+
+async def standing(client: AgentClient, session_id: str = "") -> pb.Budget:
+    answer = await stub_of(client).GetBudget(pb.GetBudgetRequest(session_id=session_id))
+    (found,) = answer.budgets
+    return found
+
+
+async def interrupt(client: AgentClient, turn_id: str) -> None:
+    await client.turns.InterruptTurn(turn_pb2.InterruptTurnRequest(turn_id=turn_id))
+
+
+def limit_reached(events: Sequence[TurnEvent]) -> str:
+    return events[-1].turn_finished.limit_reached.message
+
+
+def notices(events: Sequence[TurnEvent]) -> list[str]:
+    return [e.notice.text for e in events if e.WhichOneof("kind") == "notice"]
+
+
+async def test_a_budget_ends_a_turn_between_two_calls_and_raising_it_lets_the_next_go_on(
+    tmp_path: Path, database_url: str
+) -> None:
+    await configure(tmp_path)
+    script = {"rules": [{"user": "plan", "steps": [{"tool_calls": [PLAN], "usage": TOLD}, HI]}]}
+    script["rules"].append({"steps": [HI]})
+    async with (
+        fake_model(script) as model,
+        agent(tmp_path, model.url, HERMES_DATABASE_URL=database_url) as client,
+    ):
+        await set_budget(client, DAY, usd=0.06)
+        events = await client.ask("plan it")
+        assert len(model.requests) == 1
+        stood = await standing(client)
+        await set_budget(client, DAY, usd=1)
+        after = await client.ask("hi")
+    ended = events[-1].turn_finished
+    assert ended.WhichOneof("outcome") == "limit_reached"
+    assert "Today's budget" in limit_reached(events)
+    assert "$0.0100 of $0.0600 spent" in limit_reached(events)
+    assert "hermes budget set day" in limit_reached(events)
+    assert kinds(events)[-2:] == ["tool_finished", "turn_finished"]
+    assert (ended.usage.call_count, ended.usage.cost_micro_usd) == (1, 10_000)
+    assert (stood.spent.micro_usd, stood.spent.tokens) == (10_000, 1_000)
+    assert (stood.reserved.micro_usd, stood.is_set) == (0, True)
+    assert answer(after) == "Hi."
+
+
+async def test_16_turns_at_once_do_not_overspend(tmp_path: Path, database_url: str) -> None:
+    await configure(tmp_path)
+    async with (
+        fake_model(answers({"text": "Hi.", "hang_after": 0})) as model,
+        agent(tmp_path, model.url, HERMES_DATABASE_URL=database_url) as client,
+    ):
+        # Room for three calls of 0.05 and something.
+        await set_budget(client, DAY, usd=0.2)
+        turns = await asyncio.gather(
+            *(client.start("hi", session_id=f"session-{number}") for number in range(16))
+        )
+        watching = [asyncio.ensure_future(client.watch(turn.turn_id)) for turn in turns]
+        ended = [await done for done in itertools.islice(asyncio.as_completed(watching), 13)]
+        await model.until(lambda: len(model.requests) == 3)
+        running = await standing(client)
+        for turn in turns:
+            await interrupt(client, turn.turn_id)
+        stopped = await asyncio.gather(*watching)
+        stood = await standing(client)
+    assert all("Today's budget" in limit_reached(events) for events in ended)
+    assert 150_000 < running.reserved.micro_usd <= running.limit.micro_usd
+    outcomes = [str(events[-1].turn_finished.WhichOneof("outcome")) for events in stopped]
+    assert (outcomes.count("limit_reached"), outcomes.count("cancelled")) == (13, 3)
+    assert (len(model.requests), stood.reserved.micro_usd) == (3, 0)
+
+
+async def test_a_session_has_its_own_budget_in_tokens(tmp_path: Path) -> None:
+    await configure(tmp_path, PRICED + "budget: {session: {tokens: 5000}}\n")
+    async with fake_model(answers(HI)) as model, agent(tmp_path, model.url) as client:
+        outcomes: list[list[str]] = []
+        for session_id in ("one", "two"):
+            ended = [await client.ask("hi", session_id=session_id) for _ in range(6)]
+            outcomes.append([str(e[-1].turn_finished.WhichOneof("outcome")) for e in ended])
+        stood = (await stub_of(client).GetBudget(pb.GetBudgetRequest(session_id="one"))).budgets
+        each, one = stood
+    assert outcomes[0] == outcomes[1]
+    made = outcomes[0].count("completed")
+    assert outcomes[0] == ["completed"] * made + ["limit_reached"] * (6 - made)
+    assert 1 <= made <= 4
+    assert (one.scope, one.scope_id, one.spent.tokens) == (SESSION, "one", made * 1_000)
+    assert (each.scope_id, each.spent.tokens, each.is_set) == ("", 0, False)
+
+
+async def test_a_turn_says_once_that_a_budget_is_nearly_used_up(tmp_path: Path) -> None:
+    await configure(tmp_path, PRICED + "budget: {warn_percent: 1, day: {usd: 0.9}}\n")
+    slow = {**HI, "latency_s": 0.5}
+    call = {"tool_calls": [PLAN], "usage": TOLD, "latency_s": 0.5}
+    script = {"rules": [{"user": "plan", "steps": [call, call, slow]}, {"steps": [slow]}]}
+    async with fake_model(script) as model, agent(tmp_path, model.url) as client:
+        first, second = await client.ask("hi"), await client.ask("plan")
+    assert notices(first) == []
+    assert notices(second) == ["Today's budget is nearly used up: $0.0100 of $0.9000."]
+    assert answer(second) == "Hi."
+
+
+async def test_a_budget_in_dollars_says_that_a_price_is_not_known(tmp_path: Path) -> None:
+    async with (
+        fake_model(answers({"text": "Hi.", "latency_s": 0.5})) as model,
+        agent(tmp_path, model.url) as client,
+    ):
+        await set_budget(client, DAY, usd=0.000_001)
+        events = await client.ask("hi")
+    (said,) = notices(events)
+    assert "price of scripted is not known" in said
+    assert answer(events) == "Hi."
+
+
+async def test_what_an_interrupted_call_had_reserved_is_free_and_what_it_said_is_booked(
+    tmp_path: Path, database_url: str
+) -> None:
+    await configure(tmp_path)
+    said = {"text": "well, " * 50, "hang_after": 1}
+    async with (
+        fake_model(answers(said, HI)) as model,
+        agent(tmp_path, model.url, HERMES_DATABASE_URL=database_url) as client,
+    ):
+        await set_budget(client, DAY, usd=1)
+        turn = await client.start("hi")
+        await client.until_it_says_something(turn.turn_id)
+        running = await standing(client)
+        await interrupt(client, turn.turn_id)
+        events = await client.watch(turn.turn_id)
+        stood = await standing(client)
+    assert running.reserved.micro_usd >= 50_000
+    assert running.spent.micro_usd == stood.reserved.micro_usd == 0
+    assert stood.spent.micro_usd == events[-1].turn_finished.usage.cost_micro_usd > 0
+
+
+async def test_the_reservation_of_an_owner_that_is_gone_does_not_count(
+    tmp_path: Path, database_url: str
+) -> None:
+    await configure(tmp_path)
+    script = answers({"text": "Hel", "hang_after": 1}, HI)
+    async with fake_model(script) as model:
+        async with agent(tmp_path, model.url, HERMES_DATABASE_URL=database_url) as client:
+            await set_budget(client, DAY, usd=0.06)
+            turn = await client.start("hi")
+            await client.until_it_says_something(turn.turn_id)
+        async with Database(database_url, "agent") as database:
+            (left,) = await database.read(lambda c: c.execute(sa.select(budget_reservation)).all())
+        async with agent(tmp_path, model.url, HERMES_DATABASE_URL=database_url) as client:
+            # There is room for one call only: what the first attempt had reserved must not count.
+            events = await client.watch(turn.turn_id)
+            stood = await standing(client)
+        async with Database(database_url, "agent") as database:
+            after = await database.read(lambda c: c.execute(sa.select(budget_reservation)).all())
+    assert (left.turn_id, left.epoch) == (turn.turn_id, 1)
+    assert answer(events) == "Hi."
+    assert (stood.spent.micro_usd, stood.reserved.micro_usd) == (10_000, 0)
+    assert after == []
+
+
+async def test_what_is_set_is_stronger_than_the_config_until_it_is_unset(tmp_path: Path) -> None:
+    await configure(tmp_path, PRICED + "budget: {day: {usd: 0.01}}\n")
+    async with fake_model(answers(HI)) as model, agent(tmp_path, model.url) as client:
+        refused = await client.ask("hi")
+        await set_budget(client, DAY)
+        unlimited = await client.ask("hi")
+        await stub_of(client).SetBudget(pb.SetBudgetRequest(scope=DAY))
+        again = await client.ask("hi")
+    assert "Today's budget" in limit_reached(refused)
+    assert answer(unlimited) == "Hi."
+    assert "Today's budget" in limit_reached(again)
+    assert len(model.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        pb.SetBudgetRequest(),
+        pb.SetBudgetRequest(scope=DAY, scope_id="x"),
+        pb.SetBudgetRequest(scope=SESSION, scope_id="a b"),
+        pb.SetBudgetRequest(scope=DAY, limit=pb.BudgetAmount(tokens=-1)),
+        pb.SetBudgetRequest(scope=DAY, limit=pb.BudgetAmount(micro_usd=10**16)),
+    ],
+)
+async def test_a_budget_that_makes_no_sense_is_refused(
+    tmp_path: Path, request_: pb.SetBudgetRequest
+) -> None:
+    async with agent(tmp_path, "http://127.0.0.1:9/v1") as client:
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await stub_of(client).SetBudget(request_)
+    assert reason_of(refused.value) is Reason.INVALID_ARGUMENT

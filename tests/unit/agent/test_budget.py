@@ -1,0 +1,78 @@
+"""What fits into a budget, and what a person is told of one."""
+
+import pytest
+
+from agent_service.budget import Account, Amount, Scope, Standing
+from agent_service.storage.usage import job_of
+
+LIMIT = Amount(micro_usd=1_000_000, tokens=1_000)
+
+
+@pytest.mark.parametrize(
+    ("spent", "reserved", "asked", "fits"),
+    [
+        (Amount(900_000, 0), Amount(), Amount(100_000, 0), True),
+        (Amount(900_000, 0), Amount(), Amount(100_001, 0), False),
+        (Amount(900_000, 0), Amount(1, 0), Amount(100_000, 0), False),
+        (Amount(0, 900), Amount(0, 50), Amount(0, 50), True),
+        (Amount(0, 900), Amount(0, 50), Amount(0, 51), False),
+        (Amount(1_000_000, 0), Amount(), Amount(0, 1), True),
+        (Amount(1_000_001, 0), Amount(), Amount(0, 1), False),
+    ],
+)
+def test_what_is_spent_reserved_and_asked_for_must_fit_together(
+    spent: Amount, reserved: Amount, asked: Amount, fits: bool
+) -> None:
+    assert Standing(Scope.DAY, "", LIMIT, spent, reserved).has_room_for(asked) is fits
+
+
+def test_what_has_no_limit_always_fits() -> None:
+    huge = Amount(10**14, 10**14)
+    assert Standing(Scope.DAY, "", Amount(tokens=1), huge).has_room_for(Amount()) is False
+    assert Standing(Scope.DAY, "", Amount(tokens=10**15), huge).has_room_for(huge)
+    assert Standing(Scope.DAY, "", Amount(), huge).has_room_for(huge)
+
+
+@pytest.mark.parametrize(
+    ("spent", "past"),
+    [
+        (Amount(799_999, 799), False),
+        (Amount(800_000, 0), True),
+        (Amount(0, 800), True),
+    ],
+)
+def test_a_warning_is_due_from_its_percent_on(spent: Amount, past: bool) -> None:
+    assert Standing(Scope.DAY, "", LIMIT, spent).is_past(80) is past
+
+
+def test_a_refusal_names_the_budget_the_figures_and_the_way_out() -> None:
+    standing = Standing(Scope.SESSION, "s", Amount(tokens=1_000), Amount(0, 900), Amount(0, 50))
+    assert standing.refusal(Amount(5, 70)) == (
+        "This session's budget does not allow another model call: 900 tokens of 1,000 tokens "
+        "spent, 50 tokens reserved by running calls, and the call may take 70 tokens. Raise it "
+        "with hermes budget set session."
+    )
+    day = Standing(Scope.DAY, "", Amount(micro_usd=2_500_000), Amount(2_400_000, 9))
+    assert day.refusal(Amount(200_000, 7)) == (
+        "Today's budget does not allow another model call: $2.40 of $2.50 spent, and the call may "
+        "take $0.2000. Raise it with hermes budget set day or wait until tomorrow."
+    )
+
+
+def test_an_account_has_an_id_in_every_scope() -> None:
+    account = Account("me", "s", "", "2026-11-23")
+    assert [account.id_in(scope) for scope in Scope] == ["me", "s", "", "2026-11-23"]
+
+
+@pytest.mark.parametrize(
+    ("session_id", "job_id"),
+    [
+        ("cron_job_06h0_20261123_100000", "job_06h0"),
+        ("cron_x_20261123_100000", "x"),
+        ("20261123_100000_a1b2c3", ""),
+        ("cron_20261123_100000", ""),
+        ("acron_x_20261123_100000", ""),
+    ],
+)
+def test_the_session_of_a_jobs_run_names_the_job(session_id: str, job_id: str) -> None:
+    assert job_of(session_id) == job_id
