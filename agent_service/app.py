@@ -128,6 +128,7 @@ def build(
     runner = Runner(database, leases, parts, spending, contexts.endings, clock, metrics)
     ownership = _ownership(config, chassis, leases, Replicas(channels, config.endpoint, clock))
     turns = Turns(database, runner, model, ownership, clock, workers, metrics)
+    kinds, layers = SandboxKinds(channels, clock), PersonalLayers(profiles, memories, indexes)
     drafts = SessionDrafts(
         clock,
         zone,
@@ -135,6 +136,7 @@ def build(
         config.system_message,
         Places(SandboxKinds(channels, clock), projects, config.sandbox),
         PersonalLayers(profiles, memories, indexes, context_files),
+        clock, zone, toolsets, config.system_message, kinds, config.sandbox, layers
     )
     histories = Histories(database, settings.home, clock)
     servicers = Servicers(

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, cast
 
 from agent_service.search.terms import text_of
 from services.errors import InvalidArgument
@@ -123,7 +123,7 @@ def _message(entry: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     message: dict[str, Any] = {"role": "assistant", "content": text}
     given = entry.get("tool_calls")
-    listed: list[Any] = given if isinstance(given, list) else []
+    listed = cast("list[Any]", given) if isinstance(given, list) else []
     calls = [_call(one, number) for number, one in enumerate(listed) if _is_object(one)]
     if calls:
         message |= {"content": text or None, "tool_calls": calls}

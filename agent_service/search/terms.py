@@ -8,7 +8,7 @@ PostgreSQL was set up.
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 SPOKEN_CHARS = 20_000
 """Of what a person or the model says, so much is indexed."""
@@ -61,7 +61,7 @@ def text_of(content: Any) -> str:
     if isinstance(content, str):
         return content
     if isinstance(content, Sequence):
-        return "\n".join(_texts(content))
+        return "\n".join(_texts(cast("Sequence[Any]", content)))
     return ""
 
 
@@ -69,8 +69,10 @@ def _texts(parts: Sequence[Any]) -> Iterator[str]:
     for part in parts:
         if isinstance(part, str):
             yield part
-        elif isinstance(part, Mapping) and isinstance(text := part.get("text"), str):
-            yield text
+        elif isinstance(part, Mapping):
+            text = cast("Mapping[str, Any]", part).get("text")
+            if isinstance(text, str):
+                yield text
 
 
 def excerpt(text: str, wanted: frozenset[str], chars: int) -> str:

@@ -75,7 +75,7 @@ def add(
     """Index a session's messages; a copy is only found where its session is searched."""
     whose = "" if is_copy else f"{token('P', profile)} "
     within = token("S", session_id)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "id": id_at(entry.created_at) + entry.sequence % _PER_MICROSECOND,
             "profile": profile,
@@ -115,6 +115,6 @@ def _is_known(conn: Connection, row: Mapping[str, Any]) -> bool:
     return conn.execute(_KNOWN, key).first() is not None
 
 
-def _entry(row: sa.Row[Any]) -> Entry:
+def _entry(row: sa.Row[*tuple[Any, ...]]) -> Entry:
     said = terms(searchable(json.loads(row.content)))
     return Entry(row.sequence, row.role, said, row.created_at)

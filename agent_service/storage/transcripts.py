@@ -76,9 +76,11 @@ def add(conn: Connection, profile: str, transcript: Transcript, now: datetime) -
 def header(conn: Connection, session_id: str, profile: str) -> Header:
     """What its document says of a session; NotFound when there is none."""
     found = sessions.get(conn, session_id, profile)
-    request = conn.scalar(_LAST_REQUEST, {"session_id": session_id})
-    if request is None:
-        request = sessions.get_state(conn, session_id, _STATE) or {}
+    request: dict[str, Any] = (
+        conn.scalar(_LAST_REQUEST, {"session_id": session_id})
+        or sessions.get_state(conn, session_id, _STATE)
+        or {}
+    )
     return Header(session_id, request.get("model", ""), found.title if found.is_named else "")
 
 

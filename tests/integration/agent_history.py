@@ -1,6 +1,6 @@
 """Conversations that are in the agent's database already."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,7 +21,7 @@ BEGUN = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 @asynccontextmanager
-async def history(url: str) -> AsyncIterator[Database]:
+async def history(url: str) -> AsyncGenerator[Database]:
     """An agent's database with its tables."""
     async with Database(url, "agent") as database:
         await prepare(database, metadata, migrations)

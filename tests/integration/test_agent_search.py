@@ -99,8 +99,8 @@ async def test_what_is_found_can_be_narrowed(filled: Database) -> None:
     assert await found(filled, "docker", since=later) == [("new", 2), ("new", 1)]
     assert await found(filled, "docker", until=later) == [("old", 2), ("old", 1)]
     minute = timedelta(minutes=1)
-    within = {"since": BEGUN + minute, "until": BEGUN + 2 * minute}
-    assert await found(filled, "docker", **within) == [("old", 2)]
+    since, until = BEGUN + minute, BEGUN + 2 * minute
+    assert await found(filled, "docker", since=since, until=until) == [("old", 2)]
 
 
 async def test_a_page_goes_on_where_the_last_one_ended(filled: Database) -> None:

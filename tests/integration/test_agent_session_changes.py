@@ -1,6 +1,6 @@
 """Sessions are named, branched, taken back, deleted and pruned, on both databases."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from typing import Any
 
@@ -180,7 +180,7 @@ def test_all_that_belongs_to_a_session_is_deleted_with_it() -> None:
 @pytest.mark.parametrize("state", ["QUEUED", "RUNNING", "WAITING_PERSON"])
 async def test_a_busy_session_is_left_alone(filled: Database, state: str) -> None:
     await filled.write(lambda conn: _turn(conn, "s", state))
-    attempts = (
+    attempts: tuple[Callable[[Connection], object], ...] = (
         lambda conn: changes.undo(conn, "s", "default", 1, 0, NOW),
         lambda conn: changes.branch(conn, Branch("s", "b", "default"), NOW),
         lambda conn: changes.delete(conn, "s", "default", NOW),
@@ -197,7 +197,7 @@ async def test_a_busy_session_is_left_alone(filled: Database, state: str) -> Non
 
 
 async def test_another_profile_sees_no_session(filled: Database) -> None:
-    attempts = (
+    attempts: tuple[Callable[[Connection], object], ...] = (
         lambda conn: changes.rename(conn, "s", "other", "x"),
         lambda conn: changes.undo(conn, "s", "other", 1, 0, NOW),
         lambda conn: changes.branch(conn, Branch("s", "b", "other"), NOW),

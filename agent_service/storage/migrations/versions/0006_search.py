@@ -5,8 +5,8 @@ from alembic import op
 
 from agent_service.storage.search_index import index_session
 
-revision = "0007"
-down_revision = "0008"
+revision = "0006"
+down_revision = "0005"
 
 _SQLITE = (
     """
