@@ -1,13 +1,16 @@
-"""Characters that stand for what is not known of a text, and the plain spelling of a command."""
+"""Characters that stand for what is not known of a text, and the plain spelling of a command.
+
+The marks are control characters without a meaning in Unicode, and below U+0100 (see `Shell`).
+"""
 
 import re
 import unicodedata
 
-UNKNOWN = "\ue000"
+UNKNOWN = "\x91"
 """Any text: a variable or an output that the command itself does not tell."""
-REMOTE = "\ue001"
+REMOTE = "\x92"
 """Text that comes from the network."""
-DECODED = "\ue002"
+DECODED = "\x93"
 """Text that was encoded, and could not be decoded here."""
 ANY = UNKNOWN + REMOTE + DECODED
 

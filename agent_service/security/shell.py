@@ -17,6 +17,10 @@ Written = Callable[[Scene, str, str], None]
 _DEEPEST_NODE = 100
 # What bash itself refuses: a redirection without a target.
 _DANGLING = re.compile(r"(?<![<>&\\'\"])[<>](?=\s*(?:$|[\n|;)]|<(?![(<])|>(?![(>&|])))")
+# The grammar's scanner looks characters up in a table of 256 entries, and reads past its end for
+# others: with some of them the process dies. None of them has a meaning to the shell.
+_WIDE = re.compile("[^\x00-\xff]")
+_FILLER = "\xa4"
 _PIECES = re.compile(r"[;\n&|]+")
 # What bash takes and the grammar does not.
 _CLOSED = re.compile(r"(\b(?:done|fi|esac)|[)}])(\s*\})")
@@ -69,12 +73,13 @@ class Shell:
             scene.depth -= 1
 
     def _parsed(self, text: str) -> Node:
-        root = self._parser.parse(text.encode("utf-8", "replace")).root_node
+        text = _WIDE.sub(_FILLER, text)
+        root = self._parser.parse(text.encode()).root_node
         if not root.has_error:
             return root
         repaired = _BARE_DOLLAR.sub(r"\\$", _CLOSED.sub(r"\1;\2", _DANGLING.sub("", text)))
         if repaired != text:
-            other = self._parser.parse(repaired.encode("utf-8", "replace")).root_node
+            other = self._parser.parse(repaired.encode()).root_node
             if not other.has_error:
                 return other
         self.scene.is_broken = True

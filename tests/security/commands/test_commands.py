@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -119,11 +121,29 @@ def test_texts_in_texts_end() -> None:
     assert CLASSIFIER.classify("a={1..99}{1..99}{1..99}; echo $a$a$a").kind in CommandClass
 
 
+_WIDE = """
+from agent_service.security.commands import CommandClassifier
+classifier = CommandClassifier()
+for code in range(0x100, 0x110000, 0x400):
+    if not 0xD800 <= code < 0xE000:
+        for text in (f"{{{chr(code)}}}", f"<<E\\n${chr(code)}\\nE\\n", f"[ -{chr(code)} ]"):
+            classifier.classify(text)
+print(classifier.classify("rm -rf '/\U000f0000'*").families)
+"""
+
+
+def test_characters_beyond_the_tables_of_the_grammar_end_nothing() -> None:
+    # What lies behind the tables is chance; in a young process it is nothing that can be read.
+    ran = subprocess.run([sys.executable, "-c", _WIDE], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "recursive-delete" in ran.stdout
+
+
 TOKENS = st.sampled_from(
     [
-        *"'\"`)}{|;\\$*[]><\0\ue000é~!#= /&\n",
+        *"'\"`)}{|;\\$*[]><\0\x91é~!#= /&\n",
         *("$(", "${", "<<E\n", "\nE\n", "&&", "<(", "((", "))", "{a,b}", "{1..99}"),
-        *("rm", " -rf ", "sh -c ", "eval ", "xargs ", "curl x", "x=", "\U0001f600"),
+        *("rm", " -rf ", "sh -c ", "eval ", "xargs ", "curl x", "x=", "\U0001f600", "\U000f0000"),
     ]
 )
 TEXTS = st.one_of(
