@@ -228,7 +228,7 @@ def branch(conn: Connection, wanted: Branch, now: datetime) -> SessionInfo:
         if (known.profile, known.parent_session_id) != (wanted.profile, wanted.session_id):
             raise AlreadyExists(f"there is a session {wanted.new_session_id} already")
         return sessions.get(conn, wanted.new_session_id, wanted.profile)
-    made: dict[str, Any] = dict(zip(session.c.keys(), row.tuple(), strict=True)) | {
+    made: dict[str, Any] = dict(zip(session.c.keys(), row, strict=True)) | {
         "id": wanted.new_session_id,
         "parent_session_id": wanted.session_id,
         "title": wanted.title or row.title,

@@ -127,7 +127,9 @@ async def boxes_of(executor: Process) -> int:
 
 async def sandboxes_of(client: Client) -> Sequence[sandbox_pb2.Sandbox]:
     """The sandboxes of an executor."""
-    return (await client.sandboxes.ListSandboxes(sandbox_pb2.ListSandboxesRequest())).sandboxes
+    request = sandbox_pb2.ListSandboxesRequest()
+    # Clients in one process share their lines, and another may have found the executor away.
+    return (await client.sandboxes.ListSandboxes(request, wait_for_ready=True)).sandboxes
 
 
 async def test_a_session_goes_on_elsewhere_when_its_executor_is_dead(
