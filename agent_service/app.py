@@ -24,7 +24,6 @@ from agent_service.context.compressor import Compressor
 from agent_service.contexts import ToolContexts
 from agent_service.delegation import Delegation
 from agent_service.drafts import Places, SessionDrafts
-from agent_service.drafts import SessionDrafts
 from agent_service.histories import Histories
 from agent_service.loop import LoopParts
 from agent_service.memory.store import MemoryStore, Target
@@ -42,8 +41,8 @@ from agent_service.models.retries import RetryPolicy
 from agent_service.prompt.context_files import ContextFiles
 from agent_service.prompt.personal import PersonalLayers
 from agent_service.runner import Runner
-from agent_service.security.threats import ThreatScanner
 from agent_service.search.past import PastSessions
+from agent_service.security.threats import ThreatScanner
 from agent_service.servicer.approvals import ApprovalServicer
 from agent_service.servicer.catalog import CatalogServicer
 from agent_service.servicer.memory import MemoryServicer
@@ -108,9 +107,7 @@ def build(
     consult = Consult(priced, model.default_name, config.model.max_tokens)
     context_files = ContextFiles(scanner, config.context_file_max_chars)
     reach, hints = _reach(config, channels, database, consult), Hints(context_files)
-    listed = _tools(config, memories, reach, hints)
-    reach = _reach(config, channels, database, consult)
-    listed = _tools(config, memories, PastSessions(database), reach)
+    listed = _tools(config, memories, PastSessions(database), reach, hints)
     tools = offered(listed)
     toolsets = sorted({tool.toolset for tool in tools})
     delegation = Delegation(
@@ -128,16 +125,9 @@ def build(
     runner = Runner(database, leases, parts, spending, contexts.endings, clock, metrics)
     ownership = _ownership(config, chassis, leases, Replicas(channels, config.endpoint, clock))
     turns = Turns(database, runner, model, ownership, clock, workers, metrics)
-    kinds, layers = SandboxKinds(channels, clock), PersonalLayers(profiles, memories, indexes)
-    drafts = SessionDrafts(
-        clock,
-        zone,
-        toolsets,
-        config.system_message,
-        Places(SandboxKinds(channels, clock), projects, config.sandbox),
-        PersonalLayers(profiles, memories, indexes, context_files),
-        clock, zone, toolsets, config.system_message, kinds, config.sandbox, layers
-    )
+    places = Places(SandboxKinds(channels, clock), projects, config.sandbox)
+    layers = PersonalLayers(profiles, memories, indexes, context_files)
+    drafts = SessionDrafts(clock, zone, toolsets, config.system_message, places, layers)
     histories = Histories(database, settings.home, clock)
     servicers = Servicers(
         turns=TurnServicer(turns, drafts),
@@ -226,8 +216,7 @@ def _catalog(settings: Settings, config: AgentConfig) -> Catalog:
 
 
 def _tools(
-    config: AgentConfig, memories: MemoryStore, reach: Reach, hints: Hints
-    config: AgentConfig, memories: MemoryStore, past: PastSessions, reach: Reach
+    config: AgentConfig, memories: MemoryStore, past: PastSessions, reach: Reach, hints: Hints
 ) -> Sequence[Listed]:
     return builtin_tools(
         reach,

@@ -160,8 +160,7 @@ class Transition:
                 self._answered(step, message)
             case Prompted(text):
                 self._message_count += 1
-                content = encoded({"role": "user", "content": text})
-                self.messages.append(NewMessage(self._message_count, "user", content))
+                self.messages.append(_new(self._message_count, {"role": "user", "content": text}))
             case ToolDispatched(call):
                 self._pending[call.key] = replace(call, state=StepState.DISPATCHED)
                 self.step_states.append((call.sequence, StepState.DISPATCHED))

@@ -38,8 +38,6 @@ What was said in earlier sessions is not in this conversation, but can be found:
 refers to something that you do not see here, look with session_search before you ask for it again.
 Take what you find as what was true then."""
 
-SOUL_CHARS = 20_000
-
 _PLATFORMS = {
     "cli": "You are talking in a terminal that shows text as it is. Keep lines and tables narrow.",
     "telegram": (

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from executor_service.backends.base import Box, Isolation
+from executor_service.backends.base import Isolation
 from executor_service.backends.local import LocalBackend, LocalOptions
 from executor_service.backends.process_records import ProcessMark
-from executor_service.errors import BackendUnavailable, BoxLost
+from executor_service.errors import BackendUnavailable
 from executor_service.link import RemoteCommand
 from executor_service.supervisor_zipapp import build_zipapp
 from tests.boxes import Recorder, Yard, odd_seconds, open_console, open_yard
+from tests.contract.backend_suite_endings import check_lost
 from tests.contract.dying_executor import DyingExecutor
 from tests.requirements import require
 from tests.users import UID, users_folder, users_python
@@ -104,12 +105,6 @@ async def test_a_command_goes_on_when_the_executor_is_killed(folder: Path) -> No
         assert await to_thread(ProcessMark.of, int(box.native_id)) is None
 
 
-async def _connect_always(yard: Yard, box: Box) -> None:
-    # The kernel may close what listened a moment after what was connected.
-    while True:
-        await (await yard.backend.connect(box)).close()
-
-
 async def test_a_box_whose_supervisor_was_killed_is_lost_and_leaves_nothing(yard: Yard) -> None:
     seconds = odd_seconds()
     async with yard.box() as box:
@@ -117,8 +112,7 @@ async def test_a_box_whose_supervisor_was_killed_is_lost_and_leaves_nothing(yard
             await console.shell(f"setsid sleep {seconds} & sleep {seconds}")
             await to_thread(os.kill, int(box.native_id), 9)
             await asyncio.wait_for(console.link.wait_ended(), 10)
-        with pytest.raises(BoxLost):
-            await _connect_always(yard, box)
+        await check_lost(yard, box)
         assert await yard.backend.list_boxes() == []
     async with yard.box() as other, open_console(yard.backend, other) as console:
         seen = await console.output("cat /proc/*/cmdline 2>/dev/null | tr '\\0' ' '")
