@@ -26,6 +26,8 @@ from tests.postgres import postgres_server
 _MESSAGES = 100_000
 _MESSAGES_PER_SAMPLE = 500
 """200 samples are the full size."""
+_LEAST = 10_000
+"""Fewer have not every word that is looked for."""
 _A_SESSION = 20
 _TOGETHER = 500
 _WORDS = 20_000
@@ -78,7 +80,7 @@ async def postgresql(plan: Plan) -> list[Reading]:
 
 
 async def _measure(plan: Plan, kind: str, url: str) -> list[Reading]:
-    corpus = _Corpus(min(_MESSAGES, plan.samples * _MESSAGES_PER_SAMPLE))
+    corpus = _Corpus(min(_MESSAGES, max(_LEAST, plan.samples * _MESSAGES_PER_SAMPLE)))
     async with Database(url, "agent") as database:
         await prepare(database, metadata, migrations)
         begun = perf_counter()
