@@ -8,13 +8,14 @@ import asyncio
 import contextlib
 import inspect
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from executor_service.backends.modal import start as modal_start
+from executor_service.backends.modal.calls import Calls
 from executor_service.backends.modal.stream import Failures
 from executor_service.errors import BackendUnavailable, EngineRefused
 from executor_service.supervisor_zipapp import install_supervisor
@@ -32,6 +33,9 @@ PLACE = "/opt/hermes"
 _HELLO_DEADLINE_S = 15.0
 _BUILD_DEADLINE_S = 900.0
 _LAST_WORDS_DEADLINE_S = 5.0
+_LOOK_EVERY_S = 1.0
+"""How often it is asked whether a sandbox still lives that does not answer."""
+_T = TypeVar("_T")
 _LOGGERS_OF_THE_SDK = ("modal-client", "modal-utils")
 _PACKAGES = (
     *("ca-certificates", "curl", "file", "git", "jq", "less", "patch", "procps"),
@@ -91,6 +95,7 @@ class ModalAccount:
         self._client: modal.Client | None = None
         self._opened: Opened | None = None
         self._built: dict[str, Built] = {}
+        self.calls = Calls()
         self.workers = Workers()
         """What streams have done beside reading and writing."""
 
@@ -175,14 +180,26 @@ class ModalAccount:
         from modal import Sandbox
 
         async with self.answering(deadline_s):
-            sandbox = await Sandbox.from_id.aio(sandbox_id, client=opened.client)
+            finding = Sandbox.from_id.aio(sandbox_id, client=opened.client)
+            sandbox = await self.calls.wait_for(finding)
             _must_live(sandbox.returncode)
+            starting = sandbox.exec.aio(*argv, text=False, timeout=timeout_s)
             try:
-                process = await sandbox.exec.aio(*argv, text=False, timeout=timeout_s)
+                process = await self._while_living(sandbox, starting)
             except self.failures:
-                _must_live(await sandbox.poll.aio())
+                _must_live(await self.calls.wait_for(sandbox.poll.aio()))
                 raise
         return sandbox, process
+
+    async def _while_living(self, sandbox: "modal.Sandbox", call: Awaitable[_T]) -> _T:
+        """What a call gives, unless its sandbox ends, which the SDK takes ten seconds to accept."""
+        calling = asyncio.ensure_future(self.calls.wait_for(call))
+        try:
+            while not (await asyncio.wait({calling}, timeout=_LOOK_EVERY_S))[0]:
+                _must_live(await self.calls.wait_for(sandbox.poll.aio()))
+        finally:
+            calling.cancel()
+        return await calling
 
     async def last_words(self, sandbox_id: str) -> str:
         """What the program of a sandbox said last on standard error, as far as Modal tells."""

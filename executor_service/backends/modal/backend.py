@@ -155,10 +155,11 @@ class ModalBackend:
 
     async def connect(self, box: Box) -> ModalStream:
         """Run a bridge in the sandbox and take its streams over."""
-        return await self._reach(box, CALL_DEADLINE_S)
+        # The SDK's calls cannot be cancelled, so one that waits in the box would hold all up.
+        return await self._reach(box, CALL_DEADLINE_S, "--once")
 
-    async def _reach(self, box: Box, deadline_s: float) -> ModalStream:
-        bridge = (*_SUPERVISOR, PLACE, "--bridge", _SOCKET)
+    async def _reach(self, box: Box, deadline_s: float, *patience: str) -> ModalStream:
+        bridge = (*_SUPERVISOR, PLACE, "--bridge", _SOCKET, *patience)
         try:
             sandbox, process = await self._account.run(
                 box.native_id, bridge, _BRIDGE_LIVES_S, deadline_s
@@ -167,7 +168,8 @@ class ModalBackend:
             if error.status in _GONE:
                 raise BoxLost(f"box {box.key} is gone: {error}") from error
             raise LinkClosed(f"box {box.key} cannot be reached: {error}") from error
-        stream = ModalStream(sandbox, process, self._account.failures, self._account.workers)
+        account = self._account
+        stream = ModalStream(sandbox, process, account.failures, account.calls, account.workers)
         try:
             await expect_greeting(stream, CALL_DEADLINE_S)
         except LinkClosed as error:

@@ -7,9 +7,11 @@ last one has been taken, so a slow reader slows the command.
 
 import asyncio
 import logging
+from asyncio import FIRST_COMPLETED
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from executor_service.backends.modal.calls import Calls
 from executor_service.errors import LinkClosed
 from services.lifecycle import Workers
 
@@ -37,16 +39,20 @@ class ModalStream:
         sandbox: "Sandbox",
         process: "ContainerProcess[bytes]",
         failures: Failures,
+        calls: Calls,
         workers: Workers,
     ) -> None:
         self._sandbox = sandbox
         self._process = process
         self._failures = failures
+        self._calls = calls
         self._workers = workers
         # One place for what waits to be put there, one for the end that comes in between.
         self._chunks: asyncio.Queue[bytes] = asyncio.Queue(2)
         self._chunk = memoryview(b"")
         self._over = False
+        self._gone = asyncio.get_running_loop().create_future()
+        """Done when nothing is read or written any more."""
         self._closed = False
         # The SDK sends what is not yet acknowledged again for whoever drains beside another.
         self._draining = asyncio.Lock()
@@ -68,14 +74,24 @@ class ModalStream:
         while rest:
             if self._over:
                 raise LinkClosed("the stream is closed")
+            sending = asyncio.ensure_future(self._calls.wait_for(self._send(rest[:_WRITE_BYTES])))
             try:
-                async with asyncio.timeout(_WRITE_DEADLINE_S), self._draining:
-                    self._process.stdin.write(rest[:_WRITE_BYTES])
-                    await self._process.stdin.drain.aio()
+                async with asyncio.timeout(_WRITE_DEADLINE_S):
+                    await asyncio.wait({sending, self._gone}, return_when=FIRST_COMPLETED)
+                    if not sending.done():
+                        raise LinkClosed("the stream was closed")
+                    await sending
             except self._failures as error:
                 self._cut()
                 raise LinkClosed(f"Modal takes no input for the box: {error}") from error
+            finally:
+                sending.cancel()
             rest = rest[_WRITE_BYTES:]
+
+    async def _send(self, data: memoryview) -> None:
+        async with self._draining:
+            self._process.stdin.write(data)
+            await self._process.stdin.drain.aio()
 
     async def complaint(self) -> str:
         """What the command has said on standard error, once it has ended."""
@@ -141,6 +157,8 @@ class ModalStream:
     def _cut(self) -> None:
         """End reading at once, whatever is still there to be read."""
         self._over = True
+        if not self._gone.done():
+            self._gone.set_result(None)
         self._chunk = memoryview(b"")
         while not self._chunks.empty():
             self._chunks.get_nowait()
