@@ -83,6 +83,11 @@ class Turns:
         now = self._clock.now()
         await self._database.write(lambda conn: storage.close(conn, turn_id, now))
 
+    def answered(self, turn_id: str) -> None:
+        """Close the message of a turn that has ended, also when the client has gone."""
+        with suppress(Draining):
+            self._workers.start(f"closing of {turn_id}", self.close(turn_id))
+
     def settle(self, order: TurnOrder) -> None:
         """See a turn through whose client has gone, now or after the next start."""
         with suppress(Draining):

@@ -101,6 +101,7 @@ class _Conversation:
         self._outgoing = outgoing
         self._workers = workers
         self._turns: set[asyncio.Task[None]] = set()
+        self._ended: set[str] = set()
 
     async def run(self, requests: AsyncIterator[ConverseRequest], *, resumed: bool) -> None:
         """Serve the client until it has said its last, and hears the end of what it began."""
@@ -169,7 +170,9 @@ class _Conversation:
 
     def _hand_over(self, order: TurnOrder, turn: asyncio.Task[None]) -> None:
         """If the client goes while its turn runs, the turn goes on alone."""
-        if turn.cancelled() or turn.exception() is not None:
+        if order.turn_id in self._ended:
+            self._ended.remove(order.turn_id)
+        elif turn.cancelled() or turn.exception() is not None:
             self._desk.turns.settle(order)
 
     async def _forward(self, turn_id: str, after: int) -> None:
@@ -178,10 +181,17 @@ class _Conversation:
         async with aclosing(watching) as batches:
             async for events in batches:
                 if events[-1].HasField("turn_finished"):
-                    await self._outgoing.tell(convert.events(turn_id, events))
+                    await self._end(turn_id, convert.events(turn_id, events))
                 else:
                     await self._outgoing.say(convert.events(turn_id, events))
-        await self._desk.turns.close(turn_id)
+
+    async def _end(self, turn_id: str, last: ConverseResponse) -> None:
+        self._ended.add(turn_id)
+        try:
+            await self._outgoing.tell(last)
+        finally:
+            # Many a client goes as soon as it has heard the end, and some just before.
+            self._desk.turns.answered(turn_id)
 
     async def _tell_news(self) -> None:
         """Tell the client what waits for it, and what comes, for as long as it is there."""

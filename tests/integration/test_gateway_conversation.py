@@ -159,6 +159,21 @@ async def test_what_was_stored_is_seen_through_whenever_the_client_goes(tmp_path
         assert await running.rows("agent", finished) == stored
 
 
+async def test_who_goes_at_the_end_leaves_nothing_to_see_through(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "gateway_service.turns")
+    async with fake_model(HELLO) as model, hermes(tmp_path, model.url) as running:
+        for number in range(12):
+            wire = Wire(running)
+            await wire.open()
+            await wire.say(f"msg_{number}", "hi")
+            await wire.turn()
+            wire.hang_up()
+        await running.until_rows("gateway", OPEN_ROWS, [(0,)])
+    assert [record.message for record in caplog.records].count("a message of cli has its turn") == 12
+
+
 async def test_a_message_is_answered_after_a_restart(tmp_path: Path) -> None:
     script = {"rules": [{"steps": [[{"text": "never", "latency_s": 30}, {"text": "Hello!"}]]}]}
     async with fake_model(script) as model:
