@@ -6,7 +6,7 @@ from pydantic import AfterValidator, Field, SecretStr
 
 from agent_service import budget
 from agent_service.config_web import FetchConfig, HelperModels, SearchConfig
-from agent_service.context.compressor import Policy
+from agent_service.context.policy import Policy
 from agent_service.models.catalog import Override
 from agent_service.models.endpoints import EndpointSettings, is_http_url
 from agent_service.models.pricing import Price

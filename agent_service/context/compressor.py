@@ -6,10 +6,10 @@ writes notes of the middle; where that fails, they are made of what is known wit
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
 
 from agent_service.context import summary
 from agent_service.context.compaction import Conversation, headed, prune, summarised
+from agent_service.context.policy import Policy
 from agent_service.events import Compacted, Fact, Live, Notice
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import Model, ModelMessage, ModelRequest
@@ -33,19 +33,6 @@ ENOUGH_SHARE = 0.6
 """Leaving results out is enough where that brings a request below this share of the threshold."""
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """When and how a conversation is compressed."""
-
-    enabled: bool = True
-    threshold: float | None = None
-    """Share of the window from which on; None chooses by the window's size."""
-    protect_first: int = 3
-    protect_last: int = 4
-    model: str = ""
-    """What writes the notes; empty is the turn's own model."""
 
 
 class Compressor:

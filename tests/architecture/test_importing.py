@@ -18,6 +18,22 @@ def effects(root: Path, *modules: str) -> list[str]:
     return json.loads(run.stdout)
 
 
+def test_reading_the_settings_loads_no_service() -> None:
+    names = (
+        "services",
+        "agent_service",
+        "executor_service",
+        "gateway_service",
+        "scheduler_service",
+    )
+    loading = "; ".join(f"import {name}.config" for name in names)
+    command = [sys.executable, "-c", f"import sys; {loading}; print(*sys.modules)"]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    loaded = set(run.stdout.split())
+    # Every command reads them, and may have nothing else to do.
+    assert not loaded & {"sqlalchemy", "alembic", "httpx", "openai", "docker", "paramiko"}
+
+
 def test_importing_the_product_does_nothing() -> None:
     modules = [module.name for module in product() if "/migrations/" not in module.path]
     found = effects(ROOT, *modules)

@@ -171,7 +171,9 @@ async def test_who_goes_at_the_end_leaves_nothing_to_see_through(
             await wire.turn()
             wire.hang_up()
         await running.until_rows("gateway", OPEN_ROWS, [(0,)])
-    assert [record.message for record in caplog.records].count("a message of cli has its turn") == 12
+    assert [record.message for record in caplog.records].count(
+        "a message of cli has its turn"
+    ) == 12
 
 
 async def test_a_message_is_answered_after_a_restart(tmp_path: Path) -> None:
