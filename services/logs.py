@@ -257,6 +257,14 @@ class _QuietStream(logging.StreamHandler[TextIO]):
 
 
 class _PrivateFile(logging.handlers.RotatingFileHandler):
+    _formatted: tuple[logging.LogRecord, str] | None = None
+
+    def format(self, record: logging.LogRecord) -> str:
+        # The handler asks twice, first to know how long the line will be.
+        if self._formatted is None or self._formatted[0] is not record:
+            self._formatted = record, super().format(record)
+        return self._formatted[1]
+
     def _open(self) -> Any:
         return open(
             self.baseFilename,
