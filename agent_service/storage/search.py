@@ -24,8 +24,12 @@ RANKED = 2000
 """By relevance are sorted so many matches, the newest."""
 RANKED_CHARS = 4000
 """So much of each counts."""
-LOOKED_THROUGH = 2000
+LOOKED_THROUGH = 500
 """Messages that PostgreSQL looks at one by one before it asks its index."""
+LOOKED_THROUGH_FOR_PHRASES = 4000
+"""The same where words have to follow each other, which the index does not know."""
+LOOKED_THROUGH_AT_MOST = 20_000
+"""If so many promise to have enough matches, it looks at them as well."""
 USUAL_CHARS = 500
 """A match in a longer message counts less."""
 
@@ -63,14 +67,23 @@ class Hit:
     created_at: datetime
 
 
-_TERMS = {
-    "sqlite": sa.text("""
-        SELECT id, substr(terms, 1, :chars) AS terms FROM message_text
-        WHERE id IN (SELECT value FROM json_each(:ids))"""),
-    "postgresql": sa.text("""
-        SELECT id, substr(terms, 1, :chars) AS terms FROM message_text
-        WHERE id = ANY (CAST(:ids AS bigint[]))"""),
+_GIVEN = {
+    "sqlite": "IN (SELECT value FROM json_each(:ids))",
+    "postgresql": "= ANY (CAST(:ids AS bigint[]))",
 }
+_BEST = """
+WITH given AS MATERIALIZED (
+  SELECT id, ' ' || substr(terms, 1, :chars) || ' ' AS said FROM message_text WHERE id {given}
+), counted AS MATERIALIZED (
+  SELECT id, CAST(length(said) AS double precision) * 0.9 / :usual + 0.3 AS damping, {counts}
+  FROM given
+)
+SELECT id FROM counted ORDER BY {score} DESC, id DESC LIMIT :most"""
+_COUNT = """
+CAST((length(said) - length(replace(said, :{name}, ''))) / length(:{name}) AS double precision)
+AS {name}"""
+_SCORE = "{name} * 2.2 / ({name} + damping)"
+"""Each time that a phrase is said counts less than the last; so does each in a long message."""
 _HITS = (
     sa.select(
         message_text.c.id,
@@ -128,14 +141,19 @@ def most_relevant(conn: Connection, wanted: Wanted, most: int) -> list[Hit]:
     """Of the newest matches those that say the words most, in the shortest messages."""
     ids = _newest_ids(conn, wanted, RANKED, LOOKED_THROUGH)
     dialect = conn.dialect.name
-    given = json.dumps(ids) if dialect == "sqlite" else ids
-    phrases = [f" {phrase} " for phrase in wanted.query.phrases]
-    scored = [
-        (_score(f" {row.terms} ", phrases), row.id)
-        for row in conn.execute(_TERMS[dialect], {"ids": given, "chars": RANKED_CHARS})
-    ]
-    scored.sort(reverse=True)
-    return _hits(conn, wanted, [id_ for _, id_ in scored[:most]])
+    phrases = {f"phrase_{n}": f" {phrase} " for n, phrase in enumerate(wanted.query.phrases)}
+    best = _BEST.format(
+        given=_GIVEN[dialect],
+        counts=", ".join(_COUNT.format(name=name) for name in phrases),
+        score=" + ".join(_SCORE.format(name=name) for name in phrases),
+    )
+    values = {
+        "ids": json.dumps(ids) if dialect == "sqlite" else ids,
+        "chars": RANKED_CHARS,
+        "usual": USUAL_CHARS,
+        "most": most,
+    }
+    return _hits(conn, wanted, list(conn.scalars(sa.text(best), values | phrases)))
 
 
 def around(conn: Connection, wanted: Wanted) -> list[Hit]:
@@ -145,13 +163,6 @@ def around(conn: Connection, wanted: Wanted) -> list[Hit]:
     place = {"of_session": wanted.session_id, "first": first, "last": last}
     ids = list(conn.scalars(_AROUND, place | {"role": wanted.role}))
     return _hits(conn, wanted, ids)
-
-
-def _score(terms: str, phrases: Sequence[str]) -> float:
-    """Each phrase counts, and again counts less; so does all of it in a long message."""
-    counts = [terms.count(phrase) for phrase in phrases]
-    length = 0.25 + 0.75 * len(terms) / USUAL_CHARS
-    return sum(count * 2.2 / (count + 1.2 * length) for count in counts)
 
 
 def _hits(conn: Connection, wanted: Wanted, ids: Sequence[int]) -> list[Hit]:
@@ -181,14 +192,34 @@ def _newest_ids(conn: Connection, wanted: Wanted, most: int, look_through: int) 
     query, words = _tsquery(wanted)
     values |= words
     if not wanted.session_id and not wanted.between:
-        looked = sa.text(_LOOK_THROUGH.format(query=query))
-        values |= {"profile": wanted.profile, "window": max(look_through, 2 * most)}
-        ids = list(conn.scalars(looked, values))
+        values["profile"] = wanted.profile
+        ids = _looked_through(conn, query, values, _window(wanted, most, look_through))
         if len(ids) >= most:
             return ids
     between = _BETWEEN if wanted.between else ""
-    by_index = sa.text(_BY_INDEX.format(query=query, between=between))
+    by_index = _planned(_BY_INDEX.format(query=query, between=between))
     return list(conn.scalars(by_index, values))
+
+
+def _window(wanted: Wanted, most: int, look_through: int) -> int:
+    """How many of the newest messages are looked at first."""
+    follow = any(" " in phrase for phrase in wanted.query.phrases)
+    return max(LOOKED_THROUGH_FOR_PHRASES if follow else 0, look_through, 2 * most)
+
+
+def _looked_through(
+    conn: Connection, query: str, values: Mapping[str, Any], window: int
+) -> list[int]:
+    """The matches among the newest messages: enough, or too few and then not all there are."""
+    looked = _planned(_LOOK_THROUGH.format(query=query))
+    most = values["most"]
+    ids = list(conn.scalars(looked, {**values, "window": window}))
+    if ids and len(ids) < most:
+        # As frequent as here, enough of them are among so many; a third more, as it is a guess.
+        window = window * most * 4 // (len(ids) * 3)
+        if window <= LOOKED_THROUGH_AT_MOST:
+            ids = list(conn.scalars(looked, {**values, "window": window}))
+    return ids
 
 
 def _limits(wanted: Wanted) -> dict[str, Any]:
@@ -248,13 +279,22 @@ SELECT w.id FROM (
   ORDER BY id DESC LIMIT :window
 ) w WHERE w.vector @@ (SELECT query FROM q)
 ORDER BY w.id DESC LIMIT :most"""
+_NUMBERS = ("least", "greatest", "most", "window", "from_sequence", "to_sequence")
 _BETWEEN = " AND t.sequence BETWEEN :from_sequence AND :to_sequence"
 _BY_INDEX = """
-WITH q AS MATERIALIZED (SELECT {query} AS query), found AS MATERIALIZED (
-  SELECT t.id FROM message_text t
-  WHERE t.vector @@ (SELECT query FROM q) AND t.id BETWEEN :least AND :greatest{between}
-)
-SELECT id FROM found ORDER BY id DESC LIMIT :most"""
+WITH q AS MATERIALIZED (SELECT {query} AS query)
+SELECT t.id FROM message_text t
+WHERE t.vector @@ (SELECT query FROM q) AND t.id BETWEEN :least AND :greatest{between}
+ORDER BY t.id + 0 DESC LIMIT :most"""
+"""Ordered by a sum, or the planner would walk through all messages in their order."""
+
+
+def _planned(statement: str) -> sa.TextClause:
+    """With its numbers in its text, as a plan for any numbers is a bad one for these."""
+    numbers = [name for name in _NUMBERS if f":{name}" in statement]
+    return sa.text(statement).bindparams(
+        *(bindparam(name, type_=sa.BigInteger, literal_execute=True) for name in numbers)
+    )
 
 
 def _tsquery(wanted: Wanted) -> tuple[str, Mapping[str, str]]:
