@@ -1,6 +1,12 @@
-"""Writes docs/security-tests.md from a run: `pytest -p tests.security.report tests/security …`."""
+"""Writes docs/security-tests.md from a run: `pytest -p tests.security.report tests/security …`.
 
+What became of each test is kept as it happens, so that a run that takes hours can be stopped: later
+runs of the same commit at the same sizes add to it, and what is run again counts as it ended last.
+"""
+
+import json
 import re
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,6 +17,7 @@ from tests.security.catalogue import ATTACKS, BACKENDS, EXEMPTIONS, LEAKS, Exemp
 from tests.security.scale import scale, scale_name
 
 PAGE = ROOT / "docs" / "security-tests.md"
+KEPT = ROOT / "build" / "security-tests.jsonl"
 _NOT_RUN = "NOT RUN"
 """Where the tests of an attack were left out or skipped."""
 
@@ -36,29 +43,53 @@ An empty cell is an attack that is not made there, for these reasons:
 
 
 class Report:
-    """Collects how tests end."""
+    """Collects how tests end, and keeps it in a file that begins with what it is of."""
 
-    def __init__(self) -> None:
-        self.outcomes: dict[str, tuple[str, list[str]]] = {}
+    def __init__(self, kept: Path, of: str) -> None:
+        first, *lines = kept.read_text(encoding="utf-8").splitlines() if kept.exists() else [""]
+        goes_on = first == json.dumps(of)
+        self.outcomes = dict(map(_outcome, lines if goes_on else []))
+        self._begun: dict[str, tuple[str, list[str]]] = {}
+        kept.parent.mkdir(exist_ok=True)
+        self._kept = kept.open("a" if goes_on else "w", encoding="utf-8", buffering=1)
+        if not goes_on:
+            self._keep(of)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """One phase of one test has ended."""
-        known, figures = self.outcomes.get(report.nodeid, ("passed", []))
+        known, figures = self._begun.get(report.nodeid, ("passed", []))
         if report.outcome != "passed":
             known = report.outcome
         if report.when == "call":
             figures = [str(value) for name, value in report.user_properties if name == "figure"]
-        self.outcomes[report.nodeid] = (known, figures)
+        self._begun[report.nodeid] = (known, figures)
+        if report.when == "teardown":
+            self.outcomes[report.nodeid] = self._begun.pop(report.nodeid)
+            self._keep([report.nodeid, *self.outcomes[report.nodeid]])
 
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """All tests have ended; where several processes run them, one hears of all."""
-        if not hasattr(session.config, "workerinput"):
-            PAGE.write_text(page(self.outcomes))
+    def pytest_sessionfinish(self) -> None:
+        """All tests have ended."""
+        # A process of tests that has died leaves some without their last phase.
+        self.outcomes |= {name: ("failed", []) for name in self._begun}
+        PAGE.write_text(page(self.outcomes))
+        self._kept.close()
+
+    def _keep(self, line: object) -> None:
+        self._kept.write(f"{json.dumps(line)}\n")
+
+
+def _outcome(line: str) -> tuple[str, tuple[str, list[str]]]:
+    name, outcome, figures = json.loads(line)
+    return name, (outcome, figures)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Have this run reported."""
-    config.pluginmanager.register(Report(), "security report")
+    """Have this run reported; where several processes run the tests, one hears of all."""
+    if not hasattr(config, "workerinput"):
+        command = ("git", "rev-parse", "HEAD")
+        commit = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        report = Report(KEPT, f"{scale_name()} {commit.stdout.strip()}")
+        config.pluginmanager.register(report, "security report")
 
 
 def page(outcomes: Outcomes) -> str:
