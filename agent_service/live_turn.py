@@ -16,6 +16,7 @@ class LiveTurn:
     """The state of a turn; only a committed transition changes it."""
 
     id: str
+    kind: str
     profile: str
     session_id: str
     platform: str

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from agent_service.context.compressor import Compressor
 from agent_service.continuing import CUT_OFF, GO_ON, goes_on, said_before
 from agent_service.events import (
+    Compacted,
     Fact,
     Live,
     ModelAnswered,
@@ -25,10 +26,13 @@ from agent_service.events import (
 from agent_service.live_turn import LiveTurn
 from agent_service.models import base
 from agent_service.models.errors import ModelError, ModelErrorKind
+from agent_service.requests import COMPRESS
 from agent_service.tools.advice import STOP_AT
 from agent_service.tools.toolbox import Toolbox
 
 Step = Live | tuple[Fact, ...]
+
+NOTHING_TO_CONDENSE = "There is nothing to condense yet."
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +44,12 @@ class LoopParts:
     compressor: Compressor
 
 
-async def run_turn(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
+def run_turn(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
     """Drive a turn from wherever it stands to its end, or to where a person has to decide."""
+    return _condense(turn, parts) if turn.kind == COMPRESS else _converse(turn, parts)
+
+
+async def _converse(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
     while True:
         if turn.pending:
             async with aclosing(parts.toolbox.run(turn)) as outcomes:
@@ -70,13 +78,30 @@ async def run_turn(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
             return
 
 
+async def _condense(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
+    """Condense the conversation because a person wants it, and say what that has changed."""
+    tools, text = parts.toolbox.schemas(turn.toolsets), NOTHING_TO_CONDENSE
+    async with aclosing(parts.compressor.run(turn, tools, by_half=True)) as steps:
+        async for step in steps:
+            match step:
+                case (Compacted(before_tokens=before, after_tokens=after),) if after < before:
+                    yield step
+                    text = f"Condensed to about {after:,} tokens. All of it can still be found."
+                case (Compacted(),):
+                    pass
+                case _:
+                    yield step
+    yield (TurnFinished(Outcome.COMPLETED, text=text),)
+
+
 async def _answer(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step | base.ModelMessage]:
     """Ask the model for what the conversation, which is made shorter where it must be, leads to."""
     compressor, tools = parts.compressor, parts.toolbox.schemas(turn.toolsets)
     is_refused = False
     while True:
         if is_refused or compressor.is_due(turn, tools):
-            async with aclosing(compressor.run(turn, tools, is_refused=is_refused)) as steps:
+            # What is refused as too long shows that the window is not what it was taken to be.
+            async with aclosing(compressor.run(turn, tools, by_half=is_refused)) as steps:
                 async for step in steps:
                     yield step
         try:

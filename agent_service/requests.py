@@ -10,6 +10,9 @@ from typing import Any
 
 from agent_service.usage import Usage
 
+COMPRESS = "compress"
+"""The kind of a turn that condenses its session's conversation, and adds nothing to it."""
+
 
 class BusyMode(StrEnum):
     """What happens when the session already has a live turn."""

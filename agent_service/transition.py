@@ -182,8 +182,7 @@ class Transition:
                 if fact.compaction != self.turn.compaction:
                     self._event(Compressed(fact.before_tokens, fact.after_tokens))
             case TurnFinished():
-                self.finished = replace(fact, usage=self._usage)
-                self._event(self.finished)
+                self._finished(fact)
 
     def _answered(self, step: int, message: ModelMessage) -> None:
         usage = Usage.of_call(message.usage)
@@ -230,6 +229,12 @@ class Transition:
                 sandbox_id=fact.place.sandbox_id,
             )
         )
+
+    def _finished(self, fact: TurnFinished) -> None:
+        if fact.text and not self._model_calls:  # said by no model, and so not yet
+            self._event(TextFinished(self.turn.step, fact.text, 0))
+        self.finished = replace(fact, usage=self._usage)
+        self._event(self.finished)
 
     def _intend_model_call(self) -> None:
         self._steps += 1

@@ -84,8 +84,8 @@ class AgentClient:
                 # Nobody else comes as far as a turn.
                 trust=origin_pb2.TRUST_OWNER,
             ),
-            kind=turn_pb2.TURN_KIND_USER,
-            busy_mode=_BUSY[order.busy_mode],
+            kind=turn_pb2.TURN_KIND_COMPRESS if order.is_compression else turn_pb2.TURN_KIND_USER,
+            busy_mode=_BUSY[BusyMode.QUEUE if order.is_compression else order.busy_mode],
             workdir=order.workdir,
             sandbox_template=order.sandbox_template,
         )

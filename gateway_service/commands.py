@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gateway_service.clients import AgentClient
 from gateway_service.events import Decision
+from gateway_service.messages import is_compression
 from gateway_service.storage import inbox
 from services.clock import Clock
 from services.database import Database
@@ -62,7 +63,9 @@ class Command:
 
 
 def parse(text: str) -> tuple[str, str] | None:
-    """The name of the command that a text is, and its arguments; None for any other message."""
+    """The name of the command that a text is, and its arguments; None for what has a turn."""
+    if is_compression(text):
+        return None
     found = _COMMAND.fullmatch(text.strip())
     return (found[1].lower(), (found[2] or "").strip()) if found else None
 
@@ -147,7 +150,8 @@ def _listed(chat: Chat) -> str:
         for command in COMMANDS
     ]
     # The terminal obeys this one itself.
-    return "\n".join([*lines, "- `/quit` leave"] if chat.in_terminal else lines)
+    last = ["- `/quit` leave"] if chat.in_terminal else []
+    return "\n".join([*lines, "- `/compress` condense this conversation", *last])
 
 
 COMMANDS: tuple[Command, ...] = (

@@ -1,5 +1,6 @@
 """What comes in and goes out, whatever the platform."""
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
@@ -91,3 +92,13 @@ class TurnOrder:
     sandbox_template: str = ""
     """What a new session's sandboxes are made from; empty is what is configured."""
     busy_mode: BusyMode = BusyMode.INTERRUPT
+
+    @property
+    def is_compression(self) -> bool:
+        """Whether it asks for the conversation to be condensed; it waits for the live turn."""
+        return is_compression(self.text)
+
+
+def is_compression(text: str) -> bool:
+    """Whether a message is the command that is a turn of its own."""
+    return re.fullmatch(r"/compress(@\w+)?", text.strip(), re.IGNORECASE) is not None

@@ -28,7 +28,6 @@ SUMMARY_TOKENS = 4096
 LARGE_WINDOW, LARGE_SHARE, SMALL_SHARE = 512_000, 0.5, 0.75
 KEPT_SHARE = 0.2
 """How much of the threshold the newest messages have for themselves."""
-REFUSED_SHARE = 0.5
 ENOUGH_SHARE = 0.6
 """Leaving results out is enough where that brings a request below this share of the threshold."""
 
@@ -60,18 +59,20 @@ class Compressor:
         return _tokens(turn.messages, tools, _rate(turn, tools)) > self._threshold(turn)
 
     async def run(
-        self, turn: LiveTurn, tools: bytes, *, is_refused: bool = False
+        self, turn: LiveTurn, tools: bytes, *, by_half: bool = False
     ) -> AsyncGenerator[Live | tuple[Fact, ...]]:
-        """Make the conversation shorter; by half where its provider has refused it as too long."""
+        """Make the conversation shorter: by half, or only as far as its model needs it."""
         rate, threshold = _rate(turn, tools), self._threshold(turn)
-        if is_refused:  # so the model's window is not what it was taken to be
-            threshold = min(threshold, _tokens(turn.messages, tools, rate) * REFUSED_SHARE)
+        if by_half:
+            threshold = min(threshold, _tokens(turn.messages, tools, rate) / 2)
         was = headed(Conversation(turn.messages, turn.compaction), self._policy.protect_first)
         end = self._end(was, threshold * KEPT_SHARE / rate)
         found, usage = prune(was, end), Usage()
-        if _tokens(found.messages, tools, rate) > threshold * ENOUGH_SHARE:
+        middle = was.messages[1 + was.compaction.head : end]
+        is_enough = _tokens(found.messages, tools, rate) <= threshold * ENOUGH_SHARE
+        if not is_enough and len(middle) > 1:  # more than the notes that were made before
             yield Notice("This conversation has become long; its middle is condensed now.")
-            found, usage = await self._summarised(turn, was, end)
+            found, usage = await self._summarised(turn, was, end, middle)
         before, after = (_tokens(c.messages, tools, rate) for c in (was, found))
         yield (
             Compacted(
@@ -86,11 +87,8 @@ class Compressor:
         )
 
     async def _summarised(
-        self, turn: LiveTurn, was: Conversation, end: int
+        self, turn: LiveTurn, was: Conversation, end: int, middle: Sequence[bytes]
     ) -> tuple[Conversation, Usage]:
-        middle = was.messages[1 + was.compaction.head : end]
-        if len(middle) <= 1:  # nothing, or the notes that were made before
-            return prune(was, end), Usage()
         notes, usage = await self._notes(turn, middle)
         plan = await self._plan_of(turn.session_id)
         return summarised(was, end, summary.message(notes, middle, plan)), usage

@@ -1,7 +1,7 @@
 """Turns on the wire."""
 
 from agent_service.convert.common import profile_of, timestamp, usage
-from agent_service.requests import BusyMode, TurnInfo, TurnRequest
+from agent_service.requests import COMPRESS, BusyMode, TurnInfo, TurnRequest
 from hermes.agent.v1 import turn_pb2
 from hermes.common.v1 import origin_pb2
 from services.errors import InvalidArgument
@@ -15,6 +15,7 @@ _KINDS = {
     turn_pb2.TURN_KIND_USER: "user",
     turn_pb2.TURN_KIND_JOB: "job",
     turn_pb2.TURN_KIND_SUBAGENT: "subagent",
+    turn_pb2.TURN_KIND_COMPRESS: COMPRESS,
 }
 _WIRE_KINDS = {kind: number for number, kind in _KINDS.items()}
 _TRUST = {origin_pb2.TRUST_OWNER: "owner", origin_pb2.TRUST_SERVICE: "service"}

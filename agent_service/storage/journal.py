@@ -111,6 +111,7 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None
     request = row.request
     live = LiveTurn(
         id=row.id,
+        kind=row.kind,
         profile=row.profile,
         session_id=row.session_id,
         platform=row.platform,
@@ -121,7 +122,7 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None
         toolsets=frozenset(request["toolsets"]),
         messages=[],
         revision=row.revision,
-        message_count=row.message_count + (begun is not None),
+        message_count=row.message_count + (begun is not None and begun.message is not None),
         sequence=row.last_sequence + (begun is not None),
         steps=1 if begun else len(steps),
         started_at=row.created_at,
@@ -133,7 +134,8 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None
         approved_tools=frozenset(row.approved_tools),
     )
     if begun and hot is not None and hot.is_of(row):
-        live.messages, live.compaction = [*hot.messages, begun.message], hot.compaction
+        said = [] if begun.message is None else [begun.message]
+        live.messages, live.compaction = [*hot.messages, *said], hot.compaction
         return Loaded(live, [begun.started])
     _load_pending(conn, live, steps, resumed=claimed.may_have_run)
     live.messages = [

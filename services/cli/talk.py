@@ -25,7 +25,7 @@ from services.lifecycle import Workers
 
 WELCOME = "Ctrl-C interrupts, Ctrl-D leaves, /help lists the commands."
 
-COMMANDS = ("/new", "/stop", "/approve", "/deny", "/status", "/help", "/quit")
+COMMANDS = ("/new", "/stop", "/approve", "/deny", "/status", "/compress", "/help", "/quit")
 LEAVE = ("/quit", "/exit")
 
 QUESTION = "allow? [y]es, this [s]ession, [n]o > "

@@ -33,6 +33,7 @@ class AgentClient:
         profile: str = "",
         busy_mode: turn_pb2.BusyMode.ValueType = turn_pb2.BUSY_MODE_QUEUE,
         origin: Origin | None = None,
+        kind: turn_pb2.TurnKind.ValueType = turn_pb2.TURN_KIND_USER,
     ) -> turn_pb2.Turn:
         """Start a turn."""
         answer = await self.turns.StartTurn(
@@ -43,6 +44,7 @@ class AgentClient:
                 parts=[MessagePart(text=text)],
                 origin=origin or Origin(platform="cli"),
                 busy_mode=busy_mode,
+                kind=kind,
             )
         )
         return answer.turn

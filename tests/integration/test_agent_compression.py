@@ -9,8 +9,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from agent_service.context.summary import INSTRUCTION, LABEL
+from agent_service.loop import NOTHING_TO_CONDENSE
 from agent_service.models.base import encoded
 from agent_service.storage import schema
+from hermes.agent.v1.turn_event_pb2 import TurnEvent
+from hermes.agent.v1.turn_pb2 import TURN_KIND_COMPRESS
 from services.database import Database
 from tests.fakes.model import FakeModel, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer, kinds
@@ -132,6 +135,41 @@ def _message(n: int) -> dict[str, Any]:
         {"role": "tool", "tool_call_id": f"c{n // 4}", "content": "x" * 1000},
         {"role": "assistant", "content": "answered"},
     ][n % 4]
+
+
+async def _condense(client: AgentClient) -> list[TurnEvent]:
+    started = await client.start("/compress", kind=TURN_KIND_COMPRESS)
+    return await client.watch(started.turn_id)
+
+
+async def test_it_is_done_when_it_is_asked_for_and_adds_nothing(tmp_path: Path) -> None:
+    async with fake_model(_script({"text": "yes"})) as model:
+        async with agent(tmp_path, model.url) as client:
+            assert "compressed" not in await _talk(client, 7)
+            events = await _condense(client)
+            assert kinds(events) == ["turn_started", "compressed", "text_finished", "turn_finished"]
+            assert answer(events).startswith("Condensed to about ")
+            await client.ask("and now?")
+            hot = _conversations(model)[-1]
+        async with agent(tmp_path, model.url) as client:
+            await client.ask("and after a restart?")
+    said = [json.loads(message)["content"] for message in hot]
+    assert len(said) < 12
+    assert [text.startswith(LABEL) for text in said].count(True) == 1
+    assert not [text for text in said if "/compress" in text]
+    cold = _conversations(model)[-1]
+    assert cold[: len(hot)] == hot
+
+
+async def test_a_short_conversation_is_left_alone(tmp_path: Path) -> None:
+    async with fake_model(_script({"text": "yes"})) as model, agent(tmp_path, model.url) as client:
+        await client.ask("hi")
+        events = await _condense(client)
+        assert kinds(events) == ["turn_started", "text_finished", "turn_finished"]
+        assert answer(events) == NOTHING_TO_CONDENSE
+        await client.ask("go on")
+        assert [_is_about_notes(body) for body in model.bodies] == [False, False]
+        assert _conversations(model)[1][: len(_conversations(model)[0])] == _conversations(model)[0]
 
 
 async def test_without_it_the_model_gets_everything(tmp_path: Path) -> None:

@@ -233,6 +233,21 @@ async def test_commands_work_while_a_turn_runs(tmp_path: Path) -> None:
             assert name in (await talking.command("/help")).text
 
 
+async def test_compress_condenses_the_session_after_what_runs(tmp_path: Path) -> None:
+    async with (
+        fake_model(HELLO) as model,
+        hermes(tmp_path, model.url) as running,
+        client(running) as talking,
+    ):
+        for _ in range(6):
+            await talking.ask("word " * 2000)
+        said = await talking.ask("/compress")
+        assert said.startswith("Condensed to about ")
+        assert await talking.ask("and now?") == "Hello!"
+        assert not [m for m in model.bodies[-1]["messages"] if "/compress" in m["content"]]
+        assert len(model.bodies[-1]["messages"]) < 14
+
+
 async def test_new_goes_on_in_another_session(tmp_path: Path) -> None:
     async with (
         fake_model(ECHO) as model,

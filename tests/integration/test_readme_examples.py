@@ -98,6 +98,7 @@ async def result(box: Toolbox, arguments_json: str) -> ToolReturned:
     now = datetime.now(UTC)
     live = LiveTurn(
         id="trn_1",
+        kind="user",
         profile="default",
         session_id="s",
         platform="cli",

@@ -126,6 +126,7 @@ class Answers:
 def a_turn(messages: list[bytes], **more: Any) -> LiveTurn:
     return LiveTurn(
         id="trn_1",
+        kind="user",
         profile="default",
         session_id="s",
         platform="cli",

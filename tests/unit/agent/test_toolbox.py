@@ -67,6 +67,7 @@ def turn(*calls: tuple[str, str], state: StepState = StepState.INTENT) -> LiveTu
     """A turn whose model has asked for these calls, each a tool's name and arguments."""
     live = LiveTurn(
         id="trn_1",
+        kind="user",
         profile="default",
         session_id="s",
         platform="cli",

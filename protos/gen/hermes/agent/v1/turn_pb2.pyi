@@ -38,6 +38,10 @@ class _TurnKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TurnKind.Val
     """A scheduled job's run."""
     TURN_KIND_SUBAGENT: _TurnKind.ValueType  # 3
     """A task that another turn has handed over."""
+    TURN_KIND_COMPRESS: _TurnKind.ValueType  # 4
+    """A person's wish that the session's conversation is condensed now. The turn adds no message, and
+    the text of its parts is not read.
+    """
 
 class TurnKind(_TurnKind, metaclass=_TurnKindEnumTypeWrapper):
     """What a turn is for."""
@@ -50,6 +54,10 @@ TURN_KIND_JOB: TurnKind.ValueType  # 2
 """A scheduled job's run."""
 TURN_KIND_SUBAGENT: TurnKind.ValueType  # 3
 """A task that another turn has handed over."""
+TURN_KIND_COMPRESS: TurnKind.ValueType  # 4
+"""A person's wish that the session's conversation is condensed now. The turn adds no message, and
+the text of its parts is not read.
+"""
 Global___TurnKind: _TypeAlias = TurnKind  # noqa: Y015
 
 class _BusyMode:
