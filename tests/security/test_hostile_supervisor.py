@@ -9,6 +9,7 @@ from pathlib import Path
 
 import grpc.aio
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
 from executor_service.link import link
 from executor_service.pools import opening
@@ -39,7 +40,9 @@ class Beside:
     async def settle(cls, client: Client) -> "Beside":
         lease = (await client.acquire()).lease
         script = "i=0; while :; do echo $i; i=$((i + 1)); sleep 0.05; done"
-        await client.start(lease, script=script, exec_id="counts")
+        # At full size it is disturbed for longer than a command runs by default.
+        hour = Duration(seconds=3600)
+        await client.start(lease, script=script, exec_id="counts", run_timeout=hour)
         return cls(client, lease)
 
     async def assert_undisturbed(self) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import grpc.aio
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
 from executor_service.backends import BACKENDS, Site
 from executor_service.config import ExecutorConfig
@@ -28,6 +29,8 @@ Note = Callable[[str, object], None]
 
 SANDBOXES, COMMANDS_EACH = 4, 5
 KNOWN_WITHIN_S = 10
+FOR_EVER_S = 3600
+"""At full size the executor is killed for longer than a command runs by default."""
 COUNT = 'echo "$0" >>started; i=0; while :; do echo $i; i=$((i + 1)); sleep 0.2; done'
 """Notes that it was started, and goes on for ever."""
 
@@ -80,7 +83,8 @@ class Running:
 
 
 async def start(client: Client, lease: Lease, exec_id: str) -> exec_pb2.Exec:
-    return await client.start(lease, "sh", "-c", COUNT, exec_id, exec_id=exec_id)
+    options = {"exec_id": exec_id, "run_timeout": Duration(seconds=FOR_EVER_S)}
+    return await client.start(lease, "sh", "-c", COUNT, exec_id, **options)
 
 
 async def fates(client: Client, running: Running) -> dict[str, str]:
