@@ -8,7 +8,7 @@ waits for its end.
 import asyncio
 import hashlib
 from collections.abc import Callable, Collection, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 from sqlalchemy import Connection
 
@@ -21,6 +21,8 @@ from agent_service.sandbox import CommandStatus, CommandUnknown
 from agent_service.storage import sessions
 from agent_service.subagents import NoSubagents, Report, Task
 from agent_service.tools.delegate_task import NAME as DELEGATE_TASK
+from agent_service.tools.execute_code import NAME as EXECUTE_CODE
+from agent_service.tools.inner import inner_key
 from agent_service.tools.taint import STATE as TAINT
 from agent_service.turns import Turns
 from services.database import Database
@@ -183,7 +185,17 @@ class Endings:
         if call is not None and call.call.name == DELEGATE_TASK:
             await self._delegation.cancel(key, self._turn.profile)
             raise CommandUnknown(key)
-        return await self._commands.kill(key)
+        status = await self._commands.kill(key)
+        if call is not None and call.call.name == EXECUTE_CODE:
+            await self._kill_inner(key)
+        return status
+
+    async def _kill_inner(self, key: str) -> None:
+        """End the commands that a program has begun, which nobody waits for any more."""
+        for found in await self._commands.list():
+            if found.key.startswith(inner_key(key, "")) and found.exit is None:
+                with suppress(CommandUnknown):
+                    await self._commands.kill(found.key)
 
 
 def turn_id_of(key: str, number: int) -> str:

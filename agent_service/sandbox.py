@@ -64,6 +64,8 @@ class Command:
     """Rows and columns of a terminal; None means pipes."""
     background: bool = False
     """Children may outlive the command."""
+    stdin: bool = False
+    """It is given input while somebody follows it; one in the background can always be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +159,11 @@ class Commands(Protocol):
         """Stored output from `offset` on; a negative offset counts from the end."""
         ...
 
-    async def write(self, key: str, data: bytes, eof: bool) -> None:
-        """Give the command input, and end it when `eof` is set."""
+    async def write(self, key: str, data: bytes, eof: bool, at: int | None = None) -> None:
+        """Give the command input, and end it when `eof` is set.
+
+        With the position `at` of the data in all input, what the command has already is left out.
+        """
         ...
 
 

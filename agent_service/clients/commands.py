@@ -140,13 +140,13 @@ class SessionCommands:
         found = await self._ask(key, page)
         return OutputPage(found.data, found.offset, found.total_bytes, status(found.exec))
 
-    async def write(self, key: str, data: bytes, eof: bool) -> None:
+    async def write(self, key: str, data: bytes, eof: bool, at: int | None = None) -> None:
         """Give the command input, and end it when `eof` is set."""
 
         async def feed(held: Held) -> None:
             async with open_stream(_attach(held)) as call:
                 await call.write(self._open(held, key, _Progress(may_run=True)))
-                await _feed(call, data, eof=eof)
+                await _feed(call, data, at, eof=eof)
 
         await self._ask(key, feed)
 
@@ -183,7 +183,7 @@ class SessionCommands:
             env=command.env,
             run_timeout=_duration(command.timeout_s),
             leave_children=command.background,
-            stdin=command.background,
+            stdin=command.background or command.stdin,
         )
         if command.terminal is not None:
             request.terminal.row_count, request.terminal.column_count = command.terminal
@@ -294,13 +294,15 @@ async def _sent(call: "AttachCall", request: exec_pb2.AttachExecRequest) -> bool
     return True
 
 
-async def _feed(call: "AttachCall", data: bytes, *, eof: bool) -> None:
+async def _feed(call: "AttachCall", data: bytes, at: int | None, *, eof: bool) -> None:
     """Send input after what the command has already, and wait until it has arrived."""
     first = wanted = None
     async for message in call:
         match message.WhichOneof("kind"):
             case "stdin_ack_offset" if first is None:
                 first = message.stdin_ack_offset
+                if at is not None:
+                    data = data[max(first - at, 0) :]
                 wanted = first + len(data)
                 for start in range(0, len(data), CHUNK_BYTES):
                     chunk = data[start : start + CHUNK_BYTES]

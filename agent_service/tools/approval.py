@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from agent_service.calls import PendingCall
 from agent_service.events import Decision
 from agent_service.tools.base import (
     Effect,
@@ -28,6 +29,8 @@ class ApprovalRequired(Exception):
     """The call may not run before a person has decided on `subject`."""
 
     subject: str
+    call: PendingCall | None = None
+    """A call that the call has made itself; None means the call itself."""
 
 
 class RequireApproval(Generic[A]):

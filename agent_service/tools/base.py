@@ -99,6 +99,20 @@ class ToolContext:
     """The library of the caller's profile."""
     subagents: Subagents | None = None
     """Who takes work over."""
+    inner: "InnerCalls | None" = None
+    """Who makes calls on the call's behalf."""
+
+
+class InnerCalls(Protocol):
+    """Calls of tools that a call of a tool makes itself, each judged and journaled like its own."""
+
+    def functions(self) -> Mapping[str, list[str]]:
+        """The tools that may be called, and the names of their parameters."""
+        ...
+
+    async def call(self, number: int, name: str, arguments_json: str) -> ToolResult:
+        """Make the call of this number, or give what it has returned already."""
+        ...
 
 
 A_contra = TypeVar("A_contra", bound=ToolArguments, contravariant=True)

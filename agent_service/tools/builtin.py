@@ -12,6 +12,7 @@ from agent_service.search.past import PastSessions
 from agent_service.tools.approval import RequireApproval
 from agent_service.tools.base import Tool, ToolArguments
 from agent_service.tools.delegate_task import DelegateTask
+from agent_service.tools.execute_code import ExecuteCode, ExecuteCodeArguments
 from agent_service.tools.hints import Hints, hinted
 from agent_service.tools.list_directory import ListDirectory
 from agent_service.tools.listing import Listed
@@ -77,6 +78,7 @@ def builtin_tools(
     """Every tool, in the order in which the model sees them; that of memory where there is one."""
     asking = asking or Asking()
     terminal: Tool[TerminalArguments] = Terminal()
+    program: Tool[ExecuteCodeArguments] = ExecuteCode()
     files = (ReadFile(), WriteFile(), Patch(), SearchFiles(), ListDirectory())
     everywhere: list[Tool[Any]] = [
         RequireApproval(terminal, _command) if asking.commands else terminal,
@@ -89,6 +91,7 @@ def builtin_tools(
         SkillView(),
         _careful(SkillManage(), asking),
         DelegateTask(),
+        RequireApproval(program, _code) if asking.commands else program,
     ]
     return (*map(Listed, everywhere), *_reaching(reach, asking))
 
@@ -119,6 +122,10 @@ def _careful(tool: Tool[Any], asking: Asking) -> Tool[Any]:
 
 def _command(arguments: TerminalArguments) -> str:
     return arguments.command
+
+
+def _code(arguments: ExecuteCodeArguments) -> str:
+    return arguments.code
 
 
 def _arguments(arguments: ToolArguments) -> str:

@@ -6,7 +6,7 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from agent_service.tools.base import (
     ToolFailed,
     ToolResult,
 )
+from agent_service.tools.inner import JournaledCalls
 from agent_service.tools.oversize import ResultRoom
 from agent_service.tools.schema import describe, explain
 from services.lifecycle import Workers
@@ -77,7 +78,8 @@ class Toolbox:
 
     async def run(self, turn: LiveTurn) -> AsyncGenerator[Outcome]:
         """Run the turn's pending calls; each result comes as soon as it is there."""
-        batch = _Batch(turn, self._context)
+        tools = self._allowed(turn.toolsets)
+        batch = _Batch(turn, self._context, self._prepare, tools)
         ready: list[_Prepared] = []
         last = next(reversed(turn.pending))
         for call in list(turn.pending.values()):
@@ -118,6 +120,9 @@ class Toolbox:
         return _Prepared(call, tool, arguments)
 
 
+Prepare = Callable[[LiveTurn, PendingCall], _Prepared | ToolReturned]
+
+
 class _End:
     """Says that a call has nothing more to yield."""
 
@@ -131,11 +136,19 @@ class _Item:
 class _Batch:
     """The calls of one message while they run."""
 
-    def __init__(self, turn: LiveTurn, context: ContextFactory) -> None:
+    def __init__(
+        self,
+        turn: LiveTurn,
+        context: ContextFactory,
+        prepare: Prepare,
+        tools: Sequence[Tool[Any]],
+    ) -> None:
         self.outcomes: asyncio.Queue[_Item | _End] = asyncio.Queue()
         self.approvals: list[ApprovalNeeded] = []
         self._turn = turn
         self._context = context
+        self._prepare = prepare
+        self._tools = tools
         self._slots = asyncio.Semaphore(MAX_PARALLEL_CALLS)
         self._room = ResultRoom(sum(map(len, turn.results.values())))
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -143,40 +156,56 @@ class _Batch:
     async def run(self, prepared: _Prepared) -> None:
         """Run one call when those that it conflicts with are through."""
         try:
-            async with AsyncExitStack() as held:
-                await held.enter_async_context(self._slots)
-                for name in sorted(prepared.tool.writes(prepared.arguments)):
-                    await held.enter_async_context(self._locks[name])
+            async with self._slots, self._alone(prepared):
                 await self._run(prepared)
         finally:
             self.outcomes.put_nowait(_End())
 
+    @asynccontextmanager
+    async def _alone(self, prepared: _Prepared) -> AsyncGenerator[None]:
+        """Keeps calls away that would change the same."""
+        async with AsyncExitStack() as held:
+            for name in sorted(prepared.tool.writes(prepared.arguments)):
+                await held.enter_async_context(self._locks[name])
+            yield
+
     async def _run(self, prepared: _Prepared) -> None:
         call, tool, arguments = prepared.call, prepared.tool, prepared.arguments
         context = self._context(self._turn, call, self._progress(call))
+        context = replace(context, inner=self._inner(call, context))
         if tool.effect(arguments) is Effect.UNSAFE:
             await self._commit(ToolDispatched(call))
         started = time.monotonic()
         try:
-            result = await tool.run(arguments, context)
+            result = await _tried(prepared, context)
         except ApprovalRequired as required:
-            self.approvals.append(ApprovalNeeded(call, required.subject))
+            self.approvals.append(ApprovalNeeded(required.call or call, required.subject))
             return
         except CommandUncertain:
-            self._put((ToolReturned(call, _UNCERTAIN, is_error=True, uncertain=True),))
+            await self._commit(ToolReturned(call, _UNCERTAIN, is_error=True, uncertain=True))
             return
-        except (ToolFailed, RetryWithHint, SandboxUnavailable, PathRefused) as error:
-            result = ToolResult(str(error), is_error=True)
-        except Exception:  # noqa: BLE001 - a crashing tool is a result, not the end of the turn
-            _log.exception("tool crashed", extra={"tool": tool.name, "call": call.key})
-            result = ToolResult(f"The tool {tool.name} crashed; its log has why.", is_error=True)
         duration_ms = round((time.monotonic() - started) * 1000)
         place = context.place()
         can_read = not self._turn.toolsets or not _READING.isdisjoint(self._turn.toolsets)
         text = await self._room.fitted(result.text, call.key, context.files if can_read else None)
         news = f"[{found}]" if (found := context.news()) else ""
         text = "\n".join(filter(None, (news, text, result.beside)))
-        self._put((_returned(call, replace(result, text=text), place, duration_ms),))
+        # What others wait for is only over when nobody has to do it again.
+        await self._commit(_returned(call, replace(result, text=text), place, duration_ms))
+
+    def _inner(self, outer: PendingCall, context: ToolContext) -> JournaledCalls:
+        async def run(call: PendingCall) -> ToolResult:
+            prepared = self._prepare(self._turn, call)
+            if isinstance(prepared, ToolReturned):
+                return ToolResult(prepared.text, is_error=True)
+            inner = self._context(self._turn, call, context.progress)
+            async with self._alone(prepared):
+                try:
+                    return await _tried(prepared, inner)
+                except CommandUncertain:
+                    return ToolResult(_UNCERTAIN, is_error=True)
+
+        return JournaledCalls(outer, context.state, run, self._tools)
 
     def _progress(self, call: PendingCall) -> Callable[[str], None]:
         def progress(text: str) -> None:
@@ -191,6 +220,20 @@ class _Batch:
 
     async def _commit(self, fact: Fact) -> None:
         await self._put((fact,)).wait()
+
+
+async def _tried(prepared: _Prepared, context: ToolContext) -> ToolResult:
+    """What a call says, or why it failed."""
+    tool, key = prepared.tool, prepared.call.key
+    try:
+        return await tool.run(prepared.arguments, context)
+    except (ApprovalRequired, CommandUncertain):
+        raise
+    except (ToolFailed, RetryWithHint, SandboxUnavailable, PathRefused) as error:
+        return ToolResult(str(error), is_error=True)
+    except Exception:  # noqa: BLE001 - a crashing tool is a result, not the end of the turn
+        _log.exception("tool crashed", extra={"tool": tool.name, "call": key})
+        return ToolResult(f"The tool {tool.name} crashed; its log has why.", is_error=True)
 
 
 def _returned(

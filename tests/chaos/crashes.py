@@ -17,7 +17,7 @@ from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
 from services.cli.dialogue import Dialogue
 from tests.e2e.client import channels_of
 from tests.e2e.deployment import Deployment
-from tests.e2e.model import TELL, calls, rule, terminal_call
+from tests.e2e.model import TELL, calls, rule, terminal_call, tool_call
 
 WRITTEN = "first\nsecond"
 OUTPUTS = ["one begins\none ends", "two begins\ntwo ends"]
@@ -30,6 +30,13 @@ def _command(number: str, line: str) -> str:
     return f"echo {number} begins; echo {line} >>log.txt; sleep 0.3; echo {number} ends"
 
 
+PROGRAM = """
+from hermes_tools import terminal, write_file
+for line in ("first", "second"):
+    print(terminal("echo %s >>log.txt; sleep 0.3; echo %s" % (line, line)))
+    write_file(line, line)
+"""
+
 RULES = (
     rule(
         "two commands",
@@ -37,6 +44,7 @@ RULES = (
         {**calls(terminal_call(_command("two", "second")), text="The second one."), **PIECES},
         {"text": "Both are done. {tool_result}", **PIECES},
     ),
+    rule("a program", calls(tool_call("execute_code", code=PROGRAM)), TELL),
     rule("show the log", calls(terminal_call("cat log.txt")), TELL),
 )
 

@@ -22,6 +22,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "list_directory": {},
     "todo": {},
     "delegate_task": {"goal": "a"},
+    "execute_code": {"code": "pass"},
     "skills_list": {},
     "skill_view": {"name": "a"},
     "skill_manage": {"action": "archive", "name": "a"},
@@ -34,7 +35,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
 }
 TOOLSETS = {
     *("terminal", "file", "todo", "memory", "skills", "web", "vision", "mixture", "messaging"),
-    "delegation",
+    *("delegation", "code_execution"),
 }
 # None is ever called here.
 MEMORIES = MemoryStore.__new__(MemoryStore)

@@ -69,6 +69,28 @@ SCENARIOS: Sequence[Json] = (
         {"text": "I slept."},
     ),
     rule(
+        "run a program",
+        calls(
+            tool_call(
+                "execute_code",
+                code="from hermes_tools import read_file, terminal, write_file\n"
+                "write_file('numbers', '1\\n2\\n3\\n')\n"
+                "print(terminal('wc -l <numbers'), '3|3' in read_file('numbers'))",
+            )
+        ),
+        TELL,
+    ),
+    rule(
+        "a program that sleeps",
+        calls(
+            tool_call(
+                "execute_code",
+                code=f"import hermes_tools\nhermes_tools.terminal('sleep {MARKER}')",
+            )
+        ),
+        {"text": "It slept."},
+    ),
+    rule(
         "four naps",
         calls(*(terminal_call(f"sleep 0.5; echo nap {number}") for number in range(4))),
         {"text": "All four are over."},

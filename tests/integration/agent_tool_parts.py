@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -79,7 +80,10 @@ class Tools:
 
     async def all(self, *calls: tuple[str, dict[str, Any]]) -> list[ToolReturned]:
         """What the calls of one message return, in their order."""
-        pending = [self._pending(name, arguments) for name, arguments in calls]
+        return await self.run(*[self.pending(name, arguments) for name, arguments in calls])
+
+    async def run(self, *pending: PendingCall) -> list[ToolReturned]:
+        """What pending calls of one message return, in their order."""
         self._turn.pending = {call.key: call for call in pending}
         returned: dict[str, ToolReturned] = {}
         async for outcome in self._toolbox.run(self._turn):
@@ -88,7 +92,12 @@ class Tools:
                     returned[fact.call.key] = fact
         return [returned[call.key] for call in pending]
 
-    def _pending(self, name: str, arguments: dict[str, Any]) -> PendingCall:
+    def resumed(self, call: PendingCall) -> PendingCall:
+        """The call as the next owner of its turn finds it."""
+        return replace(call, resumed=True)
+
+    def pending(self, name: str, arguments: dict[str, Any]) -> PendingCall:
+        """A new call of the turn."""
         number = next(self._numbers)
         call = ToolCall(f"call_{number}", name, json.dumps(arguments))
         return PendingCall(f"{self._turn.id}:{number}", call, number, number)

@@ -1,0 +1,225 @@
+"""The `execute_code` tool: a Python program in the session's sandbox that calls tools itself."""
+
+import asyncio
+import json
+import time
+from contextlib import suppress
+from typing import Any
+
+from pydantic import Field
+
+from agent_service.sandbox import (
+    Command,
+    CommandStatus,
+    CommandUnknown,
+    SandboxUnavailable,
+    Stream,
+)
+from agent_service.tools.base import (
+    Effect,
+    InnerCalls,
+    ToolArguments,
+    ToolContext,
+    ToolFailed,
+    ToolResult,
+)
+from agent_service.tools.inner import inner_key
+from agent_service.tools.output import OutputWindow, ProgressMeter
+from agent_service.tools.program import ERRORS_CHARS, PROGRAM
+from agent_service.tools.taint import fenced
+from agent_service.tools.terminal import describe_exit
+
+NAME = "execute_code"
+TIME_LIMIT_S = 300
+MAX_CALLS = 50
+MAX_LINE_BYTES = 1024 * 1024
+_ASK_AGAIN_S = 0.5
+_STRANGERS = frozenset({"web_search", "web_extract"})
+_FUNCTIONS = "program"
+
+
+class ExecuteCodeArguments(ToolArguments):
+    """Runs a Python program in this session's sandbox that can call tools itself.
+
+    Use it for several calls with logic between them: loops, filters, retries, long results of which
+    little is needed. `from hermes_tools import web_search, web_extract, read_file, write_file,
+    search_files, patch, terminal`; each takes the parameters of the tool and returns its text, with
+    `exit_code` for terminal; a call that fails raises `hermes_tools.ToolError`. At most 300 seconds
+    and 50 calls. Only what the program prints comes back, at most 50,000 bytes of it.
+    """
+
+    code: str = Field(min_length=1, max_length=100_000, description="The program, in Python 3.")
+
+
+class ExecuteCode:
+    """Runs programs."""
+
+    name = NAME
+    toolset = "code_execution"
+    arguments = ExecuteCodeArguments
+
+    def effect(self, arguments: ExecuteCodeArguments) -> Effect:
+        """The program is found again by its key, and its calls by their numbers."""
+        return Effect.KEYED
+
+    def writes(self, arguments: ExecuteCodeArguments) -> frozenset[str]:
+        """One program runs at a time, as their calls are kept in the same place."""
+        return frozenset({NAME})
+
+    async def run(self, arguments: ExecuteCodeArguments, context: ToolContext) -> ToolResult:
+        """Run the program to its end, and make the calls that it asks for."""
+        if context.inner is None:
+            raise ToolFailed("Programs cannot be run here.")
+        return await _Program(arguments.code, context, context.inner).run()
+
+
+class _Program:
+    """A program while it runs."""
+
+    def __init__(self, code: str, context: ToolContext, inner: InnerCalls) -> None:
+        self._code = code
+        self._context = context
+        self._inner = inner
+        self._stdout = OutputWindow()
+        self._meter = ProgressMeter(context.progress, time.monotonic)
+        self._line = bytearray()
+        self._lines: asyncio.Queue[bytes] = asyncio.Queue()
+        self._said = 0
+        self._calls = 0
+        self._errors = ""
+        self._why_killed = ""
+        self._running = ""
+        self._has_strangers = False
+
+    async def run(self) -> ToolResult:
+        """Follow the program to its end."""
+        command = Command(
+            key=self._context.key,
+            argv=("python3", "-c", PROGRAM),
+            timeout_s=TIME_LIMIT_S,
+            stdin=True,
+        )
+        try:
+            async with asyncio.TaskGroup() as group:
+                answering = group.create_task(self._answer())
+                status = await self._context.commands.run(command, self._take)
+                # Its last words may still wait for somebody to read them.
+                self._read_errors()
+                answering.cancel()
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+        if self._running:
+            await self._kill(self._running)
+        return self._result(status)
+
+    def _take(self, stream: Stream, data: bytes) -> None:
+        if stream is Stream.STDOUT:
+            self._stdout.add(data)
+            self._meter.add(data)
+            return
+        self._line += data
+        *lines, rest = self._line.split(b"\n")
+        self._line = bytearray(rest[:MAX_LINE_BYTES])
+        for line in lines:
+            self._lines.put_nowait(bytes(line))
+        if len(rest) > MAX_LINE_BYTES:
+            self._lines.put_nowait(b'{"call": -1}')
+
+    async def _answer(self) -> None:
+        """Answer what the program asks, one after the other."""
+        while not self._why_killed:
+            asked = self._understood(await self._lines.get())
+            match asked:
+                case {"ready": True}:
+                    await self._say({"code": self._code, "functions": await self._functions()})
+                case {"call": int(number), "name": str(name), "arguments": str(arguments)}:
+                    await self._call(number, name, arguments)
+                case {"call": _}:
+                    await self._end("its calls could no longer be understood")
+                case _:
+                    pass
+
+    def _understood(self, line: bytes) -> dict[str, Any]:
+        """What a line says; nothing when it is no call but something that Python said."""
+        said: dict[str, Any] = {}
+        try:
+            match json.loads(line):
+                case {**found}:
+                    said = {str(name): value for name, value in found.items()}
+                case other:
+                    said = {"errors": f"{other}\n"}
+        except (ValueError, RecursionError):
+            said = {"errors": f"{line.decode(errors='replace')}\n"}
+        errors = said.get("errors")
+        if isinstance(errors, str):
+            self._errors = (self._errors + errors)[-ERRORS_CHARS:]
+        return said
+
+    def _read_errors(self) -> None:
+        while not self._lines.empty():
+            self._understood(self._lines.get_nowait())
+
+    async def _functions(self) -> Any:
+        """The functions that the program was given, also when there are others by now."""
+        key, state = self._context.key, self._context.state
+        found: dict[str, Any] = await state.get(_FUNCTIONS) or {}
+        if found.get("key") != key:
+            found = {"key": key, "functions": dict(self._inner.functions())}
+            await state.put(_FUNCTIONS, found)
+        return found["functions"]
+
+    async def _call(self, number: int, name: str, arguments: str) -> None:
+        self._calls += 1
+        if number != self._calls:
+            await self._end("its calls could no longer be told apart")
+            return
+        if number > MAX_CALLS:
+            result = ToolResult(f"A program may make {MAX_CALLS} calls at most.", is_error=True)
+        else:
+            self._context.progress(f"[{number}: {name}]\n")
+            self._running = inner_key(self._context.key, number)
+            result = await self._inner.call(number, name, arguments)
+            self._running = ""
+        self._has_strangers |= name in _STRANGERS
+        told = {"text": result.text, "is_error": result.is_error, "exit_code": result.exit_code}
+        await self._say(told)
+
+    async def _say(self, message: dict[str, Any]) -> None:
+        """Give the program a line, once: what it has of it from earlier is left out."""
+        data, at = json.dumps(message).encode() + b"\n", self._said
+        self._said += len(data)
+        while True:
+            try:
+                await self._context.commands.write(self._context.key, data, eof=False, at=at)
+            except CommandUnknown:
+                return
+            except SandboxUnavailable:
+                # Whoever follows the program knows how long an executor is waited for.
+                await asyncio.sleep(_ASK_AGAIN_S)
+            else:
+                return
+
+    async def _end(self, why: str) -> None:
+        self._why_killed = why
+        await self._kill(self._context.key)
+
+    async def _kill(self, key: str) -> None:
+        with suppress(CommandUnknown, SandboxUnavailable):
+            await self._context.commands.kill(key)
+
+    def _result(self, status: CommandStatus) -> ToolResult:
+        ended = status.exit
+        assert ended is not None, "a program that was followed to its end has ended"
+        self._meter.flush()
+        errors = self._errors if ended.code != 0 else ""
+        said = (self._stdout.text(ended.stdout_bytes).rstrip("\n"), errors.rstrip("\n"))
+        text = "\n".join(filter(None, said))
+        if text and self._has_strangers:
+            text = fenced(text, "a program that has read the web")
+        lines = [text] if text else []
+        note = f"It was killed, as {self._why_killed}." if self._why_killed else ""
+        if note := note or describe_exit(ended):
+            lines.append(f"[{note}]")
+        return ToolResult(
+            "\n".join(lines) or "[no output]", is_error=ended.code != 0, exit_code=ended.code
+        )

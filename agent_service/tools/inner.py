@@ -1,0 +1,110 @@
+"""Calls of tools that a program of the model makes: journaled before they are made, once each.
+
+Each has its place in the session's state, by number. One program runs at a time in a session, and
+its own result is committed before the next begins, so that a place is only taken over when nobody
+can ask for what it held.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from agent_service.calls import PendingCall, StepState
+from agent_service.models.base import ToolCall
+from agent_service.tools.approval import ApprovalRequired
+from agent_service.tools.base import SessionState, Tool, ToolResult
+
+CALLABLE = (
+    "web_search",
+    "web_extract",
+    "read_file",
+    "write_file",
+    "search_files",
+    "patch",
+    "terminal",
+)
+MAX_RESULT_CHARS = 200_000
+_NOT_INSIDE = ("background", "pty", "notify_on_complete", "watch_patterns")
+
+
+class JournaledCalls:
+    """The calls that one call makes."""
+
+    def __init__(
+        self,
+        outer: PendingCall,
+        state: SessionState,
+        run: Callable[[PendingCall], Awaitable[ToolResult]],
+        tools: Sequence[Tool[Any]],
+    ) -> None:
+        """`run` is the way that every call takes, with all that judges it."""
+        self._outer = outer
+        self._state = state
+        self._run = run
+        self._tools = {tool.name: tool for tool in tools if tool.name in CALLABLE}
+
+    def functions(self) -> Mapping[str, list[str]]:
+        """The tools that may be called, and the names of their parameters."""
+        return {
+            name: [field for field in tool.arguments.model_fields if field not in _NOT_INSIDE]
+            for name, tool in self._tools.items()
+        }
+
+    async def call(self, number: int, name: str, arguments_json: str) -> ToolResult:
+        """Make the call of this number, or give what it has returned already."""
+        place, key = f"inner:{number}", inner_key(self._outer.key, number)
+        known: dict[str, Any] = await self._state.get(place) or {}
+        if known.get("key") != key:
+            known = {}
+        if "text" in known:
+            return ToolResult(known["text"], known["is_error"], known["exit_code"])
+        if not known:
+            await self._state.put(place, {"key": key})
+        try:
+            result = await self._made(key, name, arguments_json, may_have_run=bool(known))
+        except ApprovalRequired:
+            # It has not begun: once somebody has decided, it is made for the first time.
+            await self._state.put(place, {})
+            raise
+        text = result.text
+        if len(text) > MAX_RESULT_CHARS:
+            text = f"{text[:MAX_RESULT_CHARS]}\n[… {len(text) - MAX_RESULT_CHARS} more characters]"
+        stored = {"text": text, "is_error": result.is_error, "exit_code": result.exit_code}
+        await self._state.put(place, {"key": key, **stored})
+        return ToolResult(text, result.is_error, result.exit_code)
+
+    async def _made(
+        self, key: str, name: str, arguments_json: str, *, may_have_run: bool
+    ) -> ToolResult:
+        if name not in self._tools:
+            known = ", ".join(self._tools) or "none"
+            return ToolResult(
+                f"A program cannot call {name!r}. It can call: {known}.", is_error=True
+            )
+        if not_here := _only_outside(arguments_json):
+            return ToolResult(f"A program cannot use {not_here} of {name}.", is_error=True)
+        state = StepState.DISPATCHED if may_have_run else StepState.INTENT
+        asked = ToolCall(f"call_{key}", name, arguments_json)
+        resumed = self._outer.resumed
+        call = PendingCall(key, asked, self._outer.sequence, 0, state, resumed)
+        try:
+            return await self._run(call)
+        except ApprovalRequired as required:
+            raise ApprovalRequired(required.subject, call) from required
+
+
+def _only_outside(arguments_json: str) -> str:
+    """The first parameter that was set though it is not for programs; empty when none was."""
+    with suppress(ValueError, RecursionError):
+        match json.loads(arguments_json):
+            case {**given}:
+                return next((name for name in _NOT_INSIDE if given.get(name)), "")
+            case _:
+                pass
+    return ""
+
+
+def inner_key(outer_key: str, number: int | str) -> str:
+    """The key of a call that a call makes; without a number what all of its keys begin with."""
+    return f"{outer_key}.{number}"
