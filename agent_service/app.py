@@ -130,13 +130,13 @@ def build(
     drafts = SessionDrafts(clock, zone, toolsets, config.system_message, places, layers)
     histories = Histories(database, settings.home, clock)
     servicers = Servicers(
-        turns=TurnServicer(turns, drafts),
+        turns=TurnServicer(turns, drafts, config.tools.policy),
         sessions=SessionServicer(database, histories, clock),
         approvals=ApprovalServicer(database, turns),
         models=ModelCatalogServicer(catalog, model),
         memories=MemoryServicer(memories),
         skills=SkillServicer(shelves),
-        tools=ToolCatalogServicer(listed),
+        tools=ToolCatalogServicer(listed, config.tools.policy),
         catalog=CatalogServicer(),
         usage=UsageServicer(database, spending),
     )

@@ -10,6 +10,7 @@ from agent_service.context.policy import Policy
 from agent_service.models.catalog import Override
 from agent_service.models.endpoints import EndpointSettings, is_http_url
 from agent_service.models.pricing import Price
+from agent_service.toolsets import ToolsetPolicy, known_toolset
 from services.config import ConfigModel, Env, Flag, Yaml
 
 
@@ -213,6 +214,29 @@ class DelegationConfig(ConfigModel):
     """Tasks that one call of `delegate_task` may hand over, to be worked on side by side."""
 
 
+Toolset = Annotated[str, AfterValidator(known_toolset)]
+
+
+class ToolsConfig(ConfigModel):
+    """Which toolsets models are not offered, though nothing that they need is missing."""
+
+    disabled: Annotated[tuple[Toolset, ...], Yaml("tools.disabled")] = ()
+    """Toolsets that are off everywhere."""
+    profiles: Annotated[dict[str, tuple[Toolset, ...]], Yaml("tools.profiles")] = Field(
+        default_factory=dict[str, tuple[Toolset, ...]]
+    )
+    """By profile, toolsets that are off in it as well."""
+    platforms: Annotated[dict[str, tuple[Toolset, ...]], Yaml("tools.platforms")] = Field(
+        default_factory=dict[str, tuple[Toolset, ...]]
+    )
+    """By platform, such as `telegram` or `cli`, toolsets that are off for messages from there."""
+
+    @property
+    def policy(self) -> ToolsetPolicy:
+        """The same as turns are held to."""
+        return ToolsetPolicy(self.disabled, self.profiles, self.platforms)
+
+
 class AgentConfig(ConfigModel):
     """What the agent service can be configured with."""
 
@@ -225,6 +249,7 @@ class AgentConfig(ConfigModel):
     search: SearchConfig
     helpers: HelperModels
     budget: BudgetConfig
+    tools: ToolsConfig
     models: Annotated[dict[str, ModelSettings], Yaml("models")] = Field(
         default_factory=dict[str, ModelSettings]
     )

@@ -43,6 +43,8 @@ class TurnRequest:
     workdir: str = ""
     sandbox_template: str = ""
     """What the session's sandboxes are made from; empty is what is configured."""
+    allowed: tuple[str, ...] = ()
+    """Toolsets that it gets of those it asks for; empty means all of them."""
 
     @property
     def platform(self) -> str:
@@ -51,7 +53,8 @@ class TurnRequest:
 
     def digest(self) -> str:
         """The same for the same request."""
-        values = {name: getattr(self, name) for name in self.__slots__}
+        # Asked again, it is the same turn, also where other toolsets are off by now.
+        values = {name: getattr(self, name) for name in self.__slots__ if name != "allowed"}
         encoded = json.dumps(values, sort_keys=True, ensure_ascii=False, default=dict)
         return hashlib.sha256(encoded.encode()).hexdigest()
 
@@ -61,7 +64,7 @@ class TurnRequest:
             "text": self.text,
             "origin": dict(self.origin),
             "max_model_calls": self.max_model_calls,
-            "toolsets": list(self.toolsets),
+            "toolsets": list(self.allowed or self.toolsets),
             "model": self.model or default_model,
         }
 

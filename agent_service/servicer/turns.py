@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 import grpc.aio
@@ -10,6 +11,7 @@ from agent_service.convert.common import profile_of
 from agent_service.convert.turns import turn, turn_request
 from agent_service.drafts import SessionDrafts
 from agent_service.servicer.watcher import Watcher
+from agent_service.toolsets import ToolsetPolicy
 from agent_service.turns import Turns
 from hermes.agent.v1 import turn_pb2, turn_pb2_grpc
 from services.errors import InvalidArgument
@@ -20,15 +22,18 @@ Context = grpc.aio.ServicerContext[Any, Any]
 class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
     """Serves turns."""
 
-    def __init__(self, turns: Turns, drafts: SessionDrafts) -> None:
+    def __init__(self, turns: Turns, drafts: SessionDrafts, toolsets: ToolsetPolicy) -> None:
         self._turns = turns
         self._drafts = drafts
+        self._toolsets = toolsets
 
     async def StartTurn(
         self, request: turn_pb2.StartTurnRequest, context: Context
     ) -> turn_pb2.StartTurnResponse:
         """Starts or queues a turn."""
-        wanted = turn_request(request)
+        asked = turn_request(request)
+        allowed = self._toolsets.of(asked.profile, asked.platform, asked.toolsets)
+        wanted = replace(asked, allowed=allowed)
         info = await self._turns.start(wanted, await self._drafts.draft(wanted))
         return turn_pb2.StartTurnResponse(turn=turn(info))
 

@@ -15,12 +15,19 @@ def add_home(parser: argparse.ArgumentParser, **how: Any) -> None:
 class Actions:
     """The actions of a command, such as `list` of `hermes jobs`, each with help of its own."""
 
-    def __init__(self, parser: argparse.ArgumentParser, names: str, *, home: bool = True) -> None:
+    def __init__(
+        self,
+        parser: argparse.ArgumentParser,
+        names: str,
+        *,
+        home: bool = True,
+        required: bool = True,
+    ) -> None:
         self._command = parser
         self._home = home
         if home:
             add_home(parser)
-        self._parsers = parser.add_subparsers(dest="action", required=True, metavar=names)
+        self._parsers = parser.add_subparsers(dest="action", required=required, metavar=names)
 
     def add(self, name: str, meaning: str) -> argparse.ArgumentParser:
         """Add an action; its examples are those of the command that are about it."""

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"hermes/agent/v1/tool_catalog.proto\x12\x0fhermes.agent.v1\"\x12\n\x10ListToolsRequest\"=\n\x11ListToolsResponse\x12(\n\x05tools\x18\x01 \x03(\x0b\x32\x19.hermes.agent.v1.ToolInfo\"u\n\x08ToolInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07toolset\x18\x02 \x01(\t\x12\x0f\n\x07summary\x18\x03 \x01(\t\x12\x0f\n\x07\x65nabled\x18\x04 \x01(\x08\x12\x18\n\x10missing_settings\x18\x05 \x03(\t\x12\x0e\n\x06reason\x18\x06 \x01(\t2h\n\x12ToolCatalogService\x12R\n\tListTools\x12!.hermes.agent.v1.ListToolsRequest\x1a\".hermes.agent.v1.ListToolsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"hermes/agent/v1/tool_catalog.proto\x12\x0fhermes.agent.v1\"#\n\x10ListToolsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\"O\n\x11ListToolsResponse\x12(\n\x05tools\x18\x01 \x03(\x0b\x32\x19.hermes.agent.v1.ToolInfo\x12\x10\n\x08toolsets\x18\x02 \x03(\t\"u\n\x08ToolInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07toolset\x18\x02 \x01(\t\x12\x0f\n\x07summary\x18\x03 \x01(\t\x12\x0f\n\x07\x65nabled\x18\x04 \x01(\x08\x12\x18\n\x10missing_settings\x18\x05 \x03(\t\x12\x0e\n\x06reason\x18\x06 \x01(\t2h\n\x12ToolCatalogService\x12R\n\tListTools\x12!.hermes.agent.v1.ListToolsRequest\x1a\".hermes.agent.v1.ListToolsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,11 +32,11 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hermes.agent.v1.tool_catalo
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_LISTTOOLSREQUEST']._serialized_start=55
-  _globals['_LISTTOOLSREQUEST']._serialized_end=73
-  _globals['_LISTTOOLSRESPONSE']._serialized_start=75
-  _globals['_LISTTOOLSRESPONSE']._serialized_end=136
-  _globals['_TOOLINFO']._serialized_start=138
-  _globals['_TOOLINFO']._serialized_end=255
-  _globals['_TOOLCATALOGSERVICE']._serialized_start=257
-  _globals['_TOOLCATALOGSERVICE']._serialized_end=361
+  _globals['_LISTTOOLSREQUEST']._serialized_end=90
+  _globals['_LISTTOOLSRESPONSE']._serialized_start=92
+  _globals['_LISTTOOLSRESPONSE']._serialized_end=171
+  _globals['_TOOLINFO']._serialized_start=173
+  _globals['_TOOLINFO']._serialized_end=290
+  _globals['_TOOLCATALOGSERVICE']._serialized_start=292
+  _globals['_TOOLCATALOGSERVICE']._serialized_end=396
 # @@protoc_insertion_point(module_scope)

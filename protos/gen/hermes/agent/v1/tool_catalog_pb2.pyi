@@ -24,12 +24,17 @@ class ListToolsRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    PROFILE_FIELD_NUMBER: _builtins.int
+    profile: _builtins.str
+    """The profile whose toolsets may be off; empty means "default"."""
     def __init__(
         self,
+        *,
+        profile: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["profile", b"profile"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -42,18 +47,24 @@ class ListToolsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TOOLS_FIELD_NUMBER: _builtins.int
+    TOOLSETS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def tools(self) -> _containers.RepeatedCompositeFieldContainer[Global___ToolInfo]:
         """The tools."""
+
+    @_builtins.property
+    def toolsets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The ids of all toolsets, also of those that nothing belongs to yet."""
 
     def __init__(
         self,
         *,
         tools: _abc.Iterable[Global___ToolInfo] | None = ...,
+        toolsets: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["tools", b"tools"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["tools", b"tools", "toolsets", b"toolsets"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

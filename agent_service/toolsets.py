@@ -1,0 +1,52 @@
+"""Which toolsets a turn gets: those asked for, without those that are off."""
+
+from collections.abc import Collection, Mapping
+
+from services.config_paths import nearest, suggestion
+
+TOOLSETS = (
+    *("terminal", "file", "web", "browser", "vision", "tts", "transcription", "image_gen"),
+    *("memory", "skills", "delegation", "code_execution", "cron", "messaging", "clarify"),
+    *("session", "todo", "mixture", "mcp", "honcho", "homeassistant", "rl"),
+)
+"""The ids of all toolsets, also of those that nothing belongs to yet."""
+
+NOTHING = ("none",)
+"""No toolset; an empty list would be all of them."""
+
+
+class ToolsetPolicy:
+    """What is off: everywhere, in a profile, on a platform."""
+
+    def __init__(
+        self,
+        everywhere: Collection[str],
+        profiles: Mapping[str, Collection[str]],
+        platforms: Mapping[str, Collection[str]],
+    ) -> None:
+        self._everywhere = frozenset(everywhere)
+        self._profiles = {name: frozenset(off) for name, off in profiles.items()}
+        self._platforms = {name: frozenset(off) for name, off in platforms.items()}
+
+    def why_off(self, toolset: str, profile: str, platform: str = "") -> str:
+        """What turned a toolset off; empty when nothing has."""
+        if toolset in self._everywhere:
+            return "turned off"
+        if toolset in self._profiles.get(profile, ()):
+            return f"turned off in the profile {profile}"
+        if toolset in self._platforms.get(platform, ()):
+            return f"turned off on {platform}"
+        return ""
+
+    def of(self, profile: str, platform: str, wanted: tuple[str, ...]) -> tuple[str, ...]:
+        """What a turn gets that asks for some toolsets, or for all; empty means all."""
+        asked = wanted or TOOLSETS
+        left = tuple(name for name in asked if not self.why_off(name, profile, platform))
+        return wanted if len(left) == len(asked) else left or NOTHING
+
+
+def known_toolset(name: str) -> str:
+    """The id itself; ValueError names the nearest one where there is none such."""
+    if name not in TOOLSETS:
+        raise ValueError(f"{name!r} is no toolset{suggestion(nearest(name, TOOLSETS))}")
+    return name
