@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
@@ -20,6 +21,7 @@ from agent_service.clients.projects import Projects
 from agent_service.clients.replicas import Replicas
 from agent_service.clients.sandbox_kinds import SandboxKinds
 from agent_service.config import AgentConfig
+from agent_service.config_fallback import fallbacks
 from agent_service.context.compressor import Compressor
 from agent_service.contexts import ToolContexts
 from agent_service.delegation import Delegation
@@ -35,6 +37,7 @@ from agent_service.models.chat_completions import AppIdentity, ChatCompletions
 from agent_service.models.configured import ConfiguredModel
 from agent_service.models.consult import Consult
 from agent_service.models.endpoints import Endpoint, missing_endpoint
+from agent_service.models.fallback import Chain, Routed
 from agent_service.models.listing import fetch_models
 from agent_service.models.priced import Priced
 from agent_service.models.retries import RetryPolicy
@@ -89,13 +92,10 @@ def build(
     config, chassis = settings.load(AgentConfig), settings.load(ServiceConfig)
     clock, workers = clock or SystemClock(), Workers()
     database = Database(chassis.database.url_of("agent", settings.home), "agent", clock)
-    model = ConfiguredModel(
-        config.model.endpoint,
-        lambda endpoint: _connect(endpoint, config),
-        missing_endpoint(str(settings.home.env)),
-    )
+    model = _configured(settings, config)
     catalog = _catalog(settings, config)
-    priced = Priced(model, catalog)
+    chain, routed = _chain(settings, config, model, clock)
+    priced = Priced(routed, catalog)
     leases = turn_leases(config.lease_s)
     executors = Executors(channels, config.executor_away_s)
     shelves = SkillShelves(
@@ -121,7 +121,7 @@ def build(
     parts = _loop_parts(config, priced, Toolbox(tools, contexts.of), catalog, database)
     budgets = Budgets(database, leases, config.budget.policy, clock)
     zone = ZoneInfo(config.time_zone) if config.time_zone else None
-    spending = Spending(priced, catalog, budgets, clock, zone)
+    spending = Spending(priced, chain, catalog, budgets, clock, zone)
     runner = Runner(database, leases, parts, spending, contexts.endings, clock, metrics)
     ownership = _ownership(config, chassis, leases, Replicas(channels, config.endpoint, clock))
     turns = Turns(database, runner, model, ownership, clock, workers, metrics)
@@ -141,7 +141,7 @@ def build(
         usage=UsageServicer(database, spending),
     )
     chores = (LeftSandboxes(executors, database).run, histories.run)
-    return AgentService(database, model, catalog, turns, chores, workers, servicers)
+    return AgentService(database, routed, catalog, turns, chores, workers, servicers)
 
 
 class AgentService:
@@ -153,7 +153,7 @@ class AgentService:
     def __init__(
         self,
         database: Database,
-        model: ConfiguredModel,
+        model: Routed,
         catalog: Catalog,
         turns: Turns,
         chores: Sequence[Callable[[], Coroutine[None, None, None]]],
@@ -213,6 +213,35 @@ def _catalog(settings: Settings, config: AgentConfig) -> Catalog:
         partial(fetch_models, config.model.catalog_url),
         {name: told.override for name, told in config.models.items()},
     )
+
+
+def _configured(settings: Settings, config: AgentConfig) -> ConfiguredModel:
+    return ConfiguredModel(
+        config.model.endpoint,
+        lambda endpoint: _connect(endpoint, config),
+        missing_endpoint(str(settings.home.env)),
+    )
+
+
+def _chain(
+    settings: Settings, config: AgentConfig, first: ConfiguredModel, clock: Clock
+) -> tuple[Chain, Routed]:
+    def variable(name: str) -> str:
+        found = settings.variable(name) or settings.secret_file(name)
+        return "" if found is None else str(found.value)
+
+    others = fallbacks(config.fallback, config.model.endpoint, variable)
+    models = {
+        one.route.name: ConfiguredModel(
+            one.endpoint,
+            lambda endpoint, key_name=one.key_name: _connect(
+                replace(endpoint, key_name=key_name or endpoint.key_name), config
+            ),
+            one.missing,
+        )
+        for one in others
+    }
+    return Chain([one.route for one in others], clock), Routed(first, models)
 
 
 def _tools(

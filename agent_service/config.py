@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, SecretStr
 
 from agent_service import budget
+from agent_service.config_fallback import FallbackModel
 from agent_service.config_web import FetchConfig, HelperModels, SearchConfig
 from agent_service.context.policy import Policy
 from agent_service.models.catalog import Override
@@ -250,6 +251,11 @@ class AgentConfig(ConfigModel):
     helpers: HelperModels
     budget: BudgetConfig
     tools: ToolsConfig
+    fallback: Annotated[
+        tuple[FallbackModel, ...], Yaml("fallback_providers", "fallback_model")
+    ] = ()
+    """Models that take over, in their order, where the configured one fails: `provider` and
+    `model`; or `base_url`, `model` and `key_env`, the variable with the key."""
     models: Annotated[dict[str, ModelSettings], Yaml("models")] = Field(
         default_factory=dict[str, ModelSettings]
     )

@@ -285,8 +285,17 @@ class Compacted:
     """What was asked for notes."""
 
 
+@dataclass(frozen=True, slots=True)
+class Switched:
+    """Another model answers for the rest of the turn."""
+
+    route: str
+    model: str
+
+
 Fact = (
     ModelAnswered
+    | Switched
     | Prompted
     | ToolDispatched
     | ToolReturned

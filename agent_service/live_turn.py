@@ -23,6 +23,7 @@ class LiveTurn:
     lease: Lease
     """What every write of the turn is fenced by."""
     model: str
+    """That answers now."""
     max_model_calls: int
     max_tokens: int
     """Of one answer."""
@@ -39,6 +40,10 @@ class LiveTurn:
     started_at: datetime
     approval_timeout: timedelta
     session_usage: Usage
+    first_model: str = ""
+    """That the turn was started with."""
+    route: str = ""
+    """To the model that answers now; empty is the configured endpoint."""
     origin: Mapping[str, str] = field(default_factory=dict[str, str])
     """Platform, chat, thread and user that its message came from."""
     model_calls: int = 0

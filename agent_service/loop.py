@@ -20,6 +20,7 @@ from agent_service.events import (
     Outcome,
     Prompted,
     ReasoningDelta,
+    Switched,
     TextDelta,
     TurnFinished,
 )
@@ -118,12 +119,13 @@ async def _answer(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step | bas
 
 async def _ask(
     turn: LiveTurn, model: base.Model, tools: bytes
-) -> AsyncGenerator[Live | base.ModelMessage]:
+) -> AsyncGenerator[Step | base.ModelMessage]:
     request = base.ModelRequest(
         model=turn.model,
         messages=turn.messages,
         tools=tools,
         max_tokens=turn.max_tokens,
+        route=turn.route,
     )
     said = thought = 0
     async with model.stream(request) as events:
@@ -138,6 +140,9 @@ async def _ask(
                 case base.ModelRetry():
                     said = thought = 0
                     yield Notice(f"{event.message} Trying again {_after(event.delay_s)}.")
+                case base.ModelSwitched(route, name):
+                    said = thought = 0
+                    yield (Switched(route, name),)
                 case base.ModelNotice(text):
                     yield Notice(text)
                 case base.ModelMessage():

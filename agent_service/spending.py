@@ -17,10 +17,12 @@ from agent_service.models.base import (
     ModelRequest,
 )
 from agent_service.models.catalog import Catalog
+from agent_service.models.fallback import Chain
 from agent_service.models.priced import Priced
 from agent_service.models.pricing import estimated_tokens
 from agent_service.storage import budgets as budget_rows
 from agent_service.storage import usage
+from agent_service.switching import Switching
 from agent_service.transition import Transition
 from services.clock import Clock
 
@@ -31,6 +33,7 @@ class Spending:
     def __init__(
         self,
         model: Priced,
+        chain: Chain,
         catalog: Catalog,
         budgets: Budgets,
         clock: Clock,
@@ -38,6 +41,7 @@ class Spending:
     ) -> None:
         """Take the zone in which days begin; None is the machine's."""
         self._model = model
+        self._chain = chain
         self.catalog = catalog
         self.budgets = budgets
         self._clock = clock
@@ -45,7 +49,7 @@ class Spending:
 
     def model_for(self, turn: LiveTurn) -> Model:
         """The model that a turn calls; a call that its budgets do not allow is BudgetReached."""
-        return _Budgeted(self, self._model, turn)
+        return Switching(_Budgeted(self, self._model, turn), self._chain, turn)
 
     def interrupted(self, turn: LiveTurn, partial: str) -> ModelMessage:
         """What an interrupted call had said, with what it is taken to have cost."""

@@ -17,6 +17,7 @@ from agent_service.events import (
     Outcome,
     Prompted,
     Recorded,
+    Switched,
     TextFinished,
     ToolDispatched,
     ToolFinished,
@@ -78,6 +79,7 @@ class Transition:
     prompt_tokens: int = 0
     answers: list[tuple[str, Usage]] = field(default_factory=list[tuple[str, Usage]])
     """What each answer used, and which model gave it."""
+    switched: Switched | None = None
     finished: TurnFinished | None = None
     state: str = "RUNNING"
     _sequence: int = 0
@@ -106,7 +108,7 @@ class Transition:
         for fact in facts:
             transition._add(fact)
         goes_on = transition.finished is None and transition.compacted is None
-        if goes_on and not transition._pending:
+        if goes_on and transition.switched is None and not transition._pending:
             transition._intend_model_call()
         transition.state = transition._next_state()
         return transition
@@ -138,6 +140,8 @@ class Transition:
         turn.pending = self._pending
         turn.waits_for_person = bool(self.approvals)
         turn.finished = self.finished
+        if self.switched is not None:
+            turn.route, turn.model = self.switched.route, self.switched.model
         self._apply_to_prompt()
         turn.messages += [m.content for m in self.messages if m.role != "tool"]
         turn.results = self._results
@@ -175,12 +179,9 @@ class Transition:
                 self.approvals.append(asked)
                 self._event(asked)
             case Compacted():
-                self.compacted = fact
-                self._usage += fact.usage
-                if fact.usage.call_count:
-                    self.answers.append((fact.model, fact.usage))
-                if fact.compaction != self.turn.compaction:
-                    self._event(Compressed(fact.before_tokens, fact.after_tokens))
+                self._compacted(fact)
+            case Switched():
+                self.switched = fact
             case TurnFinished():
                 self._finished(fact)
 
@@ -235,6 +236,14 @@ class Transition:
             self._event(TextFinished(self.turn.step, fact.text, 0))
         self.finished = replace(fact, usage=self._usage)
         self._event(self.finished)
+
+    def _compacted(self, fact: Compacted) -> None:
+        self.compacted = fact
+        self._usage += fact.usage
+        if fact.usage.call_count:
+            self.answers.append((fact.model, fact.usage))
+        if fact.compaction != self.turn.compaction:
+            self._event(Compressed(fact.before_tokens, fact.after_tokens))
 
     def _intend_model_call(self) -> None:
         self._steps += 1

@@ -103,6 +103,7 @@ class Compressor:
             model=self._policy.model or turn.model,
             messages=summary.request(middle, most_bytes),
             max_tokens=min(SUMMARY_TOKENS, turn.max_tokens),
+            route="" if self._policy.model else turn.route,
         )
         try:
             answer = await self._ask(request)

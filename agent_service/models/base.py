@@ -25,6 +25,8 @@ class ModelRequest:
     messages: Sequence[bytes]
     tools: bytes = b""
     max_tokens: int = DEFAULT_MAX_TOKENS
+    route: str = ""
+    """Of the chain of models; empty is the configured endpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,18 @@ class ModelNotice:
     text: str
 
 
-ModelEvent = TextDelta | ReasoningDelta | ModelRetry | ModelNotice | ModelMessage
+@dataclass(frozen=True, slots=True)
+class ModelSwitched:
+    """From here on another model answers: every delta of this call so far is void.
+
+    It is asked when the next event is asked for.
+    """
+
+    route: str
+    model: str
+
+
+ModelEvent = TextDelta | ReasoningDelta | ModelRetry | ModelNotice | ModelSwitched | ModelMessage
 
 
 class Model(Protocol):

@@ -62,6 +62,7 @@ _TOUCH_SESSION = Prepared(
         updated_at=bindparam("now", type_=session.c.updated_at.type),
     )
 )
+_REQUEST = sa.select(turn.c.request).where(turn.c.id == bindparam("id"))
 _INSERT_MESSAGE = Prepared(sa.insert(message))
 _INSERT_STEP = Prepared(sa.insert(step))
 _INSERT_APPROVAL = sa.insert(approval)
@@ -109,6 +110,7 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None
     steps: Sequence[sa.Row[Any]] = () if begun else conn.execute(_STEPS, {"id": lease.id}).all()
     models = [found for found in steps if found.kind == "MODEL"]
     request = row.request
+    switched: dict[str, str] = request.get("switched", {"route": "", "model": request["model"]})
     live = LiveTurn(
         id=row.id,
         kind=row.kind,
@@ -116,7 +118,9 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None
         session_id=row.session_id,
         platform=row.platform,
         lease=lease,
-        model=request["model"],
+        model=switched["model"],
+        route=switched["route"],
+        first_model=request["model"],
         max_model_calls=request["max_model_calls"] or defaults.max_model_calls,
         max_tokens=defaults.max_tokens,
         toolsets=frozenset(request["toolsets"]),
@@ -153,6 +157,8 @@ def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None
         "last_sequence": transition.last_sequence,
         "usage": transition.usage.stored(),
     }
+    if transition.switched is not None:
+        values["request"] = _rerouted(conn, live.id, transition.switched)
     if transition.finished is not None:
         leases.release(conn, live.lease, finished_at=transition.now, **values)
         if live.decisions or live.pending:
@@ -230,6 +236,12 @@ def _conversation(conn: Connection, live: LiveTurn) -> list[bytes]:
         else:
             rows.append((row.sequence, row.content.encode()))
     return sent(rows, live.compaction)
+
+
+def _rerouted(conn: Connection, turn_id: str, switched: events.Switched) -> dict[str, Any]:
+    """What is kept of the turn's request, with the model that answers now."""
+    request = conn.execute(_REQUEST, {"id": turn_id}).scalar_one()
+    return {**request, "switched": asdict(switched)}
 
 
 def _touch_session(conn: Connection, transition: Transition) -> None:

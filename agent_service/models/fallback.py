@@ -1,0 +1,105 @@
+"""The models that take over where another fails: in which order, and who is left alone a while."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+from agent_service.models.base import Model, ModelEvent, ModelRequest
+from agent_service.models.errors import ModelError, ModelErrorKind
+from services.clock import Clock
+
+Kind = ModelErrorKind
+
+FIRST = ""
+"""The name of the route to the configured model."""
+
+_USUAL_REST_S = 30.0
+_REST_S: Mapping[Kind, float] = {Kind.AUTH: 600.0, Kind.BILLING: 600.0, Kind.RATE_LIMIT: 60.0}
+_LONGEST_REST_S = 3600.0
+_NO_SUCH_MODEL = 404
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A model at an endpoint; the configured one has no name, and any model."""
+
+    name: str = FIRST
+    model: str = ""
+
+
+class Opened(Model, Protocol):
+    """A Model that holds connections until its context is left."""
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *exc_info: object) -> None: ...
+
+
+class Routed:
+    """A Model that calls the one that a request's route names."""
+
+    def __init__(self, first: Opened, others: Mapping[str, Opened]) -> None:
+        """Take the configured model, and the others by route."""
+        self._first = first
+        self._others = others
+        self._opened = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        for model in (self._first, *self._others.values()):
+            await self._opened.enter_async_context(model)
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self._opened.aclose()
+
+    @asynccontextmanager
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
+        """Call the model."""
+        async with self._others.get(request.route, self._first).stream(request) as events:
+            yield events
+
+
+class Chain:
+    """The routes in their order; one that has failed rests for a while."""
+
+    def __init__(self, others: Sequence[Route], clock: Clock) -> None:
+        self.routes = (Route(), *others)
+        self._clock = clock
+        self._rests_until: dict[str, float] = {}
+
+    def find(self, name: str) -> Route:
+        """The route of that name; the first where there is none of it any more."""
+        return next((route for route in self.routes if route.name == name), self.routes[0])
+
+    def rest_s(self, route: Route) -> float:
+        """For how long the route is still left alone; 0 when it is not."""
+        return max(0.0, self._rests_until.get(route.name, 0.0) - self._clock.monotonic())
+
+    def rested(self, route: Route) -> Route:
+        """The route itself, or where it rests the first that does not, if there is one."""
+        if not self.rest_s(route):
+            return route
+        return next((other for other in self.routes if not self.rest_s(other)), route)
+
+    def after(self, tried: Collection[str]) -> Route | None:
+        """The first route that was not tried, those last that rest; None when all were."""
+        left = [route for route in self.routes if route.name not in tried]
+        return min(left, key=lambda route: self.rest_s(route) > 0, default=None)
+
+    def failed(self, route: Route, error: ModelError) -> None:
+        """Leave a route alone: as long as its provider asks for, else by how it failed."""
+        usual_s = _REST_S.get(error.kind, _USUAL_REST_S)
+        rest_s = usual_s if error.retry_after_s is None else error.retry_after_s
+        self._rests_until[route.name] = self._clock.monotonic() + min(rest_s, _LONGEST_REST_S)
+
+    def answered(self, route: Route) -> None:
+        """Take a route as good again."""
+        self._rests_until.pop(route.name, None)
+
+
+def another_may_answer(error: ModelError) -> bool:
+    """Whether the failure is the endpoint's or the model's, and not the request's."""
+    if error.kind is Kind.BAD_REQUEST:
+        return error.status == _NO_SUCH_MODEL
+    return error.kind not in {Kind.CONTEXT_OVERFLOW, Kind.CONTENT_POLICY}
