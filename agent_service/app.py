@@ -25,7 +25,7 @@ from agent_service.config_fallback import fallbacks
 from agent_service.context.compressor import Compressor
 from agent_service.contexts import ToolContexts
 from agent_service.delegation import Delegation
-from agent_service.drafts import Places, SessionDrafts
+from agent_service.drafts import Instructions, Places, SessionDrafts
 from agent_service.histories import Histories
 from agent_service.loop import LoopParts
 from agent_service.memory.store import MemoryStore, Target
@@ -127,7 +127,7 @@ def build(
     turns = Turns(database, runner, model, ownership, clock, workers, metrics)
     places = Places(SandboxKinds(channels, clock), projects, config.sandbox)
     layers = PersonalLayers(profiles, memories, indexes, context_files)
-    drafts = SessionDrafts(clock, zone, toolsets, config.system_message, places, layers)
+    drafts = SessionDrafts(clock, zone, toolsets, _instructions(config, model), places, layers)
     histories = Histories(database, settings.home, clock)
     servicers = Servicers(
         turns=TurnServicer(turns, drafts, config.tools.policy),
@@ -262,6 +262,10 @@ def _reach(config: AgentConfig, channels: Channels, database: Database, consult:
 
     web = configured_web(config.fetch, config.search)
     return Reach(web, consult, config.helpers, GatewayDeliveries(channels), chats)
+
+
+def _instructions(config: AgentConfig, model: ConfiguredModel) -> Instructions:
+    return Instructions(config.system_message, model.default_name, config.tool_use_enforcement)
 
 
 def _loop_parts(

@@ -1,8 +1,9 @@
 """The agent's settings."""
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from agent_service import budget
 from agent_service.config_fallback import FallbackModel
@@ -13,6 +14,7 @@ from agent_service.models.endpoints import EndpointSettings, is_http_url
 from agent_service.models.pricing import Price
 from agent_service.toolsets import ToolsetPolicy, known_toolset
 from services.config import ConfigModel, Env, Flag, Yaml
+from services.config_fields import TypeName
 
 
 def _base_url(text: str) -> str:
@@ -238,6 +240,19 @@ class ToolsConfig(ConfigModel):
         return ToolsetPolicy(self.disabled, self.profiles, self.platforms)
 
 
+EAGER_TO_ANNOUNCE = ("gpt", "codex")
+"""Parts of the ids of models that like to announce what they then do not do."""
+
+
+def _parts_of_ids(given: Sequence[str] | bool) -> Sequence[str]:
+    words = {"true": ("",), "on": ("",), "false": (), "off": (), "auto": EAGER_TO_ANNOUNCE}
+    match [str(given).lower()] if isinstance(given, bool) else [str(part).lower() for part in given]:
+        case [word] if word in words:
+            return words[word]
+        case parts:
+            return parts
+
+
 class AgentConfig(ConfigModel):
     """What the agent service can be configured with."""
 
@@ -265,6 +280,14 @@ class AgentConfig(ConfigModel):
     """Model calls that one message may cause."""
     system_message: Annotated[str, Yaml("agent.system_message")] = ""
     """Added to the system prompt of every new session."""
+    tool_use_enforcement: Annotated[
+        tuple[str, ...],
+        BeforeValidator(_parts_of_ids),
+        TypeName("auto, on, off, or a list of parts of model ids"),
+        Yaml("agent.tool_use_enforcement"),
+    ] = EAGER_TO_ANNOUNCE
+    """Models whose sessions are told more strictly to act instead of announcing it; `auto` is those
+    whose id has `gpt` or `codex` in it."""
     context_file_max_chars: Annotated[
         int, Field(ge=1000, le=1_000_000), Yaml("context_file_max_chars")
     ] = 20_000

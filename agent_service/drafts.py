@@ -1,7 +1,7 @@
 """What a new session is created with."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
@@ -24,6 +24,21 @@ class Places:
     policy: SandboxPolicy
 
 
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """What the configuration has every session told."""
+
+    system_message: str
+    default_model: Callable[[], Awaitable[str]]
+    announcing: Sequence[str]
+    """Parts of the ids of models that like to announce what they then do not do."""
+
+    async def announces(self, model: str) -> bool:
+        """Whether a model does; empty means the configured one."""
+        name = (model or await self.default_model()).lower()
+        return any(part.lower() in name for part in self.announcing)
+
+
 class SessionDrafts:
     """Builds the system prompt of a session that a turn may create."""
 
@@ -32,14 +47,14 @@ class SessionDrafts:
         clock: Clock,
         zone: tzinfo | None,
         toolsets: Sequence[str],
-        system_message: str,
+        instructions: Instructions,
         places: Places,
         personal: PersonalLayers,
     ) -> None:
         self._clock = clock
         self._zone = zone
         self._toolsets = frozenset(toolsets)
-        self._system_message = system_message
+        self._instructions = instructions
         self._places = places
         self._personal = personal
 
@@ -49,10 +64,11 @@ class SessionDrafts:
         toolsets = self._toolsets & wanted if wanted else self._toolsets
         places = self._places
         template = request.sandbox_template or places.policy.of(request.profile, request.kind)
-        personal, kind, project = await asyncio.gather(
+        personal, kind, project, announces = await asyncio.gather(
             self._personal.of(request.profile, toolsets, request.platform),
             places.sandboxes.of(template),
             places.projects.of(request, template),
+            self._instructions.announces(request.model),
         )
         facts = SessionFacts(
             session_id=request.session_id,
@@ -61,7 +77,8 @@ class SessionDrafts:
             toolsets=toolsets,
             sandbox=kind if "terminal" in toolsets else None,
             workdir=request.workdir,
-            system_messages=(self._system_message, request.system_message),
+            announces=announces,
+            system_messages=(self._instructions.system_message, request.system_message),
             # Who works for another agent is nobody in particular.
             soul="" if request.kind == "subagent" else personal.soul,
             memories=personal.memories if "memory" in toolsets else (),

@@ -18,6 +18,11 @@ Use a tool when it brings you closer to the goal, and several in one message whe
 depend on each other. Do what you announce in the same message. Read a result before you rely
 on it; when a call fails, find out why before you try again."""
 
+TOOL_USE_ENFORCED = """\
+Act in the same message in which you decide to. Never end a message with what you are about to do,
+and never describe a command or a file in place of running or writing it: call the tool. Go on until
+the work is done and you have checked that it is, or until only the user can decide what is next."""
+
 MEMORY_USE = """\
 # Memory
 What you know of the user and of your work from earlier sessions stands below, if there is any.
@@ -57,6 +62,8 @@ class SessionFacts:
     """Aware, in the user's time zone."""
     toolsets: frozenset[str]
     """Toolsets that are loaded."""
+    announces: bool = False
+    """Whether its model likes to announce what it then does not do."""
     sandbox: SandboxKind | None = None
     """What commands run in; None when nobody could be asked."""
     workdir: str = ""
@@ -81,7 +88,7 @@ def build(facts: SessionFacts) -> str:
 def _layers(facts: SessionFacts) -> Iterable[str]:
     yield facts.soul.strip() or IDENTITY
     if facts.toolsets:
-        yield TOOL_USE
+        yield f"{TOOL_USE}\n{TOOL_USE_ENFORCED}" if facts.announces else TOOL_USE
     if "memory" in facts.toolsets:
         yield MEMORY_USE
     if "skills" in facts.toolsets:

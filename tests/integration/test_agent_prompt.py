@@ -9,7 +9,7 @@ from agent_service.clients.executors import Executors
 from agent_service.clients.projects import Projects
 from agent_service.clients.sandbox_kinds import ASK_AGAIN_S, FRESH_S, SandboxKinds
 from agent_service.config import SandboxPolicy
-from agent_service.drafts import Places, SessionDrafts
+from agent_service.drafts import Instructions, Places, SessionDrafts
 from agent_service.memory.store import MemoryStore, Target
 from agent_service.prompt.context_files import ContextFiles
 from agent_service.prompt.personal import PersonalLayers
@@ -43,7 +43,12 @@ async def asking(
         kinds, policy = SandboxKinds(channels, clock), SandboxPolicy()
         unused = Projects(Executors(channels, 1), _UNUSED, _NOTES)
         places = Places(kinds, unused, policy)
-        yield SessionDrafts(SystemClock(), None, ["terminal", "todo"], "", places, _nothing())
+        told = Instructions("", _no_model, ())
+        yield SessionDrafts(SystemClock(), None, ["terminal", "todo"], told, places, _nothing())
+
+
+async def _no_model() -> str:
+    return "none"
 
 
 def _nothing() -> PersonalLayers:
