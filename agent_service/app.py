@@ -28,7 +28,8 @@ from agent_service.delegation import Delegation
 from agent_service.drafts import Instructions, Places, SessionDrafts
 from agent_service.histories import Histories
 from agent_service.loop import LoopParts
-from agent_service.memory.store import MemoryStore, Target
+from agent_service.memory.limits import Limits, Target
+from agent_service.memory.store import MemoryStore
 from agent_service.messaging import Target as Chat
 from agent_service.metrics import AgentMetrics
 from agent_service.models.base import Model
@@ -64,7 +65,7 @@ from agent_service.storage import migrations, sessions
 from agent_service.storage.chats import known
 from agent_service.storage.claims import Claimant, turn_leases
 from agent_service.storage.journal import Defaults
-from agent_service.storage.profiles import FileProfiles, ProfileStore
+from agent_service.storage.profiles import FileProfiles
 from agent_service.storage.schema import metadata
 from agent_service.tools.builtin import Asking, Reach, builtin_tools
 from agent_service.tools.hints import Hints
@@ -103,7 +104,8 @@ def build(
     )
     profiles = FileProfiles(settings.home)
     scanner = ThreatScanner()
-    memories = _memories(config, profiles, database, clock, scanner)
+    limits = _limits(config, model, catalog)
+    memories = MemoryStore(profiles, database, limits, clock, scanner)
     consult = Consult(priced, model.default_name, config.model.max_tokens)
     context_files = ContextFiles(scanner, config.context_file_max_chars)
     reach, hints = _reach(config, channels, database, consult), Hints(context_files)
@@ -281,18 +283,13 @@ def _loop_parts(
     return LoopParts(model, toolbox, compressor)
 
 
-def _memories(
-    config: AgentConfig,
-    profiles: ProfileStore,
-    database: Database,
-    clock: Clock,
-    scanner: ThreatScanner,
-) -> MemoryStore:
-    limits = {
-        Target.MEMORY: config.memory.memory_char_limit,
-        Target.USER: config.memory.user_char_limit,
-    }
-    return MemoryStore(profiles, database, limits, clock, scanner)
+def _limits(config: AgentConfig, model: ConfiguredModel, catalog: Catalog) -> Limits:
+    async def window() -> int:
+        return catalog.window_of(await model.default_name())
+
+    memory = config.memory
+    usual = {Target.MEMORY: memory.memory_char_limit, Target.USER: memory.user_char_limit}
+    return Limits(usual, window if memory.limit == "scaled" else None)
 
 
 def _ownership(

@@ -178,6 +178,9 @@ class MemoryConfig(ConfigModel):
 
     enabled: Annotated[bool, Yaml("memory.memory_enabled", "memory.enabled")] = True
     """Whether sessions are told what is remembered, and can remember more."""
+    limit: Annotated[Literal["fixed", "scaled"], Yaml("memory.limit")] = "fixed"
+    """`scaled` makes both limits larger for a model with a window of more than 128,000 tokens: as
+    many times as the window is, and at most four times."""
     memory_char_limit: Annotated[
         int, Field(ge=100, le=100_000), Yaml("memory.memory_char_limit")
     ] = 2200
@@ -246,11 +249,12 @@ EAGER_TO_ANNOUNCE = ("gpt", "codex")
 
 def _parts_of_ids(given: Sequence[str] | bool) -> Sequence[str]:
     words = {"true": ("",), "on": ("",), "false": (), "off": (), "auto": EAGER_TO_ANNOUNCE}
-    match [str(given).lower()] if isinstance(given, bool) else [str(part).lower() for part in given]:
+    parts = [given] if isinstance(given, bool) else given
+    match [str(part).lower() for part in parts]:
         case [word] if word in words:
             return words[word]
-        case parts:
-            return parts
+        case others:
+            return others
 
 
 class AgentConfig(ConfigModel):

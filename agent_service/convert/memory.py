@@ -2,7 +2,8 @@
 
 from agent_service.convert.common import profile_of, timestamp
 from agent_service.memory.entries import Action, Operation
-from agent_service.memory.store import Asked, Memory, Target
+from agent_service.memory.limits import Target
+from agent_service.memory.store import Asked, Memory
 from agent_service.storage.memory import MemoryChange
 from hermes.agent.v1 import memory_pb2 as pb
 from services.auth import caller

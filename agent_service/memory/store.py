@@ -7,9 +7,8 @@ be done.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from hashlib import sha256
 
 from agent_service.memory.entries import (
@@ -20,6 +19,7 @@ from agent_service.memory.entries import (
     is_drifted,
     parse,
 )
+from agent_service.memory.limits import Limits, Target
 from agent_service.security.threats import ThreatScanner
 from agent_service.storage import memory as storage
 from agent_service.storage.memory import MemoryChange
@@ -31,15 +31,6 @@ from services.errors import Aborted
 RULE = "═" * 48
 
 _log = logging.getLogger(__name__)
-
-
-class Target(StrEnum):
-    """Which of a profile's two memories."""
-
-    MEMORY = "memory"
-    """What the agent has learned of its work."""
-    USER = "user"
-    """Who the user is."""
 
 
 _DOCUMENTS = {Target.MEMORY: "memories/MEMORY.md", Target.USER: "memories/USER.md"}
@@ -111,7 +102,7 @@ class MemoryStore:
         self,
         profiles: ProfileStore,
         database: Database,
-        limits: Mapping[Target, int],
+        limits: Limits,
         clock: Clock,
         scanner: ThreatScanner,
     ) -> None:
@@ -124,7 +115,11 @@ class MemoryStore:
     async def load(self, profile: str) -> list[Memory]:
         """Both memories of a profile, as they are now."""
         found = await self._profiles.read(profile, *_DOCUMENTS.values())
-        return [self._memory(target, data) for target, data in zip(_DOCUMENTS, found, strict=True)]
+        limits = await self._limits.now()
+        return [
+            _memory(target, data, limits[target])
+            for target, data in zip(_DOCUMENTS, found, strict=True)
+        ]
 
     async def snapshot(self, profile: str) -> tuple[str, ...]:
         """What a session's prompt has of both, without entries that try to give orders."""
@@ -136,7 +131,7 @@ class MemoryStore:
     async def change(self, asked: Asked) -> Memory:
         """Do what is asked for, all or nothing; MemoryRefused says why it cannot be done."""
         async with self._profiles.opened(asked.profile, _DOCUMENTS[asked.target]) as document:
-            memory = self._writable(asked.target, document.data)
+            memory = await self._writable(asked.target, document.data)
             known = await self._database.read(lambda conn: storage.find(conn, asked.key))
             if known is not None and (known.made or known.after == memory.text):
                 await self._note(asked.key)
@@ -155,7 +150,7 @@ class MemoryStore:
         target = Target(change.target)
         asked = Asked(key, profile, target, (), by)
         async with self._profiles.opened(profile, _DOCUMENTS[target]) as document:
-            memory = self._writable(target, document.data)
+            memory = await self._writable(target, document.data)
             if memory.text == change.before:
                 return memory
             if memory.text != change.after:
@@ -216,11 +211,12 @@ class MemoryStore:
             if copy.data != data:
                 await copy.replace(data)
 
-    def _writable(self, target: Target, data: bytes) -> Memory:
-        memory = self._memory(target, data)
+    async def _writable(self, target: Target, data: bytes) -> Memory:
+        memory = _memory(target, data, (await self._limits.now())[target])
         if memory.text.encode() != data:
             raise MemoryRefused(f"{_DOCUMENTS[target]} is not UTF-8 text; its user has to mend it.")
         return memory
 
-    def _memory(self, target: Target, data: bytes) -> Memory:
-        return Memory(target, data.decode(errors="replace"), self._limits[target])
+
+def _memory(target: Target, data: bytes, limit: int) -> Memory:
+    return Memory(target, data.decode(errors="replace"), limit)

@@ -5,7 +5,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from agent_service.memory.entries import Action, MemoryRefused, Operation
-from agent_service.memory.store import Asked, MemoryStore, Target
+from agent_service.memory.limits import Target
+from agent_service.memory.store import Asked, MemoryStore
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
 from services.errors import HermesError
 

@@ -10,7 +10,8 @@ from agent_service.clients.projects import Projects
 from agent_service.clients.sandbox_kinds import ASK_AGAIN_S, FRESH_S, SandboxKinds
 from agent_service.config import SandboxPolicy
 from agent_service.drafts import Instructions, Places, SessionDrafts
-from agent_service.memory.store import MemoryStore, Target
+from agent_service.memory.limits import Limits, Target
+from agent_service.memory.store import MemoryStore
 from agent_service.prompt.context_files import ContextFiles
 from agent_service.prompt.personal import PersonalLayers
 from agent_service.requests import TurnRequest
@@ -54,7 +55,7 @@ async def _no_model() -> str:
 def _nothing() -> PersonalLayers:
     """The layers of a user who has written nothing, and is not remembered."""
     home = FileProfiles(HomePaths(Path("/nonexistent"), Path("/nonexistent")))
-    limits = dict.fromkeys(Target, 100)
+    limits = Limits(dict.fromkeys(Target, 100))
     memories = MemoryStore(home, _UNUSED, limits, SystemClock(), _SCANNER)
     shelves = SkillShelves(lambda name: HomeSkillFiles(Path(name)), SystemClock())
     return PersonalLayers(home, memories, SkillIndexes(shelves, {}), _NOTES)
