@@ -19,6 +19,7 @@ class BusyMode(StrEnum):
 
     INTERRUPT = "interrupt"
     QUEUE = "queue"
+    STEER = "steer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ class TurnRequest:
             "max_model_calls": self.max_model_calls,
             "toolsets": list(self.allowed or self.toolsets),
             "model": self.model or default_model,
+            "steers": self.busy_mode is BusyMode.STEER,
         }
 
 

@@ -28,7 +28,7 @@ from agent_service.metrics import AgentMetrics
 from agent_service.models.errors import ModelError
 from agent_service.sandbox import CommandStatus, CommandUnknown, SandboxUnavailable
 from agent_service.spending import Spending
-from agent_service.storage import journal
+from agent_service.storage import journal, steering
 from agent_service.storage.claims import Claimed
 from agent_service.transition import Transition
 from services.clock import Clock
@@ -165,13 +165,15 @@ class Runner:
         await unbroken(self._store(driving, facts))
 
     async def _store(self, driving: Driving, facts: tuple[Fact, ...]) -> None:
-        transition = Transition.of(driving.turn, facts, self._clock.now())
+        turn, now = driving.turn, self._clock.now()
 
-        def write(conn: Connection) -> None:
+        def write(conn: Connection) -> Transition:
+            transition = Transition.of(turn, steering.join(conn, turn, facts, now), now)
             journal.commit(conn, self._leases, transition)
             self._spending.record(conn, transition)
+            return transition
 
-        await self._database.write(write)
+        transition = await self._database.write(write)
         transition.apply()
         age = (transition.now - driving.turn.started_at).total_seconds()
         self._metrics.committed(driving.turn, facts, age)

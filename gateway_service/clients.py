@@ -10,7 +10,7 @@ import grpc.aio
 from gateway_service.convert import turn_event
 from gateway_service.errors import AgentRefused
 from gateway_service.events import Decision, TurnEvent
-from gateway_service.messages import BusyMode, TurnOrder
+from gateway_service.messages import COMPRESS, STEER, BusyMode, TurnOrder
 from hermes.agent.v1 import (
     approval_pb2,
     approval_pb2_grpc,
@@ -56,6 +56,7 @@ _BUSY = {
     BusyMode.INTERRUPT: turn_pb2.BUSY_MODE_INTERRUPT,
     BusyMode.QUEUE: turn_pb2.BUSY_MODE_QUEUE,
 }
+_BUSY_OF_COMMANDS = {COMPRESS: turn_pb2.BUSY_MODE_QUEUE, STEER: turn_pb2.BUSY_MODE_STEER}
 
 
 class AgentClient:
@@ -68,12 +69,13 @@ class AgentClient:
 
     async def start(self, order: TurnOrder) -> None:
         """Start a turn; again is the same."""
-        source = order.source
+        source, (command, arguments) = order.source, order.command
+        is_compression = command == COMPRESS
         request = turn_pb2.StartTurnRequest(
             turn_id=order.turn_id,
             profile=order.profile,
             session_id=order.session_id,
-            parts=[content_pb2.MessagePart(text=order.text)],
+            parts=[content_pb2.MessagePart(text=arguments or order.text)],
             origin=origin_pb2.Origin(
                 platform=source.platform,
                 chat_id=source.chat_id,
@@ -84,8 +86,8 @@ class AgentClient:
                 # Nobody else comes as far as a turn.
                 trust=origin_pb2.TRUST_OWNER,
             ),
-            kind=turn_pb2.TURN_KIND_COMPRESS if order.is_compression else turn_pb2.TURN_KIND_USER,
-            busy_mode=_BUSY[BusyMode.QUEUE if order.is_compression else order.busy_mode],
+            kind=turn_pb2.TURN_KIND_COMPRESS if is_compression else turn_pb2.TURN_KIND_USER,
+            busy_mode=_BUSY_OF_COMMANDS.get(command, _BUSY[order.busy_mode]),
             workdir=order.workdir,
             sandbox_template=order.sandbox_template,
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gateway_service.clients import AgentClient
 from gateway_service.events import Decision
-from gateway_service.messages import is_compression
+from gateway_service.messages import COMPRESS, STEER, turn_command
 from gateway_service.storage import inbox
 from services.clock import Clock
 from services.database import Database
@@ -64,7 +64,7 @@ class Command:
 
 def parse(text: str) -> tuple[str, str] | None:
     """The name of the command that a text is, and its arguments; None for what has a turn."""
-    if is_compression(text):
+    if turn_command(text):
         return None
     found = _COMMAND.fullmatch(text.strip())
     return (found[1].lower(), (found[2] or "").strip()) if found else None
@@ -136,6 +136,14 @@ async def _doing(tools: Tools, chat: Chat) -> str:
     return f"Working on your message{queued}; /stop ends it."
 
 
+async def _compress(_tools: Tools, _chat: Chat, _arguments: str) -> Answer:
+    return Answer("Say /compress, and nothing behind it.", is_error=True)
+
+
+async def _steer(_tools: Tools, _chat: Chat, _arguments: str) -> Answer:
+    return Answer("Say what: /steer leave the tests alone", is_error=True)
+
+
 async def _start(_tools: Tools, chat: Chat, _arguments: str) -> Answer:
     return Answer(f"{GREETING}\n\n{_listed(chat)}")
 
@@ -150,8 +158,7 @@ def _listed(chat: Chat) -> str:
         for command in COMMANDS
     ]
     # The terminal obeys this one itself.
-    last = ["- `/quit` leave"] if chat.in_terminal else []
-    return "\n".join([*lines, "- `/compress` condense this conversation", *last])
+    return "\n".join([*lines, "- `/quit` leave"] if chat.in_terminal else lines)
 
 
 COMMANDS: tuple[Command, ...] = (
@@ -160,6 +167,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("approve", "allow what is asked, or all of its kind", _approve, "[session]"),
     Command("deny", "refuse what is asked", _deny),
     Command("status", "show the session and what it is doing", _status),
+    Command(STEER, "tell the work in progress something, without stopping it", _steer, "TEXT"),
+    Command(COMPRESS, "condense this conversation", _compress),
     Command("help", "list the commands", _help),
     Command("start", "say what Hermes can do", _start),
 )

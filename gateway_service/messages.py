@@ -94,11 +94,18 @@ class TurnOrder:
     busy_mode: BusyMode = BusyMode.INTERRUPT
 
     @property
-    def is_compression(self) -> bool:
-        """Whether it asks for the conversation to be condensed; it waits for the live turn."""
-        return is_compression(self.text)
+    def command(self) -> tuple[str, str]:
+        """The name and the arguments of the command that it is; empty texts where it is none."""
+        return turn_command(self.text) or ("", "")
 
 
-def is_compression(text: str) -> bool:
-    """Whether a message is the command that is a turn of its own."""
-    return re.fullmatch(r"/compress(@\w+)?", text.strip(), re.IGNORECASE) is not None
+COMPRESS, STEER = "compress", "steer"
+
+
+def turn_command(text: str) -> tuple[str, str] | None:
+    """The name and the arguments of a command that is a turn; None for any other message."""
+    found = re.fullmatch(r"/(compress|steer)(?:@\w+)?(?:\s+(.+))?", text.strip(), re.DOTALL)
+    # One of them is told something, the other is not.
+    if found is None or (found[1] == STEER) != bool(found[2]):
+        return None
+    return found[1], found[2] or ""

@@ -17,6 +17,10 @@ _KINDS = {
     turn_pb2.TURN_KIND_SUBAGENT: "subagent",
     turn_pb2.TURN_KIND_COMPRESS: COMPRESS,
 }
+_BUSY = {
+    turn_pb2.BUSY_MODE_QUEUE: BusyMode.QUEUE,
+    turn_pb2.BUSY_MODE_STEER: BusyMode.STEER,
+}
 _WIRE_KINDS = {kind: number for number, kind in _KINDS.items()}
 _TRUST = {origin_pb2.TRUST_OWNER: "owner", origin_pb2.TRUST_SERVICE: "service"}
 
@@ -34,7 +38,6 @@ def turn_request(request: turn_pb2.StartTurnRequest) -> TurnRequest:
         raise InvalidArgument("no platform", fields={"origin.platform": "must not be empty"})
     if not 0 <= request.max_model_calls <= MAX_MODEL_CALLS:
         raise InvalidArgument("limit out of range", fields={"max_model_calls": "0 to 1000"})
-    busy = request.busy_mode == turn_pb2.BUSY_MODE_QUEUE
     return TurnRequest(
         turn_id=request.turn_id,
         profile=profile_of(request.profile),
@@ -42,7 +45,7 @@ def turn_request(request: turn_pb2.StartTurnRequest) -> TurnRequest:
         text=text,
         origin=_origin(request.origin),
         kind=_KINDS.get(request.kind, "user"),
-        busy_mode=BusyMode.QUEUE if busy else BusyMode.INTERRUPT,
+        busy_mode=_BUSY.get(request.busy_mode, BusyMode.INTERRUPT),
         max_model_calls=request.max_model_calls,
         toolsets=tuple(sorted(request.toolsets)),
         model=request.model,

@@ -248,6 +248,23 @@ async def test_compress_condenses_the_session_after_what_runs(tmp_path: Path) ->
         assert len(model.bodies[-1]["messages"]) < 14
 
 
+async def test_steer_reaches_the_work_in_progress(tmp_path: Path) -> None:
+    call: dict[str, Any] = {"tool_calls": [{"name": "todo", "arguments": {}}], "latency_s": 1.0}
+    script: dict[str, Any] = {"rules": [{"user": "work", "steps": [call, {"text": "done"}]}]}
+    async with fake_model(script) as model, hermes(tmp_path, model.url) as running:
+        first, second = Wire(running), Wire(running)
+        session_id = (await first.open()).opened.session_id
+        await first.say("msg_1", "work")
+        await model.until(lambda: len(model.requests) == 1)
+        await second.open(session_id=session_id)
+        await second.say("msg_2", "/steer use green")
+        heard = (await second.turn())[-1].event.events
+        assert heard[-1].turn_finished.completed.answer == "Passed on to the work in progress."
+        ended = (await first.turn())[-1].event.events
+        assert ended[-1].turn_finished.completed.answer == "done"
+        assert "use green" in model.bodies[-1]["messages"][-1]["content"]
+
+
 async def test_new_goes_on_in_another_session(tmp_path: Path) -> None:
     async with (
         fake_model(ECHO) as model,

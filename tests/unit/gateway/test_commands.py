@@ -3,6 +3,7 @@
 import pytest
 
 from gateway_service.commands import COMMANDS, parse
+from gateway_service.messages import turn_command
 
 
 @pytest.mark.parametrize(
@@ -26,7 +27,26 @@ def test_parse(text: str, command: tuple[str, str] | None) -> None:
     assert parse(text) == command
 
 
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("/compress", ("compress", "")),
+        (" /compress@my_bot ", ("compress", "")),
+        ("/compress it", None),
+        ("/steer use\ngreen", ("steer", "use\ngreen")),
+        ("/steer@my_bot use green", ("steer", "use green")),
+        ("/steer", None),
+        ("/steering", None),
+        ("please /compress", None),
+    ],
+)
+def test_commands_that_are_turns(text: str, command: tuple[str, str] | None) -> None:
+    assert turn_command(text) == command
+    assert (parse(text) is None) is (command is not None or not text.startswith("/"))
+
+
 def test_each_command_says_what_it_does_in_a_line() -> None:
     names = [command.name for command in COMMANDS]
-    assert names == ["new", "stop", "approve", "deny", "status", "help", "start"]
+    first = ["new", "stop", "approve", "deny", "status"]
+    assert names == [*first, "steer", "compress", "help", "start"]
     assert all(command.help and "\n" not in command.help for command in COMMANDS)

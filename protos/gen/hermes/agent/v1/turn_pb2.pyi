@@ -72,6 +72,10 @@ class _BusyModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_BusyMode.Val
     """The live turn is interrupted and this one follows it."""
     BUSY_MODE_QUEUE: _BusyMode.ValueType  # 2
     """This turn waits until the live one has finished."""
+    BUSY_MODE_STEER: _BusyMode.ValueType  # 3
+    """The text joins the next results of the live turn's tools, and this turn completes when it has.
+    Where the live turn ends before, this one follows it.
+    """
 
 class BusyMode(_BusyMode, metaclass=_BusyModeEnumTypeWrapper):
     """What happens when the session already has a live turn."""
@@ -82,6 +86,10 @@ BUSY_MODE_INTERRUPT: BusyMode.ValueType  # 1
 """The live turn is interrupted and this one follows it."""
 BUSY_MODE_QUEUE: BusyMode.ValueType  # 2
 """This turn waits until the live one has finished."""
+BUSY_MODE_STEER: BusyMode.ValueType  # 3
+"""The text joins the next results of the live turn's tools, and this turn completes when it has.
+Where the live turn ends before, this one follows it.
+"""
 Global___BusyMode: _TypeAlias = BusyMode  # noqa: Y015
 
 class _TurnState:

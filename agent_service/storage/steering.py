@@ -1,0 +1,68 @@
+"""Messages that join the work in progress, with the results of its tools."""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, bindparam
+
+from agent_service.events import Fact, Outcome, Recorded, ToolReturned, TurnFinished
+from agent_service.live_turn import LiveTurn
+from agent_service.storage.event_log import insert_events
+from agent_service.storage.schema import turn
+from agent_service.tools.advice import STOP_AT
+from services.database import Prepared
+
+PASSED_ON = "Passed on to the work in progress."
+
+_WAITING = Prepared(
+    sa.select(turn.c.id, turn.c.request)
+    .where(
+        turn.c.session_id == bindparam("session_id"),
+        turn.c.state == sa.literal_column("'QUEUED'"),
+    )
+    .order_by(turn.c.created_at, turn.c.id)
+)
+_JOIN = (
+    sa.update(turn)
+    .where(turn.c.id == bindparam("turn_key"), turn.c.state == "QUEUED")
+    .values(state="COMPLETED", finished_at=bindparam("now"), last_sequence=1)
+)
+
+
+def join(
+    conn: Connection, live: LiveTurn, facts: tuple[Fact, ...], now: datetime
+) -> tuple[Fact, ...]:
+    """The facts with what the user has said meanwhile, where a model call follows them.
+
+    The turns that said it complete in the transaction that stores the facts.
+    """
+    last = facts[-1]
+    if not isinstance(last, ToolReturned) or not _goes_on(live, facts):
+        return facts
+    said = [
+        row.request["text"]
+        for row in _WAITING.rows(conn, {"session_id": live.session_id}).all()
+        if row.request.get("steers") and _completed(conn, row, now)
+    ]
+    if not said:
+        return facts
+    told = "\n\n".join(said)
+    joined = replace(last, text=f"{last.text}\n\n[The user says while you work:\n{told}]")
+    return (*facts[:-1], joined)
+
+
+def _goes_on(live: LiveTurn, facts: tuple[Fact, ...]) -> bool:
+    returned = [fact for fact in facts if isinstance(fact, ToolReturned)]
+    is_stuck = any(fact.failures_in_row >= STOP_AT for fact in returned)
+    is_last = live.model_calls >= live.max_model_calls
+    return live.pending.keys() == {fact.call.key for fact in returned} and not is_stuck | is_last
+
+
+def _completed(conn: Connection, row: sa.Row[Any], now: datetime) -> bool:
+    if not conn.execute(_JOIN, {"turn_key": row.id, "now": now}).rowcount:
+        return False
+    ended = TurnFinished(Outcome.COMPLETED, text=PASSED_ON)
+    insert_events(conn, row.id, [Recorded(1, now, 1, ended)])
+    return True
