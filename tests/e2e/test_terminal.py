@@ -122,6 +122,7 @@ def test_a_person_allows_once_denies_and_allows_for_the_session(careful: Home) -
         chat.type("s")
         screen = chat.wait_for("^two of two")
         assert screen.count("wants to run") == 3, "for the session means not to be asked again"
+        chat.wait_for(PROMPT)
         chat.press(CTRL_D)
         assert chat.wait_end() == 0
 
