@@ -38,6 +38,7 @@ from services.clock import SystemClock
 from services.database import Database
 from services.ids import new_id
 from services.leases import new_owner
+from tests.executors import end_boxes, executor_settings, serving
 from tests.reach import out_of_reach
 
 LEASE_S = 300
@@ -142,3 +143,15 @@ async def open_tools(
         contexts = ToolContexts(database, leases, sandboxes, shelves, delegation)
         toolbox = Toolbox([*offered(builtin_tools(out_of_reach())), *more], contexts.of)
         yield Tools(toolbox, turn, LeftSandboxes(executors, database), database)
+
+
+@asynccontextmanager
+async def tools_over(backend: str, folder: Path) -> AsyncGenerator[Tools]:
+    """The tools of one session, with an executor of its own in a folder, whose boxes end."""
+    settings = executor_settings(folder, backend)
+    async with (
+        serving(settings) as executor,
+        open_tools(executor.home, executor.address, executor.tokens) as opened,
+    ):
+        yield opened
+    await end_boxes(settings)

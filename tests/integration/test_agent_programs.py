@@ -8,8 +8,7 @@ import pytest
 import pytest_asyncio
 
 from services.ids import new_id
-from tests.executors import end_boxes, executor_settings, serving
-from tests.integration.agent_tool_parts import Tools, open_tools
+from tests.integration.agent_tool_parts import Tools, tools_over
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -23,13 +22,8 @@ def backend(request: pytest.FixtureRequest) -> str:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def tools(backend: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Tools]:
     """The tools of one session for all tests of a backend."""
-    settings = executor_settings(tmp_path_factory.mktemp("home"), backend)
-    async with (
-        serving(settings) as executor,
-        open_tools(executor.home, executor.address, executor.tokens) as opened,
-    ):
+    async with tools_over(backend, tmp_path_factory.mktemp("home")) as opened:
         yield opened
-    await end_boxes(settings)
 
 
 async def test_a_program_calls_tools_and_only_what_it_prints_comes_back(tools: Tools) -> None:
