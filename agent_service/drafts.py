@@ -60,7 +60,7 @@ class SessionDrafts:
 
     async def draft(self, request: TurnRequest) -> SessionDraft:
         """The session as this turn would create it."""
-        wanted = frozenset(request.allowed or request.toolsets)
+        wanted = frozenset(request.granted)
         toolsets = self._toolsets & wanted if wanted else self._toolsets
         places = self._places
         template = request.sandbox_template or places.policy.of(request.profile, request.kind)

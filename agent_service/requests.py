@@ -52,6 +52,11 @@ class TurnRequest:
         """The platform that the message came from."""
         return self.origin["platform"]
 
+    @property
+    def granted(self) -> tuple[str, ...]:
+        """The toolsets that it gets; empty means all."""
+        return self.allowed or self.toolsets
+
     def digest(self) -> str:
         """The same for the same request."""
         # Asked again, it is the same turn, also where other toolsets are off by now.
@@ -65,7 +70,7 @@ class TurnRequest:
             "text": self.text,
             "origin": dict(self.origin),
             "max_model_calls": self.max_model_calls,
-            "toolsets": list(self.allowed or self.toolsets),
+            "toolsets": list(self.granted),
             "model": self.model or default_model,
             "steers": self.busy_mode is BusyMode.STEER,
         }
