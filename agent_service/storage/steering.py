@@ -54,10 +54,13 @@ def join(
 
 
 def _goes_on(live: LiveTurn, facts: tuple[Fact, ...]) -> bool:
+    """Whether these are the last results of their message, and the turn has another model call."""
     returned = [fact for fact in facts if isinstance(fact, ToolReturned)]
-    is_stuck = any(fact.failures_in_row >= STOP_AT for fact in returned)
-    is_last = live.model_calls >= live.max_model_calls
-    return live.pending.keys() == {fact.call.key for fact in returned} and not is_stuck | is_last
+    if live.pending.keys() != {fact.call.key for fact in returned}:
+        return False
+    # Others of the message may have failed, and been stored, before these.
+    failures = max(live.failures_in_row, *(fact.failures_in_row for fact in returned))
+    return failures < STOP_AT and live.model_calls < live.max_model_calls
 
 
 def _completed(conn: Connection, row: sa.Row[Any], now: datetime) -> bool:

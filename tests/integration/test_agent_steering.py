@@ -64,6 +64,24 @@ async def test_what_no_call_could_follow_is_a_message_of_its_own(
         assert model.bodies[-1]["messages"][-1] == {"role": "user", "content": "use green"}
 
 
+async def test_it_does_not_join_a_turn_that_ends_for_failing_again_and_again(
+    tmp_path: Path,
+) -> None:
+    both: list[dict[str, Any]] = [
+        {"name": "nothing_such", "arguments": {}},
+        {"name": "todo", "arguments": {}},
+    ]
+    failing: dict[str, Any] = {"tool_calls": both}
+    script = working(*[failing] * 4, {**failing, "latency_s": 1.0}, DONE)
+    async with fake_model(script) as model, agent(tmp_path, model.url) as client:
+        work = await client.start("work")
+        await model.until(lambda: len(model.requests) == 5)
+        [turn] = await steered(client, "use green")
+        ended = (await client.watch(work.turn_id))[-1].turn_finished
+        assert ended.HasField("limit_reached")
+        assert answer(await client.watch(turn.turn_id)) == "fine"
+
+
 async def test_without_work_it_is_a_message_like_any_other(tmp_path: Path) -> None:
     async with fake_model(answers({"text": "fine"})) as model, agent(tmp_path, model.url) as client:
         [turn] = await steered(client, "use green")
