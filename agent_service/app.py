@@ -69,6 +69,7 @@ from agent_service.storage.profiles import FileProfiles
 from agent_service.storage.schema import metadata
 from agent_service.tools.builtin import Asking, Reach, builtin_tools
 from agent_service.tools.hints import Hints
+from agent_service.tools.judged import CommandPolicy
 from agent_service.tools.listing import Listed, offered
 from agent_service.tools.todo import STATE as PLAN
 from agent_service.tools.todo import shown_plan
@@ -252,9 +253,17 @@ def _tools(
     return builtin_tools(
         reach,
         hints=hints,
-        asking=Asking(config.approvals != "off", config.fetch.taint == "ask"),
+        asking=Asking(_commands(config), config.fetch.taint == "ask"),
         memories=memories if config.memory.enabled else None,
         past=past,
+    )
+
+
+def _commands(config: AgentConfig) -> CommandPolicy:
+    return CommandPolicy(
+        asks=config.approvals != "off",
+        asks_in_sandboxes=config.approvals_sandboxed == "ask",
+        denied=config.approvals_deny,
     )
 
 

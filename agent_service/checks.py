@@ -66,12 +66,17 @@ def _listed(endpoint: Endpoint, models: tuple[str, ...]) -> Check:
     return Check("model", Verdict.OK, f"{name} at {endpoint.shown_url} (by {endpoint.source})")
 
 
+def _asked(config: AgentConfig) -> str:
+    where = "" if config.approvals_sandboxed == "ask" else " whose harm no sandbox holds"
+    return f"a person is asked before dangerous commands{where}"
+
+
 def _approvals(config: AgentConfig) -> Check:
     if config.approvals == "off":
         return Check(
             "approvals",
             Verdict.NOTE,
-            "nobody is asked before a command runs in the sandbox; "
+            "nobody is asked before a dangerous command runs in the sandbox; "
             "to be asked: hermes config set approvals.mode manual",
         )
-    return Check("approvals", Verdict.OK, "a person is asked before every command")
+    return Check("approvals", Verdict.OK, _asked(config))

@@ -298,9 +298,13 @@ class AgentConfig(ConfigModel):
     """Characters that are taken over of SOUL.md and of each context file of a folder."""
     time_zone: Annotated[str, Yaml("timezone"), Env("HERMES_TIMEZONE")] = ""
     """IANA time zone of the times that the agent is told; empty is the machine's."""
-    approvals: Annotated[Literal["manual", "smart", "off"], Yaml("approvals.mode")] = "off"
-    """`manual` asks a person before every terminal command, `off` asks nobody; `smart` counts as
-    `manual`."""
+    approvals: Annotated[Literal["manual", "smart", "off"], Yaml("approvals.mode")] = "manual"
+    """`manual` asks a person before a command that is dangerous or not understood, `off` asks
+    nobody; `smart` counts as `manual`. What would destroy the machine is refused in every mode."""
+    approvals_sandboxed: Annotated[Literal["run", "ask"], Yaml("approvals.sandboxed")] = "run"
+    """`ask` asks also before dangerous commands whose harm a disposable sandbox holds."""
+    approvals_deny: Annotated[tuple[str, ...], Yaml("approvals.deny")] = ()
+    """Patterns of commands that are always refused, such as `git push*`."""
     approval_timeout_s: Annotated[float, Field(ge=1, le=7 * 86_400), Yaml("approvals.timeout")] = (
         900.0
     )

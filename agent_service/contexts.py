@@ -10,8 +10,9 @@ from agent_service.clients.leases import SandboxLeases, TurnSandbox
 from agent_service.delegation import CallSubagents, Delegation, Endings
 from agent_service.events import Decision
 from agent_service.live_turn import LiveTurn
+from agent_service.sandbox import Place
 from agent_service.skills.shelf import SkillShelves
-from agent_service.storage import journal, sessions
+from agent_service.storage import grants, journal, sessions
 from agent_service.tools.base import Caller, ToolContext
 from services.database import Database
 from services.leases import LeaseTable
@@ -46,15 +47,26 @@ class ToolContexts:
             progress=progress,
             place=lambda: sandbox.place,
             news=lambda: sandbox.news,
+            granted=lambda tool, binding: self._granted(turn, tool, binding),
+            sandbox=lambda: _held(sandbox),
             skills=self._skills.of(turn.profile),
             caller=Caller(turn.profile, turn.session_id, turn.id, turn.origin),
             subagents=CallSubagents(self._delegation, turn, call.key),
+        )
+
+    async def _granted(self, turn: LiveTurn, tool: str, binding: str) -> bool:
+        return await self._database.read(
+            lambda conn: grants.is_granted(conn, turn.profile, turn.session_id, tool, binding)
         )
 
     def endings(self, turn: LiveTurn) -> Endings:
         """What ends the calls of an interrupted turn."""
         sandbox = TurnSandbox(self._sandboxes, turn, resumed=False)
         return Endings(SessionCommands(sandbox, interrupted=True), self._delegation, turn)
+
+
+async def _held(sandbox: TurnSandbox) -> Place:
+    return (await sandbox.hold()).place
 
 
 class _TurnState:

@@ -21,6 +21,7 @@ class Decision(StrEnum):
 
     ONCE = "once"
     SESSION = "session"
+    ALWAYS = "always"
     DENY = "deny"
     EXPIRED = "expired"
 
@@ -143,6 +144,8 @@ class ApprovalRequested:
     tool: str
     subject: str
     expires_at_ms: int
+    binding: str = ""
+    """What an allowance for longer is bound to; empty binds it to the tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +271,7 @@ class ApprovalNeeded:
 
     call: PendingCall
     subject: str
+    binding: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,11 +170,11 @@ class Transition:
                 self.step_states.append((call.sequence, StepState.DISPATCHED))
             case ToolReturned():
                 self._returned(fact)
-            case ApprovalNeeded(call, subject):
+            case ApprovalNeeded(call, subject, binding):
                 expires_at = self.now + self.turn.approval_timeout
                 name = call.call.name
                 asked = ApprovalRequested(
-                    f"apr_{call.key}", call.key, name, subject, to_ms(expires_at)
+                    f"apr_{call.key}", call.key, name, subject, to_ms(expires_at), binding
                 )
                 self.approvals.append(asked)
                 self._event(asked)

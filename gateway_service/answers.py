@@ -42,6 +42,7 @@ BUTTONS = ((Decision.ONCE, "Once"), (Decision.SESSION, "This session"), (Decisio
 _DECIDED = {
     Decision.ONCE: "Allowed once",
     Decision.SESSION: "Allowed in this session",
+    Decision.ALWAYS: "Allowed for always",
     Decision.DENY: "Denied",
     Decision.EXPIRED: "Nobody decided in time; denied",
 }

@@ -48,6 +48,7 @@ class OpenApproval:
 _DECISIONS = {
     Decision.ONCE: turn_event_pb2.APPROVAL_DECISION_ONCE,
     Decision.SESSION: turn_event_pb2.APPROVAL_DECISION_SESSION,
+    Decision.ALWAYS: turn_event_pb2.APPROVAL_DECISION_ALWAYS,
     Decision.DENY: turn_event_pb2.APPROVAL_DECISION_DENY,
 }
 _CHAT_DELTAS_PER_SECOND = 5

@@ -92,9 +92,9 @@ async def _stop(tools: Tools, chat: Chat, _arguments: str) -> Answer:
 
 
 async def _approve(tools: Tools, chat: Chat, arguments: str) -> Answer:
-    if arguments not in ("", "session"):
-        return Answer("Say /approve, or /approve session for all of its kind.", is_error=True)
-    decision = Decision.SESSION if arguments else Decision.ONCE
+    if arguments not in ("", "session", "always"):
+        return Answer("Say /approve, /approve session or /approve always.", is_error=True)
+    decision = Decision(arguments or "once")
     return await _decide(tools, chat, decision, "Allowed")
 
 
@@ -164,7 +164,7 @@ def _listed(chat: Chat) -> str:
 COMMANDS: tuple[Command, ...] = (
     Command("new", "begin a new session", _new),
     Command("stop", "stop what is running", _stop),
-    Command("approve", "allow what is asked, or all of its kind", _approve, "[session]"),
+    Command("approve", "allow what is asked, now or for longer", _approve, "[session|always]"),
     Command("deny", "refuse what is asked", _deny),
     Command("status", "show the session and what it is doing", _status),
     Command(STEER, "tell the work in progress something, without stopping it", _steer, "TEXT"),

@@ -33,6 +33,7 @@ MAX_THREAD_ID_CHARS = 64
 _DECISIONS = {
     turn_event_pb2.APPROVAL_DECISION_ONCE: Decision.ONCE,
     turn_event_pb2.APPROVAL_DECISION_SESSION: Decision.SESSION,
+    turn_event_pb2.APPROVAL_DECISION_ALWAYS: Decision.ALWAYS,
     turn_event_pb2.APPROVAL_DECISION_DENY: Decision.DENY,
 }
 
@@ -84,7 +85,9 @@ def check_message(message: ConverseRequest.UserMessage) -> None:
 def decision(number: "turn_event_pb2.ApprovalDecision.ValueType") -> Decision:
     """What a person decided."""
     if number not in _DECISIONS:
-        raise InvalidArgument("not a decision", fields={"decision": "ONCE, SESSION or DENY"})
+        raise InvalidArgument(
+            "not a decision", fields={"decision": "ONCE, SESSION, ALWAYS or DENY"}
+        )
     return _DECISIONS[number]
 
 

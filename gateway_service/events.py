@@ -10,6 +10,7 @@ class Decision(StrEnum):
 
     ONCE = "once"
     SESSION = "session"
+    ALWAYS = "always"
     DENY = "deny"
     EXPIRED = "expired"
     """Nobody decided in time."""

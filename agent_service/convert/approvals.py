@@ -9,11 +9,13 @@ from services.errors import InvalidArgument
 _DECISIONS: dict[int, Decision] = {
     turn_event_pb2.APPROVAL_DECISION_ONCE: Decision.ONCE,
     turn_event_pb2.APPROVAL_DECISION_SESSION: Decision.SESSION,
+    turn_event_pb2.APPROVAL_DECISION_ALWAYS: Decision.ALWAYS,
     turn_event_pb2.APPROVAL_DECISION_DENY: Decision.DENY,
 }
 _WIRE_DECISIONS = {
     Decision.ONCE: turn_event_pb2.APPROVAL_DECISION_ONCE,
     Decision.SESSION: turn_event_pb2.APPROVAL_DECISION_SESSION,
+    Decision.ALWAYS: turn_event_pb2.APPROVAL_DECISION_ALWAYS,
     Decision.DENY: turn_event_pb2.APPROVAL_DECISION_DENY,
     Decision.EXPIRED: turn_event_pb2.APPROVAL_DECISION_EXPIRED,
 }
@@ -22,7 +24,9 @@ _WIRE_DECISIONS = {
 def decision(number: int) -> Decision:
     """A decision that a person may take."""
     if number not in _DECISIONS:
-        raise InvalidArgument("not a decision", fields={"decision": "ONCE, SESSION or DENY"})
+        raise InvalidArgument(
+            "not a decision", fields={"decision": "ONCE, SESSION, ALWAYS or DENY"}
+        )
     return _DECISIONS[number]
 
 

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, bindparam
 
 from agent_service import events
 from agent_service.events import Decision
+from agent_service.storage import grants
 from agent_service.storage.event_log import insert_events
 from agent_service.storage.schema import approval, session, turn
 from services.errors import FailedPrecondition, NotFound
@@ -101,6 +102,8 @@ def resolve(
     row = conn.execute(_BY_ID, {"id": approval_id}).one_or_none()
     if row is None or (profile is not None and row.profile != profile):
         raise NotFound(f"there is no approval {approval_id}")
+    if decision is Decision.ALWAYS and not row.binding:
+        raise FailedPrecondition(f"approval {approval_id} can be given once or for the session")
     if row.expires_at < now and decision is not Decision.EXPIRED and row.decision is None:
         raise FailedPrecondition(f"approval {approval_id} has expired")
     changed = conn.execute(
@@ -111,7 +114,12 @@ def resolve(
         if decided.decision is not decision:
             raise FailedPrecondition(f"approval {approval_id} is decided: {decided.decision}")
         return Resolved(decided, None)
-    if decision is Decision.SESSION:
+    if row.binding and decision in (Decision.SESSION, Decision.ALWAYS):
+        session_id = decided.session_id if decision is Decision.SESSION else grants.EVERY_SESSION
+        bound = {"profile": row.profile, "session_id": session_id}
+        bound |= {"tool": decided.tool, "binding": row.binding}
+        grants.put(conn, bound, decided_by, now)
+    elif decision is Decision.SESSION:
         known = conn.execute(_APPROVED_TOOLS, {"id": decided.session_id}).scalar_one()
         tools = sorted({*known, decided.tool})
         conn.execute(_APPROVE_TOOL, {"session_key": decided.session_id, "tools": tools})

@@ -304,6 +304,7 @@ def _approval_rows(transition: Transition) -> list[dict[str, Any]]:
             "call_id": asked.call_id,
             "tool": asked.tool,
             "subject": asked.subject.replace("\0", ""),
+            "binding": asked.binding,
             "decision": None,
             "decided_by": "",
             "created_at": transition.now,

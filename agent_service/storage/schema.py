@@ -132,6 +132,7 @@ approval = Table(
     Column("call_id", String(160), nullable=False),
     Column("tool", String(64), nullable=False),
     Column("subject", Text, nullable=False),
+    Column("binding", String(64), nullable=False, server_default=""),
     Column("decision", String(8)),
     Column("decided_by", Text, nullable=False),
     Column("created_at", UtcTime, nullable=False),

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, bindparam
 from agent_service.events import to_ms
 from agent_service.search.terms import text_of
 from agent_service.storage import search_index, sessions
+from agent_service.storage.grants import grant
 from agent_service.storage.schema import (
     approval,
     compaction,
@@ -127,7 +128,7 @@ _LEAVE = insert_ignore(left_sandbox).from_select(
 )
 _ITS_TURNS = sa.select(turn.c.id).where(turn.c.session_id == bindparam("of_session"))
 DELETED_BY_TURN = (step, event, approval)
-DELETED_BY_SESSION = (message, compaction, sandbox_binding, session_state, turn)
+DELETED_BY_SESSION = (message, compaction, sandbox_binding, session_state, grant, turn)
 """In this order, and before the session itself; a test holds these to the schema."""
 _DELETES = (
     *(sa.delete(table).where(table.c.turn_id.in_(_ITS_TURNS)) for table in DELETED_BY_TURN),

@@ -1,7 +1,6 @@
 """Lets a person decide before a tool runs."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from agent_service.calls import PendingCall
@@ -24,13 +23,28 @@ _DENIED = (
 _NO_ANSWER = "Nobody answered in time whether this call is allowed, so it was not run."
 
 
-@dataclass(frozen=True, slots=True)
 class ApprovalRequired(Exception):
     """The call may not run before a person has decided on `subject`."""
 
-    subject: str
-    call: PendingCall | None = None
-    """A call that the call has made itself; None means the call itself."""
+    def __init__(self, subject: str, binding: str = "", call: PendingCall | None = None) -> None:
+        """An allowance for longer is bound to `binding`, where that is empty to the tool; `call` is
+        one that the call has made itself.
+        """
+        super().__init__(subject)
+        self.subject = subject
+        self.binding = binding
+        self.call = call
+
+
+def check_decision(decision: Decision) -> None:
+    """Fails with ToolFailed unless the decision allows the call."""
+    match decision:
+        case Decision.DENY:
+            raise ToolFailed(_DENIED)
+        case Decision.EXPIRED:
+            raise ToolFailed(_NO_ANSWER)
+        case Decision.ONCE | Decision.SESSION | Decision.ALWAYS:
+            return
 
 
 class RequireApproval(Generic[A]):
@@ -53,12 +67,7 @@ class RequireApproval(Generic[A]):
 
     async def run(self, arguments: A, context: ToolContext) -> ToolResult:
         """Run the inner tool once a person has allowed it."""
-        match context.decision:
-            case None:
-                raise ApprovalRequired(self._subject(arguments))
-            case Decision.DENY:
-                raise ToolFailed(_DENIED)
-            case Decision.EXPIRED:
-                raise ToolFailed(_NO_ANSWER)
-            case Decision.ONCE | Decision.SESSION:
-                return await self._inner.run(arguments, context)
+        if context.decision is None:
+            raise ApprovalRequired(self._subject(arguments))
+        check_decision(context.decision)
+        return await self._inner.run(arguments, context)

@@ -5,7 +5,7 @@ the model sees and the validation come, and a `run`. What a command or a file an
 that the model reads, never an exception; the two exceptions are for when there is no result.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, TypeVar
@@ -77,6 +77,14 @@ class Caller:
     """Platform, chat, thread and user that the turn's message came from."""
 
 
+async def _nothing_granted(_tool: str, _binding: str) -> bool:
+    return False
+
+
+async def _nowhere() -> Place:
+    return Place()
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """What a tool may use while it runs one call."""
@@ -95,6 +103,10 @@ class ToolContext:
     news: Callable[[], str] = str
     """What the model has to be told of the sandbox beside the result; mostly nothing."""
     caller: Caller = Caller()
+    granted: Callable[[str, str], Awaitable[bool]] = _nothing_granted
+    """Whether a person has allowed a call of a tool before that is bound to just this."""
+    sandbox: Callable[[], Awaitable[Place]] = _nowhere
+    """Where a command would run; claims the sandbox if need be."""
     skills: ProfileSkills | None = None
     """The library of the caller's profile."""
     subagents: Subagents | None = None

@@ -1,7 +1,8 @@
 """THE list of tools."""
 
+import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from agent_service.config_web import HelperModels
@@ -9,18 +10,18 @@ from agent_service.memory.store import MemoryStore
 from agent_service.messaging import Messenger
 from agent_service.models.consult import Consult
 from agent_service.search.past import PastSessions
-from agent_service.tools.approval import RequireApproval
 from agent_service.tools.base import Tool, ToolArguments
 from agent_service.tools.delegate_task import DelegateTask
 from agent_service.tools.execute_code import ExecuteCode, ExecuteCodeArguments
 from agent_service.tools.hints import Hints, hinted
+from agent_service.tools.judged import CommandPolicy, JudgeCommands, Typed
 from agent_service.tools.list_directory import ListDirectory
 from agent_service.tools.listing import Listed
 from agent_service.tools.memory import MemoryTool
 from agent_service.tools.mixture_of_agents import SETTINGS as MIXTURE_SETTINGS
 from agent_service.tools.mixture_of_agents import MixtureOfAgents
 from agent_service.tools.patch import Patch
-from agent_service.tools.process import Process
+from agent_service.tools.process import Process, ProcessArguments
 from agent_service.tools.read_file import ReadFile
 from agent_service.tools.search_files import SearchFiles
 from agent_service.tools.send_message import (
@@ -50,8 +51,8 @@ from agent_service.web.search import SETTINGS
 class Asking:
     """When a person is asked before a tool runs."""
 
-    commands: bool = False
-    """Before every command."""
+    commands: CommandPolicy = field(default_factory=lambda: CommandPolicy(asks=False))
+    """What is done with commands of each class."""
     tainted: bool = True
     """Before anything outlasts or leaves a session that has read untrusted data."""
 
@@ -78,11 +79,12 @@ def builtin_tools(
     """Every tool, in the order in which the model sees them; that of memory where there is one."""
     asking = asking or Asking()
     terminal: Tool[TerminalArguments] = Terminal()
+    process: Tool[ProcessArguments] = Process()
     program: Tool[ExecuteCodeArguments] = ExecuteCode()
     files = (ReadFile(), WriteFile(), Patch(), SearchFiles(), ListDirectory())
     everywhere: list[Tool[Any]] = [
-        RequireApproval(terminal, _command) if asking.commands else terminal,
-        Process(),
+        JudgeCommands(terminal, _typed, asking.commands),
+        JudgeCommands(process, _input, asking.commands),
         *(hinted(tool, hints) for tool in files),
         Todo(),
         *(() if memories is None else (_careful(MemoryTool(memories), asking),)),
@@ -91,7 +93,7 @@ def builtin_tools(
         SkillView(),
         _careful(SkillManage(), asking),
         DelegateTask(),
-        RequireApproval(program, _code) if asking.commands else program,
+        JudgeCommands(program, _code, asking.commands),
     ]
     return (*map(Listed, everywhere), *_reaching(reach, asking))
 
@@ -120,12 +122,18 @@ def _careful(tool: Tool[Any], asking: Asking) -> Tool[Any]:
     return AskWhenTainted(tool, _arguments) if asking.tainted else tool
 
 
-def _command(arguments: TerminalArguments) -> str:
-    return arguments.command
+def _typed(arguments: TerminalArguments) -> Typed:
+    return Typed(arguments.command, arguments.workdir)
 
 
-def _code(arguments: ExecuteCodeArguments) -> str:
-    return arguments.code
+def _input(arguments: ProcessArguments) -> Typed | None:
+    if arguments.action not in ("write", "submit"):
+        return None
+    return Typed(arguments.data, arguments.session_id, is_input=True)
+
+
+def _code(arguments: ExecuteCodeArguments) -> Typed:
+    return Typed(f"python3 -c {shlex.quote(arguments.code)}", shown=arguments.code)
 
 
 def _arguments(arguments: ToolArguments) -> str:

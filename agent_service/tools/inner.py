@@ -91,7 +91,7 @@ class JournaledCalls:
         try:
             return await self._run(call)
         except ApprovalRequired as required:
-            raise ApprovalRequired(required.subject, call) from required
+            raise ApprovalRequired(required.subject, required.binding, call) from required
 
 
 def _only_outside(arguments_json: str) -> str:

@@ -179,7 +179,8 @@ class _Batch:
         try:
             result = await _tried(prepared, context)
         except ApprovalRequired as required:
-            self.approvals.append(ApprovalNeeded(required.call or call, required.subject))
+            needed = ApprovalNeeded(required.call or call, required.subject, required.binding)
+            self.approvals.append(needed)
             return
         except CommandUncertain:
             await self._commit(ToolReturned(call, _UNCERTAIN, is_error=True, uncertain=True))

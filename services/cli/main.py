@@ -38,6 +38,7 @@ COMMANDS = {
     "sandboxes": "list, use and end sandboxes, and read what ran in them",
     "workspaces": "list, copy and delete what sandboxes leave behind, and keep snapshots",
     "pools": "see how full executors are, change that, drain them, end lost boxes",
+    "approvals": "list what waits for a decision, and decide it",
     "security": "try how commands and texts of your own are judged",
     "serve": "run one service",
     "doctor": "check everything this machine needs",

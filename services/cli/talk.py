@@ -28,12 +28,13 @@ WELCOME = "Ctrl-C interrupts, Ctrl-D leaves, /help lists the commands."
 COMMANDS = ("/new", "/stop", "/approve", "/deny", "/status", "/compress", "/help", "/quit")
 LEAVE = ("/quit", "/exit")
 
-QUESTION = "allow? [y]es, this [s]ession, [n]o > "
-HINT = "Say yes, session or no; Ctrl-C stops everything."
+QUESTION = "allow? [y]es, this [s]ession, [a]lways, [n]o > "
+HINT = "Say yes, session, always or no; Ctrl-C stops everything."
 
 _DECISIONS = {
     **dict.fromkeys(("y", "yes", "once", "/approve"), turn_event_pb2.APPROVAL_DECISION_ONCE),
     **dict.fromkeys(("s", "session", "/approve session"), turn_event_pb2.APPROVAL_DECISION_SESSION),
+    **dict.fromkeys(("a", "always", "/approve always"), turn_event_pb2.APPROVAL_DECISION_ALWAYS),
     **dict.fromkeys(("n", "no", "deny", "/deny"), turn_event_pb2.APPROVAL_DECISION_DENY),
 }
 RECALL_S = 3.0

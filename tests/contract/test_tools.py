@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from agent_service.memory.store import MemoryStore
 from agent_service.tools.base import Effect, Tool
 from agent_service.tools.builtin import Asking, builtin_tools
+from agent_service.tools.judged import CommandPolicy
 from agent_service.tools.schema import describe
 from tests.reach import out_of_reach
 
@@ -45,7 +46,9 @@ TOOLS = {listed.tool.name: listed.tool for listed in LISTED}
 
 def test_the_names_are_those_that_models_know() -> None:
     assert set(TOOLS) == set(SAMPLES)
-    asked = builtin_tools(out_of_reach(), memories=MEMORIES, asking=Asking(commands=True))
+    asked = builtin_tools(
+        out_of_reach(), memories=MEMORIES, asking=Asking(commands=CommandPolicy())
+    )
     assert [listed.tool.name for listed in asked] == list(TOOLS)
 
 

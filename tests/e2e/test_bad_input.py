@@ -47,7 +47,7 @@ def test_a_value_in_the_place_of_a_section_stops_the_start(home: Home) -> None:
     check_complaint(asked, "approvals (", "config.yaml, line 3", "`approvals.mode: manual`")
     assert list(home.path.parent.rglob("made")) == [], "the command ran, and nobody was asked"
     wrong = home.run("config", "set", "approvals", "manual")
-    check_complaint(wrong, "approvals.mode or approvals.timeout", "`approvals.mode: manual`")
+    check_complaint(wrong, "approvals.mode or approvals.sandboxed", "`approvals.mode: manual`")
 
 
 def test_an_unknown_variable_is_an_error(home: Home) -> None:

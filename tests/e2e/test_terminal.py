@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,16 @@ import pytest
 from tests.e2e.backends import sandboxed
 from tests.e2e.deployment import Deployment, one_process, running
 from tests.e2e.home import Home, check_complaint
-from tests.e2e.model import MARKER, STORY, ModelProcess
+from tests.e2e.model import (
+    MARKER,
+    STORY,
+    TELL,
+    ModelProcess,
+    calls,
+    model_process,
+    rule,
+    terminal_call,
+)
 from tests.e2e.processes import check_nothing_left, with_marker
 from tests.e2e.terminal import CTRL_C, CTRL_D, terminal
 
@@ -94,9 +104,35 @@ def test_the_chat_survives_a_crash_of_the_services(
         assert chat.wait_end() == 0
 
 
+# It asks wherever it runs, since it deletes files of the session.
+RISKY = "rm -rf gone; "
+# The same command each time, so that it can be allowed for the session.
+IN_TURN = (
+    f"{RISKY}if [ -e .one ]; then rm .one; echo two of two; else touch .one; echo one of two; fi"
+)
+
+
 @pytest.fixture
-def careful(backend: str, model: ModelProcess, tmp_path: Path) -> Home:
-    """A home in which every command has to be allowed."""
+def careful(backend: str, tmp_path: Path) -> Iterator[Home]:
+    """A home in which every command of the model has to be allowed."""
+    rules = (
+        rule("who are you", calls(terminal_call(f"{RISKY}id; hostname; pwd")), TELL),
+        rule(
+            "sleep long",
+            calls(terminal_call(f"{RISKY}echo sleeping; sleep {MARKER}", timeout=600)),
+            {"text": "I slept."},
+        ),
+        rule("touch a file", calls(terminal_call(f"{RISKY}touch made; echo done")), TELL),
+        rule("two in a row", calls(terminal_call(IN_TURN)), calls(terminal_call(IN_TURN)), TELL),
+        rule("", {"text": "You said: {user}"}),
+    )
+    folder = tmp_path / "model"
+    folder.mkdir()
+    with model_process(folder, rules) as model:
+        yield _careful(backend, model, tmp_path)
+
+
+def _careful(backend: str, model: ModelProcess, tmp_path: Path) -> Home:
     config = {**sandboxed(backend), "approvals": {"mode": "manual"}}
     return one_process(tmp_path, model.url, config).client
 
@@ -105,7 +141,7 @@ def test_a_person_allows_once_denies_and_allows_for_the_session(careful: Home) -
     with terminal(careful, "up") as chat:
         chat.wait_for(PROMPT)
         chat.type("who are you")
-        chat.wait_for("terminal wants to run:\n *id; hostname; pwd")
+        chat.wait_for("terminal wants to run:\n *rm -rf gone; id; hostname; pwd")
         chat.wait_for("allow")
         chat.type("y")
         chat.wait_for("^/workspace")
@@ -173,10 +209,10 @@ def test_only_a_clear_answer_decides(careful: Home) -> None:
         chat.wait_for("allow")
         for count, unclear in enumerate(("yikes no!", "stop", "sure", "/approve all"), 1):
             chat.type(unclear)
-            chat.wait_for("^Say yes, session or no", count=count)
+            chat.wait_for("^Say yes, session, always or no", count=count)
             chat.wait_for(r"allow.* >$")
         chat.type("/status")
-        assert "two of two" not in chat.wait_for("Waiting for your decision on 1")
+        assert "│ one of two" not in chat.wait_for("Waiting for your decision on 1")
         chat.type("/approve")
         chat.wait_for("wants to run", count=2)
         chat.wait_for(r"allow.* >$")
@@ -188,8 +224,37 @@ def test_only_a_clear_answer_decides(careful: Home) -> None:
         chat.type(" Once ")
         chat.wait_for("wants to run", count=4)
         chat.type("/Approve session")
-        screen = chat.wait_for("^two of two")
+        screen = chat.wait_for("^one of two")
         assert screen.count("│ two of two") == 1, "what was denied has not run"
+
+
+def test_another_terminal_decides_with_hermes_approvals(careful: Home) -> None:
+    with terminal(careful, "up") as chat:
+        chat.wait_for(PROMPT)
+        chat.type("who are you")
+        chat.wait_for("allow")
+        (waiting,) = careful.run("approvals", "list", "--json").json
+        assert waiting["subject"] == f"{RISKY}id; hostname; pwd"
+        assert (waiting["tool"], waiting["decision"]) == ("terminal", None)
+        approved = careful.run("approvals", "approve", waiting["approval_id"], "--for", "always")
+        assert approved.out == f"Allowed (always): terminal `{RISKY}id; hostname; pwd`\n"
+        chat.wait_for("^/workspace")
+        chat.wait_for(PROMPT)
+        assert careful.run("approvals", "list").out == "Nothing waits for a decision.\n"
+        again = careful.run("approvals", "deny", waiting["approval_id"])
+        check_complaint(again, "is decided: always")
+
+        chat.type("/new")
+        chat.wait_for(PROMPT)
+        chat.type("who are you")
+        chat.wait_for("^/workspace", count=2)
+        chat.type("touch a file")
+        chat.wait_for("wants to run", count=2)
+        (other,) = careful.run("approvals", "list", "--json").json
+        denied = careful.run("approvals", "deny", other["approval_id"], "--json")
+        assert denied.json["decision"] == "deny"
+        assert denied.json["decided_by"].startswith("cli:")
+        chat.wait_for("The user denied this call")
 
 
 @pytest.mark.parametrize("leave", [CTRL_D, "/quit\r"])
@@ -223,7 +288,7 @@ def test_one_shot_denies_what_nobody_can_allow(careful: Home) -> None:
     result = careful.run("chat", "-q", "touch a file", "--json")
     assert result.status == 0
     assert result.complaints == [
-        "hermes: nobody is here to allow “touch made; echo done”; it was denied"
+        "hermes: nobody is here to allow “rm -rf gone; touch made; echo done”; it was denied"
     ]
     assert result.json["tool_calls"][0]["is_error"] is True
 

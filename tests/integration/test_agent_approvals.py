@@ -1,5 +1,6 @@
 """Approvals of a real agent service: asked, decided once, kept over restarts, expired."""
 
+import asyncio
 from pathlib import Path
 
 import grpc.aio
@@ -22,6 +23,13 @@ SCRIPT = {
         }
     ]
 }
+
+
+@pytest.fixture
+def asks_nobody(tmp_path: Path) -> Path:
+    """A home in which nobody is asked."""
+    (tmp_path / "config.yaml").write_text('approvals: {mode: "off"}\n')
+    return tmp_path
 
 
 @pytest.fixture
@@ -132,3 +140,60 @@ async def test_a_turn_that_waits_for_a_person_can_be_interrupted(home: Path) -> 
         events = await client.watch(started.turn_id)
     assert events[-1].turn_finished.HasField("cancelled")
     assert sequences(events) == list(range(1, len(sequences(events)) + 1))
+
+
+def commands(*typed: str) -> dict[str, object]:
+    """A model that has these commands run, one after the other, and tells the last result."""
+    calls = [{"tool_calls": [{"name": "terminal", "arguments": {"command": c}}]} for c in typed]
+    return {"rules": [{"steps": [*calls, {"text": "{tool_result}"}]}]}
+
+
+@pytest.mark.parametrize(
+    ("decision", "elsewhere"),
+    [
+        (turn_event_pb2.APPROVAL_DECISION_SESSION, False),
+        (turn_event_pb2.APPROVAL_DECISION_ALWAYS, True),
+    ],
+)
+async def test_what_is_allowed_for_longer_is_the_very_same_command(
+    home: Path,
+    database_url: str,
+    decision: turn_event_pb2.ApprovalDecision.ValueType,
+    elsewhere: bool,
+) -> None:
+    script = commands("rm -rf x", "r''m  -rf x", "rm -rf y")
+    async with (
+        fake_model(script) as model,
+        agent(home, model.url, HERMES_DATABASE_URL=database_url) as client,
+    ):
+        started = await client.start("clean up", session_id="s1")
+        first = await asked(client, started.turn_id)
+        await resolve(client, first.approval_id, decision)
+        stub = ApprovalServiceStub(client.channels.to("agent"))
+
+        async def waiting(session_id: str) -> list[str]:
+            while True:
+                request = approval_pb2.ListApprovalsRequest(session_id=session_id)
+                listed = (await stub.ListApprovals(request)).approvals
+                if listed:
+                    return [found.subject for found in listed]
+                await asyncio.sleep(0.02)
+
+        assert await waiting("s1") == ["rm -rf y"], "another command is another question"
+        other = await client.start("clean up", session_id="s2")
+        expected = "rm -rf y" if elsewhere else "rm -rf x"
+        assert await waiting("s2") == [expected]
+        assert other.turn_id != started.turn_id
+
+
+async def test_what_destroys_the_machine_is_refused_with_approvals_off(
+    asks_nobody: Path, database_url: str
+) -> None:
+    async with (
+        fake_model(commands("sudo rm -rf /")) as model,
+        agent(asks_nobody, model.url, HERMES_DATABASE_URL=database_url) as client,
+    ):
+        started = await client.start("clean up")
+        events = await client.watch(started.turn_id)
+    assert "approval_requested" not in kinds(events)
+    assert "refused and not run" in answer(events)

@@ -239,7 +239,7 @@ async def _person_was_asked(_stage: Stage, client: AgentClient, turn_id: str) ->
     [
         (_model_was_asked, steps(HANGS)),
         (_command_runs, steps({"tool_calls": [_shell("echo ran >>log; sleep 50")]})),
-        (_person_was_asked, steps({"tool_calls": [_shell("echo ran >>log")]})),
+        (_person_was_asked, steps({"tool_calls": [_shell("rm -r src; echo ran >>log")]})),
     ],
 )
 async def test_an_interrupted_turn_ends_once(

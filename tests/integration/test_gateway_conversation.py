@@ -22,7 +22,7 @@ HELLO = answers({"text": "Hello!"})
 ECHO = answers({"text": "re: {user}"})
 SLOW = answers({"text": "too late", "latency_s": 30})
 ASK_FIRST = "approvals: {mode: manual}"
-RUN = {"tool_calls": [{"name": "terminal", "arguments": {"command": "rm -r /tmp/x"}}]}
+RUN = {"tool_calls": [{"name": "terminal", "arguments": {"command": "rm -r src"}}]}
 OPEN_ROWS = "SELECT count(*) FROM inbox WHERE state <> 'CLOSED'"
 
 
@@ -296,7 +296,7 @@ async def test_approvals_are_answered_by_answer_and_by_command(tmp_path: Path) -
         assert "Waiting for your decision" in (await talking.command("/status")).text
         await talking.dialogue.decide(talking.asked()[0], APPROVAL_DECISION_DENY)
         await talking.until(lambda it: len(it.asked()) == 2)
-        assert (await talking.command("/deny")).text == "Denied: terminal `rm -r /tmp/x`."
+        assert (await talking.command("/deny")).text == "Denied: terminal `rm -r src`."
         await talking.until(lambda it: it.outcome(message_id) is not None)
         ended = talking.outcome(message_id)
         assert ended is not None

@@ -13,7 +13,7 @@ from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
 from tests.integration.gateway_parts import Hermes, hermes
 
 ASK_FIRST = "approvals: {mode: manual}"
-RUN = {"tool_calls": [{"name": "terminal", "arguments": {"command": "rm -r /tmp/x"}}]}
+RUN = {"tool_calls": [{"name": "terminal", "arguments": {"command": "rm -r src"}}]}
 
 
 @asynccontextmanager
@@ -155,7 +155,7 @@ async def test_a_button_decides_and_strangers_cannot_press_it(tmp_path: Path) ->
     script = {"rules": [{"steps": [RUN, {"text": "It was not allowed."}]}]}
     async with bot(tmp_path, script, ASK_FIRST) as (telegram, running):
         await telegram.say(1, "clean up")
-        await telegram.until(lambda: any("rm -r /tmp/x" in text for text in telegram.texts(1)))
+        await telegram.until(lambda: any("rm -r src" in text for text in telegram.texts(1)))
         question = list(telegram.chats[1].values())[1]
         assert [data.rpartition(":")[2] for data in question.buttons] == ["once", "session", "deny"]
         await telegram.press(1, question.id, question.buttons[0], user_id=666)
@@ -174,7 +174,7 @@ async def test_a_command_decides_too(tmp_path: Path) -> None:
         await telegram.say(1, "/deny")
         await telegram.until(lambda: telegram.texts(1) == ["Nothing waits for a decision."])
         await telegram.say(1, "clean up")
-        await telegram.until(lambda: any("rm -r /tmp/x" in text for text in telegram.texts(1)))
+        await telegram.until(lambda: any("rm -r src" in text for text in telegram.texts(1)))
         await telegram.say(1, "/deny")
         await telegram.until(lambda: "It was not allowed." in telegram.texts(1))
         await telegram.until(

@@ -32,11 +32,15 @@ class _ApprovalDecisionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Appr
     APPROVAL_DECISION_ONCE: _ApprovalDecision.ValueType  # 1
     """Allowed this time."""
     APPROVAL_DECISION_SESSION: _ApprovalDecision.ValueType  # 2
-    """Allowed, and not asked again in this session for the same tool."""
+    """Allowed, and not asked again in this session for the very same command, or for the same tool
+    where no command is asked for.
+    """
     APPROVAL_DECISION_DENY: _ApprovalDecision.ValueType  # 3
     """Not allowed."""
     APPROVAL_DECISION_EXPIRED: _ApprovalDecision.ValueType  # 4
     """Nobody answered in time; not allowed."""
+    APPROVAL_DECISION_ALWAYS: _ApprovalDecision.ValueType  # 5
+    """Allowed, and not asked again in any session of the profile for the very same command."""
 
 class ApprovalDecision(_ApprovalDecision, metaclass=_ApprovalDecisionEnumTypeWrapper):
     """How an approval ended."""
@@ -46,11 +50,15 @@ APPROVAL_DECISION_UNSPECIFIED: ApprovalDecision.ValueType  # 0
 APPROVAL_DECISION_ONCE: ApprovalDecision.ValueType  # 1
 """Allowed this time."""
 APPROVAL_DECISION_SESSION: ApprovalDecision.ValueType  # 2
-"""Allowed, and not asked again in this session for the same tool."""
+"""Allowed, and not asked again in this session for the very same command, or for the same tool
+where no command is asked for.
+"""
 APPROVAL_DECISION_DENY: ApprovalDecision.ValueType  # 3
 """Not allowed."""
 APPROVAL_DECISION_EXPIRED: ApprovalDecision.ValueType  # 4
 """Nobody answered in time; not allowed."""
+APPROVAL_DECISION_ALWAYS: ApprovalDecision.ValueType  # 5
+"""Allowed, and not asked again in any session of the profile for the very same command."""
 Global___ApprovalDecision: _TypeAlias = ApprovalDecision  # noqa: Y015
 
 @_typing.final

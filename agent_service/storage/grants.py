@@ -1,0 +1,44 @@
+"""What persons have allowed for longer: one exact call each, never a whole tool."""
+
+from datetime import datetime
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Connection, String, Table, Text, bindparam
+
+from agent_service.storage.schema import metadata
+from services.database.sql import UtcTime, insert_ignore
+
+EVERY_SESSION = ""
+"""The session of what is allowed for always."""
+
+grant = Table(
+    "approval_grant",
+    metadata,
+    Column("profile", String(64), primary_key=True),
+    Column("session_id", String(128), primary_key=True),
+    Column("tool", String(64), primary_key=True),
+    Column("binding", String(64), primary_key=True),
+    Column("decided_by", Text, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+)
+
+_PUT = insert_ignore(grant)
+_FIND = sa.select(sa.func.count()).where(
+    grant.c.profile == bindparam("profile"),
+    sa.or_(grant.c.session_id == bindparam("session_id"), grant.c.session_id == EVERY_SESSION),
+    grant.c.tool == bindparam("tool"),
+    grant.c.binding == bindparam("binding"),
+)
+
+
+def is_granted(conn: Connection, profile: str, session_id: str, tool: str, binding: str) -> bool:
+    """Whether a person has allowed this very call before, in the session or for always."""
+    found = conn.execute(
+        _FIND, {"profile": profile, "session_id": session_id, "tool": tool, "binding": binding}
+    )
+    return bool(found.scalar_one())
+
+
+def put(conn: Connection, row: dict[str, str], decided_by: str, now: datetime) -> None:
+    """Keep that a call is allowed: `row` has profile, session_id, tool and binding."""
+    conn.execute(_PUT, {**row, "decided_by": decided_by, "created_at": now})

@@ -1,0 +1,135 @@
+"""Judges commands before they run: what is refused, what a person is asked, what simply runs."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Generic, TypeVar
+
+from agent_service.security.commands import CommandClassifier
+from agent_service.security.families import FAMILIES, CommandClass, Verdict
+from agent_service.tools.approval import ApprovalRequired, check_decision
+from agent_service.tools.base import (
+    Effect,
+    Tool,
+    ToolArguments,
+    ToolContext,
+    ToolFailed,
+    ToolResult,
+)
+from services.redact import Redactor
+
+A = TypeVar("A", bound=ToolArguments)
+
+DISPOSABLE = frozenset({"docker", "bubblewrap", "singularity", "modal", "kubernetes"})
+"""Backends whose sandboxes can be lost: what stays inside of them harms nothing that lasts."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandPolicy:
+    """What is done with commands of each class."""
+
+    asks: bool = True
+    """Whether a person is asked; what is never run is refused all the same."""
+    asks_in_sandboxes: bool = False
+    """Whether also where a disposable sandbox holds all that the command can do."""
+    denied: tuple[str, ...] = ()
+    """Patterns of commands that are refused, with `*` and `?`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """What a call would give to a shell."""
+
+    command: str
+    place: str = ""
+    """What else tells one call from another, such as its folder."""
+    is_input: bool = False
+    """It is input of a program that may be no shell, so that it need not be understood."""
+    shown: str = ""
+    """What a person is shown; empty is the command."""
+
+
+class JudgeCommands(Generic[A]):
+    """A tool whose calls give text to a shell."""
+
+    def __init__(
+        self, inner: Tool[A], typed: Callable[[A], Typed | None], policy: CommandPolicy
+    ) -> None:
+        self.name = inner.name
+        self.toolset = inner.toolset
+        self.arguments = inner.arguments
+        self._inner = inner
+        self._typed = typed
+        self._policy = policy
+        self._classifier = CommandClassifier()
+        self._redactor = Redactor()
+
+    def effect(self, arguments: A) -> Effect:
+        """The inner tool's."""
+        return self._inner.effect(arguments)
+
+    def writes(self, arguments: A) -> frozenset[str]:
+        """The inner tool's."""
+        return self._inner.writes(arguments)
+
+    async def run(self, arguments: A, context: ToolContext) -> ToolResult:
+        """Run the inner tool if its command may run."""
+        typed = self._typed(arguments)
+        if typed is not None:
+            await self._check(typed, context)
+        return await self._inner.run(arguments, context)
+
+    async def _check(self, typed: Typed, context: ToolContext) -> None:
+        verdict = self._classifier.classify(typed.command)
+        if verdict.kind is CommandClass.HARDLINE:
+            raise ToolFailed(_refusal(verdict))
+        if pattern := _denied(self._policy.denied, typed.command, verdict):
+            raise ToolFailed(
+                f"The user's settings never allow commands like {pattern!r} (approvals.deny), so "
+                "it was not run. Do not try the same in another form."
+            )
+        if not await self._needs_person(typed, verdict, context):
+            return
+        if context.decision is None:
+            binding = binding_of(typed, verdict)
+            if not await context.granted(self.name, binding):
+                raise ApprovalRequired(self._redactor.redact(typed.shown or typed.command), binding)
+            return
+        check_decision(context.decision)
+
+    async def _needs_person(self, typed: Typed, verdict: Verdict, context: ToolContext) -> bool:
+        if not self._policy.asks or verdict.kind is CommandClass.SAFE:
+            return False
+        if verdict.kind is CommandClass.UNPARSEABLE:
+            return not typed.is_input
+        if verdict.leaves_sandbox or self._policy.asks_in_sandboxes:
+            return True
+        return (await context.sandbox()).backend not in DISPOSABLE
+
+
+def binding_of(typed: Typed, verdict: Verdict) -> str:
+    """What an allowance is bound to: every program that runs with its arguments, and the folder.
+
+    A command that depends on what it does not say itself is bound to its very text, too.
+    """
+    text = "" if verdict.certain else " ".join(typed.command.split())
+    said = json.dumps([verdict.normalised, typed.place, text])
+    return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _denied(patterns: tuple[str, ...], command: str, verdict: Verdict) -> str:
+    texts = [command, *(" ".join(argv) for argv in verdict.normalised)]
+    for pattern in patterns:
+        if any(fnmatchcase(text, pattern) for text in texts):
+            return pattern
+    return ""
+
+
+def _refusal(verdict: Verdict) -> str:
+    reasons = [FAMILIES[name].about for name in verdict.families if FAMILIES[name].hardline]
+    return (
+        f"This command was refused and not run: it {', and '.join(reasons)}. No setting and no "
+        "person can allow it. Do not try the same in another form; say what you wanted to do."
+    )
