@@ -23,7 +23,7 @@ from agent_service.clients.sandbox_kinds import SandboxKinds
 from agent_service.config import AgentConfig
 from agent_service.config_fallback import fallbacks
 from agent_service.context.compressor import Compressor
-from agent_service.contexts import ToolContexts
+from agent_service.contexts import UNATTENDED, ToolContexts
 from agent_service.delegation import Delegation
 from agent_service.drafts import Instructions, Places, SessionDrafts
 from agent_service.histories import Histories
@@ -71,6 +71,7 @@ from agent_service.tools.builtin import Asking, Reach, builtin_tools
 from agent_service.tools.hints import Hints
 from agent_service.tools.judged import CommandPolicy
 from agent_service.tools.listing import Listed, offered
+from agent_service.tools.second_opinion import SecondOpinion
 from agent_service.tools.todo import STATE as PLAN
 from agent_service.tools.todo import shown_plan
 from agent_service.tools.toolbox import Toolbox
@@ -118,7 +119,8 @@ def build(
     )
     sandboxes = SandboxLeases(executors, database)
     projects = Projects(executors, database, context_files)
-    contexts = ToolContexts(database, leases, sandboxes, shelves, delegation)
+    unattended = frozenset[str]() if config.approvals.unattended == "wait" else UNATTENDED
+    contexts = ToolContexts(database, leases, sandboxes, shelves, delegation, unattended)
     indexes = SkillIndexes(shelves, {tool.name: tool.toolset for tool in tools})
     metrics = AgentMetrics.create(meter)
     parts = _loop_parts(config, priced, Toolbox(tools, contexts.of), catalog, database)
@@ -253,17 +255,19 @@ def _tools(
     return builtin_tools(
         reach,
         hints=hints,
-        asking=Asking(_commands(config), config.fetch.taint == "ask"),
+        asking=Asking(_commands(config, reach.consult), config.fetch.taint == "ask"),
         memories=memories if config.memory.enabled else None,
         past=past,
     )
 
 
-def _commands(config: AgentConfig) -> CommandPolicy:
+def _commands(config: AgentConfig, consult: Consult) -> CommandPolicy:
+    asked = config.approvals
     return CommandPolicy(
-        asks=config.approvals != "off",
-        asks_in_sandboxes=config.approvals_sandboxed == "ask",
-        denied=config.approvals_deny,
+        asks=asked.mode != "off",
+        asks_in_sandboxes=asked.sandboxed == "ask",
+        denied=asked.deny,
+        opinion=SecondOpinion(consult, config.helpers.approval) if asked.mode == "smart" else None,
     )
 
 
@@ -310,7 +314,7 @@ def _ownership(
         defaults=Defaults(
             max_model_calls=config.max_turns,
             max_tokens=config.model.max_tokens,
-            approval_timeout=timedelta(seconds=config.approval_timeout_s),
+            approval_timeout=timedelta(seconds=config.approvals.timeout_s),
         ),
     )
 

@@ -67,12 +67,14 @@ def _listed(endpoint: Endpoint, models: tuple[str, ...]) -> Check:
 
 
 def _asked(config: AgentConfig) -> str:
-    where = "" if config.approvals_sandboxed == "ask" else " whose harm no sandbox holds"
-    return f"a person is asked before dangerous commands{where}"
+    where = "" if config.approvals.sandboxed == "ask" else " whose harm no sandbox holds"
+    first = "a model, then a person," if config.approvals.mode == "smart" else "a person"
+    jobs = "wait" if config.approvals.unattended == "wait" else "are not run"
+    return f"{first} is asked before dangerous commands{where}; those of jobs and subagents {jobs}"
 
 
 def _approvals(config: AgentConfig) -> Check:
-    if config.approvals == "off":
+    if config.approvals.mode == "off":
         return Check(
             "approvals",
             Verdict.NOTE,

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from agent_service import budget
+from agent_service.config_approvals import ApprovalsConfig
 from agent_service.config_fallback import FallbackModel
 from agent_service.config_web import FetchConfig, HelperModels, SearchConfig
 from agent_service.context.policy import Policy
@@ -270,6 +271,7 @@ class AgentConfig(ConfigModel):
     helpers: HelperModels
     budget: BudgetConfig
     tools: ToolsConfig
+    approvals: ApprovalsConfig
     fallback: Annotated[
         tuple[FallbackModel, ...], Yaml("fallback_providers", "fallback_model")
     ] = ()
@@ -298,17 +300,6 @@ class AgentConfig(ConfigModel):
     """Characters that are taken over of SOUL.md and of each context file of a folder."""
     time_zone: Annotated[str, Yaml("timezone"), Env("HERMES_TIMEZONE")] = ""
     """IANA time zone of the times that the agent is told; empty is the machine's."""
-    approvals: Annotated[Literal["manual", "smart", "off"], Yaml("approvals.mode")] = "manual"
-    """`manual` asks a person before a command that is dangerous or not understood, `off` asks
-    nobody; `smart` counts as `manual`. What would destroy the machine is refused in every mode."""
-    approvals_sandboxed: Annotated[Literal["run", "ask"], Yaml("approvals.sandboxed")] = "run"
-    """`ask` asks also before dangerous commands whose harm a disposable sandbox holds."""
-    approvals_deny: Annotated[tuple[str, ...], Yaml("approvals.deny")] = ()
-    """Patterns of commands that are always refused, such as `git push*`."""
-    approval_timeout_s: Annotated[float, Field(ge=1, le=7 * 86_400), Yaml("approvals.timeout")] = (
-        900.0
-    )
-    """Seconds after which an unanswered approval counts as denied."""
     endpoint: Annotated[str, Yaml("agent.endpoint"), Env("HERMES_AGENT_ENDPOINT")] = ""
     """Address at which the other replicas reach this one, such as `agent-0.agent:7443`; unset, they
     follow its turns in the database, which shows no text before a step is through."""

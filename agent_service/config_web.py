@@ -75,6 +75,9 @@ class HelperModels(ConfigModel):
 
     vision: Annotated[str, Yaml("auxiliary.vision.model")] = ""
     """Model that looks at pictures; unset is the one of the conversation."""
+    approval: Annotated[str, Yaml("auxiliary.approval.model")] = ""
+    """Model that looks at commands with `approvals.mode: smart`; unset is the one of the
+    conversation."""
     mixture_references: Annotated[
         tuple[str, ...], Field(max_length=8), Yaml("mixture.reference_models")
     ] = ()

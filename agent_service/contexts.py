@@ -17,6 +17,9 @@ from agent_service.tools.base import Caller, ToolContext
 from services.database import Database
 from services.leases import LeaseTable
 
+UNATTENDED = frozenset({"job", "subagent"})
+"""Kinds of turns that nobody sits before."""
+
 
 class ToolContexts:
     """Makes the context of every tool call."""
@@ -28,12 +31,15 @@ class ToolContexts:
         sandboxes: SandboxLeases,
         skills: SkillShelves,
         delegation: Delegation,
+        unattended: frozenset[str] = UNATTENDED,
     ) -> None:
+        """`unattended` are the kinds of turns in which nobody is asked."""
         self._database = database
         self._turns = turns
         self._sandboxes = sandboxes
         self._skills = skills
         self._delegation = delegation
+        self._unattended = unattended
 
     def of(self, turn: LiveTurn, call: PendingCall, progress: Callable[[str], None]) -> ToolContext:
         """The context of one call."""
@@ -47,16 +53,12 @@ class ToolContexts:
             progress=progress,
             place=lambda: sandbox.place,
             news=lambda: sandbox.news,
-            granted=lambda tool, binding: self._granted(turn, tool, binding),
+            allowances=_TurnAllowances(self._database, self._turns, turn),
+            has_person=turn.kind not in self._unattended,
             sandbox=lambda: _held(sandbox),
             skills=self._skills.of(turn.profile),
             caller=Caller(turn.profile, turn.session_id, turn.id, turn.origin),
             subagents=CallSubagents(self._delegation, turn, call.key),
-        )
-
-    async def _granted(self, turn: LiveTurn, tool: str, binding: str) -> bool:
-        return await self._database.read(
-            lambda conn: grants.is_granted(conn, turn.profile, turn.session_id, tool, binding)
         )
 
     def endings(self, turn: LiveTurn) -> Endings:
@@ -86,6 +88,28 @@ class _TurnState:
         """Store a value under the running turn's fence."""
         await self._database.write(
             lambda conn: journal.put_state(conn, self._turns, self._turn, name, value)
+        )
+
+
+class _TurnAllowances:
+    """What was allowed in the turn's session, and in its profile for always."""
+
+    def __init__(self, database: Database, turns: LeaseTable, turn: LiveTurn) -> None:
+        self._database = database
+        self._turns = turns
+        self._turn = turn
+
+    async def holds(self, tool: str, binding: str) -> bool:
+        """Whether such a call was allowed before."""
+        turn = self._turn
+        return await self._database.read(
+            lambda conn: grants.is_granted(conn, turn.profile, turn.session_id, tool, binding)
+        )
+
+    async def put(self, tool: str, binding: str, given_by: str) -> None:
+        """Allow it for the session."""
+        await self._database.write(
+            lambda conn: journal.put_grant(conn, self._turns, self._turn, (tool, binding), given_by)
         )
 
 

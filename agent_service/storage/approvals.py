@@ -116,9 +116,7 @@ def resolve(
         return Resolved(decided, None)
     if row.binding and decision in (Decision.SESSION, Decision.ALWAYS):
         session_id = decided.session_id if decision is Decision.SESSION else grants.EVERY_SESSION
-        bound = {"profile": row.profile, "session_id": session_id}
-        bound |= {"tool": decided.tool, "binding": row.binding}
-        grants.put(conn, bound, decided_by, now)
+        grants.put(conn, row.profile, session_id, (decided.tool, row.binding), decided_by)
     elif decision is Decision.SESSION:
         known = conn.execute(_APPROVED_TOOLS, {"id": decided.session_id}).scalar_one()
         tools = sorted({*known, decided.tool})

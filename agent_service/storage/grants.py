@@ -1,12 +1,10 @@
-"""What persons have allowed for longer: one exact call each, never a whole tool."""
-
-from datetime import datetime
+"""What was allowed for longer: one exact call each, never a whole tool."""
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Connection, String, Table, Text, bindparam
 
 from agent_service.storage.schema import metadata
-from services.database.sql import UtcTime, insert_ignore
+from services.database.sql import UtcTime, db_now, insert_ignore
 
 EVERY_SESSION = ""
 """The session of what is allowed for always."""
@@ -22,7 +20,14 @@ grant = Table(
     Column("created_at", UtcTime, nullable=False),
 )
 
-_PUT = insert_ignore(grant)
+_PUT = insert_ignore(grant).values(
+    profile=bindparam("profile"),
+    session_id=bindparam("session_id"),
+    tool=bindparam("tool"),
+    binding=bindparam("binding"),
+    decided_by=bindparam("decided_by"),
+    created_at=db_now(),
+)
 _FIND = sa.select(sa.func.count()).where(
     grant.c.profile == bindparam("profile"),
     sa.or_(grant.c.session_id == bindparam("session_id"), grant.c.session_id == EVERY_SESSION),
@@ -32,13 +37,16 @@ _FIND = sa.select(sa.func.count()).where(
 
 
 def is_granted(conn: Connection, profile: str, session_id: str, tool: str, binding: str) -> bool:
-    """Whether a person has allowed this very call before, in the session or for always."""
+    """Whether this very call was allowed before, in the session or for always."""
     found = conn.execute(
         _FIND, {"profile": profile, "session_id": session_id, "tool": tool, "binding": binding}
     )
     return bool(found.scalar_one())
 
 
-def put(conn: Connection, row: dict[str, str], decided_by: str, now: datetime) -> None:
-    """Keep that a call is allowed: `row` has profile, session_id, tool and binding."""
-    conn.execute(_PUT, {**row, "decided_by": decided_by, "created_at": now})
+def put(
+    conn: Connection, profile: str, session_id: str, bound: tuple[str, str], decided_by: str
+) -> None:
+    """Keep that a call is allowed, which is bound to a tool and to what exactly it does."""
+    row = {"profile": profile, "session_id": session_id, "decided_by": decided_by}
+    conn.execute(_PUT, {**row, "tool": bound[0], "binding": bound[1]})

@@ -14,7 +14,7 @@ from agent_service.context.compaction import Compaction, sent
 from agent_service.events import Decision
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ToolCall, encoded
-from agent_service.storage import search_index
+from agent_service.storage import grants, search_index
 from agent_service.storage.claims import Claimed
 from agent_service.storage.event_log import events_after, insert_events
 from agent_service.storage.schema import approval, compaction, message, session, step, turn
@@ -192,6 +192,14 @@ def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None
 def mark_cancelling(conn: Connection, leases: LeaseTable, live: LiveTurn) -> None:
     """Note that the turn's commands are being killed."""
     leases.fence(conn, live.lease, state="CANCELLING")
+
+
+def put_grant(
+    conn: Connection, leases: LeaseTable, live: LiveTurn, bound: tuple[str, str], given_by: str
+) -> None:
+    """Allow calls of a tool in the session that are bound to this."""
+    leases.fence(conn, live.lease)
+    grants.put(conn, live.profile, live.session_id, bound, given_by)
 
 
 def put_state(conn: Connection, leases: LeaseTable, live: LiveTurn, name: str, value: Any) -> None:

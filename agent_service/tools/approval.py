@@ -20,6 +20,10 @@ _DENIED = (
     "The user denied this call. Do not try the same in another form; "
     "say what you wanted to do, and ask how to go on."
 )
+NOBODY_TO_ASK = (
+    "A person would have to allow this call, and nobody can be asked here, so it was not run. Do "
+    "not try the same in another form; go on without it, and say at the end what was not done."
+)
 _NO_ANSWER = "Nobody answered in time whether this call is allowed, so it was not run."
 
 

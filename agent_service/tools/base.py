@@ -77,8 +77,27 @@ class Caller:
     """Platform, chat, thread and user that the turn's message came from."""
 
 
-async def _nothing_granted(_tool: str, _binding: str) -> bool:
-    return False
+class Allowances(Protocol):
+    """Calls that may be made without a question, each bound to exactly what it does."""
+
+    async def holds(self, tool: str, binding: str) -> bool:
+        """Whether such a call was allowed before, for the session or for always."""
+        ...
+
+    async def put(self, tool: str, binding: str, given_by: str) -> None:
+        """Allow it for the session, under the running turn's fence."""
+        ...
+
+
+class NothingAllowed:
+    """No allowances, and none that are kept."""
+
+    async def holds(self, tool: str, binding: str) -> bool:
+        """Never."""
+        return False
+
+    async def put(self, tool: str, binding: str, given_by: str) -> None:
+        """Forget it."""
 
 
 async def _nowhere() -> Place:
@@ -103,8 +122,10 @@ class ToolContext:
     news: Callable[[], str] = str
     """What the model has to be told of the sandbox beside the result; mostly nothing."""
     caller: Caller = Caller()
-    granted: Callable[[str, str], Awaitable[bool]] = _nothing_granted
-    """Whether a person has allowed a call of a tool before that is bound to just this."""
+    allowances: Allowances = field(default_factory=NothingAllowed)
+    """What needs no question any more."""
+    has_person: bool = True
+    """Whether there is somebody who can be asked; what would have to be asked is refused else."""
     sandbox: Callable[[], Awaitable[Place]] = _nowhere
     """Where a command would run; claims the sandbox if need be."""
     skills: ProfileSkills | None = None

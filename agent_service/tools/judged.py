@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -18,7 +19,11 @@ from agent_service.tools.base import (
     ToolFailed,
     ToolResult,
 )
+from agent_service.tools.second_opinion import SecondOpinion
+from agent_service.tools.taint import sources
 from services.redact import Redactor
+
+_log = logging.getLogger(__name__)
 
 A = TypeVar("A", bound=ToolArguments)
 
@@ -36,6 +41,8 @@ class CommandPolicy:
     """Whether also where a disposable sandbox holds all that the command can do."""
     denied: tuple[str, ...] = ()
     """Patterns of commands that are refused, with `*` and `?`."""
+    opinion: SecondOpinion | None = None
+    """Who may allow what is dangerous before a person is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +101,24 @@ class JudgeCommands(Generic[A]):
             return
         if context.decision is None:
             binding = binding_of(typed, verdict)
-            if not await context.granted(self.name, binding):
-                raise ApprovalRequired(self._redactor.redact(typed.shown or typed.command), binding)
+            if await context.allowances.holds(self.name, binding):
+                return
+            shown = self._redactor.redact(typed.shown or typed.command)
+            if not await self._is_harmless(shown, verdict, context):
+                raise ApprovalRequired(shown, binding)
+            # Kept before it runs: whoever makes this call again must not be told otherwise.
+            await context.allowances.put(self.name, binding, "model")
+            _log.info("a model has allowed a command", extra={"call": context.key})
             return
         check_decision(context.decision)
+
+    async def _is_harmless(self, shown: str, verdict: Verdict, context: ToolContext) -> bool:
+        if self._policy.opinion is None or verdict.kind is not CommandClass.DANGEROUS:
+            return False
+        # What strangers have said may have led to this command, and be meant for its judge, too.
+        if await sources(context.state):
+            return False
+        return await self._policy.opinion.is_harmless(shown, verdict.families)
 
     async def _needs_person(self, typed: Typed, verdict: Verdict, context: ToolContext) -> bool:
         if not self._policy.asks or verdict.kind is CommandClass.SAFE:

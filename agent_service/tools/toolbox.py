@@ -18,7 +18,7 @@ from agent_service.live_turn import LiveTurn
 from agent_service.models.base import encoded
 from agent_service.sandbox import CommandUncertain, PathRefused, Place, SandboxUnavailable
 from agent_service.tools import advice
-from agent_service.tools.approval import ApprovalRequired
+from agent_service.tools.approval import NOBODY_TO_ASK, ApprovalRequired
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,
@@ -228,8 +228,12 @@ async def _tried(prepared: _Prepared, context: ToolContext) -> ToolResult:
     tool, key = prepared.tool, prepared.call.key
     try:
         return await tool.run(prepared.arguments, context)
-    except (ApprovalRequired, CommandUncertain):
+    except CommandUncertain:
         raise
+    except ApprovalRequired:
+        if context.has_person:
+            raise
+        return ToolResult(NOBODY_TO_ASK, is_error=True)
     except (ToolFailed, RetryWithHint, SandboxUnavailable, PathRefused) as error:
         return ToolResult(str(error), is_error=True)
     except Exception:  # noqa: BLE001 - a crashing tool is a result, not the end of the turn

@@ -197,3 +197,44 @@ async def test_what_destroys_the_machine_is_refused_with_approvals_off(
         events = await client.watch(started.turn_id)
     assert "approval_requested" not in kinds(events)
     assert "refused and not run" in answer(events)
+
+
+@pytest.fixture
+def smart(tmp_path: Path) -> Path:
+    """A home in which a model is asked first."""
+    config = "approvals: {mode: smart}\nauxiliary: {approval: {model: judge}}\n"
+    (tmp_path / "config.yaml").write_text(config)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("opinion", "asks"), [("HARMLESS", False), ("ASK", True)])
+async def test_a_model_is_asked_before_a_person(
+    smart: Path, database_url: str, opinion: str, asks: bool
+) -> None:
+    judging = {"user": "^Found: ", "steps": [{"text": opinion}]}
+    script = {"rules": [judging, *SCRIPT["rules"]]}
+    async with (
+        fake_model(script) as model,
+        agent(smart, model.url, HERMES_DATABASE_URL=database_url) as client,
+    ):
+        started = await client.start("clean up")
+        if asks:
+            assert (await asked(client, started.turn_id)).subject == "rm -rf x"
+        else:
+            events = await client.watch(started.turn_id)
+            assert "approval_requested" not in kinds(events)
+        (judged,) = [body for body in model.bodies if body["model"] == "judge"]
+    assert "rm -rf x" in judged["messages"][-1]["content"]
+
+
+async def test_a_job_does_what_needs_nobody_and_is_told_of_the_rest(
+    tmp_path: Path, database_url: str
+) -> None:
+    async with (
+        fake_model(SCRIPT) as model,
+        agent(tmp_path, model.url, HERMES_DATABASE_URL=database_url) as client,
+    ):
+        started = await client.start("clean up", kind=turn_pb2.TURN_KIND_JOB)
+        events = await client.watch(started.turn_id)
+    assert "approval_requested" not in kinds(events)
+    assert "nobody can be asked here" in answer(events)

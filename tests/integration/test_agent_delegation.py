@@ -124,9 +124,16 @@ async def test_what_a_subagent_read_of_strangers_is_theirs_for_its_caller(tmp_pa
     assert told.count("[End of untrusted data") == 1
 
 
-async def test_what_a_caller_read_of_strangers_is_theirs_for_its_subagent(tmp_path: Path) -> None:
+@pytest.fixture
+def patient(tmp_path: Path) -> Path:
+    """A home in which the questions of subagents wait."""
+    (tmp_path / "config.yaml").write_text("approvals: {unattended: wait}\n")
+    return tmp_path
+
+
+async def test_what_a_caller_read_of_strangers_is_theirs_for_its_subagent(patient: Path) -> None:
     script = {"rules": [{"user": "teach yourself", "steps": [LEARN]}, {"steps": [READ, DELEGATE]}]}
-    async with fake_model(script) as model, agent(tmp_path, model.url) as client:
+    async with fake_model(script) as model, agent(patient, model.url) as client:
         await client.start("please delegate")
         await model.until(lambda: len(_of_subagents(model)) == 1)
         stub = SessionServiceStub(client.channels.to("agent"))
@@ -135,6 +142,19 @@ async def test_what_a_caller_read_of_strangers_is_theirs_for_its_subagent(tmp_pa
         subagent = f"trn_{session.session_id.removeprefix('sub_')}"
         approval = await client.until(subagent, "approval_requested")
     assert approval.approval_requested.tool == "skill_manage"
+
+
+async def test_what_a_subagent_would_have_to_ask_is_not_run(tmp_path: Path) -> None:
+    remove = _call("terminal", command="rm -rf src")
+    script = {
+        "rules": [
+            {"user": "teach yourself", "steps": [remove, {"text": "{tool_result}"}]},
+            {"steps": [DELEGATE, {"text": "{tool_result}"}]},
+        ]
+    }
+    async with fake_model(script) as model, agent(tmp_path, model.url) as client:
+        events = await client.ask("please delegate")
+    assert "nobody can be asked here" in answer(events)
 
 
 async def test_a_subagent_that_does_not_end_is_stopped_at_its_limit(tmp_path: Path) -> None:
