@@ -51,6 +51,7 @@ class ToolContexts:
             state=_TurnState(self._database, self._turns, turn),
             decision=_decision(turn, call),
             progress=progress,
+            answer=turn.answers.get(call.key, ""),
             place=lambda: sandbox.place,
             news=lambda: sandbox.news,
             allowances=_TurnAllowances(self._database, self._turns, turn),

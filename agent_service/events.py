@@ -23,6 +23,8 @@ class Decision(StrEnum):
     SESSION = "session"
     ALWAYS = "always"
     DENY = "deny"
+    ANSWERED = "answered"
+    """Of a question in words."""
     EXPIRED = "expired"
 
 
@@ -158,6 +160,33 @@ class ApprovalResolved:
     decided_by: str
 
 
+CLARIFY = "clarify"
+"""The tool whose questions are answered in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClarificationRequested:
+    """The turn waits for a person's answer until `expires_at_ms`."""
+
+    clarification_id: str
+    call_id: str
+    question: str
+    choices: list[str]
+    expires_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClarificationAnswered:
+    """It waits no more; without an answer nobody gave one in time."""
+
+    clarification_id: str
+    call_id: str
+    answer: str
+    answered_by: str = ""
+    answer_id: str = ""
+    expired: bool = False
+
+
 class Outcome(StrEnum):
     """How a turn ended."""
 
@@ -184,6 +213,9 @@ class TurnFinished:
     usage: Usage = field(default_factory=Usage)
 
 
+WaitsForPerson = (
+    ApprovalRequested | ApprovalResolved | ClarificationRequested | ClarificationAnswered
+)
 Durable = (
     TurnStarted
     | TextFinished
@@ -191,8 +223,7 @@ Durable = (
     | ToolStarted
     | ToolFinished
     | Compressed
-    | ApprovalRequested
-    | ApprovalResolved
+    | WaitsForPerson
     | TurnFinished
 )
 
@@ -209,6 +240,8 @@ _KINDS: dict[str, type[Any]] = {
         Compressed,
         ApprovalRequested,
         ApprovalResolved,
+        ClarificationRequested,
+        ClarificationAnswered,
         TurnFinished,
     )
 }
@@ -275,6 +308,15 @@ class ApprovalNeeded:
 
 
 @dataclass(frozen=True, slots=True)
+class ClarificationNeeded:
+    """A tool call waits for a person's answer."""
+
+    call: PendingCall
+    question: str
+    choices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Compacted:
     """The conversation has been made shorter, as it is sent; the next model call rests on it."""
 
@@ -297,13 +339,14 @@ class Switched:
     model: str
 
 
+Waiting = ApprovalNeeded | ClarificationNeeded
 Fact = (
     ModelAnswered
     | Switched
     | Prompted
     | ToolDispatched
     | ToolReturned
-    | ApprovalNeeded
+    | Waiting
     | Compacted
     | TurnFinished
 )

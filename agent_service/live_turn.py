@@ -54,6 +54,8 @@ class LiveTurn:
     """Results of the running batch by message sequence, until all are there."""
     decisions: dict[str, Decision] = field(default_factory=dict[str, Decision])
     """What persons decided, by call key."""
+    answers: dict[str, str] = field(default_factory=dict[str, str])
+    """What persons answered in words, by call key."""
     approved_tools: frozenset[str] = frozenset()
     """Tools that a person allowed for the whole session."""
     compaction: Compaction = NOTHING

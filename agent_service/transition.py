@@ -9,6 +9,8 @@ from agent_service.calls import PendingCall, StepState
 from agent_service.events import (
     ApprovalNeeded,
     ApprovalRequested,
+    ClarificationNeeded,
+    ClarificationRequested,
     Compacted,
     Compressed,
     Durable,
@@ -77,6 +79,9 @@ class Transition:
     approvals: list[ApprovalRequested] = field(default_factory=list[ApprovalRequested])
     compacted: Compacted | None = None
     prompt_tokens: int = 0
+    clarifications: list[ClarificationRequested] = field(
+        default_factory=list[ClarificationRequested]
+    )
     answers: list[tuple[str, Usage]] = field(default_factory=list[tuple[str, Usage]])
     """What each answer used, and which model gave it."""
     switched: Switched | None = None
@@ -114,6 +119,11 @@ class Transition:
         return transition
 
     @property
+    def waits_for_person(self) -> bool:
+        """Whether the turn goes on only when somebody has decided or answered."""
+        return bool(self.approvals or self.clarifications)
+
+    @property
     def last_sequence(self) -> int:
         """Sequence of the last durable event."""
         return self._sequence
@@ -138,7 +148,7 @@ class Transition:
         turn.failures_in_row = self._failures_in_row
         turn.usage = self._usage
         turn.pending = self._pending
-        turn.waits_for_person = bool(self.approvals)
+        turn.waits_for_person = self.waits_for_person
         turn.finished = self.finished
         if self.switched is not None:
             turn.route, turn.model = self.switched.route, self.switched.model
@@ -182,6 +192,13 @@ class Transition:
                 self._compacted(fact)
             case Switched():
                 self.switched = fact
+            case ClarificationNeeded(call, question, choices):
+                expires_ms = to_ms(self.now + self.turn.approval_timeout)
+                clarification = ClarificationRequested(
+                    f"clr_{call.key}", call.key, question, list(choices), expires_ms
+                )
+                self.clarifications.append(clarification)
+                self._event(clarification)
             case TurnFinished():
                 self._finished(fact)
 
@@ -252,7 +269,7 @@ class Transition:
     def _next_state(self) -> str:
         if self.finished is not None:
             return FINAL_STATES[self.finished.outcome]
-        if self.approvals:
+        if self.waits_for_person:
             return "WAITING_PERSON"
         return "WAITING_TOOL" if self._pending else "RUNNING"
 

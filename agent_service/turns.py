@@ -20,9 +20,10 @@ from agent_service.metrics import AgentMetrics
 from agent_service.models.configured import ConfiguredModel
 from agent_service.requests import BusyMode, TurnInfo, TurnRequest
 from agent_service.runner import Driving, Runner, Stop
-from agent_service.storage import approvals, claims, journal, turns
+from agent_service.storage import approvals, claims, clarifications, journal, turns
 from agent_service.storage.approvals import ApprovalInfo
 from agent_service.storage.claims import Claimant, Claimed
+from agent_service.storage.clarifications import Answer, Answered
 from agent_service.storage.turns import SessionDraft, Stored
 from agent_service.watching import Watching
 from services.clock import Clock
@@ -172,6 +173,13 @@ class Turns:
         )
         self._wake.set()
         return resolved.approval
+
+    async def answer(self, given: Answer) -> Answered:
+        """Take a person's answer; the turn goes on once it waits for nothing else."""
+        now = self._clock.now()
+        answered = await self._database.write(lambda conn: clarifications.answer(conn, given, now))
+        self._wake.set()
+        return answered
 
     async def run(self) -> None:
         """Take over what has no owner, for as long as the service runs."""

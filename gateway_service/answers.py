@@ -13,10 +13,12 @@ from gateway_service.accounts import OUTBOX, Held
 from gateway_service.clients import AgentClient
 from gateway_service.errors import AgentRefused, PlatformError, RateLimited
 from gateway_service.events import (
+    Answered,
     Asked,
     Decided,
     Decision,
     Ended,
+    Questioned,
     TextChanged,
     ToolBegan,
     TurnEvent,
@@ -36,6 +38,8 @@ _log = logging.getLogger(__name__)
 
 RETRY_S = 2.0
 LAST_EDIT_S = 15.0
+BUTTON_CHARS = 40
+ANSWER_HINT = "Your next message is the answer."
 SUBJECT_UNITS = 2000
 
 BUTTONS = ((Decision.ONCE, "Once"), (Decision.SESSION, "This session"), (Decision.DENY, "Deny"))
@@ -56,6 +60,7 @@ class Draft:
     text: str = ""
     tool: str = ""
     questions: dict[str, Asked] = field(default_factory=dict[str, Asked])
+    asking: dict[str, Questioned] = field(default_factory=dict[str, Questioned])
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -155,6 +160,17 @@ class Answers:
                 await self._held.write(
                     lambda conn: outbox.show(conn, approval_id, decided, now), notify=OUTBOX
                 )
+            case Questioned(clarification_id):
+                draft.asking[clarification_id] = event
+                question = Delivery(clarification_id, self.address(order), [_asking(event)])
+                now = self._clock.now()
+                await self._held.write(lambda conn: outbox.add(conn, question, now), notify=OUTBOX)
+            case Answered(clarification_id):
+                questioned = draft.asking.pop(clarification_id)
+                answered, now = Content(_answered(questioned, event)), self._clock.now()
+                await self._held.write(
+                    lambda conn: outbox.show(conn, clarification_id, answered, now), notify=OUTBOX
+                )
             case Ended():
                 pass
 
@@ -165,7 +181,7 @@ class Answers:
         seen, typing_at = "", 0.0
         while not draft.over.is_set():
             now = self._clock.monotonic()
-            if now >= typing_at and not draft.questions:
+            if now >= typing_at and not draft.questions and not draft.asking:
                 typing_at = now + traits.typing_interval_s
                 await self._try(to, lambda: self._platform.typing(to))
             text = first_part(draft.shown, traits.message_units)
@@ -201,6 +217,23 @@ class Answers:
 def _question(asked: Asked) -> Content:
     buttons = tuple(Button(label, f"{asked.approval_id}:{word}") for word, label in BUTTONS)
     return Content(f"Allow `{asked.tool}` to do this?\n{_block(asked.subject)}", buttons)
+
+
+def _asking(asked: Questioned) -> Content:
+    numbered = list(enumerate(asked.choices, 1))
+    buttons = tuple(
+        Button(f"{number}. {choice[:BUTTON_CHARS]}", f"{asked.clarification_id}:{number}")
+        for number, choice in numbered
+    )
+    lines = [asked.question, *(f"{number}. {choice}" for number, choice in numbered)]
+    text = "\n".join(lines)
+    return Content(split(f"{text}\n\n{ANSWER_HINT}", SUBJECT_UNITS)[0], buttons)
+
+
+def _answered(asked: Questioned, answered: Answered) -> str:
+    by = f" by {answered.answered_by}" if answered.answered_by else ""
+    said = "Nobody answered in time." if answered.expired else f"Answered{by}: {answered.answer}"
+    return split(f"{asked.question}\n\n{said}", SUBJECT_UNITS)[0]
 
 
 def _decided(asked: Asked, decided: Decided) -> str:

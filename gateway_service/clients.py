@@ -37,6 +37,20 @@ class SessionFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class GivenAnswer:
+    """What a person answers to a turn's question."""
+
+    profile: str
+    user: str
+    text: str
+    session_id: str = ""
+    """Whose question it is, where it is not named."""
+    clarification_id: str = ""
+    answer_id: str = ""
+    """The same for the same answer, however often it is given."""
+
+
+@dataclass(frozen=True, slots=True)
 class OpenApproval:
     """A question that waits for a person."""
 
@@ -210,6 +224,24 @@ class AgentClient:
             await self._approvals.ResolveApproval(request)
         except grpc.aio.AioRpcError as error:
             raise _explained(error) from error
+
+    async def answer(self, answer: GivenAnswer) -> bool:
+        """Answer a turn's question; False when none waits. AgentRefused when it is too late."""
+        request = approval_pb2.AnswerClarificationRequest(
+            clarification_id=answer.clarification_id,
+            session_id=answer.session_id,
+            profile=answer.profile,
+            answer=answer.text,
+            answered_by=answer.user,
+            answer_id=answer.answer_id,
+        )
+        try:
+            await self._approvals.AnswerClarification(request)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.NOT_FOUND:
+                return False
+            raise _explained(error) from error
+        return True
 
 
 def _ends_turn(response: turn_pb2.WatchTurnResponse) -> bool:

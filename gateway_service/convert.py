@@ -7,10 +7,12 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from gateway_service.deliveries import DeliveryInfo, DeliveryOrder
 from gateway_service.errors import UnknownPlatform
 from gateway_service.events import (
+    Answered,
     Asked,
     Decided,
     Decision,
     Ended,
+    Questioned,
     TextChanged,
     ToolBegan,
     TurnEvent,
@@ -131,6 +133,15 @@ def turn_event(happened: turn_event_pb2.TurnEvent) -> TurnEvent | None:
             return TextChanged(happened.text_finished.step, 0, happened.text_finished.text)
         case "tool_started":
             return ToolBegan(happened.tool_started.name)
+        case "turn_finished":
+            return _ended(happened.turn_finished)
+        case _:
+            return _waiting(happened)
+
+
+def _waiting(happened: turn_event_pb2.TurnEvent) -> TurnEvent | None:
+    """What a turn waits for a person for, or does no more."""
+    match happened.WhichOneof("kind"):
         case "approval_requested":
             asked = happened.approval_requested
             return Asked(asked.approval_id, asked.tool, asked.subject)
@@ -138,8 +149,18 @@ def turn_event(happened: turn_event_pb2.TurnEvent) -> TurnEvent | None:
             resolved = happened.approval_resolved
             decision = _SHOWN_DECISIONS.get(resolved.decision, Decision.EXPIRED)
             return Decided(resolved.approval_id, decision, resolved.decided_by)
-        case "turn_finished":
-            return _ended(happened.turn_finished)
+        case "clarification_requested":
+            question = happened.clarification_requested
+            choices = tuple(question.choices)
+            return Questioned(question.clarification_id, question.question, choices)
+        case "clarification_answered":
+            answered = happened.clarification_answered
+            return Answered(
+                answered.clarification_id,
+                answered.answer,
+                answered.answered_by,
+                answered.expired,
+            )
         case _:
             return None
 

@@ -52,6 +52,25 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True)
+class Questioned:
+    """The turn waits for an answer in words."""
+
+    clarification_id: str
+    question: str
+    choices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """It waits no more."""
+
+    clarification_id: str
+    answer: str
+    answered_by: str
+    expired: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """The turn is over."""
 
@@ -61,4 +80,4 @@ class Ended:
     """Why there is no more, in a sentence; empty where it is complete."""
 
 
-TurnEvent: TypeAlias = TextChanged | ToolBegan | Asked | Decided | Ended
+TurnEvent: TypeAlias = TextChanged | ToolBegan | Asked | Decided | Questioned | Answered | Ended

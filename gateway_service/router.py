@@ -11,6 +11,7 @@ from gateway_service import commands
 from gateway_service.accounts import INBOX, OUTBOX, Held
 from gateway_service.answers import BUTTONS, Answers
 from gateway_service.authorization import Access
+from gateway_service.clients import GivenAnswer
 from gateway_service.errors import AgentRefused, PlatformError
 from gateway_service.events import Ended
 from gateway_service.messages import ButtonPress, Content, MessageEvent, TurnOrder
@@ -124,11 +125,42 @@ class Router:
                 command = commands.parse(text)
                 if command is not None:
                     await self._obey(key, waiting.sequence, event, *command)
+                elif await self._is_answer(key, event):
+                    now = self._tools.clock.now()
+                    sequence = waiting.sequence
+                    await self._held.write(lambda conn: inbox.close_event(conn, sequence, now))
                 elif text.strip():
                     await self._begin(await self._accept(key, waiting, event))
                 else:
                     answer = commands.Answer(TEXT_ONLY)
                     await self._reply(key, waiting.sequence, event, answer)
+
+    async def _is_answer(self, key: str, event: MessageEvent) -> bool:
+        """Whether a message is the answer that a turn of the chat waits for; then it has it now."""
+        held = self._held
+
+        def waiting_session(conn: Connection) -> str:
+            session_id = chats.session_of(conn, held.profile, key)
+            is_busy = session_id and inbox.live_turns(conn, held.profile, session_id)
+            return session_id or "" if is_busy else ""
+
+        session_id = await held.database.read(waiting_session)
+        if not session_id or not event.text.strip():
+            return False
+        given = GivenAnswer(
+            held.profile,
+            event.source.user,
+            event.text,
+            session_id,
+            answer_id=f"{held.platform}:{event.event_id}",
+        )
+        return await self._answered(given)
+
+    async def _answered(self, given: GivenAnswer) -> bool:
+        try:
+            return await self._tools.agent.answer(given)
+        except AgentRefused:
+            return False  # the question ended at the last moment
 
     async def _accept(self, key: str, waiting: Waiting, event: MessageEvent) -> TurnOrder:
         """Give a message its turn, and its answer a place in the chat."""
@@ -197,7 +229,11 @@ class Router:
         approval_id, _, word = press.data.rpartition(":")
         decision, now = _WORDS.get(word), self._tools.clock.now()
         said = "This button is not known any more."
-        if decision is not None:
+        if word.isdecimal():
+            profile, user = self._held.profile, press.source.user
+            given = GivenAnswer(profile, user, word, clarification_id=approval_id)
+            said = "Done." if await self._answered(given) else "The question is over."
+        elif decision is not None:
             try:
                 agent, profile = self._tools.agent, self._held.profile
                 await agent.decide(approval_id, profile, decision, press.source.user)

@@ -4,7 +4,11 @@ import json
 from collections.abc import Mapping
 
 IDEMPOTENT: Mapping[str, tuple[str, ...]] = {
-    "hermes.agent.v1.ApprovalService": ("ListApprovals", "ResolveApproval"),
+    "hermes.agent.v1.ApprovalService": (
+        "AnswerClarification",
+        "ListApprovals",
+        "ResolveApproval",
+    ),
     "hermes.agent.v1.CatalogService": ("ClassifyCommands", "ScanTexts"),
     "hermes.agent.v1.SessionService": ("GetSession", "ListMessages", "ListSessions"),
     "hermes.agent.v1.TurnService": ("GetTurn", "InterruptTurn", "StartTurn"),

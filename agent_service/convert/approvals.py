@@ -1,10 +1,14 @@
 """Approvals on the wire."""
 
-from agent_service.convert.common import timestamp
+from agent_service.convert.common import profile_of, timestamp
 from agent_service.events import Decision
 from agent_service.storage.approvals import ApprovalInfo
+from agent_service.storage.clarifications import Answer
 from hermes.agent.v1 import approval_pb2, turn_event_pb2
 from services.errors import InvalidArgument
+
+MAX_ANSWER_CHARS = 100_000
+MAX_ANSWER_ID_CHARS = 200
 
 _DECISIONS: dict[int, Decision] = {
     turn_event_pb2.APPROVAL_DECISION_ONCE: Decision.ONCE,
@@ -28,6 +32,23 @@ def decision(number: int) -> Decision:
             "not a decision", fields={"decision": "ONCE, SESSION, ALWAYS or DENY"}
         )
     return _DECISIONS[number]
+
+
+def answer(request: approval_pb2.AnswerClarificationRequest) -> Answer:
+    """A checked AnswerClarification; InvalidArgument names what is wrong."""
+    if not request.clarification_id and not request.session_id:
+        raise InvalidArgument("no question", fields={"clarification_id": "or session_id"})
+    if not request.answer.strip() or len(request.answer) > MAX_ANSWER_CHARS:
+        limit = f"1 to {MAX_ANSWER_CHARS} characters"
+        raise InvalidArgument("that is no answer", fields={"answer": limit})
+    return Answer(
+        profile=profile_of(request.profile),
+        text=request.answer,
+        answered_by=request.answered_by,
+        clarification_id=request.clarification_id,
+        session_id=request.session_id,
+        answer_id=request.answer_id[:MAX_ANSWER_ID_CHARS],
+    )
 
 
 def wire_decision(taken: Decision) -> "turn_event_pb2.ApprovalDecision.ValueType":

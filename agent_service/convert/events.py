@@ -78,6 +78,21 @@ def _durable(wire: pb.TurnEvent, event: events.Event) -> None:
             wire.compressed.CopyFrom(compressed)
         case events.ToolFinished():
             wire.tool_finished.CopyFrom(_tool_finished(event))
+        case (
+            events.ApprovalRequested()
+            | events.ApprovalResolved()
+            | events.ClarificationRequested()
+            | events.ClarificationAnswered()
+        ):
+            _waiting(wire, event)
+        case events.TurnFinished():
+            wire.turn_finished.CopyFrom(_turn_finished(event))
+        case _:
+            raise TypeError(f"{type(event).__name__} is not durable")
+
+
+def _waiting(wire: pb.TurnEvent, event: events.WaitsForPerson) -> None:
+    match event:
         case events.ApprovalRequested():
             wire.approval_requested.CopyFrom(_approval_requested(event))
         case events.ApprovalResolved(approval_id, call_id, decision, decided_by):
@@ -89,10 +104,18 @@ def _durable(wire: pb.TurnEvent, event: events.Event) -> None:
                     decided_by=decided_by,
                 )
             )
-        case events.TurnFinished():
-            wire.turn_finished.CopyFrom(_turn_finished(event))
-        case _:
-            raise TypeError(f"{type(event).__name__} is not durable")
+        case events.ClarificationRequested():
+            wire.clarification_requested.CopyFrom(_clarification_requested(event))
+        case events.ClarificationAnswered():
+            wire.clarification_answered.CopyFrom(
+                pb.ClarificationAnswered(
+                    clarification_id=event.clarification_id,
+                    call_id=event.call_id,
+                    answer=event.answer,
+                    answered_by=event.answered_by,
+                    expired=event.expired,
+                )
+            )
 
 
 def _tool_finished(event: events.ToolFinished) -> pb.ToolFinished:
@@ -118,6 +141,19 @@ def _approval_requested(event: events.ApprovalRequested) -> pb.ApprovalRequested
         call_id=event.call_id,
         tool=event.tool,
         subject=event.subject,
+        expire_time=timestamp(expires_at),
+    )
+
+
+def _clarification_requested(
+    event: events.ClarificationRequested,
+) -> pb.ClarificationRequested:
+    expires_at = datetime.fromtimestamp(event.expires_at_ms / 1000, UTC)
+    return pb.ClarificationRequested(
+        clarification_id=event.clarification_id,
+        call_id=event.call_id,
+        question=event.question,
+        choices=event.choices,
         expire_time=timestamp(expires_at),
     )
 

@@ -44,3 +44,12 @@ class ApprovalServicer(approval_pb2_grpc.ApprovalServiceServicer):
             request.decided_by,
         )
         return approval_pb2.ResolveApprovalResponse(approval=convert.approval(info))
+
+    async def AnswerClarification(
+        self, request: approval_pb2.AnswerClarificationRequest, context: Context
+    ) -> approval_pb2.AnswerClarificationResponse:
+        """Answers a question."""
+        answered = await self._turns.answer(convert.answer(request))
+        return approval_pb2.AnswerClarificationResponse(
+            clarification_id=answered.clarification_id, turn_id=answered.turn_id
+        )

@@ -64,6 +64,7 @@ POLICY: Policy = {
         {
             "ListApprovals": (Identity.GATEWAY, Identity.OPERATOR),
             "ResolveApproval": (Identity.GATEWAY, Identity.OPERATOR),
+            "AnswerClarification": (Identity.GATEWAY, Identity.OPERATOR),
         },
     ),
     **allow(

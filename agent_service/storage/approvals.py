@@ -45,6 +45,7 @@ _OPEN = (
     .where(
         approval.c.profile == bindparam("profile"),
         approval.c.decision.is_(None),
+        approval.c.tool != events.CLARIFY,
         sa.or_(bindparam("session_id") == "", approval.c.session_id == bindparam("session_id")),
     )
     .order_by(approval.c.created_at, approval.c.id)
@@ -102,6 +103,8 @@ def resolve(
     row = conn.execute(_BY_ID, {"id": approval_id}).one_or_none()
     if row is None or (profile is not None and row.profile != profile):
         raise NotFound(f"there is no approval {approval_id}")
+    if row.tool == events.CLARIFY and decision is not Decision.EXPIRED:
+        raise FailedPrecondition(f"{approval_id} is a question: it is answered in words")
     if decision is Decision.ALWAYS and not row.binding:
         raise FailedPrecondition(f"approval {approval_id} can be given once or for the session")
     if row.expires_at < now and decision is not Decision.EXPIRED and row.decision is None:
@@ -121,21 +124,25 @@ def resolve(
         known = conn.execute(_APPROVED_TOOLS, {"id": decided.session_id}).scalar_one()
         tools = sorted({*known, decided.tool})
         conn.execute(_APPROVE_TOOL, {"session_key": decided.session_id, "tools": tools})
-    return Resolved(decided, _tell(conn, decided, row.call_id, now))
+    told: events.Durable = events.ApprovalResolved(
+        decided.id, row.call_id, decision, decided.decided_by
+    )
+    if decided.tool == events.CLARIFY:
+        told = events.ClarificationAnswered(decided.id, row.call_id, "", expired=True)
+    return Resolved(decided, tell(conn, decided.turn_id, told, now))
 
 
-def _tell(
-    conn: Connection, decided: ApprovalInfo, call_id: str, now: datetime
+def tell(
+    conn: Connection, turn_id: str, told: events.Durable, now: datetime
 ) -> events.Recorded | None:
-    waiting = conn.execute(_TELL, {"turn_key": decided.turn_id}).one_or_none()
+    """Add to a waiting turn's events, and let it go on once it waits for nothing else."""
+    waiting = conn.execute(_TELL, {"turn_key": turn_id}).one_or_none()
     if waiting is None:
         return None
-    assert decided.decision is not None
-    told = events.ApprovalResolved(decided.id, call_id, decided.decision, decided.decided_by)
     recorded = events.Recorded(waiting.last_sequence, now, waiting.epoch, told)
-    insert_events(conn, decided.turn_id, [recorded])
-    if conn.execute(_OPEN_OF_TURN, {"turn_id": decided.turn_id}).scalar_one() == 0:
-        conn.execute(_RESUME, {"turn_key": decided.turn_id})
+    insert_events(conn, turn_id, [recorded])
+    if conn.execute(_OPEN_OF_TURN, {"turn_id": turn_id}).scalar_one() == 0:
+        conn.execute(_RESUME, {"turn_key": turn_id})
     return recorded
 
 

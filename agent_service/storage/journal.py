@@ -16,6 +16,7 @@ from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ToolCall, encoded
 from agent_service.storage import grants, search_index
 from agent_service.storage.claims import Claimed
+from agent_service.storage.clarifications import answers
 from agent_service.storage.event_log import events_after, insert_events
 from agent_service.storage.schema import approval, compaction, message, session, step, turn
 from agent_service.storage.sessions import put_state as put_session_state
@@ -163,7 +164,7 @@ def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None
         leases.release(conn, live.lease, finished_at=transition.now, **values)
         if live.decisions or live.pending:
             conn.execute(_CLOSE_APPROVALS, {"turn": live.id})
-    elif transition.approvals:
+    elif transition.waits_for_person:
         leases.release(conn, live.lease, **values)
         # A request to stop that came meanwhile must not wait for the person, too.
         conn.execute(_CANCEL_WAITING, {"turn_key": live.id})
@@ -182,7 +183,7 @@ def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None
     if transition.message_count != live.message_count:
         _touch_session(conn, transition)
     insert_events(conn, live.id, transition.events)
-    if transition.approvals:
+    if transition.waits_for_person:
         conn.execute(_INSERT_APPROVAL, _approval_rows(transition))
     if transition.compacted is not None:
         made = asdict(transition.compacted.compaction)
@@ -224,6 +225,8 @@ def _load_pending(
     if live.pending:
         rows = conn.execute(_DECISIONS, {"id": live.id})
         live.decisions = {row.call_id: Decision(row.decision) for row in rows}
+        if Decision.ANSWERED in live.decisions.values():
+            live.answers = answers(conn, live.id)
 
 
 def _conversation(conn: Connection, live: LiveTurn) -> list[bytes]:
@@ -302,21 +305,26 @@ def _step_row(turn_id: str, new: NewStep) -> dict[str, Any]:
 
 
 def _approval_rows(transition: Transition) -> list[dict[str, Any]]:
+    asked = [(a.approval_id, a.call_id, a.tool, a.subject, a.binding) for a in transition.approvals]
+    asked += [
+        (c.clarification_id, c.call_id, events.CLARIFY, c.question, "")
+        for c in transition.clarifications
+    ]
     live = transition.turn
     return [
         {
-            "id": asked.approval_id,
+            "id": asked_id,
             "profile": live.profile,
             "session_id": live.session_id,
             "turn_id": live.id,
-            "call_id": asked.call_id,
-            "tool": asked.tool,
-            "subject": asked.subject.replace("\0", ""),
-            "binding": asked.binding,
+            "call_id": call_id,
+            "tool": tool,
+            "subject": subject.replace("\0", ""),
+            "binding": binding,
             "decision": None,
             "decided_by": "",
             "created_at": transition.now,
             "expires_at": transition.now + live.approval_timeout,
         }
-        for asked in transition.approvals
+        for asked_id, call_id, tool, subject, binding in asked
     ]

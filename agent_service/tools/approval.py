@@ -43,7 +43,7 @@ class ApprovalRequired(Exception):
 def check_decision(decision: Decision) -> None:
     """Fails with ToolFailed unless the decision allows the call."""
     match decision:
-        case Decision.DENY:
+        case Decision.DENY | Decision.ANSWERED:
             raise ToolFailed(_DENIED)
         case Decision.EXPIRED:
             raise ToolFailed(_NO_ANSWER)

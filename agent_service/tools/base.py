@@ -122,6 +122,8 @@ class ToolContext:
     news: Callable[[], str] = str
     """What the model has to be told of the sandbox beside the result; mostly nothing."""
     caller: Caller = Caller()
+    answer: str = ""
+    """What a person answered in words, where the decision is that they did."""
     allowances: Allowances = field(default_factory=NothingAllowed)
     """What needs no question any more."""
     has_person: bool = True

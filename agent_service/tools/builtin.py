@@ -11,6 +11,7 @@ from agent_service.messaging import Messenger
 from agent_service.models.consult import Consult
 from agent_service.search.past import PastSessions
 from agent_service.tools.base import Tool, ToolArguments
+from agent_service.tools.clarify import Clarify
 from agent_service.tools.delegate_task import DelegateTask
 from agent_service.tools.execute_code import ExecuteCode, ExecuteCodeArguments
 from agent_service.tools.hints import Hints, hinted
@@ -87,6 +88,7 @@ def builtin_tools(
         JudgeCommands(process, _input, asking.commands),
         *(hinted(tool, hints) for tool in files),
         Todo(),
+        Clarify(),
         *(() if memories is None else (_careful(MemoryTool(memories), asking),)),
         *(() if past is None else (SessionSearch(past),)),
         SkillsList(),

@@ -13,7 +13,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from agent_service.calls import PendingCall, StepState
-from agent_service.events import ApprovalNeeded, Fact, ToolDispatched, ToolProgress, ToolReturned
+from agent_service.events import (
+    ApprovalNeeded,
+    ClarificationNeeded,
+    Fact,
+    ToolDispatched,
+    ToolProgress,
+    ToolReturned,
+    Waiting,
+)
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import encoded
 from agent_service.sandbox import CommandUncertain, PathRefused, Place, SandboxUnavailable
@@ -28,6 +36,7 @@ from agent_service.tools.base import (
     ToolFailed,
     ToolResult,
 )
+from agent_service.tools.clarify import ClarificationRequired
 from agent_service.tools.inner import JournaledCalls
 from agent_service.tools.oversize import ResultRoom
 from agent_service.tools.schema import describe, explain
@@ -99,8 +108,8 @@ class Toolbox:
                         case outcome:
                             yield outcome
                     item.committed.set()
-        if batch.approvals:
-            yield tuple(batch.approvals)
+        if batch.waiting:
+            yield tuple(batch.waiting)
 
     def _allowed(self, toolsets: frozenset[str]) -> list[Tool[Any]]:
         return [tool for tool in self._tools.values() if not toolsets or tool.toolset in toolsets]
@@ -144,7 +153,7 @@ class _Batch:
         tools: Sequence[Tool[Any]],
     ) -> None:
         self.outcomes: asyncio.Queue[_Item | _End] = asyncio.Queue()
-        self.approvals: list[ApprovalNeeded] = []
+        self.waiting: list[Waiting] = []
         self._turn = turn
         self._context = context
         self._prepare = prepare
@@ -180,7 +189,11 @@ class _Batch:
             result = await _tried(prepared, context)
         except ApprovalRequired as required:
             needed = ApprovalNeeded(required.call or call, required.subject, required.binding)
-            self.approvals.append(needed)
+            self.waiting.append(needed)
+            return
+        except ClarificationRequired as required:
+            asked = ClarificationNeeded(call, required.question, tuple(required.choices))
+            self.waiting.append(asked)
             return
         except CommandUncertain:
             await self._commit(ToolReturned(call, _UNCERTAIN, is_error=True, uncertain=True))
@@ -228,7 +241,7 @@ async def _tried(prepared: _Prepared, context: ToolContext) -> ToolResult:
     tool, key = prepared.tool, prepared.call.key
     try:
         return await tool.run(prepared.arguments, context)
-    except CommandUncertain:
+    except (ClarificationRequired, CommandUncertain):
         raise
     except ApprovalRequired:
         if context.has_person:

@@ -10,7 +10,7 @@ from typing import Any
 import grpc.aio
 
 from gateway_service import commands, convert
-from gateway_service.clients import AgentClient
+from gateway_service.clients import AgentClient, GivenAnswer
 from gateway_service.messages import CLI, Source, TurnOrder
 from gateway_service.news import News
 from gateway_service.servicer.outgoing import Outgoing
@@ -19,7 +19,7 @@ from gateway_service.turns import Turns
 from hermes.gateway.v1 import conversation_pb2_grpc
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
 from services.auth import Identity, allow
-from services.errors import HermesError, InvalidArgument
+from services.errors import HermesError, InvalidArgument, NotFound
 from services.ids import new_id
 from services.lifecycle import Workers
 from services.logs import bind
@@ -133,8 +133,16 @@ class _Conversation:
                 await self._attempt(
                     self._desk.agent.decide(answer.approval_id, self._profile, decision, user)
                 )
+            case "clarification_answer":
+                await self._attempt(self._answer(request.clarification_answer))
             case _:
                 raise InvalidArgument("a conversation is opened once", fields={"open": "is first"})
+
+    async def _answer(self, answer: ConverseRequest.ClarificationAnswer) -> None:
+        user, named = self._source().user, answer.clarification_id
+        given = GivenAnswer(self._profile, user, answer.answer, clarification_id=named)
+        if not await self._desk.agent.answer(given):
+            raise NotFound("no question waits for this answer")
 
     async def _message(self, message: ConverseRequest.UserMessage) -> None:
         convert.check_message(message)

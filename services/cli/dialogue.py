@@ -67,6 +67,12 @@ class Dialogue:
         self._unheard[approval_id] = ConverseRequest(approval_answer=answer)
         await self._send(self._unheard[approval_id])
 
+    async def answer(self, clarification_id: str, text: str) -> None:
+        """Answer a question in words."""
+        answer = ConverseRequest.ClarificationAnswer(clarification_id=clarification_id, answer=text)
+        self._unheard[clarification_id] = ConverseRequest(clarification_answer=answer)
+        await self._send(self._unheard[clarification_id])
+
     async def responses(self) -> AsyncGenerator[ConverseResponse]:
         """What the gateway says, across reconnects; raises when it stays away."""
         waited_s = 0.0
@@ -130,5 +136,7 @@ class Dialogue:
             self._opening.after_sequence = event.sequence
         if event.HasField("approval_resolved"):
             self._unheard.pop(event.approval_resolved.approval_id, None)
+        if event.HasField("clarification_answered"):
+            self._unheard.pop(event.clarification_answered.clarification_id, None)
         if event.HasField("turn_finished"):
             self._unheard.clear()

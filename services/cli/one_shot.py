@@ -12,6 +12,8 @@ from services.cli.dialogue import Dialogue
 from services.cli.transcript import Transcript
 from services.lifecycle import Workers
 
+NOBODY = "(Nobody is there to answer: decide yourself, and say what you have assumed.)"
+
 
 class EventView(Protocol):
     """Shows a turn while it happens."""
@@ -64,3 +66,7 @@ class OneShot:
             asked = event.approval_requested
             complain(f"nobody is here to allow “{asked.subject}”; it was denied")
             await dialogue.decide(asked.approval_id, APPROVAL_DECISION_DENY)
+        if event.HasField("clarification_requested"):
+            question = event.clarification_requested
+            complain(f"nobody is here to answer “{question.question}”")
+            await dialogue.answer(question.clarification_id, NOBODY)

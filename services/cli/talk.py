@@ -29,6 +29,7 @@ COMMANDS = ("/new", "/stop", "/approve", "/deny", "/status", "/compress", "/help
 LEAVE = ("/quit", "/exit")
 
 QUESTION = "allow? [y]es, this [s]ession, [a]lways, [n]o > "
+ANSWER = "answer > "
 HINT = "Say yes, session, always or no; Ctrl-C stops everything."
 
 _DECISIONS = {
@@ -49,8 +50,15 @@ _MEANWHILE = ("/status", "/help")
 class _Question:
     """What a person has to decide, until it is decided or its turn has ended."""
 
-    asked: turn_event_pb2.ApprovalRequested
+    asked: turn_event_pb2.ApprovalRequested | turn_event_pb2.ClarificationRequested
     over: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def id(self) -> str:
+        """The id of what is asked."""
+        if isinstance(self.asked, turn_event_pb2.ApprovalRequested):
+            return self.asked.approval_id
+        return self.asked.clarification_id
 
 
 class Talk:
@@ -153,9 +161,12 @@ class Talk:
         if question.over.is_set():
             return True
         asked = question.asked
+        if isinstance(asked, turn_event_pb2.ClarificationRequested):
+            return await self._clarify(session, workers, question, asked)
         self._console.print(f"{asked.tool} wants to run:", style="yellow")
         self._console.print(printable(asked.subject), style="bold", markup=False, highlight=False)
-        while (answer := await self._answer(session, workers, question)) is not None:
+        while (typed := await self._answer(session, workers, question, QUESTION)) is not None:
+            answer = " ".join(typed.lower().split())
             if answer in LEAVE:
                 return False
             if answer == _STOP:
@@ -171,11 +182,37 @@ class Talk:
                 self._console.print(HINT, style="dim")
         return True
 
+    async def _clarify(
+        self,
+        session: PromptSession[str],
+        workers: Workers,
+        question: _Question,
+        asked: turn_event_pb2.ClarificationRequested,
+    ) -> bool:
+        """Ask until there is an answer, here or elsewhere; False when the user leaves instead."""
+        choices = [f"  {number}. {choice}" for number, choice in enumerate(asked.choices, 1)]
+        for line in (asked.question, *choices):
+            self._console.print(printable(line), style="bold", markup=False, highlight=False)
+        while (typed := await self._answer(session, workers, question, ANSWER)) is not None:
+            answer = typed.strip()
+            if answer in LEAVE:
+                return False
+            if answer == _STOP:
+                await self._dialogue.interrupt()
+                await question.over.wait()
+                return True
+            if answer in _MEANWHILE:
+                await self._dialogue.say(answer)
+            elif answer:
+                await self._dialogue.answer(asked.clarification_id, answer)
+                return True
+        return True
+
     async def _answer(
-        self, session: PromptSession[str], workers: Workers, question: _Question
+        self, session: PromptSession[str], workers: Workers, question: _Question, prompt: str
     ) -> str | None:
         """What the user types; None when there is nothing to decide any more."""
-        typed = workers.start("answer", _typed(session))
+        typed = workers.start("answer", _typed(session, prompt))
         over = workers.start("decided", question.over.wait())
         await asyncio.wait({typed, over}, return_when=asyncio.FIRST_COMPLETED)
         for task in (typed, over):
@@ -211,31 +248,37 @@ class Talk:
         match event.WhichOneof("kind"):
             case "approval_requested":
                 question = _Question(event.approval_requested)
-                self._open[question.asked.approval_id] = question
+                self._open[question.id] = question
+                self._questions.put_nowait(question)
+            case "clarification_requested":
+                question = _Question(event.clarification_requested)
+                self._open[question.id] = question
                 self._questions.put_nowait(question)
             case "approval_resolved":
                 self._end_question(event.approval_resolved.approval_id)
+            case "clarification_answered":
+                self._end_question(event.clarification_answered.clarification_id)
             case "turn_finished" if turn_id == self._turn:
                 self._turn = ""
-                for approval_id in list(self._open):
-                    self._end_question(approval_id)
+                for question_id in list(self._open):
+                    self._end_question(question_id)
             case _:
                 pass
 
-    def _end_question(self, approval_id: str) -> None:
-        if (question := self._open.pop(approval_id, None)) is not None:
+    def _end_question(self, question_id: str) -> None:
+        if (question := self._open.pop(question_id, None)) is not None:
             question.over.set()
 
 
-async def _typed(session: PromptSession[str]) -> str:
+async def _typed(session: PromptSession[str], prompt: str) -> str:
     """The answer to a question, where Ctrl-C means to stop and Ctrl-D to leave."""
     try:
         with patch_stdout(raw=True):
             # Its own handler of the signal would take ours away, and then nothing interrupts
             # what was allowed; in the prompt Ctrl-C is a key.
-            typed = await session.prompt_async(QUESTION, handle_sigint=False)
+            typed = await session.prompt_async(prompt, handle_sigint=False)
     except KeyboardInterrupt:
         return _STOP
     except EOFError:
         return LEAVE[0]
-    return " ".join(typed.lower().split())
+    return typed

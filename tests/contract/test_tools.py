@@ -24,6 +24,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "todo": {},
     "delegate_task": {"goal": "a"},
     "execute_code": {"code": "pass"},
+    "clarify": {"question": "a"},
     "skills_list": {},
     "skill_view": {"name": "a"},
     "skill_manage": {"action": "archive", "name": "a"},
@@ -36,7 +37,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
 }
 TOOLSETS = {
     *("terminal", "file", "todo", "memory", "skills", "web", "vision", "mixture", "messaging"),
-    *("delegation", "code_execution"),
+    *("clarify", "delegation", "code_execution"),
 }
 # None is ever called here.
 MEMORIES = MemoryStore.__new__(MemoryStore)

@@ -52,6 +52,11 @@ SCENARIOS: Sequence[Json] = (
         calls(tool_call("read_file", path="note.txt")),
         TELL,
     ),
+    rule(
+        "draw an otter",
+        calls(tool_call("clarify", question="Which otter?", choices=["river otter", "sea otter"])),
+        TELL,
+    ),
     rule("show the note", calls(terminal_call("cat note.txt")), TELL),
     rule(
         "flood",

@@ -57,6 +57,20 @@ def test_ctrl_c_ends_a_command_and_the_chat_goes_on(up: Deployment) -> None:
         assert chat.wait_end() == 0
 
 
+def test_a_question_is_answered_in_words_or_by_number(up: Deployment) -> None:
+    with terminal(up.client, "chat") as chat:
+        for answer, told in (("The Small One", "The Small One"), ("2", "sea otter")):
+            chat.wait_for(PROMPT)
+            chat.type("draw an otter")
+            screen = chat.wait_for(r"^answer >$")
+            assert "Which otter?\n  1. river otter\n  2. sea otter" in screen
+            chat.type(answer)
+            chat.wait_for(f"^The user answered: {told}")
+        chat.wait_for(PROMPT)
+        chat.press(CTRL_D)
+        assert chat.wait_end() == 0
+
+
 def test_the_answer_appears_word_by_word(up: Deployment) -> None:
     with terminal(up.client, "chat") as chat:
         chat.wait_for(PROMPT)

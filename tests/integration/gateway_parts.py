@@ -162,6 +162,12 @@ class Client:
             e.approval_requested.approval_id for e in events if e.HasField("approval_requested")
         ]
 
+    def clarifications(self) -> list[str]:
+        """The questions that were asked."""
+        events = (event for response in self.of("event") for event in response.event.events)
+        found = (e.clarification_requested.clarification_id for e in events)
+        return [clarification_id for clarification_id in found if clarification_id]
+
     def turn(self, message_id: str) -> str:
         """The turn of a message; empty while it has none."""
         found = (r.accepted for r in self.of("accepted") if r.accepted.message_id == message_id)

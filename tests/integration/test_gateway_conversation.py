@@ -308,6 +308,27 @@ async def test_approvals_are_answered_by_answer_and_by_command(tmp_path: Path) -
         assert decided == [("cli:operator",)] * 2
 
 
+async def test_a_question_is_answered_in_words(tmp_path: Path) -> None:
+    question = {"name": "clarify", "arguments": {"question": "Which otter?"}}
+    script = {"rules": [{"steps": [{"tool_calls": [question]}, {"text": "{tool_result}"}]}]}
+    async with (
+        fake_model(script) as model,
+        hermes(tmp_path, model.url) as running,
+        client(running) as talking,
+    ):
+        message_id = await talking.dialogue.say("draw")
+        await talking.until(lambda it: bool(it.clarifications()))
+        (asked,) = talking.clarifications()
+        await talking.dialogue.answer(asked, "The Sea Otter")
+        await talking.until(lambda it: it.outcome(message_id) is not None)
+        ended = talking.outcome(message_id)
+        assert ended is not None
+        assert ended.completed.answer == "The user answered: The Sea Otter"
+        await talking.dialogue.answer("clr_nothing", "again")
+        await talking.until(lambda it: len(it.news()) == 1)
+        assert talking.of("reply")[-1].reply.is_error
+
+
 async def test_the_session_used_last_is_found(tmp_path: Path) -> None:
     async with fake_model(HELLO) as model, hermes(tmp_path, model.url) as running:
         latest = ConverseRequest.Open(latest=True)

@@ -250,3 +250,49 @@ async def test_a_refused_turn_is_answered_with_the_reason(tmp_path: Path) -> Non
         await telegram.until(lambda: telegram.texts(1) not in ([], ["…"]))
         [text] = telegram.texts(1)
         assert "key" in text.lower() or "credential" in text.lower() or "401" in text
+
+
+OTTERS = {
+    "tool_calls": [
+        {
+            "name": "clarify",
+            "arguments": {"question": "Which otter?", "choices": ["river otter", "sea otter"]},
+        }
+    ]
+}
+
+
+async def test_a_question_is_answered_by_a_button(tmp_path: Path) -> None:
+    script = {"rules": [{"steps": [OTTERS, {"text": "So: {tool_result}"}]}]}
+    async with bot(tmp_path, script) as (telegram, _):
+        await telegram.say(1, "draw an otter")
+        await telegram.until(lambda: any("Which otter?" in text for text in telegram.texts(1)))
+        question = list(telegram.chats[1].values())[1]
+        assert [data.rpartition(":")[2] for data in question.buttons] == ["1", "2"]
+        await telegram.press(1, question.id, question.buttons[0], user_id=666)
+        await telegram.press(1, question.id, question.buttons[1], user_id=8)
+        await telegram.until(lambda: telegram.texts(1)[0] == "So: The user answered: sea otter")
+        await telegram.until(lambda: "Answered by telegram:8: 2" in telegram.texts(1)[1])
+        assert question.buttons == []
+
+
+async def test_the_next_message_is_the_answer_and_the_one_after_it_is_not(tmp_path: Path) -> None:
+    script = {
+        "rules": [
+            {"user": "draw", "steps": [OTTERS, {"text": "So: {tool_result}"}]},
+            {"steps": [{"text": "Hello."}]},
+        ]
+    }
+    async with fake_telegram() as telegram, fake_model(script) as model:
+        async with again(tmp_path, telegram, model):
+            await telegram.say(1, "draw an otter")
+            await telegram.until(lambda: len(telegram.texts(1)) == 2)
+        async with again(tmp_path, telegram, model):
+            await telegram.say(1, "the small one")
+            await telegram.until(
+                lambda: telegram.texts(1)[0] == "So: The user answered: the small one"
+            )
+            await telegram.say(1, "hi")
+            await telegram.until(lambda: telegram.texts(1)[-1] == "Hello.")
+        assert len(telegram.texts(1)) == 3
+        assert len(model.requests) == 3

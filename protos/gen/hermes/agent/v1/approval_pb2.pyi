@@ -129,6 +129,76 @@ class ResolveApprovalResponse(_message.Message):
 Global___ResolveApprovalResponse: _TypeAlias = ResolveApprovalResponse  # noqa: Y015
 
 @_typing.final
+class AnswerClarificationRequest(_message.Message):
+    """Request of AnswerClarification."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLARIFICATION_ID_FIELD_NUMBER: _builtins.int
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    PROFILE_FIELD_NUMBER: _builtins.int
+    ANSWER_FIELD_NUMBER: _builtins.int
+    ANSWERED_BY_FIELD_NUMBER: _builtins.int
+    ANSWER_ID_FIELD_NUMBER: _builtins.int
+    clarification_id: _builtins.str
+    """The question to answer; empty means the one of `session_id` that has waited longest."""
+    session_id: _builtins.str
+    """The session; read where `clarification_id` is empty."""
+    profile: _builtins.str
+    """Whose question it is; empty means "default"."""
+    answer: _builtins.str
+    """The answer, 1 to 100,000 characters; the number of a choice stands for the choice, from 1."""
+    answered_by: _builtins.str
+    """Who answers: "<platform>:<user>"."""
+    answer_id: _builtins.str
+    """Chosen by the caller, at most 200 characters: the same id is the same answer, also when the
+    question was found by its session. Empty means that the text tells.
+    """
+    def __init__(
+        self,
+        *,
+        clarification_id: _builtins.str = ...,
+        session_id: _builtins.str = ...,
+        profile: _builtins.str = ...,
+        answer: _builtins.str = ...,
+        answered_by: _builtins.str = ...,
+        answer_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "answer_id", b"answer_id", "answered_by", b"answered_by", "clarification_id", b"clarification_id", "profile", b"profile", "session_id", b"session_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AnswerClarificationRequest: _TypeAlias = AnswerClarificationRequest  # noqa: Y015
+
+@_typing.final
+class AnswerClarificationResponse(_message.Message):
+    """Response of AnswerClarification."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLARIFICATION_ID_FIELD_NUMBER: _builtins.int
+    TURN_ID_FIELD_NUMBER: _builtins.int
+    clarification_id: _builtins.str
+    """The question that is answered."""
+    turn_id: _builtins.str
+    """Its turn."""
+    def __init__(
+        self,
+        *,
+        clarification_id: _builtins.str = ...,
+        turn_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clarification_id", b"clarification_id", "turn_id", b"turn_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AnswerClarificationResponse: _TypeAlias = AnswerClarificationResponse  # noqa: Y015
+
+@_typing.final
 class Approval(_message.Message):
     """A question to a person."""
 

@@ -45,6 +45,11 @@ class ApprovalServiceStub:
                 request_serializer=hermes_dot_agent_dot_v1_dot_approval__pb2.ResolveApprovalRequest.SerializeToString,
                 response_deserializer=hermes_dot_agent_dot_v1_dot_approval__pb2.ResolveApprovalResponse.FromString,
                 _registered_method=True)
+        self.AnswerClarification = channel.unary_unary(
+                '/hermes.agent.v1.ApprovalService/AnswerClarification',
+                request_serializer=hermes_dot_agent_dot_v1_dot_approval__pb2.AnswerClarificationRequest.SerializeToString,
+                response_deserializer=hermes_dot_agent_dot_v1_dot_approval__pb2.AnswerClarificationResponse.FromString,
+                _registered_method=True)
 
 
 class ApprovalServiceServicer:
@@ -66,6 +71,14 @@ class ApprovalServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AnswerClarification(self, request, context):
+        """Answers a turn's question in words. The first answer wins: the same answer again returns it,
+        another one fails with FAILED_PRECONDITION. Fails with NOT_FOUND when no question waits.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ApprovalServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -78,6 +91,11 @@ def add_ApprovalServiceServicer_to_server(servicer, server):
                     servicer.ResolveApproval,
                     request_deserializer=hermes_dot_agent_dot_v1_dot_approval__pb2.ResolveApprovalRequest.FromString,
                     response_serializer=hermes_dot_agent_dot_v1_dot_approval__pb2.ResolveApprovalResponse.SerializeToString,
+            ),
+            'AnswerClarification': grpc.unary_unary_rpc_method_handler(
+                    servicer.AnswerClarification,
+                    request_deserializer=hermes_dot_agent_dot_v1_dot_approval__pb2.AnswerClarificationRequest.FromString,
+                    response_serializer=hermes_dot_agent_dot_v1_dot_approval__pb2.AnswerClarificationResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -135,6 +153,33 @@ class ApprovalService:
             '/hermes.agent.v1.ApprovalService/ResolveApproval',
             hermes_dot_agent_dot_v1_dot_approval__pb2.ResolveApprovalRequest.SerializeToString,
             hermes_dot_agent_dot_v1_dot_approval__pb2.ResolveApprovalResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AnswerClarification(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermes.agent.v1.ApprovalService/AnswerClarification',
+            hermes_dot_agent_dot_v1_dot_approval__pb2.AnswerClarificationRequest.SerializeToString,
+            hermes_dot_agent_dot_v1_dot_approval__pb2.AnswerClarificationResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -22,6 +22,10 @@ class ApprovalServiceStub:
     """Decides an approval. The first decision wins: the same decision again returns it, another one
     fails with FAILED_PRECONDITION. Fails with NOT_FOUND.
     """
+    AnswerClarification: _aio.UnaryUnaryMultiCallable[_approval_pb2.AnswerClarificationRequest, _approval_pb2.AnswerClarificationResponse]
+    """Answers a turn's question in words. The first answer wins: the same answer again returns it,
+    another one fails with FAILED_PRECONDITION. Fails with NOT_FOUND when no question waits.
+    """
 
 class ApprovalServiceServicer(metaclass=_abc_1.ABCMeta):
     """Approvals: durable questions to a person, each decided once."""
@@ -42,6 +46,16 @@ class ApprovalServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_approval_pb2.ResolveApprovalResponse]:
         """Decides an approval. The first decision wins: the same decision again returns it, another one
         fails with FAILED_PRECONDITION. Fails with NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def AnswerClarification(
+        self,
+        request: _approval_pb2.AnswerClarificationRequest,
+        context: _aio.ServicerContext[_approval_pb2.AnswerClarificationRequest, _abc.Awaitable[_approval_pb2.AnswerClarificationResponse]],
+    ) -> _abc.Awaitable[_approval_pb2.AnswerClarificationResponse]:
+        """Answers a turn's question in words. The first answer wins: the same answer again returns it,
+        another one fails with FAILED_PRECONDITION. Fails with NOT_FOUND when no question waits.
         """
 
 def add_ApprovalServiceServicer_to_server(servicer: ApprovalServiceServicer, server: _aio.Server) -> None: ...

@@ -28,53 +28,57 @@ from hermes.common.v1 import error_pb2 as hermes_dot_common_dot_v1_dot_error__pb
 from hermes.common.v1 import usage_pb2 as hermes_dot_common_dot_v1_dot_usage__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n hermes/agent/v1/turn_event.proto\x12\x0fhermes.agent.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1chermes/common/v1/error.proto\x1a\x1chermes/common/v1/usage.proto\"\xff\x06\n\tTurnEvent\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\x05\x12\x11\n\tignorable\x18\x04 \x01(\x08\x12\x34\n\x0cturn_started\x18\x05 \x01(\x0b\x32\x1c.hermes.agent.v1.TurnStartedH\x00\x12\x30\n\ntext_delta\x18\x06 \x01(\x0b\x32\x1a.hermes.agent.v1.TextDeltaH\x00\x12:\n\x0freasoning_delta\x18\x07 \x01(\x0b\x32\x1f.hermes.agent.v1.ReasoningDeltaH\x00\x12\x36\n\rtext_snapshot\x18\x08 \x01(\x0b\x32\x1d.hermes.agent.v1.TextSnapshotH\x00\x12\x36\n\rtext_finished\x18\t \x01(\x0b\x32\x1d.hermes.agent.v1.TextFinishedH\x00\x12\x34\n\x0ctool_started\x18\n \x01(\x0b\x32\x1c.hermes.agent.v1.ToolStartedH\x00\x12\x36\n\rtool_progress\x18\x0b \x01(\x0b\x32\x1d.hermes.agent.v1.ToolProgressH\x00\x12\x36\n\rtool_finished\x18\x0c \x01(\x0b\x32\x1d.hermes.agent.v1.ToolFinishedH\x00\x12@\n\x12\x61pproval_requested\x18\r \x01(\x0b\x32\".hermes.agent.v1.ApprovalRequestedH\x00\x12>\n\x11\x61pproval_resolved\x18\x0e \x01(\x0b\x32!.hermes.agent.v1.ApprovalResolvedH\x00\x12\x38\n\x0eusage_reported\x18\x0f \x01(\x0b\x32\x1e.hermes.agent.v1.UsageReportedH\x00\x12)\n\x06notice\x18\x10 \x01(\x0b\x32\x17.hermes.agent.v1.NoticeH\x00\x12\x36\n\rturn_finished\x18\x11 \x01(\x0b\x32\x1d.hermes.agent.v1.TurnFinishedH\x00\x12\x31\n\ncompressed\x18\x12 \x01(\x0b\x32\x1b.hermes.agent.v1.CompressedH\x00\x42\x06\n\x04kind\"C\n\nCompressed\x12\x1a\n\x12\x62\x65\x66ore_token_count\x18\x01 \x01(\x03\x12\x19\n\x11\x61\x66ter_token_count\x18\x02 \x01(\x03\"0\n\x0bTurnStarted\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\"7\n\tTextDelta\x12\x0c\n\x04step\x18\x01 \x01(\x05\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x0c\n\x04text\x18\x03 \x01(\t\"<\n\x0eReasoningDelta\x12\x0c\n\x04step\x18\x01 \x01(\x05\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x0c\n\x04text\x18\x03 \x01(\t\"=\n\x0cTextSnapshot\x12\x0c\n\x04step\x18\x01 \x01(\x05\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x11\n\treasoning\x18\x03 \x01(\t\"C\n\x0cTextFinished\x12\x0c\n\x04step\x18\x01 \x01(\x05\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x17\n\x0ftool_call_count\x18\x03 \x01(\x05\"R\n\x0bToolStarted\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\t\x12\x0c\n\x04step\x18\x04 \x01(\x05\"-\n\x0cToolProgress\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\"\xdb\x01\n\x0cToolFinished\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x10\n\x08is_error\x18\x03 \x01(\x08\x12\x16\n\texit_code\x18\x04 \x01(\x05H\x00\x88\x01\x01\x12\x0f\n\x07\x62\x61\x63kend\x18\x05 \x01(\t\x12+\n\x08\x64uration\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0f\n\x07preview\x18\x07 \x01(\t\x12\x11\n\tisolation\x18\x08 \x01(\t\x12\x12\n\nsandbox_id\x18\t \x01(\tB\x0c\n\n_exit_code\"\x89\x01\n\x11\x41pprovalRequested\x12\x13\n\x0b\x61pproval_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\x0c\n\x04tool\x18\x03 \x01(\t\x12\x0f\n\x07subject\x18\x04 \x01(\t\x12/\n\x0b\x65xpire_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x81\x01\n\x10\x41pprovalResolved\x12\x13\n\x0b\x61pproval_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\x33\n\x08\x64\x65\x63ision\x18\x03 \x01(\x0e\x32!.hermes.agent.v1.ApprovalDecision\x12\x12\n\ndecided_by\x18\x04 \x01(\t\"E\n\rUsageReported\x12\x0c\n\x04step\x18\x01 \x01(\x05\x12&\n\x05usage\x18\x02 \x01(\x0b\x32\x17.hermes.common.v1.Usage\"\x16\n\x06Notice\x12\x0c\n\x04text\x18\x01 \x01(\t\"\xbc\x02\n\x0cTurnFinished\x12/\n\tcompleted\x18\x01 \x01(\x0b\x32\x1a.hermes.agent.v1.CompletedH\x00\x12)\n\x06\x66\x61iled\x18\x02 \x01(\x0b\x32\x17.hermes.agent.v1.FailedH\x00\x12/\n\tcancelled\x18\x03 \x01(\x0b\x32\x1a.hermes.agent.v1.CancelledH\x00\x12\x36\n\rlimit_reached\x18\x04 \x01(\x0b\x32\x1d.hermes.agent.v1.LimitReachedH\x00\x12\x34\n\x0cneeds_review\x18\x05 \x01(\x0b\x32\x1c.hermes.agent.v1.NeedsReviewH\x00\x12&\n\x05usage\x18\x06 \x01(\x0b\x32\x17.hermes.common.v1.UsageB\t\n\x07outcome\"\x1b\n\tCompleted\x12\x0e\n\x06\x61nswer\x18\x01 \x01(\t\"4\n\x06\x46\x61iled\x12*\n\x07\x66\x61ilure\x18\x01 \x01(\x0b\x32\x19.hermes.common.v1.Failure\"L\n\tCancelled\x12\x16\n\x0epartial_answer\x18\x01 \x01(\t\x12\x16\n\x0esurvivor_count\x18\x02 \x01(\x05\x12\x0f\n\x07message\x18\x03 \x01(\t\"7\n\x0cLimitReached\x12\x0f\n\x07message\x18\x01 \x01(\t\x12\x16\n\x0epartial_answer\x18\x02 \x01(\t\"\x1e\n\x0bNeedsReview\x12\x0f\n\x07message\x18\x01 \x01(\t*\xc9\x01\n\x10\x41pprovalDecision\x12!\n\x1d\x41PPROVAL_DECISION_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x41PPROVAL_DECISION_ONCE\x10\x01\x12\x1d\n\x19\x41PPROVAL_DECISION_SESSION\x10\x02\x12\x1a\n\x16\x41PPROVAL_DECISION_DENY\x10\x03\x12\x1d\n\x19\x41PPROVAL_DECISION_EXPIRED\x10\x04\x12\x1c\n\x18\x41PPROVAL_DECISION_ALWAYS\x10\x05\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n hermes/agent/v1/turn_event.proto\x12\x0fhermes.agent.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1chermes/common/v1/error.proto\x1a\x1chermes/common/v1/usage.proto\"\x95\x08\n\tTurnEvent\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\x05\x12\x11\n\tignorable\x18\x04 \x01(\x08\x12\x34\n\x0cturn_started\x18\x05 \x01(\x0b\x32\x1c.hermes.agent.v1.TurnStartedH\x00\x12\x30\n\ntext_delta\x18\x06 \x01(\x0b\x32\x1a.hermes.agent.v1.TextDeltaH\x00\x12:\n\x0freasoning_delta\x18\x07 \x01(\x0b\x32\x1f.hermes.agent.v1.ReasoningDeltaH\x00\x12\x36\n\rtext_snapshot\x18\x08 \x01(\x0b\x32\x1d.hermes.agent.v1.TextSnapshotH\x00\x12\x36\n\rtext_finished\x18\t \x01(\x0b\x32\x1d.hermes.agent.v1.TextFinishedH\x00\x12\x34\n\x0ctool_started\x18\n \x01(\x0b\x32\x1c.hermes.agent.v1.ToolStartedH\x00\x12\x36\n\rtool_progress\x18\x0b \x01(\x0b\x32\x1d.hermes.agent.v1.ToolProgressH\x00\x12\x36\n\rtool_finished\x18\x0c \x01(\x0b\x32\x1d.hermes.agent.v1.ToolFinishedH\x00\x12@\n\x12\x61pproval_requested\x18\r \x01(\x0b\x32\".hermes.agent.v1.ApprovalRequestedH\x00\x12>\n\x11\x61pproval_resolved\x18\x0e \x01(\x0b\x32!.hermes.agent.v1.ApprovalResolvedH\x00\x12\x38\n\x0eusage_reported\x18\x0f \x01(\x0b\x32\x1e.hermes.agent.v1.UsageReportedH\x00\x12)\n\x06notice\x18\x10 \x01(\x0b\x32\x17.hermes.agent.v1.NoticeH\x00\x12\x36\n\rturn_finished\x18\x11 \x01(\x0b\x32\x1d.hermes.agent.v1.TurnFinishedH\x00\x12\x31\n\ncompressed\x18\x12 \x01(\x0b\x32\x1b.hermes.agent.v1.CompressedH\x00\x12J\n\x17\x63larification_requested\x18\x13 \x01(\x0b\x32\'.hermes.agent.v1.ClarificationRequestedH\x00\x12H\n\x16\x63larification_answered\x18\x14 \x01(\x0b\x32&.hermes.agent.v1.ClarificationAnsweredH\x00\x42\x06\n\x04kind\"C\n\nCompressed\x12\x1a\n\x12\x62\x65\x66ore_token_count\x18\x01 \x01(\x03\x12\x19\n\x11\x61\x66ter_token_count\x18\x02 \x01(\x03\"0\n\x0bTurnStarted\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\"7\n\tTextDelta\x12\x0c\n\x04step\x18\x01 \x01(\x05\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x0c\n\x04text\x18\x03 \x01(\t\"<\n\x0eReasoningDelta\x12\x0c\n\x04step\x18\x01 \x01(\x05\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x0c\n\x04text\x18\x03 \x01(\t\"=\n\x0cTextSnapshot\x12\x0c\n\x04step\x18\x01 \x01(\x05\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x11\n\treasoning\x18\x03 \x01(\t\"C\n\x0cTextFinished\x12\x0c\n\x04step\x18\x01 \x01(\x05\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x17\n\x0ftool_call_count\x18\x03 \x01(\x05\"R\n\x0bToolStarted\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\t\x12\x0c\n\x04step\x18\x04 \x01(\x05\"-\n\x0cToolProgress\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\"\xdb\x01\n\x0cToolFinished\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x10\n\x08is_error\x18\x03 \x01(\x08\x12\x16\n\texit_code\x18\x04 \x01(\x05H\x00\x88\x01\x01\x12\x0f\n\x07\x62\x61\x63kend\x18\x05 \x01(\t\x12+\n\x08\x64uration\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0f\n\x07preview\x18\x07 \x01(\t\x12\x11\n\tisolation\x18\x08 \x01(\t\x12\x12\n\nsandbox_id\x18\t \x01(\tB\x0c\n\n_exit_code\"\x89\x01\n\x11\x41pprovalRequested\x12\x13\n\x0b\x61pproval_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\x0c\n\x04tool\x18\x03 \x01(\t\x12\x0f\n\x07subject\x18\x04 \x01(\t\x12/\n\x0b\x65xpire_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x81\x01\n\x10\x41pprovalResolved\x12\x13\n\x0b\x61pproval_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\x33\n\x08\x64\x65\x63ision\x18\x03 \x01(\x0e\x32!.hermes.agent.v1.ApprovalDecision\x12\x12\n\ndecided_by\x18\x04 \x01(\t\"\x97\x01\n\x16\x43larificationRequested\x12\x18\n\x10\x63larification_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\x10\n\x08question\x18\x03 \x01(\t\x12\x0f\n\x07\x63hoices\x18\x04 \x03(\t\x12/\n\x0b\x65xpire_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"x\n\x15\x43larificationAnswered\x12\x18\n\x10\x63larification_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\x0e\n\x06\x61nswer\x18\x03 \x01(\t\x12\x13\n\x0b\x61nswered_by\x18\x04 \x01(\t\x12\x0f\n\x07\x65xpired\x18\x05 \x01(\x08\"E\n\rUsageReported\x12\x0c\n\x04step\x18\x01 \x01(\x05\x12&\n\x05usage\x18\x02 \x01(\x0b\x32\x17.hermes.common.v1.Usage\"\x16\n\x06Notice\x12\x0c\n\x04text\x18\x01 \x01(\t\"\xbc\x02\n\x0cTurnFinished\x12/\n\tcompleted\x18\x01 \x01(\x0b\x32\x1a.hermes.agent.v1.CompletedH\x00\x12)\n\x06\x66\x61iled\x18\x02 \x01(\x0b\x32\x17.hermes.agent.v1.FailedH\x00\x12/\n\tcancelled\x18\x03 \x01(\x0b\x32\x1a.hermes.agent.v1.CancelledH\x00\x12\x36\n\rlimit_reached\x18\x04 \x01(\x0b\x32\x1d.hermes.agent.v1.LimitReachedH\x00\x12\x34\n\x0cneeds_review\x18\x05 \x01(\x0b\x32\x1c.hermes.agent.v1.NeedsReviewH\x00\x12&\n\x05usage\x18\x06 \x01(\x0b\x32\x17.hermes.common.v1.UsageB\t\n\x07outcome\"\x1b\n\tCompleted\x12\x0e\n\x06\x61nswer\x18\x01 \x01(\t\"4\n\x06\x46\x61iled\x12*\n\x07\x66\x61ilure\x18\x01 \x01(\x0b\x32\x19.hermes.common.v1.Failure\"L\n\tCancelled\x12\x16\n\x0epartial_answer\x18\x01 \x01(\t\x12\x16\n\x0esurvivor_count\x18\x02 \x01(\x05\x12\x0f\n\x07message\x18\x03 \x01(\t\"7\n\x0cLimitReached\x12\x0f\n\x07message\x18\x01 \x01(\t\x12\x16\n\x0epartial_answer\x18\x02 \x01(\t\"\x1e\n\x0bNeedsReview\x12\x0f\n\x07message\x18\x01 \x01(\t*\xc9\x01\n\x10\x41pprovalDecision\x12!\n\x1d\x41PPROVAL_DECISION_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x41PPROVAL_DECISION_ONCE\x10\x01\x12\x1d\n\x19\x41PPROVAL_DECISION_SESSION\x10\x02\x12\x1a\n\x16\x41PPROVAL_DECISION_DENY\x10\x03\x12\x1d\n\x19\x41PPROVAL_DECISION_EXPIRED\x10\x04\x12\x1c\n\x18\x41PPROVAL_DECISION_ALWAYS\x10\x05\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hermes.agent.v1.turn_event_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_APPROVALDECISION']._serialized_start=2736
-  _globals['_APPROVALDECISION']._serialized_end=2937
+  _globals['_APPROVALDECISION']._serialized_start=3162
+  _globals['_APPROVALDECISION']._serialized_end=3363
   _globals['_TURNEVENT']._serialized_start=179
-  _globals['_TURNEVENT']._serialized_end=1074
-  _globals['_COMPRESSED']._serialized_start=1076
-  _globals['_COMPRESSED']._serialized_end=1143
-  _globals['_TURNSTARTED']._serialized_start=1145
-  _globals['_TURNSTARTED']._serialized_end=1193
-  _globals['_TEXTDELTA']._serialized_start=1195
-  _globals['_TEXTDELTA']._serialized_end=1250
-  _globals['_REASONINGDELTA']._serialized_start=1252
-  _globals['_REASONINGDELTA']._serialized_end=1312
-  _globals['_TEXTSNAPSHOT']._serialized_start=1314
-  _globals['_TEXTSNAPSHOT']._serialized_end=1375
-  _globals['_TEXTFINISHED']._serialized_start=1377
-  _globals['_TEXTFINISHED']._serialized_end=1444
-  _globals['_TOOLSTARTED']._serialized_start=1446
-  _globals['_TOOLSTARTED']._serialized_end=1528
-  _globals['_TOOLPROGRESS']._serialized_start=1530
-  _globals['_TOOLPROGRESS']._serialized_end=1575
-  _globals['_TOOLFINISHED']._serialized_start=1578
-  _globals['_TOOLFINISHED']._serialized_end=1797
-  _globals['_APPROVALREQUESTED']._serialized_start=1800
-  _globals['_APPROVALREQUESTED']._serialized_end=1937
-  _globals['_APPROVALRESOLVED']._serialized_start=1940
-  _globals['_APPROVALRESOLVED']._serialized_end=2069
-  _globals['_USAGEREPORTED']._serialized_start=2071
-  _globals['_USAGEREPORTED']._serialized_end=2140
-  _globals['_NOTICE']._serialized_start=2142
-  _globals['_NOTICE']._serialized_end=2164
-  _globals['_TURNFINISHED']._serialized_start=2167
-  _globals['_TURNFINISHED']._serialized_end=2483
-  _globals['_COMPLETED']._serialized_start=2485
-  _globals['_COMPLETED']._serialized_end=2512
-  _globals['_FAILED']._serialized_start=2514
-  _globals['_FAILED']._serialized_end=2566
-  _globals['_CANCELLED']._serialized_start=2568
-  _globals['_CANCELLED']._serialized_end=2644
-  _globals['_LIMITREACHED']._serialized_start=2646
-  _globals['_LIMITREACHED']._serialized_end=2701
-  _globals['_NEEDSREVIEW']._serialized_start=2703
-  _globals['_NEEDSREVIEW']._serialized_end=2733
+  _globals['_TURNEVENT']._serialized_end=1224
+  _globals['_COMPRESSED']._serialized_start=1226
+  _globals['_COMPRESSED']._serialized_end=1293
+  _globals['_TURNSTARTED']._serialized_start=1295
+  _globals['_TURNSTARTED']._serialized_end=1343
+  _globals['_TEXTDELTA']._serialized_start=1345
+  _globals['_TEXTDELTA']._serialized_end=1400
+  _globals['_REASONINGDELTA']._serialized_start=1402
+  _globals['_REASONINGDELTA']._serialized_end=1462
+  _globals['_TEXTSNAPSHOT']._serialized_start=1464
+  _globals['_TEXTSNAPSHOT']._serialized_end=1525
+  _globals['_TEXTFINISHED']._serialized_start=1527
+  _globals['_TEXTFINISHED']._serialized_end=1594
+  _globals['_TOOLSTARTED']._serialized_start=1596
+  _globals['_TOOLSTARTED']._serialized_end=1678
+  _globals['_TOOLPROGRESS']._serialized_start=1680
+  _globals['_TOOLPROGRESS']._serialized_end=1725
+  _globals['_TOOLFINISHED']._serialized_start=1728
+  _globals['_TOOLFINISHED']._serialized_end=1947
+  _globals['_APPROVALREQUESTED']._serialized_start=1950
+  _globals['_APPROVALREQUESTED']._serialized_end=2087
+  _globals['_APPROVALRESOLVED']._serialized_start=2090
+  _globals['_APPROVALRESOLVED']._serialized_end=2219
+  _globals['_CLARIFICATIONREQUESTED']._serialized_start=2222
+  _globals['_CLARIFICATIONREQUESTED']._serialized_end=2373
+  _globals['_CLARIFICATIONANSWERED']._serialized_start=2375
+  _globals['_CLARIFICATIONANSWERED']._serialized_end=2495
+  _globals['_USAGEREPORTED']._serialized_start=2497
+  _globals['_USAGEREPORTED']._serialized_end=2566
+  _globals['_NOTICE']._serialized_start=2568
+  _globals['_NOTICE']._serialized_end=2590
+  _globals['_TURNFINISHED']._serialized_start=2593
+  _globals['_TURNFINISHED']._serialized_end=2909
+  _globals['_COMPLETED']._serialized_start=2911
+  _globals['_COMPLETED']._serialized_end=2938
+  _globals['_FAILED']._serialized_start=2940
+  _globals['_FAILED']._serialized_end=2992
+  _globals['_CANCELLED']._serialized_start=2994
+  _globals['_CANCELLED']._serialized_end=3070
+  _globals['_LIMITREACHED']._serialized_start=3072
+  _globals['_LIMITREACHED']._serialized_end=3127
+  _globals['_NEEDSREVIEW']._serialized_start=3129
+  _globals['_NEEDSREVIEW']._serialized_end=3159
 # @@protoc_insertion_point(module_scope)

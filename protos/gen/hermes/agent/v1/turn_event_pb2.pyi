@@ -3,10 +3,12 @@
 isort:skip_file
 """
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from hermes.common.v1 import error_pb2 as _error_pb2
 from hermes.common.v1 import usage_pb2 as _usage_pb2
@@ -87,6 +89,8 @@ class TurnEvent(_message.Message):
     NOTICE_FIELD_NUMBER: _builtins.int
     TURN_FINISHED_FIELD_NUMBER: _builtins.int
     COMPRESSED_FIELD_NUMBER: _builtins.int
+    CLARIFICATION_REQUESTED_FIELD_NUMBER: _builtins.int
+    CLARIFICATION_ANSWERED_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """Position among the turn's durable events, from 1 without gaps; 0 for an event that is not durable."""
     attempt: _builtins.int
@@ -155,6 +159,14 @@ class TurnEvent(_message.Message):
     def compressed(self) -> Global___Compressed:
         """Durable: the conversation is sent shorter from now on."""
 
+    @_builtins.property
+    def clarification_requested(self) -> Global___ClarificationRequested:
+        """Durable: the turn waits for a person's answer in words."""
+
+    @_builtins.property
+    def clarification_answered(self) -> Global___ClarificationAnswered:
+        """Durable: it has the answer, or there was none in time."""
+
     def __init__(
         self,
         *,
@@ -176,12 +188,14 @@ class TurnEvent(_message.Message):
         notice: Global___Notice | None = ...,
         turn_finished: Global___TurnFinished | None = ...,
         compressed: Global___Compressed | None = ...,
+        clarification_requested: Global___ClarificationRequested | None = ...,
+        clarification_answered: Global___ClarificationAnswered | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["approval_requested", b"approval_requested", "approval_resolved", b"approval_resolved", "compressed", b"compressed", "kind", b"kind", "notice", b"notice", "reasoning_delta", b"reasoning_delta", "text_delta", b"text_delta", "text_finished", b"text_finished", "text_snapshot", b"text_snapshot", "time", b"time", "tool_finished", b"tool_finished", "tool_progress", b"tool_progress", "tool_started", b"tool_started", "turn_finished", b"turn_finished", "turn_started", b"turn_started", "usage_reported", b"usage_reported"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["approval_requested", b"approval_requested", "approval_resolved", b"approval_resolved", "clarification_answered", b"clarification_answered", "clarification_requested", b"clarification_requested", "compressed", b"compressed", "kind", b"kind", "notice", b"notice", "reasoning_delta", b"reasoning_delta", "text_delta", b"text_delta", "text_finished", b"text_finished", "text_snapshot", b"text_snapshot", "time", b"time", "tool_finished", b"tool_finished", "tool_progress", b"tool_progress", "tool_started", b"tool_started", "turn_finished", b"turn_finished", "turn_started", b"turn_started", "usage_reported", b"usage_reported"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_requested", b"approval_requested", "approval_resolved", b"approval_resolved", "attempt", b"attempt", "compressed", b"compressed", "ignorable", b"ignorable", "kind", b"kind", "notice", b"notice", "reasoning_delta", b"reasoning_delta", "sequence", b"sequence", "text_delta", b"text_delta", "text_finished", b"text_finished", "text_snapshot", b"text_snapshot", "time", b"time", "tool_finished", b"tool_finished", "tool_progress", b"tool_progress", "tool_started", b"tool_started", "turn_finished", b"turn_finished", "turn_started", b"turn_started", "usage_reported", b"usage_reported"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_requested", b"approval_requested", "approval_resolved", b"approval_resolved", "attempt", b"attempt", "clarification_answered", b"clarification_answered", "clarification_requested", b"clarification_requested", "compressed", b"compressed", "ignorable", b"ignorable", "kind", b"kind", "notice", b"notice", "reasoning_delta", b"reasoning_delta", "sequence", b"sequence", "text_delta", b"text_delta", "text_finished", b"text_finished", "text_snapshot", b"text_snapshot", "time", b"time", "tool_finished", b"tool_finished", "tool_progress", b"tool_progress", "tool_started", b"tool_started", "turn_finished", b"turn_finished", "turn_started", b"turn_started", "usage_reported", b"usage_reported"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["turn_started", "text_delta", "reasoning_delta", "text_snapshot", "text_finished", "tool_started", "tool_progress", "tool_finished", "approval_requested", "approval_resolved", "usage_reported", "notice", "turn_finished", "compressed"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["turn_started", "text_delta", "reasoning_delta", "text_snapshot", "text_finished", "tool_started", "tool_progress", "tool_finished", "approval_requested", "approval_resolved", "usage_reported", "notice", "turn_finished", "compressed", "clarification_requested", "clarification_answered"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 
@@ -552,6 +566,86 @@ class ApprovalResolved(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ApprovalResolved: _TypeAlias = ApprovalResolved  # noqa: Y015
+
+@_typing.final
+class ClarificationRequested(_message.Message):
+    """The turn waits for a person's answer in words."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLARIFICATION_ID_FIELD_NUMBER: _builtins.int
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    QUESTION_FIELD_NUMBER: _builtins.int
+    CHOICES_FIELD_NUMBER: _builtins.int
+    EXPIRE_TIME_FIELD_NUMBER: _builtins.int
+    clarification_id: _builtins.str
+    """The question's id."""
+    call_id: _builtins.str
+    """The call that waits."""
+    question: _builtins.str
+    """What is asked."""
+    @_builtins.property
+    def choices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Answers to choose from, at most 4; any other answer can be given as well."""
+
+    @_builtins.property
+    def expire_time(self) -> _timestamp_pb2.Timestamp:
+        """When it is not waited for any longer."""
+
+    def __init__(
+        self,
+        *,
+        clarification_id: _builtins.str = ...,
+        call_id: _builtins.str = ...,
+        question: _builtins.str = ...,
+        choices: _abc.Iterable[_builtins.str] | None = ...,
+        expire_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "choices", b"choices", "clarification_id", b"clarification_id", "expire_time", b"expire_time", "question", b"question"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClarificationRequested: _TypeAlias = ClarificationRequested  # noqa: Y015
+
+@_typing.final
+class ClarificationAnswered(_message.Message):
+    """A question has its answer, or there was none in time."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLARIFICATION_ID_FIELD_NUMBER: _builtins.int
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    ANSWER_FIELD_NUMBER: _builtins.int
+    ANSWERED_BY_FIELD_NUMBER: _builtins.int
+    EXPIRED_FIELD_NUMBER: _builtins.int
+    clarification_id: _builtins.str
+    """The question's id."""
+    call_id: _builtins.str
+    """The call that waited."""
+    answer: _builtins.str
+    """The answer as it was given; empty when nobody answered."""
+    answered_by: _builtins.str
+    """Who answered: "<platform>:<user>"; empty when nobody did."""
+    expired: _builtins.bool
+    """Whether nobody answered in time."""
+    def __init__(
+        self,
+        *,
+        clarification_id: _builtins.str = ...,
+        call_id: _builtins.str = ...,
+        answer: _builtins.str = ...,
+        answered_by: _builtins.str = ...,
+        expired: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "answered_by", b"answered_by", "call_id", b"call_id", "clarification_id", b"clarification_id", "expired", b"expired"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClarificationAnswered: _TypeAlias = ClarificationAnswered  # noqa: Y015
 
 @_typing.final
 class UsageReported(_message.Message):

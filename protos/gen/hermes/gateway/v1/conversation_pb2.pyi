@@ -150,10 +150,35 @@ class ConverseRequest(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class ClarificationAnswer(_message.Message):
+        """Answers a question of a turn in words."""
+
+        DESCRIPTOR: _descriptor.Descriptor
+
+        CLARIFICATION_ID_FIELD_NUMBER: _builtins.int
+        ANSWER_FIELD_NUMBER: _builtins.int
+        clarification_id: _builtins.str
+        """The question that is answered."""
+        answer: _builtins.str
+        """The answer, 1 to 100,000 characters, or the number of a choice, from 1."""
+        def __init__(
+            self,
+            *,
+            clarification_id: _builtins.str = ...,
+            answer: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "clarification_id", b"clarification_id"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     OPEN_FIELD_NUMBER: _builtins.int
     USER_MESSAGE_FIELD_NUMBER: _builtins.int
     INTERRUPT_FIELD_NUMBER: _builtins.int
     APPROVAL_ANSWER_FIELD_NUMBER: _builtins.int
+    CLARIFICATION_ANSWER_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def open(self) -> Global___ConverseRequest.Open:
         """Opens the conversation."""
@@ -170,6 +195,10 @@ class ConverseRequest(_message.Message):
     def approval_answer(self) -> Global___ConverseRequest.ApprovalAnswer:
         """Answers an approval."""
 
+    @_builtins.property
+    def clarification_answer(self) -> Global___ConverseRequest.ClarificationAnswer:
+        """Answers a question of a turn in words."""
+
     def __init__(
         self,
         *,
@@ -177,12 +206,13 @@ class ConverseRequest(_message.Message):
         user_message: Global___ConverseRequest.UserMessage | None = ...,
         interrupt: Global___ConverseRequest.Interrupt | None = ...,
         approval_answer: Global___ConverseRequest.ApprovalAnswer | None = ...,
+        clarification_answer: Global___ConverseRequest.ClarificationAnswer | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["approval_answer", b"approval_answer", "interrupt", b"interrupt", "kind", b"kind", "open", b"open", "user_message", b"user_message"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["approval_answer", b"approval_answer", "clarification_answer", b"clarification_answer", "interrupt", b"interrupt", "kind", b"kind", "open", b"open", "user_message", b"user_message"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_answer", b"approval_answer", "interrupt", b"interrupt", "kind", b"kind", "open", b"open", "user_message", b"user_message"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_answer", b"approval_answer", "clarification_answer", b"clarification_answer", "interrupt", b"interrupt", "kind", b"kind", "open", b"open", "user_message", b"user_message"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["open", "user_message", "interrupt", "approval_answer"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["open", "user_message", "interrupt", "approval_answer", "clarification_answer"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 

@@ -1,0 +1,76 @@
+"""The `clarify` tool: a question to the person who is talked with."""
+
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from agent_service.events import Decision
+from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
+
+MAX_CHOICES = 4
+
+_NO_ANSWER = (
+    "Nobody answered in time. Go on as seems best, and say what you have assumed; "
+    "do not ask the same again."
+)
+_NOBODY = "Nobody is there to answer: a program started this. Decide yourself, and say so."
+
+
+class ClarificationRequired(Exception):
+    """The call waits for a person's answer."""
+
+    def __init__(self, question: str, choices: Sequence[str]) -> None:
+        super().__init__(question)
+        self.question = question
+        self.choices = choices
+
+
+class ClarifyArguments(ToolArguments):
+    """Asks the user a question and waits for the answer.
+
+    Use it when going on without knowing would likely be wrong or hard to undo; not for what you can
+    find out yourself, and not to ask for leave.
+    """
+
+    question: str = Field(min_length=1, max_length=2_000, description="The question, by itself.")
+    choices: tuple[str, ...] = Field(
+        default=(),
+        max_length=MAX_CHOICES,
+        description="Answers to choose from, at most 4; any other answer can be given as well.",
+    )
+
+
+class Clarify:
+    """Asks the user."""
+
+    name = "clarify"
+    toolset = "clarify"
+    arguments = ClarifyArguments
+
+    def effect(self, arguments: ClarifyArguments) -> Effect:
+        """The question is stored once, by the call's key."""
+        return Effect.KEYED
+
+    def writes(self, arguments: ClarifyArguments) -> frozenset[str]:
+        """One question at a time."""
+        return frozenset({"person"})
+
+    async def run(self, arguments: ClarifyArguments, context: ToolContext) -> ToolResult:
+        """Ask, or tell what was answered."""
+        if not context.has_person or context.caller.origin.get("trust") == "service":
+            raise ToolFailed(_NOBODY)
+        match context.decision:
+            case Decision.ANSWERED:
+                return ToolResult(f"The user answered: {_chosen(arguments, context.answer)}")
+            case Decision.EXPIRED:
+                return ToolResult(_NO_ANSWER)
+            case _:
+                raise ClarificationRequired(arguments.question, arguments.choices)
+
+
+def _chosen(arguments: ClarifyArguments, answer: str) -> str:
+    """The answer, or the choice whose number it is."""
+    number = answer.strip().rstrip(".)")
+    if number.isascii() and number.isdigit() and 1 <= int(number) <= len(arguments.choices):
+        return arguments.choices[int(number) - 1]
+    return answer.strip()
