@@ -42,7 +42,12 @@ BUTTON_CHARS = 40
 ANSWER_HINT = "Your next message is the answer."
 SUBJECT_UNITS = 2000
 
-BUTTONS = ((Decision.ONCE, "Once"), (Decision.SESSION, "This session"), (Decision.DENY, "Deny"))
+BUTTONS = (
+    (Decision.ONCE, "Once"),
+    (Decision.SESSION, "This session"),
+    (Decision.ALWAYS, "Always"),
+    (Decision.DENY, "Deny"),
+)
 _DECIDED = {
     Decision.ONCE: "Allowed once",
     Decision.SESSION: "Allowed in this session",
@@ -215,7 +220,11 @@ class Answers:
 
 
 def _question(asked: Asked) -> Content:
-    buttons = tuple(Button(label, f"{asked.approval_id}:{word}") for word, label in BUTTONS)
+    buttons = tuple(
+        Button(label, f"{asked.approval_id}:{word}")
+        for word, label in BUTTONS
+        if asked.can_be_always or word is not Decision.ALWAYS
+    )
     return Content(f"Allow `{asked.tool}` to do this?\n{_block(asked.subject)}", buttons)
 
 

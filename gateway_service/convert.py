@@ -144,7 +144,7 @@ def _waiting(happened: turn_event_pb2.TurnEvent) -> TurnEvent | None:
     match happened.WhichOneof("kind"):
         case "approval_requested":
             asked = happened.approval_requested
-            return Asked(asked.approval_id, asked.tool, asked.subject)
+            return Asked(asked.approval_id, asked.tool, asked.subject, asked.can_be_always)
         case "approval_resolved":
             resolved = happened.approval_resolved
             decision = _SHOWN_DECISIONS.get(resolved.decision, Decision.EXPIRED)

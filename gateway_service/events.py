@@ -40,6 +40,7 @@ class Asked:
     approval_id: str
     tool: str
     subject: str
+    can_be_always: bool = False
 
 
 @dataclass(frozen=True, slots=True)

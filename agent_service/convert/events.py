@@ -142,6 +142,7 @@ def _approval_requested(event: events.ApprovalRequested) -> pb.ApprovalRequested
         tool=event.tool,
         subject=event.subject,
         expire_time=timestamp(expires_at),
+        can_be_always=bool(event.binding),
     )
 
 

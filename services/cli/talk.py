@@ -29,14 +29,21 @@ COMMANDS = ("/new", "/stop", "/approve", "/deny", "/status", "/compress", "/help
 LEAVE = ("/quit", "/exit")
 
 QUESTION = "allow? [y]es, this [s]ession, [a]lways, [n]o > "
+QUESTION_OF_TOOL = "allow? [y]es, this [s]ession, [n]o > "
 ANSWER = "answer > "
 HINT = "Say yes, session, always or no; Ctrl-C stops everything."
+HINT_OF_TOOL = "Say yes, session or no; Ctrl-C stops everything."
 
 _DECISIONS = {
     **dict.fromkeys(("y", "yes", "once", "/approve"), turn_event_pb2.APPROVAL_DECISION_ONCE),
     **dict.fromkeys(("s", "session", "/approve session"), turn_event_pb2.APPROVAL_DECISION_SESSION),
     **dict.fromkeys(("a", "always", "/approve always"), turn_event_pb2.APPROVAL_DECISION_ALWAYS),
     **dict.fromkeys(("n", "no", "deny", "/deny"), turn_event_pb2.APPROVAL_DECISION_DENY),
+}
+_DECISIONS_OF_TOOL = {
+    word: taken
+    for word, taken in _DECISIONS.items()
+    if taken != turn_event_pb2.APPROVAL_DECISION_ALWAYS
 }
 RECALL_S = 3.0
 """What was said before is not waited for any longer."""
@@ -165,7 +172,10 @@ class Talk:
             return await self._clarify(session, workers, question, asked)
         self._console.print(f"{asked.tool} wants to run:", style="yellow")
         self._console.print(printable(asked.subject), style="bold", markup=False, highlight=False)
-        while (typed := await self._answer(session, workers, question, QUESTION)) is not None:
+        prompt, hint, decisions = QUESTION, HINT, _DECISIONS
+        if not asked.can_be_always:
+            prompt, hint, decisions = QUESTION_OF_TOOL, HINT_OF_TOOL, _DECISIONS_OF_TOOL
+        while (typed := await self._answer(session, workers, question, prompt)) is not None:
             answer = " ".join(typed.lower().split())
             if answer in LEAVE:
                 return False
@@ -173,13 +183,13 @@ class Talk:
                 await self._dialogue.interrupt()
                 await question.over.wait()
                 return True
-            if answer in _DECISIONS:
-                await self._dialogue.decide(asked.approval_id, _DECISIONS[answer])
+            if answer in decisions:
+                await self._dialogue.decide(asked.approval_id, decisions[answer])
                 return True
             if answer in _MEANWHILE:
                 await self._dialogue.say(answer)
             else:
-                self._console.print(HINT, style="dim")
+                self._console.print(hint, style="dim")
         return True
 
     async def _clarify(

@@ -157,9 +157,11 @@ async def test_a_button_decides_and_strangers_cannot_press_it(tmp_path: Path) ->
         await telegram.say(1, "clean up")
         await telegram.until(lambda: any("rm -r src" in text for text in telegram.texts(1)))
         question = list(telegram.chats[1].values())[1]
-        assert [data.rpartition(":")[2] for data in question.buttons] == ["once", "session", "deny"]
+        assert [data.rpartition(":")[2] for data in question.buttons] == [
+            *("once", "session", "always", "deny")
+        ]
         await telegram.press(1, question.id, question.buttons[0], user_id=666)
-        await telegram.press(1, question.id, question.buttons[2], user_id=8)
+        await telegram.press(1, question.id, question.buttons[-1], user_id=8)
         await telegram.until(lambda: telegram.texts(1)[0] == "It was not allowed.")
         await telegram.until(lambda: telegram.texts(1)[1].startswith("Denied by telegram:8"))
         assert question.buttons == []
@@ -204,7 +206,7 @@ async def test_a_question_survives_a_restart(tmp_path: Path) -> None:
             await telegram.until(lambda: len(telegram.texts(1)) == 2)
         question = list(telegram.chats[1].values())[1]
         async with again(tmp_path, telegram, model, ASK_FIRST):
-            await telegram.press(1, question.id, question.buttons[2])
+            await telegram.press(1, question.id, question.buttons[-1])
             await telegram.until(lambda: telegram.texts(1)[0] == "It was not allowed.")
             await telegram.until(lambda: telegram.texts(1)[1].startswith("Denied by telegram:7"))
         assert len(telegram.texts(1)) == 2

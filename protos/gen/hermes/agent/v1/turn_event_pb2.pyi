@@ -504,6 +504,7 @@ class ApprovalRequested(_message.Message):
     TOOL_FIELD_NUMBER: _builtins.int
     SUBJECT_FIELD_NUMBER: _builtins.int
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
+    CAN_BE_ALWAYS_FIELD_NUMBER: _builtins.int
     approval_id: _builtins.str
     """The approval's id."""
     call_id: _builtins.str
@@ -512,6 +513,8 @@ class ApprovalRequested(_message.Message):
     """The tool's name."""
     subject: _builtins.str
     """What exactly would be done, secrets redacted: for `terminal` the command."""
+    can_be_always: _builtins.bool
+    """Whether it can be allowed for always; only what is bound to the very same command can."""
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:
         """When it expires and counts as denied."""
@@ -524,10 +527,11 @@ class ApprovalRequested(_message.Message):
         tool: _builtins.str = ...,
         subject: _builtins.str = ...,
         expire_time: _timestamp_pb2.Timestamp | None = ...,
+        can_be_always: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_id", b"approval_id", "call_id", b"call_id", "expire_time", b"expire_time", "subject", b"subject", "tool", b"tool"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_id", b"approval_id", "call_id", b"call_id", "can_be_always", b"can_be_always", "expire_time", b"expire_time", "subject", b"subject", "tool", b"tool"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
