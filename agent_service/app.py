@@ -86,6 +86,7 @@ from services.leases import LeaseTable, new_owner
 from services.lifecycle import Workers
 from services.metrics import Meter
 from services.migrations import prepare
+from services.redact import Redactor
 
 
 def build(
@@ -111,7 +112,8 @@ def build(
     consult = Consult(priced, model.default_name, config.model.max_tokens)
     context_files = ContextFiles(scanner, config.context_file_max_chars)
     reach, hints = _reach(config, channels, database, consult), Hints(context_files)
-    listed = _tools(config, memories, PastSessions(database), reach, hints)
+    redactor = Redactor(settings.secret_values())
+    listed = _tools(config, memories, PastSessions(database), reach, hints, redactor)
     tools = offered(listed)
     toolsets = sorted({tool.toolset for tool in tools})
     delegation = Delegation(
@@ -123,7 +125,7 @@ def build(
     contexts = ToolContexts(database, leases, sandboxes, shelves, delegation, unattended)
     indexes = SkillIndexes(shelves, {tool.name: tool.toolset for tool in tools})
     metrics = AgentMetrics.create(meter)
-    parts = _loop_parts(config, priced, Toolbox(tools, contexts.of), catalog, database)
+    parts = _loop_parts(config, priced, Toolbox(tools, contexts.of, redactor), catalog, database)
     budgets = Budgets(database, leases, config.budget.policy, clock)
     zone = ZoneInfo(config.time_zone) if config.time_zone else None
     spending = Spending(priced, chain, catalog, budgets, clock, zone)
@@ -250,24 +252,30 @@ def _chain(
 
 
 def _tools(
-    config: AgentConfig, memories: MemoryStore, past: PastSessions, reach: Reach, hints: Hints
+    config: AgentConfig,
+    memories: MemoryStore,
+    past: PastSessions,
+    reach: Reach,
+    hints: Hints,
+    redactor: Redactor,
 ) -> Sequence[Listed]:
     return builtin_tools(
         reach,
         hints=hints,
-        asking=Asking(_commands(config, reach.consult), config.fetch.taint == "ask"),
+        asking=Asking(_commands(config, reach.consult, redactor), config.fetch.taint == "ask"),
         memories=memories if config.memory.enabled else None,
         past=past,
     )
 
 
-def _commands(config: AgentConfig, consult: Consult) -> CommandPolicy:
+def _commands(config: AgentConfig, consult: Consult, redactor: Redactor) -> CommandPolicy:
     asked = config.approvals
     return CommandPolicy(
         asks=asked.mode != "off",
         asks_in_sandboxes=asked.sandboxed == "ask",
         denied=asked.deny,
         opinion=SecondOpinion(consult, config.helpers.approval) if asked.mode == "smart" else None,
+        redactor=redactor,
     )
 
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Generic, TypeVar
 
@@ -43,6 +43,8 @@ class CommandPolicy:
     """Patterns of commands that are refused, with `*` and `?`."""
     opinion: SecondOpinion | None = None
     """Who may allow what is dangerous before a person is asked."""
+    redactor: Redactor = field(default_factory=Redactor)
+    """Takes secrets out of what a person or a model is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,6 @@ class JudgeCommands(Generic[A]):
         self._typed = typed
         self._policy = policy
         self._classifier = CommandClassifier()
-        self._redactor = Redactor()
 
     def effect(self, arguments: A) -> Effect:
         """The inner tool's."""
@@ -103,7 +104,7 @@ class JudgeCommands(Generic[A]):
             binding = binding_of(typed, verdict)
             if await context.allowances.holds(self.name, binding):
                 return
-            shown = self._redactor.redact(typed.shown or typed.command)
+            shown = self._policy.redactor.redact(typed.shown or typed.command)
             if not await self._is_harmless(shown, verdict, context):
                 raise ApprovalRequired(shown, binding)
             # Kept before it runs: whoever makes this call again must not be told otherwise.

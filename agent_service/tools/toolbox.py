@@ -41,6 +41,7 @@ from agent_service.tools.inner import JournaledCalls
 from agent_service.tools.oversize import ResultRoom
 from agent_service.tools.schema import describe, explain
 from services.lifecycle import Workers
+from services.redact import Redactor
 
 MAX_PARALLEL_CALLS = 8
 _READING = frozenset({"terminal", "file"})
@@ -69,7 +70,14 @@ class _Prepared:
 class Toolbox:
     """The tools of a deployment, and what runs their calls."""
 
-    def __init__(self, tools: Sequence[Tool[Any]], context: ContextFactory) -> None:
+    def __init__(
+        self,
+        tools: Sequence[Tool[Any]],
+        context: ContextFactory,
+        redactor: Redactor | None = None,
+    ) -> None:
+        """`redactor` takes secrets out of what a person is asked."""
+        self._redactor = redactor or Redactor()
         self._tools: Mapping[str, Tool[Any]] = {tool.name: tool for tool in tools}
         self._context = context
         self._schemas: dict[frozenset[str], bytes] = {}
@@ -88,7 +96,7 @@ class Toolbox:
     async def run(self, turn: LiveTurn) -> AsyncGenerator[Outcome]:
         """Run the turn's pending calls; each result comes as soon as it is there."""
         tools = self._allowed(turn.toolsets)
-        batch = _Batch(turn, self._context, self._prepare, tools)
+        batch = _Batch(turn, self._context, self._prepare, tools, self._redactor)
         ready: list[_Prepared] = []
         last = next(reversed(turn.pending))
         for call in list(turn.pending.values()):
@@ -151,7 +159,9 @@ class _Batch:
         context: ContextFactory,
         prepare: Prepare,
         tools: Sequence[Tool[Any]],
+        redactor: Redactor,
     ) -> None:
+        self._redactor = redactor
         self.outcomes: asyncio.Queue[_Item | _End] = asyncio.Queue()
         self.waiting: list[Waiting] = []
         self._turn = turn
@@ -188,7 +198,8 @@ class _Batch:
         try:
             result = await _tried(prepared, context)
         except ApprovalRequired as required:
-            needed = ApprovalNeeded(required.call or call, required.subject, required.binding)
+            subject = self._redactor.redact(required.subject)
+            needed = ApprovalNeeded(required.call or call, subject, required.binding)
             self.waiting.append(needed)
             return
         except ClarificationRequired as required:

@@ -1,6 +1,9 @@
 """Approvals of a real agent service: asked, decided once, kept over restarts, expired."""
 
 import asyncio
+import base64
+import secrets
+from collections.abc import Callable
 from pathlib import Path
 
 import grpc.aio
@@ -142,7 +145,7 @@ async def test_a_turn_that_waits_for_a_person_can_be_interrupted(home: Path) -> 
     assert sequences(events) == list(range(1, len(sequences(events)) + 1))
 
 
-def commands(*typed: str) -> dict[str, object]:
+def commands(*typed: str) -> dict[str, list[dict[str, object]]]:
     """A model that has these commands run, one after the other, and tells the last result."""
     calls = [{"tool_calls": [{"name": "terminal", "arguments": {"command": c}}]} for c in typed]
     return {"rules": [{"steps": [*calls, {"text": "{tool_result}"}]}]}
@@ -238,3 +241,37 @@ async def test_a_job_does_what_needs_nobody_and_is_told_of_the_rest(
         events = await client.watch(started.turn_id)
     assert "approval_requested" not in kinds(events)
     assert "nobody can be asked here" in answer(events)
+
+
+def plain(key: str) -> str:
+    """A secret as it is."""
+    return key
+
+
+def in_base64(key: str) -> str:
+    """A secret as some programs want it."""
+    return base64.b64encode(key.encode()).decode()
+
+
+@pytest.mark.parametrize("spelled", [plain, in_base64])
+async def test_a_known_secret_is_in_no_question(
+    smart: Path, database_url: str, spelled: Callable[[str], str]
+) -> None:
+    canary = f"canary{secrets.token_hex(12)}"
+    script = {
+        "rules": [
+            {"user": "^Found: ", "steps": [{"text": "ASK"}]},
+            *commands(f"rm -rf x # {spelled(canary)}")["rules"],
+        ]
+    }
+    async with (
+        fake_model(script) as model,
+        agent(smart, model.url, HERMES_DATABASE_URL=database_url, PLANTED_API_KEY=canary) as client,
+    ):
+        started = await client.start("clean up")
+        shown = (await asked(client, started.turn_id)).subject
+        stub = ApprovalServiceStub(client.channels.to("agent"))
+        (listed,) = (await stub.ListApprovals(approval_pb2.ListApprovalsRequest())).approvals
+        (judged,) = [body for body in model.bodies if body["model"] == "judge"]
+    assert shown == listed.subject == "rm -rf x # [REDACTED]"
+    assert spelled(canary) not in judged["messages"][-1]["content"]

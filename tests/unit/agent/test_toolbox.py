@@ -19,6 +19,7 @@ from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFai
 from agent_service.tools.toolbox import MAX_PARALLEL_CALLS, Toolbox
 from agent_service.usage import Usage
 from services.leases import Lease
+from services.redact import Redactor
 
 
 class SampleArguments(ToolArguments):
@@ -91,7 +92,11 @@ def turn(*calls: tuple[str, str], state: StepState = StepState.INTENT) -> LiveTu
     return live
 
 
-def toolbox(tool: Sample | RequireApproval[SampleArguments], place: Place = NOWHERE) -> Toolbox:
+def toolbox(
+    tool: Sample | RequireApproval[SampleArguments],
+    place: Place = NOWHERE,
+    redactor: Redactor | None = None,
+) -> Toolbox:
     """A toolbox with one tool, which needs nothing of its context but the key."""
 
     def context(live: LiveTurn, call: PendingCall, progress: object) -> ToolContext:
@@ -99,7 +104,7 @@ def toolbox(tool: Sample | RequireApproval[SampleArguments], place: Place = NOWH
         unused: Any = None
         return ToolContext(call.key, unused, unused, unused, decision, print, lambda: place)
 
-    return Toolbox([tool], context)
+    return Toolbox([tool], context, redactor)
 
 
 async def facts(box: Toolbox, live: LiveTurn) -> list[Fact]:
@@ -191,6 +196,14 @@ async def test_a_person_is_asked_before_and_nothing_runs_meanwhile() -> None:
     assert isinstance(found[1], ApprovalNeeded)
     assert found[1].subject == "y"
     assert tool.log == ["begin 1", "end 1"]
+
+
+async def test_a_question_shows_no_secret() -> None:
+    asking = RequireApproval[SampleArguments](Sample(), lambda arguments: arguments.thing)
+    box = toolbox(asking, redactor=Redactor(["hunter2hunter2"]))
+    (fact,) = await facts(box, turn(("sample", '{"thing": "say hunter2hunter2"}')))
+    assert isinstance(fact, ApprovalNeeded)
+    assert fact.subject == "say [REDACTED]"
 
 
 async def test_leaving_early_ends_the_calls() -> None:
