@@ -34,10 +34,10 @@ from agent_service.messaging import Target as Chat
 from agent_service.metrics import AgentMetrics
 from agent_service.models.base import Model
 from agent_service.models.catalog import Catalog
-from agent_service.models.chat_completions import AppIdentity, ChatCompletions
-from agent_service.models.configured import ConfiguredModel
+from agent_service.models.chat_completions import AppIdentity
+from agent_service.models.configured import Calling, ConfiguredModel, provider_of
 from agent_service.models.consult import Consult
-from agent_service.models.endpoints import Endpoint, missing_endpoint
+from agent_service.models.endpoints import missing_endpoint
 from agent_service.models.fallback import Chain, Routed
 from agent_service.models.listing import fetch_models
 from agent_service.models.priced import Priced
@@ -225,7 +225,7 @@ def _catalog(settings: Settings, config: AgentConfig) -> Catalog:
 def _configured(settings: Settings, config: AgentConfig) -> ConfiguredModel:
     return ConfiguredModel(
         config.model.endpoint,
-        lambda endpoint: _connect(endpoint, config),
+        lambda endpoint: provider_of(endpoint, _calling(config)),
         missing_endpoint(str(settings.home.env)),
     )
 
@@ -241,8 +241,8 @@ def _chain(
     models = {
         one.route.name: ConfiguredModel(
             one.endpoint,
-            lambda endpoint, key_name=one.key_name: _connect(
-                replace(endpoint, key_name=key_name or endpoint.key_name), config
+            lambda endpoint, key_name=one.key_name: provider_of(
+                replace(endpoint, key_name=key_name or endpoint.key_name), _calling(config)
             ),
             one.missing,
         )
@@ -327,9 +327,10 @@ def _ownership(
     )
 
 
-def _connect(endpoint: Endpoint, config: AgentConfig) -> ChatCompletions:
-    return ChatCompletions(
-        endpoint,
+def _calling(config: AgentConfig) -> Calling:
+    return Calling(
         RetryPolicy(max_retries=config.model.max_retries),
-        identity=AppIdentity(config.model.app_title, config.model.app_url),
+        AppIdentity(config.model.app_title, config.model.app_url),
+        config.model.cache_ttl,
+        config.model.reasoning_effort,
     )

@@ -1,8 +1,14 @@
 """What the agent needs to work, for `hermes doctor` and the first start."""
 
 from agent_service.config import AgentConfig
-from agent_service.models.discovery import discover_local, list_models
-from agent_service.models.endpoints import Endpoint, configured_endpoint, missing_endpoint
+from agent_service.models.discovery import discover_local
+from agent_service.models.endpoints import (
+    Api,
+    Endpoint,
+    configured_endpoint,
+    listed_by,
+    missing_endpoint,
+)
 from agent_service.models.errors import EndpointError
 from services.checks import Check, ModelChoice, ModelOffer, Verdict
 from services.config import Settings
@@ -39,12 +45,17 @@ async def _endpoint(settings: Settings, config: AgentConfig) -> Check:
         return Check("model", Verdict.FAILED, str(error))
     if endpoint is None:
         return Check("model", Verdict.FAILED, missing_endpoint(str(settings.home.env)))
-    models = await list_models(endpoint.base_url, endpoint.api_key, LISTING_TIMEOUT_S)
+    models = await listed_by(endpoint, LISTING_TIMEOUT_S)
     return _listed(endpoint, models)
 
 
 def _named(endpoint: Endpoint) -> str:
     return f"{endpoint.model or 'its first model'} at {endpoint.shown_url}"
+
+
+def _spoken(endpoint: Endpoint) -> str:
+    usual = endpoint.api is Api.CHAT_COMPLETIONS
+    return "" if usual else f", {endpoint.api.value.replace('_', ' ')}"
 
 
 def _listed(endpoint: Endpoint, models: tuple[str, ...]) -> Check:
@@ -63,7 +74,11 @@ def _listed(endpoint: Endpoint, models: tuple[str, ...]) -> Check:
             "all the same, else set HERMES_MODEL.",
         )
     name = endpoint.model or models[0]
-    return Check("model", Verdict.OK, f"{name} at {endpoint.shown_url} (by {endpoint.source})")
+    return Check(
+        "model",
+        Verdict.OK,
+        f"{name} at {endpoint.shown_url} (by {endpoint.source}{_spoken(endpoint)})",
+    )
 
 
 def _asked(config: AgentConfig) -> str:

@@ -37,7 +37,16 @@ class ModelConfig(ConfigModel):
     name: Annotated[str, Yaml("model.default", "model"), Env("HERMES_MODEL"), Flag("model")] = ""
     """The model's id at the endpoint; empty is the provider's default."""
     provider: Annotated[str, Yaml("model.provider")] = ""
-    """`openrouter` or `openai`, where keys of both are set; empty prefers OpenRouter."""
+    """`openrouter`, `openai` or `anthropic`, where keys of several are set; empty is the first of
+    them in this order."""
+    api: Annotated[Literal["", "chat_completions", "anthropic_messages"], Yaml("model.api")] = ""
+    """What `base_url` speaks: `chat_completions` or `anthropic_messages`; empty goes by the URL."""
+    cache_ttl: Annotated[Literal["5m", "1h"], Yaml("model.cache_ttl")] = "5m"
+    """How long Anthropic keeps what is marked for its cache; `1h` costs more to write."""
+    reasoning_effort: Annotated[
+        Literal["", "low", "medium", "high"], Yaml("agent.reasoning_effort")
+    ] = ""
+    """How hard models with the native Messages API think; empty leaves it to the model."""
     base_url: Annotated[
         str,
         AfterValidator(_base_url),
@@ -45,13 +54,16 @@ class ModelConfig(ConfigModel):
         Env("HERMES_BASE_URL"),
         Flag("base_url"),
     ] = ""
-    """Base URL of any OpenAI-compatible endpoint, such as http://127.0.0.1:8080/v1."""
+    """Base URL of any endpoint that speaks like OpenAI's or Anthropic's, such as
+    http://127.0.0.1:8080/v1."""
     api_key: Annotated[SecretStr, Env("HERMES_API_KEY")] = SecretStr("")
     """Key for `base_url`; empty where the endpoint wants none."""
     openrouter_api_key: Annotated[SecretStr, Env("OPENROUTER_API_KEY")] = SecretStr("")
     """Key for OpenRouter."""
     openai_api_key: Annotated[SecretStr, Env("OPENAI_API_KEY")] = SecretStr("")
     """Key for OpenAI."""
+    anthropic_api_key: Annotated[SecretStr, Env("ANTHROPIC_API_KEY")] = SecretStr("")
+    """Key for Anthropic."""
     max_tokens: Annotated[int, Field(ge=1, le=1_000_000), Yaml("model.max_tokens")] = 16_384
     """Tokens that one answer may have."""
     max_retries: Annotated[int, Field(ge=0, le=10), Yaml("agent.api_max_retries")] = 3
@@ -75,6 +87,8 @@ class ModelConfig(ConfigModel):
             provider=self.provider,
             openrouter_api_key=self.openrouter_api_key,
             openai_api_key=self.openai_api_key,
+            anthropic_api_key=self.anthropic_api_key,
+            api=self.api,
         )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
 
@@ -35,7 +35,9 @@ class FallbackModel(ConfigModel):
     provider: str = ""
     """Whose endpoint and key; with `base_url` only a name."""
     base_url: Annotated[str, AfterValidator(_base_url)] = ""
-    """Base URL of any OpenAI-compatible endpoint."""
+    """Base URL of any endpoint that speaks like OpenAI's or Anthropic's."""
+    api: Literal["", "chat_completions", "anthropic_messages"] = ""
+    """What `base_url` speaks; empty goes by the URL."""
     key_env: Annotated[str, AfterValidator(_variable)] = ""
     """Name of the environment variable, or line of `.env`, that has the key for `base_url`."""
     api_key: SecretStr = _UNSET
@@ -80,7 +82,12 @@ def _endpoint(
 ) -> EndpointSettings:
     named = SecretStr(variable(one.key_env)) if one.key_env else one.api_key
     settings = replace(
-        main, base_url=one.base_url, api_key=named, model=one.model, provider=one.provider
+        main,
+        base_url=one.base_url,
+        api_key=named,
+        model=one.model,
+        provider=one.provider,
+        api=one.api,
     )
     if one.base_url:
         return settings
@@ -89,6 +96,7 @@ def _endpoint(
         settings,
         openrouter_api_key=main.openrouter_api_key if one.provider == "openrouter" else _UNSET,
         openai_api_key=main.openai_api_key if one.provider == "openai" else _UNSET,
+        anthropic_api_key=main.anthropic_api_key if one.provider == "anthropic" else _UNSET,
     )
 
 

@@ -1,22 +1,17 @@
 """Putting one answer together from the chunks of a chat completions stream."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, TypeGuard, cast
 from uuid import uuid4
 
 from agent_service.models.base import ModelMessage, ToolCall, Usage
-
-Json = Mapping[str, Any]
+from agent_service.models.wire import Json, MalformedChunk
 
 _REASONING_FIELDS = frozenset({"reasoning", "reasoning_content", "reasoning_details"})
 _MERGED_DETAILS = {"reasoning.text": "text", "reasoning.summary": "summary"}
-
-
-class MalformedChunk(Exception):
-    """A chunk that cannot be part of an answer."""
 
 
 @dataclass(slots=True)
@@ -64,6 +59,15 @@ class Assembly:
                 for call in _objects(found.get("tool_calls")):
                     self._add_call(call)
         return text, reasoning
+
+    def failure(self, chunk: Json) -> object:
+        """The error that a chunk reports, if it does."""
+        return chunk.get("error") or None
+
+    @property
+    def ended(self) -> bool:
+        """Never known from a chunk: `[DONE]` follows the last, or the end of the stream."""
+        return False
 
     def message(self, model: str, provider: str) -> ModelMessage:
         """Return the answer as it stands; the arguments fill in what the stream left out."""

@@ -3,18 +3,49 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from typing import Self
 
 from agent_service.errors import ModelNotConfigured
 from agent_service.models.base import ModelEvent, ModelRequest
-from agent_service.models.chat_completions import ChatCompletions
+from agent_service.models.chat_completions import AppIdentity, ChatCompletions
 from agent_service.models.endpoints import (
+    Api,
     Endpoint,
     EndpointSettings,
     configured_endpoint,
     with_listed_model,
 )
 from agent_service.models.errors import EndpointError
+from agent_service.models.messages import Messages
+from agent_service.models.provider import Provider
+from agent_service.models.retries import RetryPolicy
+from agent_service.models.wire import Wire
+
+
+@dataclass(frozen=True, slots=True)
+class Calling:
+    """How endpoints are called, whatever they speak."""
+
+    retries: RetryPolicy
+    identity: AppIdentity
+    cache_ttl: str = "5m"
+    """How long what is marked stays cached: 5m or 1h."""
+    effort: str = ""
+    """How hard a model is to think: low, medium or high; empty is as it likes."""
+
+
+def provider_of(endpoint: Endpoint, calling: Calling) -> Provider:
+    """The provider for what an endpoint speaks."""
+    return Provider(endpoint, _wire(endpoint, calling), calling.retries)
+
+
+def _wire(endpoint: Endpoint, calling: Calling) -> Wire:
+    match endpoint.api:
+        case Api.MESSAGES:
+            return Messages(calling.cache_ttl, calling.effort)
+        case Api.CHAT_COMPLETIONS:
+            return ChatCompletions(endpoint.provider, calling.identity)
 
 
 class ConfiguredModel:
@@ -23,7 +54,7 @@ class ConfiguredModel:
     def __init__(
         self,
         settings: EndpointSettings,
-        connect: Callable[[Endpoint], ChatCompletions],
+        connect: Callable[[Endpoint], Provider],
         missing: str,
     ) -> None:
         self._settings = settings
@@ -31,7 +62,7 @@ class ConfiguredModel:
         self._missing = missing
         self._opened = AsyncExitStack()
         self._lock = asyncio.Lock()
-        self._chosen: tuple[Endpoint, ChatCompletions] | None = None
+        self._chosen: tuple[Endpoint, Provider] | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -62,13 +93,13 @@ class ConfiguredModel:
         async with model.stream(request) as events:
             yield events
 
-    async def _choose(self) -> tuple[Endpoint, ChatCompletions]:
+    async def _choose(self) -> tuple[Endpoint, Provider]:
         if self._chosen is None:
             async with self._lock:
                 self._chosen = self._chosen or await self._open()
         return self._chosen
 
-    async def _open(self) -> tuple[Endpoint, ChatCompletions]:
+    async def _open(self) -> tuple[Endpoint, Provider]:
         try:
             endpoint = configured_endpoint(self._settings)
             if endpoint is None:

@@ -42,7 +42,7 @@ async def discover_local(
 
     async with httpx.AsyncClient(trust_env=False) as client:
         urls = [(name, f"http://127.0.0.1:{port}/v1") for name, port in ports.items()]
-        listings = await asyncio.gather(*(_listed(client, url, "", timeout_s) for _, url in urls))
+        listings = await asyncio.gather(*(_listed(client, url, {}, timeout_s) for _, url in urls))
     found = zip(urls, listings, strict=True)
     return tuple(LocalServer(name, url, models) for (name, url), models in found if models)
 
@@ -56,20 +56,29 @@ def is_loopback(url: str) -> bool:
         return host == "localhost"
 
 
-async def list_models(base_url: str, api_key: SecretStr, timeout_s: float) -> tuple[str, ...]:
-    """Return the ids of an endpoint's chat models; none if it is not OpenAI-compatible."""
+async def list_models(
+    base_url: str,
+    api_key: SecretStr,
+    timeout_s: float,
+    headers: Mapping[str, str] | None = None,
+) -> tuple[str, ...]:
+    """Return the ids of an endpoint's chat models; none if it lists none as OpenAI does.
+
+    `headers` go along with the key.
+    """
     import httpx  # as above
 
     async with httpx.AsyncClient(trust_env=not is_loopback(base_url)) as client:
-        return await _listed(client, base_url, api_key.get_secret_value(), timeout_s)
+        key = api_key.get_secret_value()
+        bearer = {"Authorization": f"Bearer {key}"} if key else {}
+        return await _listed(client, base_url, {**bearer, **(headers or {})}, timeout_s)
 
 
 async def _listed(
-    client: "AsyncClient", base_url: str, key: str, timeout_s: float
+    client: "AsyncClient", base_url: str, headers: Mapping[str, str], timeout_s: float
 ) -> tuple[str, ...]:
     import httpx  # as above
 
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
     body = bytearray()
     try:
         async with (

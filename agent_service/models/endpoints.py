@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
@@ -19,21 +20,31 @@ OPENROUTER_URL = "https://openrouter.ai/api/v1"
 OPENROUTER_MODEL = "anthropic/claude-sonnet-4.5"
 OPENAI_URL = "https://api.openai.com/v1"
 OPENAI_MODEL = "gpt-5.4"
+ANTHROPIC_URL = "https://api.anthropic.com"
+ANTHROPIC_MODEL = "claude-sonnet-5-5"
 
 _UNSET = SecretStr("")
 _HOST = re.compile(r"[\w.:%-]+")
 _LISTING_TIMEOUT_S = 3.0
+_MESSAGES_VERSION = "2026-10-21"
 _NOTHING_SET = """\
-No model is configured. Set OPENROUTER_API_KEY or OPENAI_API_KEY in the environment or {env_file};
-or HERMES_BASE_URL, HERMES_API_KEY and HERMES_MODEL, for any other OpenAI-compatible endpoint;
+No model is configured. Set OPENROUTER_API_KEY, OPENAI_API_KEY or ANTHROPIC_API_KEY in {env_file};
+or HERMES_BASE_URL, HERMES_API_KEY and HERMES_MODEL, for any other compatible endpoint;
 or start a local server: Ollama, LM Studio, llama.cpp or vLLM, on its usual port."""
+
+
+class Api(StrEnum):
+    """What an endpoint speaks."""
+
+    CHAT_COMPLETIONS = "chat_completions"
+    MESSAGES = "anthropic_messages"
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """A base URL with its key and model.
 
-    `provider` is openrouter, openai, custom or a local server's name; `source` says what
+    `provider` is openrouter, openai, anthropic, custom or a local server's name; `source` says what
     chose the endpoint, `key_name` which setting holds its key.
     """
 
@@ -43,6 +54,7 @@ class Endpoint:
     provider: str
     source: str
     key_name: str
+    api: Api = Api.CHAT_COMPLETIONS
 
     @property
     def shown_url(self) -> str:
@@ -56,7 +68,8 @@ class EndpointSettings:
     """What flags, environment and `config.yaml` say; an empty string counts as unset.
 
     `base_url`, `api_key` and `model` are HERMES_BASE_URL, HERMES_API_KEY and HERMES_MODEL,
-    or else the `model` group of `config.yaml`, as is `provider` (openrouter or openai).
+    or else the `model` group of `config.yaml`, as are `provider` (openrouter, openai or
+    anthropic) and `api`, which is otherwise guessed from the URL.
     """
 
     base_url: str = ""
@@ -65,6 +78,8 @@ class EndpointSettings:
     provider: str = ""
     openrouter_api_key: SecretStr = _UNSET
     openai_api_key: SecretStr = _UNSET
+    anthropic_api_key: SecretStr = _UNSET
+    api: str = ""
 
 
 async def find_endpoint(
@@ -106,10 +121,10 @@ def configured_endpoint(settings: EndpointSettings) -> Endpoint | None:
     """Return the endpoint that the settings name, or None; its model is empty if none is set."""
     if settings.base_url.strip():
         return _custom(settings)
-    candidates = [_openrouter(settings), _openai(settings)]
-    if settings.provider == "openai":
-        candidates.reverse()
-    return next((endpoint for endpoint in candidates if endpoint is not None), None)
+    candidates = [_openrouter(settings), _openai(settings), _anthropic(settings)]
+    found = [endpoint for endpoint in candidates if endpoint is not None]
+    found.sort(key=lambda endpoint: endpoint.provider != settings.provider)
+    return found[0] if found else None
 
 
 def _custom(settings: EndpointSettings) -> Endpoint:
@@ -125,6 +140,14 @@ def _custom(settings: EndpointSettings) -> Endpoint:
         provider, default_model = "openai", OPENAI_MODEL
         if not _value(key):
             key, key_name = settings.openai_api_key, "OPENAI_API_KEY"
+    elif _is_host(host, "anthropic.com"):
+        provider, default_model = "anthropic", ANTHROPIC_MODEL
+        if not _value(key):
+            key, key_name = settings.anthropic_api_key, "ANTHROPIC_API_KEY"
+    api = _api(settings, base_url, provider)
+    if api is Api.MESSAGES:
+        # The SDK's base URL has no version, though people copy it with one.
+        base_url = base_url.removesuffix("/messages").removesuffix("/v1")
     return Endpoint(
         base_url=base_url,
         api_key=_checked_key(key, key_name),
@@ -132,7 +155,16 @@ def _custom(settings: EndpointSettings) -> Endpoint:
         provider=provider,
         source="HERMES_BASE_URL",
         key_name=key_name,
+        api=api,
     )
+
+
+def _api(settings: EndpointSettings, base_url: str, provider: str) -> Api:
+    """What is spoken there: as is said, else as the URL looks."""
+    if settings.api:
+        return Api(settings.api)
+    native = provider == "anthropic" or base_url.endswith(("/anthropic", "/messages"))
+    return Api.MESSAGES if native else Api.CHAT_COMPLETIONS
 
 
 def _openrouter(settings: EndpointSettings) -> Endpoint | None:
@@ -161,18 +193,46 @@ def _openai(settings: EndpointSettings) -> Endpoint | None:
     )
 
 
+def _anthropic(settings: EndpointSettings) -> Endpoint | None:
+    if not _value(settings.anthropic_api_key):
+        return None
+    return Endpoint(
+        base_url=ANTHROPIC_URL,
+        api_key=_checked_key(settings.anthropic_api_key, "ANTHROPIC_API_KEY"),
+        model=_native_name(settings.model.strip()) or ANTHROPIC_MODEL,
+        provider="anthropic",
+        source="ANTHROPIC_API_KEY",
+        key_name="ANTHROPIC_API_KEY",
+        api=Api.MESSAGES,
+    )
+
+
+def _native_name(model: str) -> str:
+    """Return a name of OpenRouter's as Anthropic itself writes it; others as they are."""
+    bare = model.removeprefix("anthropic/")
+    return bare if bare == model else bare.replace(".", "-")
+
+
 async def with_listed_model(endpoint: Endpoint) -> Endpoint:
     """Return an endpoint without a model with the first that it lists.
 
     Raises `InvalidEndpoint` where it lists none.
     """
-    models = await list_models(endpoint.base_url, endpoint.api_key, timeout_s=_LISTING_TIMEOUT_S)
+    models = await listed_by(endpoint, _LISTING_TIMEOUT_S)
     if not models:
         raise InvalidEndpoint(
             f"{endpoint.shown_url} lists no models: set HERMES_MODEL, and check HERMES_BASE_URL "
             "and that the server runs."
         )
     return replace(endpoint, model=models[0])
+
+
+async def listed_by(endpoint: Endpoint, timeout_s: float) -> tuple[str, ...]:
+    """Return the ids of an endpoint's chat models; none where it lists none."""
+    native = endpoint.api is Api.MESSAGES
+    url = f"{endpoint.base_url}/v1" if native else endpoint.base_url
+    headers = {"anthropic-version": _MESSAGES_VERSION} if native else {}
+    return await list_models(url, endpoint.api_key, timeout_s, headers)
 
 
 def _checked_url(text: str) -> str:

@@ -31,7 +31,7 @@ _BY_WORDS: tuple[tuple[frozenset[int], Kind, re.Pattern[str]], ...] = (
         frozenset({400, 413, 422, 500}),
         Kind.CONTEXT_OVERFLOW,
         re.compile(
-            r"context_length_exceeded|maximum context length|context (window|size|length)"
+            r"context_length_exceeded|maximum context length|context (window|size|length|limit)"
             r"|prompt is too long|too many (input )?tokens|exceed_context_size|reduce the length",
             re.IGNORECASE,
         ),
@@ -49,10 +49,11 @@ _BY_WORDS: tuple[tuple[frozenset[int], Kind, re.Pattern[str]], ...] = (
         re.compile(r"api[ _]key (is )?(not valid|invalid)|invalid api[ _]key", re.IGNORECASE),
     ),
     (
-        frozenset({403, 429}),
+        frozenset({400, 403, 429}),
         Kind.BILLING,
         re.compile(
-            r"insufficient[_ ](quota|credit|balance|funds)|payment required|out of credits",
+            r"insufficient[_ ](quota|credit|balance|funds)|payment required|out of credits"
+            r"|credit balance is too low",
             re.IGNORECASE,
         ),
     ),
@@ -74,7 +75,9 @@ _ADVICE: Mapping[Kind, str] = {
 
 # A cap on the output that does not fit beside the prompt reads like an overflow, but no
 # shorter conversation helps as much as a smaller cap.
-_CAP_TOO_LARGE = re.compile(r"max_(completion_)?tokens\b.{0,40}too (large|big|high)", re.IGNORECASE)
+_CAP_TOO_LARGE = re.compile(
+    r"max_(completion_)?tokens\b.{0,40}too (large|big|high)|\bmax_tokens: \d+ > \d+", re.IGNORECASE
+)
 
 
 def http_failure(

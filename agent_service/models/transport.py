@@ -1,8 +1,8 @@
-"""The one place that knows the provider SDK: a pooled client that posts and streams."""
+"""The one place that knows the providers' SDKs: a pooled client that posts and streams."""
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -16,10 +16,10 @@ from agent_service.models.failures import (
     timeout_failure,
 )
 from agent_service.models.sdk import types_deferred
+from agent_service.models.wire import Wire
 
 if TYPE_CHECKING:
     from httpx2 import Response
-    from openai import AsyncOpenAI
 
 # An idle connection is kept for as long as a person or a tool usually takes between two
 # calls: a new one costs a TLS handshake before the first token.
@@ -39,6 +39,7 @@ _NOT_TOLD = (
     "X-Stainless-Retry-Count",
     "X-Stainless-Runtime",
     "X-Stainless-Runtime-Version",
+    "X-Stainless-Timeout",
 )
 
 
@@ -76,33 +77,35 @@ class Answer:
 
 
 class Transport:
-    """Posts chat completions to one endpoint over a pool of connections.
+    """Posts requests of one kind to one endpoint over a pool of connections.
 
     The SDK is imported and the client is built in a thread on first use: together they
-    take a tenth of a second that the event loop has not to spare.
+    take a tenth of a second, Anthropic's more than one, that the event loop has not to spare.
+    Both SDKs are made by one generator, and are the same in all that is used of them here.
     """
 
     def __init__(
         self,
         endpoint: Endpoint,
+        wire: Wire,
         timeouts: Timeouts | None = None,
-        headers: Mapping[str, str] | None = None,
     ) -> None:
         self._endpoint = endpoint
+        self._sdk_name = wire.sdk
         # Whole, or the SDK puts it together for each request.
-        self._url = f"{endpoint.base_url.rstrip('/')}/chat/completions"
+        self._url = f"{endpoint.base_url.rstrip('/')}{wire.path}"
         self._timeouts = timeouts or Timeouts()
-        self._headers = dict(headers or {})
-        self._client: AsyncOpenAI | None = None
+        self._headers = dict(wire.headers())
+        self._opened: tuple[Any, Any] | None = None
         self._connecting = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            await opened[1].close()
 
     @asynccontextmanager
     async def post(self, model: str, body: bytes) -> AsyncGenerator[Answer]:
@@ -112,59 +115,57 @@ class Transport:
         no method for: its method for this one walks through what it is given and encodes it
         again, which takes twice the CPU of all the rest.
         """
-        client = await self._ready()
+        sdk, client = await self._ready()
         import httpx2  # loaded by the SDK
-        import openai  # loaded by now
 
         try:
             response = await client.post(
                 self._url,
                 cast_to=httpx2.Response,
                 content=body,
-                options={"headers": dict.fromkeys(_NOT_TOLD, openai.Omit())},
+                options={"headers": dict.fromkeys(_NOT_TOLD, sdk.Omit())},
                 stream=True,
-                stream_cls=openai.AsyncStream[Any],
+                stream_cls=sdk.AsyncStream[Any],
             )
             async with aclosing(cast("httpx2.Response", response)) as answer:
                 yield Answer(answer)
-        except openai.APIStatusError as error:
+        except sdk.APIStatusError as error:
             raise http_failure(
                 self._endpoint, model, error.status_code, error.response.headers, error.body
             ) from None  # the answer may repeat the key, and a traceback would show it
-        except (openai.APITimeoutError, httpx2.TimeoutException) as error:
+        except (sdk.APITimeoutError, httpx2.TimeoutException) as error:
             if isinstance(error.__cause__, httpx2.ConnectTimeout):
                 reason = f"no connection within {self._timeouts.connect_s:g} s"
                 raise connection_failure(self._endpoint, reason) from error
             raise timeout_failure(self._endpoint, self._timeouts.idle_s) from error
-        except openai.APIConnectionError as error:
+        except sdk.APIConnectionError as error:
             raise connection_failure(self._endpoint, str(error.__cause__ or error)) from error
         except httpx2.RequestError as error:
             raise cut_failure(self._endpoint, str(error) or "the connection is gone") from error
 
-    async def _ready(self) -> "AsyncOpenAI":
-        if self._client is None:
+    async def _ready(self) -> tuple[Any, Any]:
+        """Return the SDK and its client."""
+        if self._opened is None:
             async with self._connecting:
-                if self._client is None:
-                    self._client = await asyncio.to_thread(self._connect)
-        return self._client
+                if self._opened is None:
+                    self._opened = await asyncio.to_thread(self._connect)
+        return self._opened
 
-    def _connect(self) -> "AsyncOpenAI":
+    def _connect(self) -> tuple[Any, Any]:
         import httpx2  # what the SDK stands on
 
-        with types_deferred():
-            import openai
-
+        sdk = _load(self._sdk_name)
         local = is_loopback(self._endpoint.base_url)
         # Reading the system's certificates takes longer than all the rest of making the client.
         needs_none = local and self._endpoint.base_url.startswith("http://")
         timeout = httpx2.Timeout(self._timeouts.idle_s, connect=self._timeouts.connect_s)
-        client = openai.AsyncOpenAI(
-            base_url=self._endpoint.base_url,
-            api_key=self._endpoint.api_key.get_secret_value() or _NO_KEY,
-            max_retries=0,
-            timeout=timeout,
-            default_headers=self._headers,
-            http_client=openai.DefaultAsyncHttpxClient(
+        options: dict[str, Any] = {
+            "base_url": self._endpoint.base_url,
+            "api_key": self._endpoint.api_key.get_secret_value() or _NO_KEY,
+            "max_retries": 0,
+            "timeout": timeout,
+            "default_headers": self._headers,
+            "http_client": sdk.DefaultAsyncHttpxClient(
                 timeout=timeout,
                 limits=httpx2.Limits(
                     max_connections=_MAX_CONNECTIONS, keepalive_expiry=_KEEP_ALIVE_S
@@ -173,8 +174,24 @@ class Transport:
                 trust_env=not local,
                 verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if needs_none else True,
             ),
-        )
+        }
+        if self._sdk_name == "anthropic":
+            # Spans of calls are ours to make, and theirs would cost time in each.
+            return sdk, sdk.AsyncAnthropic(**options, open_telemetry=False)
+        client = sdk.AsyncOpenAI(**options)
         if self._endpoint.provider != "openai":
             # The SDK takes them from the environment; they are nobody else's business.
             client.organization = client.project = None
-        return client
+        return sdk, client
+
+
+def _load(sdk: str) -> Any:
+    """Return the SDK, imported when it is first asked for."""
+    with types_deferred():
+        if sdk == "anthropic":
+            import anthropic
+
+            return anthropic
+        import openai
+
+        return openai

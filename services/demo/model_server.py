@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from services.demo.model_chunks import data_lines
-from services.demo.model_script import Conversation, Reply, Script
+from services.demo.model_script import Conversation, Json, Reply, Script
 
 _BUFFER_BYTES = 1024 * 1024
 _STREAM_HEAD = (
@@ -34,11 +34,33 @@ class Exchange:
     outcome: str = ""
 
 
+def _chat_events(
+    reply: Reply, conversation: Conversation, model: str, prompt_bytes: int
+) -> Iterator[str]:
+    lines = data_lines(reply, conversation, model, prompt_bytes)
+    return (f"data: {line}\n\n" for line in lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """An API to answer in; `events` makes of an answer what is sent at a time."""
+
+    path: str = "/chat/completions"
+    conversation: Callable[[Json], Conversation] = lambda body: Conversation.of(body["messages"])
+    events: Callable[[Reply, Conversation, str, int], Iterator[str]] = _chat_events
+
+
 class ModelServer:
     """Answers by a script; `observe` sees each exchange when it begins and when it ends."""
 
-    def __init__(self, script: Script, observe: Callable[[Exchange], None] | None = None) -> None:
+    def __init__(
+        self,
+        script: Script,
+        observe: Callable[[Exchange], None] | None = None,
+        speech: Speech | None = None,
+    ) -> None:
         self.script = script
+        self.speech = speech or Speech()
         self._observe = observe
         self._clients: dict[asyncio.Task[Any], asyncio.StreamWriter] = {}
 
@@ -110,11 +132,11 @@ class _Connection:
         if exchange.method == "GET" and exchange.path.endswith("/models"):
             models = [{"id": name, "object": "model"} for name in self._server.script.models]
             return self._write_document(200, {"object": "list", "data": models})
-        if exchange.method != "POST" or not exchange.path.endswith("/chat/completions"):
+        if exchange.method != "POST" or not exchange.path.endswith(self._server.speech.path):
             return self._write_document(404, _error("there are chat completions and models here"))
         try:
             request: Any = json.loads(exchange.body)
-            conversation = Conversation.of(request["messages"])
+            conversation = self._server.speech.conversation(request)
             reply = self._server.script.reply_to(conversation)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             return self._write_document(400, _error(f"{type(error).__name__}: {error}"))
@@ -123,13 +145,13 @@ class _Connection:
             body = reply.error or _error(f"scripted error {reply.status}")
             return self._write_document(reply.status, body, reply.headers)
         model = str(request.get("model") or self._server.script.models[0])
-        lines = data_lines(reply, conversation, model, len(exchange.body))
-        return await self._stream(reply, lines)
+        events = self._server.speech.events(reply, conversation, model, len(exchange.body))
+        return await self._stream(reply, events)
 
-    async def _stream(self, reply: Reply, lines: Iterator[str]) -> str:
+    async def _stream(self, reply: Reply, events: Iterator[str]) -> str:
         """Write the chunks, all at once where nothing is to happen between them."""
         pending = bytearray(_STREAM_HEAD)
-        for number, line in enumerate(lines):
+        for number, text in enumerate(events):
             pause_s = None if number == reply.hang_after else reply.chunk_delay_s
             if number == reply.cut_after:
                 self._writer.write(pending)
@@ -138,7 +160,7 @@ class _Connection:
                 self._writer.write(bytes(pending))
                 pending.clear()
                 await self._pause(pause_s)
-            event = f"data: {line}\n\n".encode()
+            event = text.encode()
             pending += b"%x\r\n%b\r\n" % (len(event), event)
         self._writer.write(pending + _STREAM_END)
         return "answered"

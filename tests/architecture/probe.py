@@ -43,6 +43,7 @@ EFFECTS = (
 )
 IMPORTED_WHEN_USED = (
     "alembic",
+    "anthropic",
     "apscheduler.schedulers",
     "cryptography",
     "docker",

@@ -19,6 +19,7 @@ from tests.architecture.source import (
 
 IMPORTED_LATE = (
     "alembic",
+    "anthropic",
     "apscheduler",
     "cryptography",
     "docker",

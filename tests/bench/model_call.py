@@ -13,6 +13,7 @@ from pydantic import SecretStr
 from agent_service.models.base import Model, ModelMessage, ModelRequest, encoded
 from agent_service.models.chat_completions import ChatCompletions
 from agent_service.models.endpoints import Endpoint
+from agent_service.models.provider import Provider
 from tests.bench.figures import Plan, Reading
 from tests.bench.model_process import model_process
 
@@ -27,7 +28,7 @@ async def processor_time(plan: Plan) -> list[Reading]:
     """Measure a call with a conversation of each size."""
     async with model_process(_SCRIPT) as url:
         endpoint = Endpoint(url, SecretStr("key"), "scripted", "custom", "bench", "HERMES_API_KEY")
-        async with ChatCompletions(endpoint) as model:
+        async with Provider(endpoint, ChatCompletions(endpoint.provider)) as model:
             return [await _of_size(model, size, plan.samples) for size in SIZES]
 
 

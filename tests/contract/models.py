@@ -18,8 +18,12 @@ from agent_service.models.base import (
 from agent_service.models.chat_completions import ChatCompletions
 from agent_service.models.endpoints import Endpoint
 from agent_service.models.errors import ModelError
+from agent_service.models.messages import Messages
+from agent_service.models.provider import Provider
 from agent_service.models.retries import RetryPolicy
 from agent_service.models.transport import Timeouts
+from services.demo.model_server import Speech
+from tests.fakes.messages import MESSAGES
 from tests.fakes.model import FakeModel, fake_model
 
 KEY = "sk-secret-0123456789"
@@ -33,10 +37,22 @@ Connect = Callable[[Endpoint, RetryPolicy, Timeouts], AbstractAsyncContextManage
 def chat_completions(
     endpoint: Endpoint, retries: RetryPolicy, timeouts: Timeouts
 ) -> AbstractAsyncContextManager[Model]:
-    return ChatCompletions(endpoint, retries, timeouts)
+    return Provider(endpoint, ChatCompletions(endpoint.provider), retries, timeouts)
 
 
-IMPLEMENTATIONS: Mapping[str, Connect] = {"chat_completions": chat_completions}
+def messages(
+    endpoint: Endpoint, retries: RetryPolicy, timeouts: Timeouts
+) -> AbstractAsyncContextManager[Model]:
+    return Provider(endpoint, Messages(), retries, timeouts)
+
+
+IMPLEMENTATIONS: Mapping[str, Connect] = {
+    "chat_completions": chat_completions,
+    "messages": messages,
+}
+SPEECHES: Mapping[Connect, Speech] = {messages: MESSAGES}
+ONLY_CHAT = pytest.mark.parametrize("connect", [chat_completions], ids=["chat_completions"])
+"""For what only chat completions can say."""
 
 
 @asynccontextmanager
@@ -47,7 +63,7 @@ async def scripted(
     timeouts: Timeouts | None = None,
 ) -> AsyncGenerator[tuple[Model, FakeModel]]:
     async with (
-        fake_model(script) as server,
+        fake_model(script, SPEECHES.get(connect)) as server,
         connect(endpoint_at(server.url), retries, timeouts or Timeouts()) as model,
     ):
         yield model, server

@@ -18,6 +18,7 @@ from tests.contract.models import (
     IMPLEMENTATIONS,
     KEY,
     NO_RETRIES,
+    ONLY_CHAT,
     QUICK_RETRIES,
     Connect,
     answer,
@@ -159,6 +160,7 @@ BROKEN = {
 }
 
 
+@ONLY_CHAT
 @pytest.mark.parametrize("lines", BROKEN.values(), ids=list(BROKEN))
 async def test_a_broken_stream_is_tried_again(connect: Connect, lines: Sequence[str]) -> None:
     script = answers({"raw": lines}, {"text": "Hi"})
@@ -168,6 +170,7 @@ async def test_a_broken_stream_is_tried_again(connect: Connect, lines: Sequence[
     assert len(server.requests) == 2
 
 
+@ONLY_CHAT
 async def test_an_error_in_the_stream_keeps_its_kind(connect: Connect) -> None:
     error = {"error": {"message": "Rate limit exceeded", "code": 429}}
     async with scripted(connect, answers({"raw": [json.dumps(error)]})) as (model, _):
@@ -176,6 +179,7 @@ async def test_an_error_in_the_stream_keeps_its_kind(connect: Connect) -> None:
     assert "Rate limit exceeded" in str(failed)
 
 
+@ONLY_CHAT
 async def test_a_failed_call_holds_no_connection(connect: Connect) -> None:
     error = json.dumps({"error": {"message": "boom", "code": 502}})
     async with scripted(connect, answers({"raw": [error, "more"], "hang_after": 1})) as (
@@ -195,6 +199,7 @@ async def test_a_web_page_is_no_answer(connect: Connect) -> None:
     assert "check the base URL" in str(failed)
 
 
+@ONLY_CHAT
 async def test_an_answer_that_is_not_streamed_is_read(connect: Connect) -> None:
     message = {"role": "assistant", "content": "Hi"}
     body = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}

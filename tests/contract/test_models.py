@@ -22,6 +22,7 @@ from tests.contract.models import (
     IMPLEMENTATIONS,
     KEY,
     NO_RETRIES,
+    ONLY_CHAT,
     TOOLS,
     Connect,
     answer,
@@ -84,6 +85,7 @@ async def test_malformed_arguments_are_handed_on_as_they_are(connect: Connect) -
     assert message.tool_calls == (ToolCall("c", "terminal", '{"command": "ls'),)
 
 
+@ONLY_CHAT
 @pytest.mark.parametrize("field", ["reasoning", "reasoning_content", "reasoning_details"])
 async def test_reasoning_is_read_wherever_it_stands(connect: Connect, field: str) -> None:
     reply = {"text": "42", "reasoning": "Six by seven.", "reasoning_field": field, "chunk_chars": 4}
@@ -96,6 +98,7 @@ async def test_reasoning_is_read_wherever_it_stands(connect: Connect, field: str
     assert message.text == "42"
 
 
+@ONLY_CHAT
 async def test_reasoning_details_go_back_to_who_sent_them_only(connect: Connect) -> None:
     reply = {"text": "42", "reasoning": "Six by seven.", "reasoning_field": "reasoning_details"}
     async with fake_model(answers(reply)) as server:
@@ -113,6 +116,7 @@ async def test_reasoning_details_go_back_to_who_sent_them_only(connect: Connect)
     assert stripped[1] == {"role": "assistant", "content": "42"}
 
 
+@ONLY_CHAT
 async def test_usage_is_reported_with_cache_and_cost(connect: Connect) -> None:
     usage = {
         "prompt_tokens": 1200,
@@ -126,6 +130,7 @@ async def test_usage_is_reported_with_cache_and_cost(connect: Connect) -> None:
     assert message.usage == Usage(1200, 34, 1024, 12, 1234)
 
 
+@ONLY_CHAT
 async def test_no_usage_is_none(connect: Connect) -> None:
     chunk = {"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]}
     async with scripted(connect, answers({"raw": [json.dumps(chunk), "[DONE]"]})) as (model, _):
@@ -133,6 +138,7 @@ async def test_no_usage_is_none(connect: Connect) -> None:
     assert (message.text, message.usage) == ("Hi", None)
 
 
+@ONLY_CHAT
 async def test_the_request_says_what_was_asked(connect: Connect) -> None:
     system = {"role": "system", "content": 'Sei höflich: \x00 \u2028 "quoted"'}
     user = {"role": "user", "content": "Hello"}
@@ -156,6 +162,7 @@ async def test_the_request_says_what_was_asked(connect: Connect) -> None:
     assert not [name for name in headers if name.startswith("x-stainless")], "about this machine"
 
 
+@ONLY_CHAT
 async def test_a_longer_conversation_begins_with_the_same_bytes(connect: Connect) -> None:
     messages = [encoded({"role": "user", "content": f"Frage {n}: ä"}) for n in range(6)]
     async with scripted(connect, answers({"text": "Hi"})) as (model, server):

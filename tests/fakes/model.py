@@ -11,11 +11,11 @@ from typing import Any
 
 from services.demo.__main__ import main
 from services.demo.model_script import Script
-from services.demo.model_server import Exchange, ModelServer
+from services.demo.model_server import Exchange, ModelServer, Speech
 
 
 class FakeModel:
-    """A running scripted model; `requests` are the chat completions calls, oldest first."""
+    """A running scripted model; `requests` are the model calls, oldest first."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -41,10 +41,12 @@ class FakeModel:
 
 
 @asynccontextmanager
-async def fake_model(script: Mapping[str, Any]) -> AsyncGenerator[FakeModel]:
+async def fake_model(
+    script: Mapping[str, Any], speech: Speech | None = None
+) -> AsyncGenerator[FakeModel]:
     """Run a scripted model for as long as the context is open."""
     model = FakeModel()
-    async with ModelServer(Script.parse(script), model.observe).listen() as model.url:
+    async with ModelServer(Script.parse(script), model.observe, speech).listen() as model.url:
         yield model
 
 

@@ -9,6 +9,7 @@ from agent_service.models.base import ModelMessage, ModelRequest, encoded
 from agent_service.models.chat_completions import AppIdentity, ChatCompletions
 from agent_service.models.endpoints import Endpoint
 from agent_service.models.errors import ModelError
+from agent_service.models.provider import Provider
 from agent_service.models.retries import RetryPolicy
 from tests.fakes.model import answers, fake_model
 
@@ -29,12 +30,12 @@ KNOWS_NO_OPTIONS = {
 REJECTS = {"status": 400, "error": {"error": {"message": "no"}}}
 
 
-def opened(url: str, provider: str = "custom", **options: Any) -> ChatCompletions:
+def opened(url: str, provider: str = "custom", identity: AppIdentity | None = None) -> Provider:
     endpoint = Endpoint(url, SecretStr("key"), "scripted", provider, "test", "HERMES_API_KEY")
-    return ChatCompletions(endpoint, RetryPolicy(max_retries=0), **options)
+    return Provider(endpoint, ChatCompletions(provider, identity), RetryPolicy(max_retries=0))
 
 
-async def ask(model: ChatCompletions) -> ModelMessage:
+async def ask(model: Provider) -> ModelMessage:
     async with model.stream(REQUEST) as events:
         *_, last = [event async for event in events]
     assert isinstance(last, ModelMessage)
@@ -106,7 +107,7 @@ async def test_what_the_sdk_finds_in_the_environment_stays_with_its_maker(
         async with opened(server.url, "openrouter") as model:
             await ask(model)
         keyless = Endpoint(server.url, SecretStr(""), "scripted", "Ollama", "test", "")
-        async with ChatCompletions(keyless) as model:
+        async with Provider(keyless, ChatCompletions("Ollama")) as model:
             await ask(model)
         async with opened(server.url, "openai") as model:
             await ask(model)

@@ -2,16 +2,20 @@
 
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from pydantic import SecretStr
 
 from agent_service.models.discovery import LocalServer
 from agent_service.models.endpoints import (
+    ANTHROPIC_MODEL,
+    ANTHROPIC_URL,
     OPENAI_MODEL,
     OPENAI_URL,
     OPENROUTER_MODEL,
     OPENROUTER_URL,
+    Api,
     Endpoint,
     EndpointSettings,
     configured_endpoint,
@@ -19,6 +23,8 @@ from agent_service.models.endpoints import (
     local_endpoint,
 )
 from agent_service.models.errors import EndpointError, InvalidEndpoint
+from services.demo.model_script import Script
+from services.demo.model_server import Exchange, ModelServer
 from tests.fakes.model import fake_model
 
 ROUTER, OPENAI, OWN = SecretStr("or-key"), SecretStr("oa-key"), SecretStr("own-key")
@@ -147,3 +153,50 @@ def free_port() -> Iterator[int]:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield taken.getsockname()[1]
+
+
+def test_anthropics_key_chooses_its_own_api() -> None:
+    settings = EndpointSettings(anthropic_api_key=OWN, model="anthropic/claude-sonnet-4.5")
+    endpoint = chosen(settings)
+    assert (endpoint.base_url, endpoint.api_key, endpoint.api) == (ANTHROPIC_URL, OWN, Api.MESSAGES)
+    assert (endpoint.model, endpoint.provider) == ("claude-sonnet-4-5", "anthropic")
+    assert chosen(EndpointSettings(anthropic_api_key=OWN)).model == ANTHROPIC_MODEL
+    both = EndpointSettings(anthropic_api_key=OWN, openai_api_key=OPENAI)
+    assert chosen(both).provider == "openai"
+    assert chosen(replace(both, provider="anthropic")).provider == "anthropic"
+
+
+@pytest.mark.parametrize(
+    ("url", "said", "base_url", "api"),
+    [
+        ("https://api.anthropic.com/v1", "", "https://api.anthropic.com", Api.MESSAGES),
+        ("https://x.example/anthropic/", "", "https://x.example/anthropic", Api.MESSAGES),
+        ("https://x.example/v1/messages", "", "https://x.example", Api.MESSAGES),
+        ("https://x.example/v1", "anthropic_messages", "https://x.example", Api.MESSAGES),
+        ("https://x.example/v1", "", "https://x.example/v1", Api.CHAT_COMPLETIONS),
+        (
+            "https://api.anthropic.com/v1",
+            "chat_completions",
+            "https://api.anthropic.com/v1",
+            Api.CHAT_COMPLETIONS,
+        ),
+    ],
+)
+def test_what_is_spoken_is_said_or_seen_from_the_url(
+    url: str, said: str, base_url: str, api: Api
+) -> None:
+    endpoint = chosen(EndpointSettings(base_url=url, model="m", api=said))
+    assert (endpoint.base_url, endpoint.api) == (base_url, api)
+
+
+async def test_a_model_that_speaks_anthropics_way_is_listed_with_its_headers() -> None:
+    script = {"models": ["claude-x"], "rules": RULES}
+    seen: list[Exchange] = []
+    async with ModelServer(Script.parse(script), seen.append).listen() as url:
+        settings = EndpointSettings(base_url=url, api_key=OWN, api="anthropic_messages")
+        assert (await find_endpoint(settings)).model == "claude-x"
+    headers = seen[0].headers
+    assert (headers["authorization"], headers["anthropic-version"]) == (
+        "Bearer own-key",
+        "2026-10-21",
+    )

@@ -1,0 +1,152 @@
+"""The wire format of Anthropic's Messages API: requests, translated from what sessions keep."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from agent_service.models.base import ModelRequest, encoded
+from agent_service.models.errors import ModelError
+from agent_service.models.messages_blocks import (
+    THINKING,
+    assistant_blocks,
+    tool_result,
+    user_blocks,
+)
+from agent_service.models.messages_reading import MessagesReading
+from agent_service.models.wire import Dialect
+
+MARKED_MESSAGES = 3
+"""The last messages that carry a cache mark; with the system prompt's the four that are allowed."""
+
+EFFORTS: Mapping[str, int] = {"low": 2_048, "medium": 8_192, "high": 32_768}
+"""Tokens to think with, for models that want a number."""
+
+_LEAST_THINKING = 1_024
+
+
+class Messages:
+    """Requests and answers of the Messages API, as a provider takes them."""
+
+    sdk = "anthropic"
+    path = "/v1/messages"
+
+    def __init__(self, cache_ttl: str = "5m", effort: str = "") -> None:
+        """Take how long what is marked stays cached, 5m or 1h; and how hard to think, if at all."""
+        control = {"type": "ephemeral", **({"ttl": cache_ttl} if cache_ttl != "5m" else {})}
+        self._mark = b',"cache_control":' + encoded(control)
+        self._effort = effort
+
+    def headers(self) -> Mapping[str, str]:
+        """Nothing beyond what the SDK sends."""
+        return {}
+
+    def body(self, request: ModelRequest, dialect: Dialect) -> bytes:
+        """Return the request: system prompt and messages in blocks, marked for the cache."""
+        system, turns = _translated(request.messages)
+        marked = len(turns) - MARKED_MESSAGES
+        messages = b",".join(
+            self._turn(role, blocks, number >= marked)
+            for number, (role, blocks) in enumerate(turns)
+        )
+        fields = [b'{"model":', encoded(request.model), b',"stream":true']
+        fields.append(b',"max_tokens":%d' % request.max_tokens)
+        fields.append(self._thinking(request, turns, dialect))
+        if request.tools:
+            fields += [b',"tools":', encoded(_tools(request.tools))]
+            fields.append(b',"tool_choice":{"type":"auto"}')
+        if system:
+            fields += [b',"system":', self._blocks(system, True)]
+        return b"".join([*fields, b',"messages":[', messages, b"]}"])
+
+    def corrected(self, dialect: Dialect, error: ModelError) -> Dialect | None:
+        """Give models that do not choose themselves how long to think a number of tokens."""
+        if (
+            error.status == 400
+            and dialect.adaptive_thinking
+            and any(word in error.detail for word in ("adaptive", "effort"))
+        ):
+            return replace(dialect, adaptive_thinking=False)
+        return None
+
+    def reading(self) -> MessagesReading:
+        """Begin to read an answer."""
+        return MessagesReading()
+
+    def _turn(self, role: str, blocks: Sequence[Mapping[str, Any]], marked: bool) -> bytes:
+        return b'{"role":"%b","content":%b}' % (role.encode(), self._blocks(blocks, marked))
+
+    def _blocks(self, blocks: Sequence[Mapping[str, Any]], marked: bool) -> bytes:
+        """Encode blocks; a mark stands in the last one, which is never one of thinking."""
+        text = encoded(blocks)
+        if not marked or blocks[-1].get("type") in THINKING:
+            return text
+        return text[:-2] + self._mark + b"}]"
+
+    def _thinking(self, request: ModelRequest, turns: Sequence["_Turn"], dialect: Dialect) -> bytes:
+        if not self._effort or not _may_think(turns):
+            return b""
+        if dialect.adaptive_thinking:
+            return (
+                b',"thinking":{"type":"adaptive","display":"summarized"}'
+                b',"output_config":{"effort":"%b"}' % self._effort.encode()
+            )
+        tokens = min(EFFORTS[self._effort], request.max_tokens // 2)
+        if tokens < _LEAST_THINKING:
+            return b""
+        return b',"thinking":{"type":"enabled","budget_tokens":%d}' % tokens
+
+
+_Turn = tuple[str, list[dict[str, Any]]]
+
+
+def _translated(messages: Sequence[bytes]) -> tuple[list[dict[str, Any]], list[_Turn]]:
+    """Return the system prompt's blocks, and role and blocks of each message.
+
+    Results of one answer's tool calls share a message, as the API demands.
+    """
+    system: list[dict[str, Any]] = []
+    turns: list[_Turn] = []
+    results: list[dict[str, Any]] | None = None
+    for raw in messages:
+        message: Mapping[str, Any] = json.loads(raw)
+        role = message.get("role")
+        if role == "tool":
+            if results is None:
+                results = []
+                turns.append(("user", results))
+            results.append(tool_result(message))
+            continue
+        results = None
+        if role in {"system", "developer"}:
+            system += user_blocks(message)
+            continue
+        blocks = assistant_blocks(message) if role == "assistant" else user_blocks(message)
+        if blocks:  # an empty message is refused, and says nothing
+            turns.append(("assistant" if role == "assistant" else "user", blocks))
+    return system, turns
+
+
+def _may_think(turns: Sequence[_Turn]) -> bool:
+    """Whether the answers to the last thing that was said began with thinking, as they must.
+
+    They do not where another model, or this one before it was told to think, has called tools.
+    """
+    for role, blocks in reversed(turns):
+        if role == "user" and blocks[0]["type"] != "tool_result":
+            return True
+        if role == "assistant" and blocks[0]["type"] not in THINKING:
+            return False
+    return True
+
+
+def _tools(tools: bytes) -> list[dict[str, Any]]:
+    functions = [tool["function"] for tool in json.loads(tools)]
+    return [
+        {
+            "name": function["name"],
+            "description": function.get("description", ""),
+            "input_schema": {"type": "object", **(function.get("parameters") or {})},
+        }
+        for function in functions
+    ]

@@ -1,0 +1,161 @@
+"""The Model seam over any provider: attempts, events, and what can go wrong with them."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, Self, cast
+
+from agent_service.models.assembly import well_formed
+from agent_service.models.base import (
+    ModelEvent,
+    ModelMessage,
+    ModelRequest,
+    ModelRetry,
+    ReasoningDelta,
+    TextDelta,
+)
+from agent_service.models.endpoints import Endpoint
+from agent_service.models.errors import ModelError
+from agent_service.models.failures import (
+    cut_failure,
+    empty_failure,
+    not_a_stream_failure,
+    stream_failure,
+)
+from agent_service.models.retries import RetryPolicy
+from agent_service.models.sse import EventTooLarge, SSEDecoder
+from agent_service.models.transport import Answer, Timeouts, Transport
+from agent_service.models.wire import Dialect, Json, MalformedChunk, Reading, Wire
+
+_DONE = b"[DONE]"
+
+
+class Provider:
+    """A Model at one endpoint, in one wire format; open it with `async with`."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        wire: Wire,
+        retries: RetryPolicy | None = None,
+        timeouts: Timeouts | None = None,
+    ) -> None:
+        self._endpoint = endpoint
+        self._wire = wire
+        self._retries = retries or RetryPolicy()
+        self._transport = Transport(endpoint, wire, timeouts)
+        self._dialects: dict[str, Dialect] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self._transport.__aexit__(*exc_info)
+
+    @asynccontextmanager
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
+        """Call the model; the iterator ends with one `ModelMessage` or raises `ModelError`."""
+        async with aclosing(self._attempts(request)) as events:
+            yield events
+
+    async def _attempts(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        attempt = 1
+        while True:
+            dialect = self._dialects.get(request.model, Dialect())
+            try:
+                async with aclosing(self._attempt(request, dialect, attempt)) as events:
+                    async for event in events:
+                        yield event
+            except ModelError as error:
+                corrected = self._wire.corrected(dialect, error)
+                if corrected is not None:
+                    self._dialects[request.model] = corrected
+                    continue
+                delay = self._retries.delay_s(attempt, error)
+                if delay is None:
+                    raise
+                retry = ModelRetry(attempt, error.kind, str(error), delay)
+            else:
+                return
+            yield retry
+            await asyncio.sleep(retry.delay_s)
+            attempt += 1
+
+    async def _attempt(
+        self, request: ModelRequest, dialect: Dialect, attempt: int
+    ) -> AsyncGenerator[ModelEvent]:
+        reading = self._wire.reading()
+        body = self._wire.body(request, dialect)
+        async with (
+            self._transport.post(request.model, body) as answer,
+            aclosing(self._chunks(answer, request.model, reading)) as reads,
+        ):
+            async for chunks in reads:
+                added = self._added(reading, chunks)
+                reasoning = "".join(reasoning for _, reasoning in added)
+                if reasoning:
+                    yield ReasoningDelta(well_formed(reasoning), attempt)
+                text = "".join(text for text, _ in added)
+                if text:
+                    yield TextDelta(well_formed(text), attempt)
+        yield self._finished(reading, request.model)
+
+    async def _chunks(
+        self, answer: Answer, model: str, reading: Reading
+    ) -> AsyncGenerator[list[Json]]:
+        """Yield the chunks that each read from the network completes."""
+        if answer.content_type.startswith("text/html"):
+            raise not_a_stream_failure(self._endpoint, answer.content_type)
+        if answer.content_type.startswith("application/json"):
+            yield [
+                self._parsed(await answer.read(), model, reading)
+            ]  # a server that does not stream
+            return
+        decoder = SSEDecoder()
+        async for data in answer.chunks:
+            try:
+                payloads = decoder.feed(data)
+            except EventTooLarge as error:
+                raise cut_failure(self._endpoint, "an event without end") from error
+            done = _DONE in payloads
+            if done:
+                del payloads[payloads.index(_DONE) :]
+            yield [self._parsed(payload, model, reading) for payload in payloads]
+            if done or reading.ended:
+                await answer.drain()
+                return
+        yield [self._parsed(payload, model, reading) for payload in decoder.flush()]
+
+    def _parsed(self, payload: bytes, model: str, reading: Reading) -> Json:
+        try:
+            chunk: Any = json.loads(payload)
+        except (ValueError, RecursionError) as error:
+            raise cut_failure(self._endpoint, "a part of it is not JSON") from error
+        if not isinstance(chunk, dict):
+            raise cut_failure(self._endpoint, "a part of it is not an object")
+        parsed = cast("Json", chunk)
+        error = reading.failure(parsed)
+        if error is not None:
+            raise stream_failure(self._endpoint, model, error)
+        return parsed
+
+    def _added(self, reading: Reading, chunks: Iterable[Json]) -> list[tuple[str, str]]:
+        try:
+            return [reading.add(chunk) for chunk in chunks]
+        except MalformedChunk as error:
+            raise cut_failure(self._endpoint, str(error)) from error
+
+    def _finished(self, reading: Reading, model: str) -> ModelMessage:
+        """Return the whole answer, if it is whole and an answer."""
+        if not reading.finish_reason:
+            raise cut_failure(self._endpoint, "it has no end")
+        if reading.finish_reason == "error":
+            raise stream_failure(self._endpoint, model, {})
+        try:
+            message = reading.message(model, self._endpoint.provider)
+        except MalformedChunk as error:
+            raise cut_failure(self._endpoint, str(error)) from error
+        if not message.text and not message.tool_calls:
+            raise empty_failure(self._endpoint, model, message.finish_reason)
+        return message

@@ -1,0 +1,293 @@
+"""Anthropic's Messages API in particular: blocks, signatures, cache marks and counts."""
+
+import json
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from agent_service.models.base import (
+    Model,
+    ModelMessage,
+    ModelRequest,
+    ReasoningDelta,
+    ToolCall,
+    Usage,
+    assistant_message,
+    encoded,
+)
+from agent_service.models.errors import ModelErrorKind
+from agent_service.models.messages import Messages
+from agent_service.models.provider import Provider
+from agent_service.models.transport import Timeouts
+from tests.contract.models import (
+    KEY,
+    NO_RETRIES,
+    TOOLS,
+    answer,
+    ask,
+    endpoint_at,
+    failure,
+    messages,
+    request,
+    scripted,
+)
+from tests.fakes.messages import MESSAGES, SIGNATURE
+from tests.fakes.model import answers, fake_model
+
+SYSTEM = {"role": "system", "content": "Be kind."}
+USER = {"role": "user", "content": "Wie spät?"}
+MARK = {"type": "ephemeral"}
+STEPS = {"rules": [{"steps": [{"text": "Hi"}] * 3}]}
+THOUGHT = {"type": "thinking", "thinking": "Hm.", "signature": SIGNATURE}
+
+
+def called(*ids: str) -> dict[str, Any]:
+    calls = [{"id": i, "function": {"name": "terminal", "arguments": '{"n":1}'}} for i in ids]
+    return {"role": "assistant", "content": None, "tool_calls": calls}
+
+
+def result(call: str, text: str = "done") -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call, "content": text}
+
+
+async def sent(*said: Mapping[str, Any], wire: Messages | None = None) -> dict[str, Any]:
+    """The body that a conversation goes out as; the server refuses what the API would."""
+    async with fake_model(STEPS, MESSAGES) as server:
+        provider = Provider(endpoint_at(server.url), wire or Messages(), NO_RETRIES, Timeouts())
+        async with provider as model:
+            await ask(model, request(*said))
+        return server.bodies[0]
+
+
+async def test_a_request_has_the_apis_own_form() -> None:
+    body = await sent(SYSTEM, USER)
+    assert body == {
+        "model": "scripted",
+        "stream": True,
+        "max_tokens": 16_384,
+        "tools": [{"name": "terminal", "description": "", "input_schema": {"type": "object"}}],
+        "tool_choice": {"type": "auto"},
+        "system": [{"type": "text", "text": "Be kind.", "cache_control": MARK}],
+        "messages": [
+            {
+                "role": "user",
+                "content": [{"type": "text", "text": "Wie spät?", "cache_control": MARK}],
+            }
+        ],
+    }
+
+
+async def test_the_headers_are_the_sdks() -> None:
+    async with scripted(messages, answers({"text": "Hi"})) as (model, server):
+        await ask(model)
+    (call,) = server.requests
+    assert call.path.endswith("/v1/messages")
+    assert call.headers["anthropic-version"] == "2026-10-21"
+    assert KEY in (call.headers.get("x-api-key", "") + call.headers.get("authorization", ""))
+    assert not [name for name in call.headers if name.startswith("x-stainless")]
+
+
+async def test_results_of_one_answer_share_a_message() -> None:
+    body = await sent(SYSTEM, USER, called("a", "b"), result("a"), result("b", ""), USER)
+    _, calls, results, _ = body["messages"]
+    assert [block["id"] for block in calls["content"]] == ["a", "b"]
+    assert calls["content"][0]["input"] == {"n": 1}
+    assert results["role"] == "user"
+    assert [block["tool_use_id"] for block in results["content"]] == ["a", "b"]
+
+
+async def test_what_other_providers_wrote_is_put_into_words_that_are_allowed() -> None:
+    call = {"id": "functions.ls:0", "function": {"name": "ls me", "arguments": '{"a'}}
+    foreign = {"reasoning_details": [{"type": "reasoning.text", "text": "Hm."}]}
+    said = {"role": "assistant", "content": " ", "tool_calls": [call], **foreign}
+    body = await sent(USER, said, result("functions.ls:0"))
+    (use,) = body["messages"][1]["content"]
+    assert (use["id"], use["name"]) == ("functions_ls_0", "ls_me")
+    assert use["input"] == {"malformed": '{"a'}
+
+
+async def test_a_picture_goes_as_an_image_block() -> None:
+    url = {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}
+    body = await sent({"role": "user", "content": [{"type": "text", "text": "What?"}, url]})
+    source = {"type": "base64", "media_type": "image/png", "data": "QUJD"}
+    assert body["messages"][0]["content"][1]["source"] == source
+
+
+async def test_thinking_goes_back_signed_and_in_front() -> None:
+    reply = {
+        "reasoning": "Hm.",
+        "text": "I look.",
+        "tool_calls": [{"id": "a", "name": "terminal", "arguments": {"n": 1}}],
+        "chunk_chars": 2,
+    }
+    async with scripted(messages, answers(reply)) as (model, _):
+        events = await ask(model)
+    message = events[-1]
+    assert isinstance(message, ModelMessage)
+    shown = "".join(event.text for event in events if isinstance(event, ReasoningDelta))
+    assert shown == message.reasoning == "Hm."
+    assert message.reasoning_details == (THOUGHT,)
+    body = await sent(USER, assistant_message(message), result("a"))
+    thought, text, use = body["messages"][1]["content"]
+    assert (thought, text["text"], use["id"]) == (THOUGHT, "I look.", "a")
+
+
+def event(kind: str, **fields: object) -> str:
+    return json.dumps({"type": kind, **fields})
+
+
+def block(number: int, **fields: object) -> str:
+    return event("content_block_start", index=number, content_block=fields)
+
+
+STOP = [event("message_delta", delta={"stop_reason": "end_turn"}), event("message_stop")]
+
+
+async def test_thinking_between_other_blocks_keeps_its_place() -> None:
+    hidden = {"type": "redacted_thinking", "data": "c2VjcmV0"}
+    parts = [THOUGHT, {"type": "text", "text": "First."}, hidden, {"type": "text", "text": "Last."}]
+    lines = [block(number, **part) for number, part in enumerate(parts)]
+    async with scripted(messages, answers({"raw": [*lines, *STOP]})) as (model, _):
+        message = await answer(model)
+    assert message.text == "First.Last."
+    body = await sent(USER, assistant_message(message), USER)
+    *before, last = body["messages"][1]["content"]
+    assert [*before, {"type": "text", "text": last["text"]}] == parts
+
+
+async def test_what_the_cache_did_is_counted() -> None:
+    usage = {
+        "input_tokens": 100,
+        "output_tokens": 34,
+        "cache_read_input_tokens": 1000,
+        "cache_creation_input_tokens": 200,
+        "output_tokens_details": {"thinking_tokens": 12},
+    }
+    async with scripted(messages, answers({"text": "Hi", "usage": usage})) as (model, _):
+        message = await answer(model)
+    assert message.usage == Usage(1300, 34, 1000, 12, None, 200)
+
+
+async def test_the_arguments_are_the_models_own_bytes() -> None:
+    reply = {"tool_calls": [{"id": "a", "name": "terminal", "arguments": '{ "n":1 }'}]}
+    async with scripted(messages, answers(reply)) as (model, _):
+        message = await answer(model)
+    assert message.tool_calls == (ToolCall("a", "terminal", '{ "n":1 }'),)
+
+
+@pytest.mark.parametrize(
+    ("stop", "finish"), [("max_tokens", "length"), ("stop_sequence", "stop"), ("end_turn", "stop")]
+)
+async def test_why_it_stopped_is_said_in_common_words(stop: str, finish: str) -> None:
+    async with scripted(messages, answers({"text": "Hi", "finish_reason": stop})) as (model, _):
+        assert (await answer(model)).finish_reason == finish
+
+
+IN_THE_STREAM = [
+    ("overloaded_error", ModelErrorKind.OVERLOADED, True),
+    ("rate_limit_error", ModelErrorKind.RATE_LIMIT, True),
+    ("billing_error", ModelErrorKind.BILLING, False),
+    ("brand_new_error", ModelErrorKind.OVERLOADED, True),
+]
+
+
+@pytest.mark.parametrize(("kind", "expected", "retryable"), IN_THE_STREAM)
+async def test_an_error_in_the_stream_keeps_its_kind(
+    kind: str, expected: ModelErrorKind, retryable: bool
+) -> None:
+    line = event("error", error={"type": kind, "message": "So it is"})
+    async with scripted(messages, answers({"raw": [line]})) as (model, _):
+        failed = await failure(model)
+    assert (failed.kind, failed.retryable) == (expected, retryable)
+    assert "So it is" in str(failed)
+
+
+IN_WORDS = [
+    ("Your credit balance is too low to access the API.", ModelErrorKind.BILLING),
+    ("prompt is too long: 210000 tokens > 200000 maximum", ModelErrorKind.CONTEXT_OVERFLOW),
+    (
+        "input length and `max_tokens` exceed context limit: 199000 + 16384 > 200000",
+        ModelErrorKind.CONTEXT_OVERFLOW,
+    ),
+    ("max_tokens: 128000 > 64000, which is the maximum", ModelErrorKind.BAD_REQUEST),
+]
+
+
+@pytest.mark.parametrize(("words", "kind"), IN_WORDS)
+async def test_a_rejected_request_is_told_by_its_words(words: str, kind: ModelErrorKind) -> None:
+    error = {"type": "error", "error": {"type": "invalid_request_error", "message": words}}
+    async with scripted(messages, answers({"status": 400, "error": error})) as (model, _):
+        assert (await failure(model)).kind is kind
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [[block(0, type="text", text="Hi")], [block(0, type="tool_use", id="a"), *STOP], ["{"]],
+    ids=["no end", "a call without a name", "not JSON"],
+)
+async def test_a_broken_stream_is_a_cut_one(lines: list[str]) -> None:
+    async with scripted(messages, answers({"raw": lines})) as (model, _):
+        assert (await failure(model)).kind is ModelErrorKind.CUT_STREAM
+
+
+async def test_an_answer_that_is_not_streamed_is_read() -> None:
+    content = [{"type": "text", "text": "Hi"}]
+    body = {"type": "message", "model": "m", "content": content, "stop_reason": "end_turn"}
+    async with scripted(messages, answers({"error": body})) as (model, _):
+        assert (await answer(model)).text == "Hi"
+
+
+async def test_marks_move_and_nothing_else_does() -> None:
+    """Each request begins with the last one's bytes, its marks aside, and has at most four."""
+    said: list[dict[str, Any]] = [SYSTEM]
+    async with scripted(messages, STEPS) as (model, server):
+        for turn in range(6):
+            said.append(USER)
+            await _asked(model, said)
+            said += [called(f"a{turn}", f"b{turn}"), result(f"a{turn}"), result(f"b{turn}")]
+            await _asked(model, said)
+            said.append({"role": "assistant", "content": f"½ {turn}"})
+    bodies = [exchange.body for exchange in server.requests]
+    mark = b',"cache_control":' + encoded(MARK)
+    marked = [
+        [number for number, one in enumerate(body["messages"]) if "cache_control" in str(one)]
+        for body in server.bodies
+    ]
+    assert all(body.count(mark) <= 4 and b'"system":[{' in body for body in bodies)
+    lengths = [len(body["messages"]) for body in server.bodies]
+    assert marked == [list(range(max(0, length - 3), length)) for length in lengths]
+    for shorter, longer in pairwise(body.replace(mark, b"") for body in bodies):
+        assert longer.startswith(shorter.removesuffix(b"]}"))
+
+
+async def _asked(model: Model, said: list[dict[str, Any]]) -> None:
+    await ask(model, ModelRequest("scripted", [encoded(message) for message in said], TOOLS))
+
+
+async def test_what_is_to_be_cached_for_an_hour_is_marked_so() -> None:
+    body = await sent(SYSTEM, USER, wire=Messages(cache_ttl="1h"))
+    assert body["system"][0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
+
+
+async def test_a_model_thinks_as_hard_as_it_is_told_where_it_may() -> None:
+    wire = Messages(effort="high")
+    body = await sent(USER, wire=wire)
+    assert body["thinking"] == {"type": "adaptive", "display": "summarized"}
+    assert body["output_config"] == {"effort": "high"}
+    begun_without = await sent(USER, called("a"), result("a"), wire=wire)
+    assert "thinking" not in begun_without
+
+
+async def test_a_model_that_cannot_choose_gets_a_number_of_tokens_from_then_on() -> None:
+    message = "adaptive thinking is not supported on this model"
+    rejected = {"status": 400, "error": {"error": {"message": message}}}
+    async with (
+        fake_model(answers(rejected, {"text": "Hi"}), MESSAGES) as server,
+        Provider(endpoint_at(server.url), Messages(effort="low"), NO_RETRIES) as model,
+    ):
+        await ask(model)
+        await ask(model)
+    _, *others = [body["thinking"] for body in server.bodies]
+    assert others == [{"type": "enabled", "budget_tokens": 2048}] * 2
