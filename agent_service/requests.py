@@ -44,6 +44,8 @@ class TurnRequest:
     workdir: str = ""
     sandbox_template: str = ""
     """What the session's sandboxes are made from; empty is what is configured."""
+    retries: bool = False
+    """It says again what its session's last turn said, which is taken back."""
     allowed: tuple[str, ...] = ()
     """Toolsets that it gets of those it asks for; empty means all of them."""
 
@@ -73,6 +75,7 @@ class TurnRequest:
             "toolsets": list(self.granted),
             "model": self.model or default_model,
             "steers": self.busy_mode is BusyMode.STEER,
+            "retries": self.retries,
         }
 
 

@@ -10,10 +10,11 @@ import grpc.aio
 from gateway_service.convert import turn_event
 from gateway_service.errors import AgentRefused
 from gateway_service.events import Decision, TurnEvent
-from gateway_service.messages import COMPRESS, STEER, BusyMode, TurnOrder
+from gateway_service.messages import COMPRESS, RETRY, STEER, BusyMode, TurnOrder
 from hermes.agent.v1 import (
     approval_pb2,
     approval_pb2_grpc,
+    session_change_pb2,
     session_pb2,
     session_pb2_grpc,
     turn_event_pb2,
@@ -48,6 +49,16 @@ class GivenAnswer:
     clarification_id: str = ""
     answer_id: str = ""
     """The same for the same answer, however often it is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What was taken back of a session."""
+
+    turn_count: int
+    messages_left: int
+    user_text: str
+    """What a person said in the first of its turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +116,7 @@ class AgentClient:
             busy_mode=_BUSY_OF_COMMANDS.get(command, _BUSY[order.busy_mode]),
             workdir=order.workdir,
             sandbox_template=order.sandbox_template,
+            retries=command == RETRY,
         )
         try:
             await self._turns.StartTurn(request)
@@ -197,6 +209,17 @@ class AgentClient:
         except grpc.aio.AioRpcError as error:
             raise _explained(error) from error
         return response.sessions[0].session_id if response.sessions else None
+
+    async def undo(self, session_id: str, profile: str, turns: int, undo_id: str) -> Undone:
+        """Take back a session's last turns; again is the same."""
+        request = session_change_pb2.UndoTurnsRequest(
+            session_id=session_id, profile=profile, turn_count=turns, undo_id=undo_id
+        )
+        try:
+            undone = await self._sessions.UndoTurns(request)
+        except grpc.aio.AioRpcError as error:
+            raise _explained(error) from error
+        return Undone(undone.turn_count, undone.message_count, undone.user_text)
 
     async def open_approvals(self, session_id: str, profile: str) -> Sequence[OpenApproval]:
         """What the session's turns wait for, oldest first."""

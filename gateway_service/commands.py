@@ -1,12 +1,13 @@
 """Slash commands: what a person can say to Hermes itself, on every platform."""
 
+import hashlib
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from gateway_service.clients import AgentClient
 from gateway_service.events import Decision
-from gateway_service.messages import COMPRESS, STEER, turn_command
+from gateway_service.messages import COMPRESS, RETRY, STEER, turn_command
 from gateway_service.storage import inbox
 from services.clock import Clock
 from services.database import Database
@@ -23,6 +24,9 @@ GREETING = (
 )
 
 
+QUOTE_CHARS = 120
+
+
 @dataclass(frozen=True, slots=True)
 class Chat:
     """Where a command was typed, and by whom."""
@@ -30,6 +34,8 @@ class Chat:
     profile: str
     session_id: str
     user: str
+    event_id: str
+    """Of the event that typed it, the same however often it is obeyed."""
     in_terminal: bool = False
 
 
@@ -136,6 +142,31 @@ async def _doing(tools: Tools, chat: Chat) -> str:
     return f"Working on your message{queued}; /stop ends it."
 
 
+async def _undo(tools: Tools, chat: Chat, arguments: str) -> Answer:
+    if not re.fullmatch(r"|[1-9]\d{0,2}", arguments):
+        return Answer("Say /undo, or /undo 3 for the last three.", is_error=True)
+    # An event that is obeyed a second time, after a crash, takes nothing more back.
+    undo_id = f"und_{hashlib.blake2s(chat.event_id.encode()).hexdigest()}"
+    undone = await tools.agent.undo(chat.session_id, chat.profile, int(arguments or 1), undo_id)
+    if not undone.turn_count:
+        return Answer("There is nothing to take back.", is_error=True)
+    said = _quoted(undone.user_text)
+    more = f" and {undone.turn_count - 1} more" if undone.turn_count > 1 else ""
+    return Answer(
+        f"Taken back: {said}{more}. {undone.messages_left} messages are left; "
+        "what was done stays done."
+    )
+
+
+def _quoted(text: str) -> str:
+    line = " ".join(text.replace("`", "'").split())
+    return f"`{line[: QUOTE_CHARS - 1]}…`" if len(line) > QUOTE_CHARS else f"`{line or '…'}`"
+
+
+async def _retry(_tools: Tools, _chat: Chat, _arguments: str) -> Answer:
+    return Answer("Say /retry, and nothing behind it.", is_error=True)
+
+
 async def _compress(_tools: Tools, _chat: Chat, _arguments: str) -> Answer:
     return Answer("Say /compress, and nothing behind it.", is_error=True)
 
@@ -168,6 +199,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("deny", "refuse what is asked", _deny),
     Command("status", "show the session and what it is doing", _status),
     Command(STEER, "tell the work in progress something, without stopping it", _steer, "TEXT"),
+    Command(RETRY, "take the last answer back, and answer again", _retry),
+    Command("undo", "take back the last exchange, or the last N", _undo, "[N]"),
     Command(COMPRESS, "condense this conversation", _compress),
     Command("help", "list the commands", _help),
     Command("start", "say what Hermes can do", _start),

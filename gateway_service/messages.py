@@ -99,13 +99,13 @@ class TurnOrder:
         return turn_command(self.text) or ("", "")
 
 
-COMPRESS, STEER = "compress", "steer"
+COMPRESS, STEER, RETRY = "compress", "steer", "retry"
 
 
 def turn_command(text: str) -> tuple[str, str] | None:
     """The name and the arguments of a command that is a turn; None for any other message."""
-    found = re.fullmatch(r"/(compress|steer)(?:@\w+)?(?:\s+(.+))?", text.strip(), re.DOTALL)
-    # One of them is told something, the other is not.
+    found = re.fullmatch(r"/(compress|steer|retry)(?:@\w+)?(?:\s+(.+))?", text.strip(), re.DOTALL)
+    # One of them is told something, the others are not.
     if found is None or (found[1] == STEER) != bool(found[2]):
         return None
     return found[1], found[2] or ""

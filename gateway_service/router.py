@@ -203,7 +203,8 @@ class Router:
         )
         # A chat without a session has none that could be busy.
         session_id = session_id or new_session_id(self._tools.clock.now().astimezone())
-        chat = commands.Chat(profile, session_id, event.source.user)
+        event_id = f"{event.source.platform}:{event.event_id}"
+        chat = commands.Chat(profile, session_id, event.source.user, event_id)
         answer = await commands.run(self._tools, chat, name, arguments)
         await self._reply(key, sequence, event, answer)
 

@@ -36,6 +36,8 @@ def turn_request(request: turn_pb2.StartTurnRequest) -> TurnRequest:
         raise InvalidArgument("the message is too long", fields={"parts": "at most 1 MiB"})
     if not request.origin.platform:
         raise InvalidArgument("no platform", fields={"origin.platform": "must not be empty"})
+    if request.retries:
+        _check_retry(request)
     if not 0 <= request.max_model_calls <= MAX_MODEL_CALLS:
         raise InvalidArgument("limit out of range", fields={"max_model_calls": "0 to 1000"})
     return TurnRequest(
@@ -52,7 +54,15 @@ def turn_request(request: turn_pb2.StartTurnRequest) -> TurnRequest:
         system_message=request.system_message,
         workdir=request.workdir,
         sandbox_template=request.sandbox_template,
+        retries=request.retries,
     )
+
+
+def _check_retry(request: turn_pb2.StartTurnRequest) -> None:
+    if _KINDS.get(request.kind, "user") == COMPRESS:
+        raise InvalidArgument("it says nothing", fields={"retries": "not with COMPRESS"})
+    if request.busy_mode == turn_pb2.BUSY_MODE_STEER:
+        raise InvalidArgument("it would join what it repeats", fields={"retries": "not with STEER"})
 
 
 def turn(info: TurnInfo) -> turn_pb2.Turn:

@@ -19,11 +19,13 @@ from agent_service.convert.session_requests import (
 from agent_service.histories import Histories
 from agent_service.storage import session_changes as changes
 from agent_service.storage import sessions as storage
+from agent_service.storage import undoing
 from agent_service.transcripts import MAX_BYTES
 from hermes.agent.v1 import session_change_pb2, session_pb2, session_pb2_grpc
 from services.clock import Clock
 from services.database import Database
 from services.errors import AlreadyExists, InvalidArgument, LimitExceeded
+from services.ids import new_id
 from services.validation import check_id, page_size
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -130,10 +132,17 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
         """Takes back a session's last turns."""
         count = page_size(request.turn_count, 1)
         expected = not_negative("expected_message_count", request.expected_message_count)
-        profile, now = profile_of(request.profile), self._clock.now()
-        undone = await self._database.write(
-            lambda conn: changes.undo(conn, request.session_id, profile, count, expected, now)
+        if request.undo_id:
+            check_id("undo_id", request.undo_id)
+        wanted = undoing.Wanted(
+            session_id=request.session_id,
+            profile=profile_of(request.profile),
+            undo_id=request.undo_id or new_id("und"),
+            turns=count,
+            expected=expected,
         )
+        now = self._clock.now()
+        undone = await self._database.write(lambda conn: undoing.undo(conn, wanted, now))
         return session_change_pb2.UndoTurnsResponse(
             turn_count=undone.turn_count,
             message_count=undone.message_count,

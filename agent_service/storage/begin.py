@@ -1,5 +1,6 @@
 """The first rows of a turn, when its session becomes free for it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -11,7 +12,7 @@ from agent_service import events
 from agent_service.models.base import encoded
 from agent_service.requests import COMPRESS
 from agent_service.search.terms import searchable, terms
-from agent_service.storage import search_index
+from agent_service.storage import search_index, undoing
 from agent_service.storage.event_log import insert_events
 from agent_service.storage.schema import message, session, step
 from services.database import Prepared
@@ -32,11 +33,20 @@ class Begun:
     message: bytes | None
     """The user's, encoded; None where the turn has none."""
     started: events.Recorded
+    message_count: int
+    """Of the session, before that message."""
+    revision: int
+    """Of the session."""
 
 
 def begin(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> Begun:
     """Put the user's message into the session and intend the first model call."""
-    said = None if turn.kind == COMPRESS else _say(conn, turn, now)
+    count, revision = turn.message_count, turn.revision
+    message = {"role": "user", "content": turn.request["text"]}
+    if turn.request.get("retries"):
+        again = undoing.retry(conn, turn, now)
+        message, count, revision = again.message, again.message_count, again.revision
+    said = None if turn.kind == COMPRESS else _say(conn, turn, count + 1, message, now)
     _INSERT_STEP.run(
         conn,
         {
@@ -46,19 +56,19 @@ def begin(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> Beg
             "key": f"{turn.id}:1",
             "state": "INTENT",
             "call": None,
-            "message_sequence": turn.message_count + (1 if said is None else 2),
+            "message_sequence": count + (1 if said is None else 2),
         },
     )
     what = events.TurnStarted(turn.session_id, turn.request["model"])
     started = events.Recorded(1, now, epoch, what)
     insert_events(conn, turn.id, [started])
-    return Begun(said, started)
+    return Begun(said, started, count, revision)
 
 
-def _say(conn: Connection, turn: sa.Row[Any], now: datetime) -> bytes:
-    position = turn.message_count + 1
-    message = {"role": "user", "content": turn.request["text"]}
-    content = encoded(message)
+def _say(
+    conn: Connection, turn: sa.Row[Any], position: int, said: Mapping[str, Any], now: datetime
+) -> bytes:
+    content = encoded(said)
     _INSERT_MESSAGE.run(
         conn,
         {
@@ -71,7 +81,7 @@ def _say(conn: Connection, turn: sa.Row[Any], now: datetime) -> bytes:
             "created_at": now,
         },
     )
-    entry = search_index.Entry(position, "user", terms(searchable(message)), now)
+    entry = search_index.Entry(position, "user", terms(searchable(said)), now)
     search_index.add(conn, turn.profile, turn.session_id, [entry])
     _TOUCH_SESSION.run(conn, {"session_key": turn.session_id, "count": position, "now": now})
     return content

@@ -92,9 +92,9 @@ class Hot:
         """What its messages take."""
         return sum(map(len, self.messages))
 
-    def is_of(self, row: sa.Row[Any]) -> bool:
+    def is_of(self, revision: int, message_count: int) -> bool:
         """Whether the session is still in that state: messages may also have been taken out."""
-        return (row.revision, row.message_count) == (self.revision, self.message_count)
+        return (revision, message_count) == (self.revision, self.message_count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +126,10 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None
         max_tokens=defaults.max_tokens,
         toolsets=frozenset(request["toolsets"]),
         messages=[],
-        revision=row.revision,
-        message_count=row.message_count + (begun is not None and begun.message is not None),
+        revision=begun.revision if begun else row.revision,
+        message_count=begun.message_count + (begun.message is not None)
+        if begun
+        else row.message_count,
         sequence=row.last_sequence + (begun is not None),
         steps=1 if begun else len(steps),
         started_at=row.created_at,
@@ -138,7 +140,7 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None
         model_calls=sum(found.state != "INTENT" for found in models),
         approved_tools=frozenset(row.approved_tools),
     )
-    if begun and hot is not None and hot.is_of(row):
+    if begun and hot is not None and hot.is_of(begun.revision, begun.message_count):
         said = [] if begun.message is None else [begun.message]
         live.messages, live.compaction = [*hot.messages, *said], hot.compaction
         return Loaded(live, [begun.started])

@@ -1,10 +1,9 @@
-"""Sessions as a person changes them between their turns: named, branched, taken back, deleted.
+"""Sessions as a person changes them between their turns: named, branched, deleted.
 
 Each change holds the session's row first, as whoever begins a turn does, so that either the turn is
 seen here or the change is seen there.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +13,6 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, bindparam
 
 from agent_service.events import to_ms
-from agent_service.search.terms import text_of
 from agent_service.storage import search_index, sessions
 from agent_service.storage.grants import grant
 from agent_service.storage.schema import (
@@ -30,6 +28,7 @@ from agent_service.storage.schema import (
     turn,
 )
 from agent_service.storage.sessions import SessionInfo
+from agent_service.storage.undo_schema import undone_message
 from agent_service.usage import Usage
 from services.database.sql import insert_ignore
 from services.errors import AlreadyExists, FailedPrecondition, NotFound
@@ -42,28 +41,6 @@ _RENAME = (
     sa.update(session)
     .where(session.c.id == bindparam("key"))
     .values(title=bindparam("new_title"), is_named=True)
-)
-_TURNS = (
-    sa.select(message.c.turn_id, sa.func.min(message.c.sequence).label("first"))
-    .where(message.c.session_id == bindparam("session_id"))
-    .group_by(message.c.turn_id)
-    .order_by(sa.desc("first"))
-    .limit(bindparam("most"))
-)
-_MESSAGE = sa.select(message.c.role, message.c.content).where(
-    message.c.session_id == bindparam("session_id"), message.c.sequence == bindparam("sequence")
-)
-_CUT = sa.delete(message).where(
-    message.c.session_id == bindparam("of_session"), message.c.sequence > bindparam("after")
-)
-_SHORTEN = (
-    sa.update(session)
-    .where(session.c.id == bindparam("key"))
-    .values(
-        message_count=bindparam("count"),
-        revision=bindparam("new_revision"),
-        updated_at=bindparam("now", type_=session.c.updated_at.type),
-    )
 )
 _LAST_OF_TURN = sa.select(sa.func.max(message.c.sequence)).where(
     message.c.session_id == bindparam("session_id"),
@@ -85,11 +62,6 @@ _COPY = sa.insert(message).from_select(
         message.c.sequence <= bindparam("through"),
     ),
 )
-_UNCOMPACT = sa.delete(compaction).where(
-    compaction.c.session_id == bindparam("of_session"),
-    sa.or_(compaction.c.through > bindparam("after"), compaction.c.pruned > bindparam("after")),
-)
-"""A summary of what was taken back says it still."""
 _COPY_COMPACTION = sa.insert(compaction).from_select(
     [column.name for column in compaction.columns],
     sa.select(
@@ -128,7 +100,9 @@ _LEAVE = insert_ignore(left_sandbox).from_select(
 )
 _ITS_TURNS = sa.select(turn.c.id).where(turn.c.session_id == bindparam("of_session"))
 DELETED_BY_TURN = (step, event, approval)
-DELETED_BY_SESSION = (message, compaction, sandbox_binding, session_state, grant, turn)
+DELETED_BY_SESSION = (
+    *(message, undone_message, compaction, sandbox_binding, session_state, grant, turn),
+)
 """In this order, and before the session itself; a test holds these to the schema."""
 _DELETES = (
     *(sa.delete(table).where(table.c.turn_id.in_(_ITS_TURNS)) for table in DELETED_BY_TURN),
@@ -154,17 +128,6 @@ _UNUSED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Undone:
-    """What was taken back."""
-
-    turn_count: int
-    message_count: int
-    """Messages that are left."""
-    user_text: str
-    """What a person said in the first turn that was taken back."""
-
-
-@dataclass(frozen=True, slots=True)
 class Unused:
     """Which sessions are to be pruned."""
 
@@ -182,27 +145,6 @@ def rename(conn: Connection, session_id: str, profile: str, title: str) -> Sessi
     return sessions.get(conn, session_id, profile)
 
 
-def undo(
-    conn: Connection, session_id: str, profile: str, turns: int, expected: int, now: datetime
-) -> Undone:
-    """Take back the last turns: their messages are removed, what they did stays done."""
-    row = _held(conn, session_id, profile)
-    if expected and row.message_count != expected:
-        raise FailedPrecondition(
-            f"session {session_id} has {row.message_count} messages, not {expected}"
-        )
-    last = conn.execute(_TURNS, {"session_id": session_id, "most": turns}).all()
-    if not last:
-        return Undone(0, row.message_count, "")
-    first = min(found.first for found in last)
-    began = conn.execute(_MESSAGE, {"session_id": session_id, "sequence": first}).one()
-    _cut(conn, session_id, first - 1)
-    revised = {"key": session_id, "count": first - 1, "now": now}
-    conn.execute(_SHORTEN, revised | {"new_revision": max(row.revision + 1, to_ms(now))})
-    said = text_of(json.loads(began.content)["content"]) if began.role == "user" else ""
-    return Undone(len(last), first - 1, said)
-
-
 @dataclass(frozen=True, slots=True)
 class Branch:
     """A session to make of another."""
@@ -217,7 +159,7 @@ class Branch:
 
 def branch(conn: Connection, wanted: Branch, now: datetime) -> SessionInfo:
     """Make a session with the same prompt and messages; the same again returns it."""
-    row = _held(conn, wanted.session_id, wanted.profile)
+    row = hold_idle(conn, wanted.session_id, wanted.profile)
     through = row.message_count
     if wanted.through:
         place = {"session_id": wanted.session_id, "sequence": wanted.through}
@@ -252,7 +194,7 @@ def branch(conn: Connection, wanted: Branch, now: datetime) -> SessionInfo:
 
 def delete(conn: Connection, session_id: str, profile: str, now: datetime) -> None:
     """Delete the session and all that belongs to it; its sandbox is ended as one that was left."""
-    _held(conn, session_id, profile)
+    hold_idle(conn, session_id, profile)
     # What branches have copied is found in them from now on.
     branches = conn.scalars(_BRANCHES, {"parent": session_id}).all()
     conn.execute(_ORPHAN, {"parent": session_id})
@@ -281,7 +223,7 @@ def unused(conn: Connection, wanted: Unused, most: int) -> Sequence[str]:
 def delete_unused(conn: Connection, session_id: str, wanted: Unused, now: datetime) -> bool:
     """Delete a session that can still be pruned; returns whether it could."""
     try:
-        row = _held(conn, session_id, wanted.profile)
+        row = hold_idle(conn, session_id, wanted.profile)
     except (NotFound, FailedPrecondition):
         return False
     if row.updated_at >= wanted.since or (row.is_named and not wanted.include_named):
@@ -290,19 +232,19 @@ def delete_unused(conn: Connection, session_id: str, wanted: Unused, now: dateti
     return True
 
 
-def _held(conn: Connection, session_id: str, profile: str) -> sa.Row[Any]:
-    """The session, which nobody begins a turn of meanwhile; refused while one is unfinished."""
+def hold(conn: Connection, session_id: str, profile: str) -> sa.Row[Any]:
+    """The session, which nobody begins a turn of meanwhile."""
     row = conn.execute(_HOLD, {"id": session_id}).one_or_none()
     if row is None or row.profile != profile:
         raise NotFound(f"there is no session {session_id}")
+    return row
+
+
+def hold_idle(conn: Connection, session_id: str, profile: str) -> sa.Row[Any]:
+    """The same; refused while one of its turns is unfinished."""
+    row = hold(conn, session_id, profile)
     if conn.execute(_UNFINISHED, {"session_id": session_id}).first() is not None:
         raise FailedPrecondition(
             f"session {session_id} is busy with a turn; stop it, or wait for its end"
         )
     return row
-
-
-def _cut(conn: Connection, session_id: str, after: int) -> None:
-    search_index.remove(conn, session_id, after)
-    conn.execute(_CUT, {"of_session": session_id, "after": after})
-    conn.execute(_UNCOMPACT, {"of_session": session_id, "after": after})

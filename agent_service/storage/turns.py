@@ -16,6 +16,7 @@ from agent_service.storage.schema import (
     session,
     turn,
 )
+from agent_service.storage.undoing import check_retry
 from agent_service.titles import title_of
 from agent_service.usage import Usage
 from services.database import Prepared, insert_ignore, is_one_of
@@ -103,6 +104,8 @@ def store(
     row = _row(request, model, digest, now)
     if not _INSERT.run(conn, row):
         return Stored(_same(conn, request, digest), is_new=False)
+    if request.retries:
+        check_retry(conn, request.session_id)
     live = next((found.id for found in before if found.state != "QUEUED"), "")
     if live and request.busy_mode is BusyMode.INTERRUPT:
         conn.execute(_REQUEST_CANCEL, {"turn_key": live})

@@ -167,7 +167,9 @@ class _Conversation:
 
     async def _obey(self, message_id: str, name: str, arguments: str) -> None:
         user = self._source().user
-        chat = commands.Chat(self._profile, self._session_id, user, in_terminal=True)
+        chat = commands.Chat(
+            self._profile, self._session_id, user, f"{CLI}:{message_id}", in_terminal=True
+        )
         answer = await commands.run(self._desk.tools, chat, name, arguments)
         if answer.session_id:
             await self._desk.sessions.remember(self._profile, answer.session_id)

@@ -25,7 +25,10 @@ from services.lifecycle import Workers
 
 WELCOME = "Ctrl-C interrupts, Ctrl-D leaves, /help lists the commands."
 
-COMMANDS = ("/new", "/stop", "/approve", "/deny", "/status", "/compress", "/help", "/quit")
+COMMANDS = (
+    *("/new", "/stop", "/approve", "/deny", "/status", "/retry", "/undo", "/compress"),
+    *("/help", "/quit"),
+)
 LEAVE = ("/quit", "/exit")
 
 QUESTION = "allow? [y]es, this [s]ession, [a]lways, [n]o > "

@@ -9,14 +9,17 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from agent_service.search.query import parse
-from agent_service.storage import search, sessions
+from agent_service.storage import search, sessions, undoing
 from agent_service.storage import session_changes as changes
 from agent_service.storage.schema import compaction, metadata, sandbox_binding, session, turn
 from agent_service.storage.search import Wanted
 from agent_service.storage.search_schema import message_text
 from agent_service.storage.session_changes import Branch, Unused
+from agent_service.storage.undo_schema import undone_message
+from agent_service.storage.undoing import Undone
 from services.database import Database
 from services.errors import AlreadyExists, FailedPrecondition, HermesError, NotFound
+from services.ids import new_id
 from tests.integration.agent_history import BEGUN, history, said, store
 
 NOW = BEGUN + timedelta(days=30)
@@ -47,6 +50,14 @@ def _turn(conn: Connection, session_id: str, state: str) -> None:
     conn.execute(sa.insert(turn), {**row, **empty, **zero, **more, "state": state})
 
 
+def undo(
+    conn: Connection, session_id: str, profile: str, turns: int, expected: int, by: str = ""
+) -> Undone:
+    """Take turns back."""
+    wanted = undoing.Wanted(session_id, profile, by or new_id("und"), turns, expected)
+    return undoing.undo(conn, wanted, NOW)
+
+
 async def texts(database: Database, session_id: str) -> list[str]:
     """What the session's messages say."""
     found = await database.read(lambda conn: sessions.messages(conn, session_id, "default", 0, 99))
@@ -74,7 +85,7 @@ async def test_a_title_that_was_given_stays_known_as_such(filled: Database) -> N
 
 async def test_undo_takes_back_whole_turns(filled: Database) -> None:
     before = await filled.read(lambda conn: conn.scalar(sa.select(session.c.revision)))
-    undone = await filled.write(lambda conn: changes.undo(conn, "s", "default", 1, 6, NOW))
+    undone = await filled.write(lambda conn: undo(conn, "s", "default", 1, 6))
     assert (undone.turn_count, undone.message_count) == (1, 2)
     assert undone.user_text == "second question"
     assert await texts(filled, "s") == ["first question", "first answer"]
@@ -86,11 +97,40 @@ async def test_undo_takes_back_whole_turns(filled: Database) -> None:
     assert after > before
 
     with pytest.raises(FailedPrecondition):
-        await filled.write(lambda conn: changes.undo(conn, "s", "default", 1, 6, NOW))
-    undone = await filled.write(lambda conn: changes.undo(conn, "s", "default", 9, 0, NOW))
+        await filled.write(lambda conn: undo(conn, "s", "default", 1, 6))
+    undone = await filled.write(lambda conn: undo(conn, "s", "default", 9, 0))
     assert (undone.turn_count, undone.message_count) == (1, 0)
-    undone = await filled.write(lambda conn: changes.undo(conn, "s", "default", 1, 0, NOW))
+    undone = await filled.write(lambda conn: undo(conn, "s", "default", 1, 0))
     assert (undone.turn_count, undone.user_text) == (0, "")
+
+
+async def test_what_is_taken_back_is_kept_out_of_sight(filled: Database) -> None:
+    await filled.write(lambda conn: undo(conn, "s", "default", 1, 0, "first"))
+    await filled.write(lambda conn: undo(conn, "s", "default", 1, 0, "second"))
+
+    def kept(conn: Connection) -> list[tuple[str, int, str]]:
+        rows = conn.execute(sa.select(undone_message)).all()
+        return sorted((row.undo_id, row.sequence, row.role) for row in rows)
+
+    assert await filled.read(kept) == [
+        ("first", 3, "user"),
+        ("first", 4, "assistant"),
+        ("first", 5, "tool"),
+        ("first", 6, "assistant"),
+        ("second", 1, "user"),
+        ("second", 2, "assistant"),
+    ]
+    await filled.write(lambda conn: changes.delete(conn, "s", "default", NOW))
+    assert await filled.read(kept) == []
+
+
+async def test_the_same_undo_takes_back_nothing_more(filled: Database) -> None:
+    first = await filled.write(lambda conn: undo(conn, "s", "default", 1, 6, "once"))
+    # Also when somebody speaks again meanwhile: what was asked for has been done.
+    await filled.write(lambda conn: _turn(conn, "s", "RUNNING"))
+    again = await filled.write(lambda conn: undo(conn, "s", "default", 1, 6, "once"))
+    assert first == again == Undone(1, 2, "second question")
+    assert len(await texts(filled, "s")) == 2
 
 
 async def test_a_branch_has_what_was_said_and_goes_its_own_way(filled: Database) -> None:
@@ -101,7 +141,7 @@ async def test_a_branch_has_what_was_said_and_goes_its_own_way(filled: Database)
     assert await texts(filled, "b") == ["first question", "first answer"]
     assert await where(filled, "first") == [("s", 2), ("s", 1)]
     assert await where(filled, "first", "b") == [("b", 2), ("b", 1)]
-    await filled.write(lambda conn: changes.undo(conn, "b", "default", 1, 0, NOW))
+    await filled.write(lambda conn: undo(conn, "b", "default", 1, 0))
     assert len(await texts(filled, "s")) == 6
 
     other = Branch("b", "s", "default")
@@ -129,7 +169,7 @@ async def test_what_a_summary_says_of_undone_turns_is_gone(filled: Database) -> 
         assert await filled.read(lambda conn, of=of_branch: conn.scalar(of)) == copied
     of_session = sa.select(compaction.c.summary).where(compaction.c.session_id == "s")
     for left in ("first", None):
-        await filled.write(lambda conn: changes.undo(conn, "s", "default", 1, 0, NOW))
+        await filled.write(lambda conn: undo(conn, "s", "default", 1, 0))
         assert await filled.read(lambda conn: conn.scalar(of_session)) == left
 
 
@@ -182,7 +222,7 @@ def test_all_that_belongs_to_a_session_is_deleted_with_it() -> None:
 async def test_a_busy_session_is_left_alone(filled: Database, state: str) -> None:
     await filled.write(lambda conn: _turn(conn, "s", state))
     attempts: tuple[Callable[[Connection], object], ...] = (
-        lambda conn: changes.undo(conn, "s", "default", 1, 0, NOW),
+        lambda conn: undo(conn, "s", "default", 1, 0),
         lambda conn: changes.branch(conn, Branch("s", "b", "default"), NOW),
         lambda conn: changes.delete(conn, "s", "default", NOW),
     )
@@ -200,7 +240,7 @@ async def test_a_busy_session_is_left_alone(filled: Database, state: str) -> Non
 async def test_another_profile_sees_no_session(filled: Database) -> None:
     attempts: tuple[Callable[[Connection], object], ...] = (
         lambda conn: changes.rename(conn, "s", "other", "x"),
-        lambda conn: changes.undo(conn, "s", "other", 1, 0, NOW),
+        lambda conn: undo(conn, "s", "other", 1, 0),
         lambda conn: changes.branch(conn, Branch("s", "b", "other"), NOW),
         lambda conn: changes.delete(conn, "s", "other", NOW),
     )

@@ -1,6 +1,7 @@
 """Telegram through the gateway with the real agent, against a Bot API server on a socket."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -135,6 +136,27 @@ async def test_who_starts_a_chat_is_greeted(tmp_path: Path) -> None:
         assert greeting.startswith("Hello, I am Hermes.")
         assert "/stop" in greeting
         assert "/quit" not in greeting, "only a terminal can be left"
+
+
+async def test_what_was_said_last_is_taken_back_and_said_again(tmp_path: Path) -> None:
+    async with bot(tmp_path, answers({"text": "re: {user}"})) as (telegram, running):
+        telegram.faults.redeliver = 0.5
+        for count, text in enumerate(("one", "two", "/retry", "/undo", "/undo x", "three"), 1):
+            await telegram.say(1, text)
+            await telegram.until(
+                lambda count=count: len(telegram.texts(1)) == count and "…" not in telegram.texts(1)
+            )
+        assert telegram.texts(1) == [
+            *("re: one", "re: two", "re: two"),
+            "Taken back: two. 2 messages are left; what was done stays done.",
+            "Say /undo, or /undo 3 for the last three.",
+            "re: three",
+        ]
+        said = "SELECT content FROM message WHERE role = 'user' ORDER BY sequence"
+        contents = [json.loads(content) for (content,) in await running.rows("agent", said)]
+        assert [content["content"] for content in contents] == ["one", "three"]
+        kept = "SELECT count(*) FROM undone_message WHERE role = 'user'"
+        assert await running.rows("agent", kept) == [(2,)]
 
 
 async def test_new_begins_another_session(tmp_path: Path) -> None:

@@ -38,6 +38,8 @@ def test_parse(text: str, command: tuple[str, str] | None) -> None:
         ("/steer", None),
         ("/steering", None),
         ("please /compress", None),
+        ("/retry", ("retry", "")),
+        ("/retry it", None),
     ],
 )
 def test_commands_that_are_turns(text: str, command: tuple[str, str] | None) -> None:
@@ -48,5 +50,5 @@ def test_commands_that_are_turns(text: str, command: tuple[str, str] | None) -> 
 def test_each_command_says_what_it_does_in_a_line() -> None:
     names = [command.name for command in COMMANDS]
     first = ["new", "stop", "approve", "deny", "status"]
-    assert names == [*first, "steer", "compress", "help", "start"]
+    assert names == [*first, "steer", "retry", "undo", "compress", "help", "start"]
     assert all(command.help and "\n" not in command.help for command in COMMANDS)

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$hermes/agent/v1/session_change.proto\x12\x0fhermes.agent.v1\x1a\x1egoogle/protobuf/duration.proto\"k\n\x10UndoTurnsRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x12\n\nturn_count\x18\x03 \x01(\x05\x12\x1e\n\x16\x65xpected_message_count\x18\x04 \x01(\x03\"Q\n\x11UndoTurnsResponse\x12\x12\n\nturn_count\x18\x01 \x01(\x05\x12\x15\n\rmessage_count\x18\x02 \x01(\x03\x12\x11\n\tuser_text\x18\x03 \x01(\t\";\n\x14\x44\x65leteSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\"\x17\n\x15\x44\x65leteSessionResponse\"\xbd\x01\n\x14PruneSessionsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12-\n\nunused_for\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x10\n\x08platform\x18\x03 \x01(\t\x12\x15\n\rinclude_named\x18\x04 \x01(\x08\x12\x0f\n\x07\x64ry_run\x18\x05 \x01(\x08\x12\x11\n\tmax_count\x18\x06 \x01(\x05\x12\x18\n\x10\x61\x66ter_session_id\x18\x07 \x01(\t\"K\n\x15PruneSessionsResponse\x12\x13\n\x0bsession_ids\x18\x01 \x03(\t\x12\x1d\n\x15next_after_session_id\x18\x02 \x01(\t\";\n\x14\x45xportSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\"%\n\x15\x45xportSessionResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"I\n\x14ImportSessionRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\"T\n\x15ImportSessionResponse\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x10\n\x08imported\x18\x02 \x01(\x08\x12\x15\n\rmessage_count\x18\x03 \x01(\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$hermes/agent/v1/session_change.proto\x12\x0fhermes.agent.v1\x1a\x1egoogle/protobuf/duration.proto\"|\n\x10UndoTurnsRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x12\n\nturn_count\x18\x03 \x01(\x05\x12\x1e\n\x16\x65xpected_message_count\x18\x04 \x01(\x03\x12\x0f\n\x07undo_id\x18\x05 \x01(\t\"Q\n\x11UndoTurnsResponse\x12\x12\n\nturn_count\x18\x01 \x01(\x05\x12\x15\n\rmessage_count\x18\x02 \x01(\x03\x12\x11\n\tuser_text\x18\x03 \x01(\t\";\n\x14\x44\x65leteSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\"\x17\n\x15\x44\x65leteSessionResponse\"\xbd\x01\n\x14PruneSessionsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12-\n\nunused_for\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x10\n\x08platform\x18\x03 \x01(\t\x12\x15\n\rinclude_named\x18\x04 \x01(\x08\x12\x0f\n\x07\x64ry_run\x18\x05 \x01(\x08\x12\x11\n\tmax_count\x18\x06 \x01(\x05\x12\x18\n\x10\x61\x66ter_session_id\x18\x07 \x01(\t\"K\n\x15PruneSessionsResponse\x12\x13\n\x0bsession_ids\x18\x01 \x03(\t\x12\x1d\n\x15next_after_session_id\x18\x02 \x01(\t\";\n\x14\x45xportSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\"%\n\x15\x45xportSessionResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"I\n\x14ImportSessionRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\"T\n\x15ImportSessionResponse\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x10\n\x08imported\x18\x02 \x01(\x08\x12\x15\n\rmessage_count\x18\x03 \x01(\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,23 +33,23 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hermes.agent.v1.session_cha
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_UNDOTURNSREQUEST']._serialized_start=89
-  _globals['_UNDOTURNSREQUEST']._serialized_end=196
-  _globals['_UNDOTURNSRESPONSE']._serialized_start=198
-  _globals['_UNDOTURNSRESPONSE']._serialized_end=279
-  _globals['_DELETESESSIONREQUEST']._serialized_start=281
-  _globals['_DELETESESSIONREQUEST']._serialized_end=340
-  _globals['_DELETESESSIONRESPONSE']._serialized_start=342
-  _globals['_DELETESESSIONRESPONSE']._serialized_end=365
-  _globals['_PRUNESESSIONSREQUEST']._serialized_start=368
-  _globals['_PRUNESESSIONSREQUEST']._serialized_end=557
-  _globals['_PRUNESESSIONSRESPONSE']._serialized_start=559
-  _globals['_PRUNESESSIONSRESPONSE']._serialized_end=634
-  _globals['_EXPORTSESSIONREQUEST']._serialized_start=636
-  _globals['_EXPORTSESSIONREQUEST']._serialized_end=695
-  _globals['_EXPORTSESSIONRESPONSE']._serialized_start=697
-  _globals['_EXPORTSESSIONRESPONSE']._serialized_end=734
-  _globals['_IMPORTSESSIONREQUEST']._serialized_start=736
-  _globals['_IMPORTSESSIONREQUEST']._serialized_end=809
-  _globals['_IMPORTSESSIONRESPONSE']._serialized_start=811
-  _globals['_IMPORTSESSIONRESPONSE']._serialized_end=895
+  _globals['_UNDOTURNSREQUEST']._serialized_end=213
+  _globals['_UNDOTURNSRESPONSE']._serialized_start=215
+  _globals['_UNDOTURNSRESPONSE']._serialized_end=296
+  _globals['_DELETESESSIONREQUEST']._serialized_start=298
+  _globals['_DELETESESSIONREQUEST']._serialized_end=357
+  _globals['_DELETESESSIONRESPONSE']._serialized_start=359
+  _globals['_DELETESESSIONRESPONSE']._serialized_end=382
+  _globals['_PRUNESESSIONSREQUEST']._serialized_start=385
+  _globals['_PRUNESESSIONSREQUEST']._serialized_end=574
+  _globals['_PRUNESESSIONSRESPONSE']._serialized_start=576
+  _globals['_PRUNESESSIONSRESPONSE']._serialized_end=651
+  _globals['_EXPORTSESSIONREQUEST']._serialized_start=653
+  _globals['_EXPORTSESSIONREQUEST']._serialized_end=712
+  _globals['_EXPORTSESSIONRESPONSE']._serialized_start=714
+  _globals['_EXPORTSESSIONRESPONSE']._serialized_end=751
+  _globals['_IMPORTSESSIONREQUEST']._serialized_start=753
+  _globals['_IMPORTSESSIONREQUEST']._serialized_end=826
+  _globals['_IMPORTSESSIONRESPONSE']._serialized_start=828
+  _globals['_IMPORTSESSIONRESPONSE']._serialized_end=912
 # @@protoc_insertion_point(module_scope)

@@ -29,6 +29,7 @@ class UndoTurnsRequest(_message.Message):
     PROFILE_FIELD_NUMBER: _builtins.int
     TURN_COUNT_FIELD_NUMBER: _builtins.int
     EXPECTED_MESSAGE_COUNT_FIELD_NUMBER: _builtins.int
+    UNDO_ID_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     """The session."""
     profile: _builtins.str
@@ -39,6 +40,10 @@ class UndoTurnsRequest(_message.Message):
     """How many messages the session has to have; 0 means however many. With it a call is safe to
     repeat.
     """
+    undo_id: _builtins.str
+    """Chosen by the caller, at most 128 characters: the same again takes nothing more back, and is
+    answered as before. Empty means that each call takes back more.
+    """
     def __init__(
         self,
         *,
@@ -46,10 +51,11 @@ class UndoTurnsRequest(_message.Message):
         profile: _builtins.str = ...,
         turn_count: _builtins.int = ...,
         expected_message_count: _builtins.int = ...,
+        undo_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_message_count", b"expected_message_count", "profile", b"profile", "session_id", b"session_id", "turn_count", b"turn_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_message_count", b"expected_message_count", "profile", b"profile", "session_id", b"session_id", "turn_count", b"turn_count", "undo_id", b"undo_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -142,7 +142,7 @@ class SessionServiceServicer:
 
     def UndoTurns(self, request, context):
         """Takes back a session's last turns. FAILED_PRECONDITION while a turn is unfinished, or when the
-        session is not as long as expected; again takes back more where no length is expected.
+        session is not as long as expected; again takes back more where neither an id nor a length is given.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

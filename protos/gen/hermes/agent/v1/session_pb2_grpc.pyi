@@ -33,7 +33,7 @@ class SessionServiceStub:
     """
     UndoTurns: _aio.UnaryUnaryMultiCallable[_session_change_pb2.UndoTurnsRequest, _session_change_pb2.UndoTurnsResponse]
     """Takes back a session's last turns. FAILED_PRECONDITION while a turn is unfinished, or when the
-    session is not as long as expected; again takes back more where no length is expected.
+    session is not as long as expected; again takes back more where neither an id nor a length is given.
     """
     DeleteSession: _aio.UnaryUnaryMultiCallable[_session_change_pb2.DeleteSessionRequest, _session_change_pb2.DeleteSessionResponse]
     """Deletes a session and its turns for good. NOT_FOUND when it is gone already;
@@ -108,7 +108,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_session_change_pb2.UndoTurnsRequest, _abc.Awaitable[_session_change_pb2.UndoTurnsResponse]],
     ) -> _abc.Awaitable[_session_change_pb2.UndoTurnsResponse]:
         """Takes back a session's last turns. FAILED_PRECONDITION while a turn is unfinished, or when the
-        session is not as long as expected; again takes back more where no length is expected.
+        session is not as long as expected; again takes back more where neither an id nor a length is given.
         """
 
     @_abc_1.abstractmethod

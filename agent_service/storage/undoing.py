@@ -1,0 +1,168 @@
+"""Takes back what was said last in a session: it is neither sent nor found again, but kept."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, bindparam
+
+from agent_service.events import to_ms
+from agent_service.search.terms import text_of
+from agent_service.storage import search_index
+from agent_service.storage.schema import compaction, message, session
+from agent_service.storage.session_changes import hold, hold_idle
+from agent_service.storage.undo_schema import undone_message
+from services.errors import FailedPrecondition
+
+NOTHING_TO_RETRY = "nothing was said here yet that could be said again"
+
+_TURNS = (
+    sa.select(message.c.turn_id, sa.func.min(message.c.sequence).label("first"))
+    .where(message.c.session_id == bindparam("session_id"))
+    .group_by(message.c.turn_id)
+    .order_by(sa.desc("first"))
+    .limit(bindparam("most"))
+)
+_MESSAGE = sa.select(message.c.sequence, message.c.role, message.c.content).where(
+    message.c.session_id == bindparam("session_id"), message.c.sequence == bindparam("sequence")
+)
+_CUT = sa.delete(message).where(
+    message.c.session_id == bindparam("of_session"), message.c.sequence > bindparam("after")
+)
+_SHORTEN = (
+    sa.update(session)
+    .where(session.c.id == bindparam("key"))
+    .values(
+        message_count=bindparam("count"),
+        revision=bindparam("new_revision"),
+        updated_at=bindparam("now", type_=session.c.updated_at.type),
+    )
+)
+_KEEP = sa.insert(undone_message).from_select(
+    [*(column.name for column in message.columns), "undo_id", "undone_at"],
+    sa.select(
+        *message.columns,
+        bindparam("by", type_=sa.String()),
+        bindparam("now", type_=undone_message.c.undone_at.type),
+    ).where(
+        message.c.session_id == bindparam("of_session"), message.c.sequence > bindparam("after")
+    ),
+)
+_UNDONE_BY = (
+    sa.select(undone_message.c.turn_id, undone_message.c.sequence, undone_message.c.content)
+    .where(
+        undone_message.c.session_id == bindparam("session_id"),
+        undone_message.c.undo_id == bindparam("undo_id"),
+    )
+    .order_by(undone_message.c.sequence)
+)
+_UNCOMPACT = sa.delete(compaction).where(
+    compaction.c.session_id == bindparam("of_session"),
+    sa.or_(compaction.c.through > bindparam("after"), compaction.c.pruned > bindparam("after")),
+)
+"""A summary of what was taken back says it still."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be taken back."""
+
+    session_id: str
+    profile: str
+    undo_id: str
+    """The same again takes nothing more back."""
+    turns: int = 1
+    expected: int = 0
+    """How many messages the session has to have; 0 is however many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What was taken back."""
+
+    turn_count: int
+    message_count: int
+    """Messages that are left."""
+    user_text: str
+    """What a person said in the first turn that was taken back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """What a turn says again, and the session as it is without what it takes back."""
+
+    message: dict[str, Any]
+    message_count: int
+    revision: int
+
+
+def undo(conn: Connection, wanted: Wanted, now: datetime) -> Undone:
+    """Take back the last turns: their messages are put away, what they did stays done."""
+    hold(conn, wanted.session_id, wanted.profile)
+    by = {"session_id": wanted.session_id, "undo_id": wanted.undo_id}
+    if known := conn.execute(_UNDONE_BY, by).all():
+        left = known[0].sequence - 1
+        return Undone(len({one.turn_id for one in known}), left, _said(known[0].content))
+    row = hold_idle(conn, wanted.session_id, wanted.profile)
+    if wanted.expected and row.message_count != wanted.expected:
+        raise FailedPrecondition(
+            f"session {row.id} has {row.message_count} messages, not {wanted.expected}"
+        )
+    last = _last_turns(conn, row.id, wanted.turns)
+    if not last:
+        return Undone(0, row.message_count, "")
+    first = min(found.first for found in last)
+    began = conn.execute(_MESSAGE, {"session_id": row.id, "sequence": first}).one()
+    _take_back(conn, row.id, first - 1, row.revision, wanted.undo_id, now)
+    return Undone(len(last), first - 1, _said(began.content))
+
+
+def retry(conn: Connection, turn: sa.Row[Any], now: datetime) -> Retried:
+    """Take back the last turn of the session of one that begins, which holds that session."""
+    began = _last_said(conn, turn.session_id)
+    if began is None:
+        raise FailedPrecondition(NOTHING_TO_RETRY)
+    left = began.sequence - 1
+    revision = _take_back(conn, turn.session_id, left, turn.revision, turn.id, now)
+    return Retried(json.loads(began.content), left, revision)
+
+
+def check_retry(conn: Connection, session_id: str) -> None:
+    """FailedPrecondition when nobody has said anything in the session that can be said again."""
+    if _last_said(conn, session_id) is None:
+        raise FailedPrecondition(NOTHING_TO_RETRY)
+
+
+def _last_turns(conn: Connection, session_id: str, most: int) -> Sequence[sa.Row[*tuple[Any, ...]]]:
+    return conn.execute(_TURNS, {"session_id": session_id, "most": most}).all()
+
+
+def _last_said(conn: Connection, session_id: str) -> sa.Row[*tuple[Any, ...]] | None:
+    """The message of a person that the session's last turn began with."""
+    for found in _last_turns(conn, session_id, 1):
+        began = conn.execute(_MESSAGE, {"session_id": session_id, "sequence": found.first}).one()
+        return began if began.role == "user" else None
+    return None
+
+
+def _take_back(
+    conn: Connection, session_id: str, after: int, revision: int, undo_id: str, now: datetime
+) -> int:
+    """Put the messages after a sequence away; returns the session's new revision."""
+    search_index.remove(conn, session_id, after)
+    place = {"of_session": session_id, "after": after}
+    conn.execute(_KEEP, place | {"by": undo_id, "now": now})
+    conn.execute(_CUT, place)
+    conn.execute(_UNCOMPACT, place)
+    # A clock that has gone back must not give a revision a second time.
+    revised = max(revision + 1, to_ms(now))
+    conn.execute(_SHORTEN, {"key": session_id, "count": after, "now": now, "new_revision": revised})
+    return revised
+
+
+def _said(content: str) -> str:
+    said = json.loads(content)
+    return text_of(said["content"]) if said["role"] == "user" else ""
