@@ -8,6 +8,7 @@ from datetime import tzinfo
 from agent_service.clients.projects import Projects
 from agent_service.clients.sandbox_kinds import SandboxKinds
 from agent_service.config import SandboxPolicy
+from agent_service.prompt.context_files import skips_context_files
 from agent_service.prompt.layers import SessionFacts, build
 from agent_service.prompt.personal import PersonalLayers
 from agent_service.requests import TurnRequest
@@ -70,6 +71,7 @@ class SessionDrafts:
             places.projects.of(request, template),
             self._instructions.announces(request.model),
         )
+        skips = skips_context_files(request)
         facts = SessionFacts(
             session_id=request.session_id,
             platform=request.platform,
@@ -79,10 +81,15 @@ class SessionDrafts:
             workdir=request.workdir,
             announces=announces,
             system_messages=(self._instructions.system_message, request.system_message),
-            # Who works for another agent is nobody in particular.
-            soul="" if request.kind == "subagent" else personal.soul,
+            soul="" if skips else personal.soul,
             memories=personal.memories if "memory" in toolsets else (),
             skills=personal.skills,
-            project=project,
+            project=project.layer,
         )
-        return SessionDraft(build(facts), request.workdir, template)
+        return SessionDraft(
+            build(facts),
+            request.workdir,
+            template,
+            notices=project.blocked if skips else (*personal.blocked, *project.blocked),
+            skips_context_files=skips,
+        )

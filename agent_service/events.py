@@ -71,6 +71,8 @@ class Notice:
     """Something worth showing, such as a retry."""
 
     text: str
+    lasts: bool = False
+    """It is to be read with the answer, and not only at the moment."""
 
 
 Live = TextDelta | ReasoningDelta | TextSnapshot | ToolProgress | Notice

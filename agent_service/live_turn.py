@@ -71,6 +71,8 @@ class LiveTurn:
     waits_for_person: bool = False
     has_reserved: bool = False
     """Something is reserved of its budgets, until what its model call took is stored."""
+    notices: tuple[str, ...] = ()
+    """What a person is to hear with the turn's first answer."""
     finished: TurnFinished | None = None
 
     @property

@@ -46,6 +46,8 @@ class TurnRequest:
     """What the session's sandboxes are made from; empty is what is configured."""
     retries: bool = False
     """It says again what its session's last turn said, which is taken back."""
+    skip_context_files: bool = False
+    """Its session is told neither who the agent is to be nor what its folder says."""
     allowed: tuple[str, ...] = ()
     """Toolsets that it gets of those it asks for; empty means all of them."""
 

@@ -5,7 +5,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection
 
@@ -18,6 +18,7 @@ from gateway_service.events import (
     Decided,
     Decision,
     Ended,
+    Noted,
     Questioned,
     TextChanged,
     ToolBegan,
@@ -66,6 +67,7 @@ class Draft:
     tool: str = ""
     questions: dict[str, Asked] = field(default_factory=dict[str, Asked])
     asking: dict[str, Questioned] = field(default_factory=dict[str, Questioned])
+    notes: list[str] = field(default_factory=list[str])
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -144,7 +146,7 @@ class Answers:
         async with aclosing(self._agent.follow(order.turn_id, order.profile)) as events:
             async for event in events:
                 if isinstance(event, Ended):
-                    return event
+                    return replace(event, notes=tuple(draft.notes))
                 await self._take(order, draft, event)
         raise AssertionError("a turn that is followed ends")
 
@@ -154,6 +156,8 @@ class Answers:
                 draft.take(event)
             case ToolBegan(name):
                 draft.tool = name
+            case Noted(text):
+                draft.notes.append(text)
             case Asked(approval_id):
                 draft.questions[approval_id] = event
                 question = Delivery(approval_id, self.address(order), [_question(event)])
@@ -259,4 +263,5 @@ def _block(text: str) -> str:
 
 
 def _final(ended: Ended) -> str:
-    return "\n\n".join(filter(None, (ended.text.strip(), ended.remark))) or "(no answer)"
+    said = "\n\n".join(filter(None, (ended.text.strip(), ended.remark)))
+    return "\n\n".join((said or "(no answer)", *ended.notes))

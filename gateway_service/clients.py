@@ -116,6 +116,7 @@ class AgentClient:
             busy_mode=_BUSY_OF_COMMANDS.get(command, _BUSY[order.busy_mode]),
             workdir=order.workdir,
             sandbox_template=order.sandbox_template,
+            skip_context_files=order.skip_context_files,
             retries=command == RETRY,
         )
         try:

@@ -12,6 +12,7 @@ from gateway_service.events import (
     Decided,
     Decision,
     Ended,
+    Noted,
     Questioned,
     TextChanged,
     ToolBegan,
@@ -124,15 +125,12 @@ def reply(
 def turn_event(happened: turn_event_pb2.TurnEvent) -> TurnEvent | None:
     """What a chat shows of an event; None where that is nothing."""
     match happened.WhichOneof("kind"):
-        case "text_delta":
-            delta = happened.text_delta
-            return TextChanged(delta.step, delta.offset, delta.text)
-        case "text_snapshot":
-            return TextChanged(happened.text_snapshot.step, 0, happened.text_snapshot.text)
-        case "text_finished":
-            return TextChanged(happened.text_finished.step, 0, happened.text_finished.text)
+        case "text_delta" | "text_snapshot" | "text_finished":
+            return _changed(happened)
         case "tool_started":
             return ToolBegan(happened.tool_started.name)
+        case "notice" if happened.notice.lasts:
+            return Noted(happened.notice.text)
         case "turn_finished":
             return _ended(happened.turn_finished)
         case _:
@@ -163,6 +161,14 @@ def _waiting(happened: turn_event_pb2.TurnEvent) -> TurnEvent | None:
             )
         case _:
             return None
+
+
+def _changed(happened: turn_event_pb2.TurnEvent) -> TextChanged:
+    if happened.HasField("text_delta"):
+        delta = happened.text_delta
+        return TextChanged(delta.step, delta.offset, delta.text)
+    whole = happened.text_snapshot if happened.HasField("text_snapshot") else happened.text_finished
+    return TextChanged(whole.step, 0, whole.text)
 
 
 def _ended(finished: turn_event_pb2.TurnFinished) -> Ended:

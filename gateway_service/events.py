@@ -79,6 +79,17 @@ class Ended:
     """The answer, or what there was of it."""
     remark: str = ""
     """Why there is no more, in a sentence; empty where it is complete."""
+    notes: tuple[str, ...] = ()
+    """What is to be read with it."""
 
 
-TurnEvent: TypeAlias = TextChanged | ToolBegan | Asked | Decided | Questioned | Answered | Ended
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """Something to be read with the answer."""
+
+    text: str
+
+
+TurnEvent: TypeAlias = (
+    Noted | TextChanged | ToolBegan | Asked | Decided | Questioned | Answered | Ended
+)

@@ -92,6 +92,8 @@ class TurnOrder:
     sandbox_template: str = ""
     """What a new session's sandboxes are made from; empty is what is configured."""
     busy_mode: BusyMode = BusyMode.INTERRUPT
+    skip_context_files: bool = False
+    """A new session is told nothing of what its folder says to agents."""
 
     @property
     def command(self) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from google.protobuf.duration_pb2 import Duration
 from agent_service.clients.executors import Executors
 from agent_service.clients.files import SessionFiles
 from agent_service.clients.leases import Held
-from agent_service.prompt.context_files import ContextFiles
+from agent_service.prompt.context_files import ContextFiles, Project, skips_context_files
 from agent_service.requests import TurnRequest
 from agent_service.sandbox import NOWHERE, SandboxUnavailable
 from agent_service.storage import sessions
@@ -35,21 +35,21 @@ class Projects:
         self._database = database
         self._context_files = context_files
 
-    async def of(self, request: TurnRequest, template: str) -> str:
-        """The layer of the prompt of a session that a turn creates; empty where there is none.
+    async def of(self, request: TurnRequest, template: str) -> Project:
+        """What its folder says to a session that a turn creates.
 
         The sandbox that it claims is the session's: its first tool call finds it.
         """
-        # A subagent knows its task, and nothing else.
-        if not request.workdir or request.kind == "subagent" or not await self._is_new(request):
-            return ""
+        skips = skips_context_files(request)
+        if not request.workdir or skips or not await self._is_new(request):
+            return Project()
         sandbox = _NewSandbox(self._executors, request, template)
         try:
             async with asyncio.timeout(READ_S):
-                return await self._context_files.layer(SessionFiles(sandbox))
+                return await self._context_files.project(SessionFiles(sandbox))
         except (SandboxUnavailable, TimeoutError) as error:
             _log.warning("the notes of %s cannot be read: %s", request.workdir, error)
-            return ""
+            return Project()
 
     async def _is_new(self, request: TurnRequest) -> bool:
         try:

@@ -54,8 +54,8 @@ def _live(wire: pb.TurnEvent, event: events.Event) -> None:
             wire.text_snapshot.CopyFrom(snapshot)
         case events.ToolProgress(call_id, text):
             wire.tool_progress.CopyFrom(pb.ToolProgress(call_id=call_id, text=text))
-        case events.Notice(text):
-            wire.notice.CopyFrom(pb.Notice(text=text))
+        case events.Notice(text, lasts):
+            wire.notice.CopyFrom(pb.Notice(text=text, lasts=lasts))
         case _:
             raise TypeError(f"{type(event).__name__} is durable and has no sequence")
 

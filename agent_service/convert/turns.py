@@ -55,6 +55,7 @@ def turn_request(request: turn_pb2.StartTurnRequest) -> TurnRequest:
         workdir=request.workdir,
         sandbox_template=request.sandbox_template,
         retries=request.retries,
+        skip_context_files=request.skip_context_files,
     )
 
 

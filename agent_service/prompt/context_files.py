@@ -8,7 +8,9 @@ import asyncio
 import logging
 import re
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 
+from agent_service.requests import TurnRequest
 from agent_service.sandbox import Files, PathRefused
 from agent_service.security.threats import ThreatScanner
 
@@ -31,6 +33,29 @@ _FRONTMATTER = re.compile(r"\A---[ \t]*\r?\n.*?^---[ \t]*(?:\r?\n|\Z)", re.DOTAL
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a file says, as the model sees it."""
+
+    text: str
+    """Empty where it is no text."""
+    blocked: str = ""
+    """What a person is to hear of what was left out of it; empty where nothing was."""
+
+
+NOTHING = Shown("")
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """What a folder says to agents."""
+
+    layer: str = ""
+    """Of the prompt; empty when the folder has no such file."""
+    blocked: tuple[str, ...] = ()
+    """What a person is to hear of it."""
+
+
 class ContextFiles:
     """Reads them, through whatever gives files."""
 
@@ -38,48 +63,62 @@ class ContextFiles:
         self._scanner = scanner
         self._max_chars = max_chars
 
-    async def layer(self, files: Files) -> str:
-        """The layer of the prompt; empty when the folder has no such file."""
-        found = [part async for part in self._first_kind(files)]
-        return "\n\n".join([HEADING, *found]) if found else ""
+    async def project(self, files: Files) -> Project:
+        """What the top folder says."""
+        found = [(name, shown) async for name, shown in self._first_kind(files)]
+        if not found:
+            return Project()
+        parts = [f"## {name}\n\n{shown.text}" for name, shown in found]
+        blocked = tuple(shown.blocked for _, shown in found if shown.blocked)
+        return Project("\n\n".join([HEADING, *parts]), blocked)
 
     async def first(self, files: Files, folder: str, names: Sequence[str]) -> str:
         """The first of some files of a folder that says something, as the model sees it."""
         for name in names:
-            if text := await self._read(files, f"{folder}/{name}", name):
+            if text := (await self._read(files, f"{folder}/{name}", name)).text:
                 return text
         return ""
 
-    async def _first_kind(self, files: Files) -> AsyncIterator[str]:
+    async def _first_kind(self, files: Files) -> AsyncIterator[tuple[str, Shown]]:
         for name in _KINDS:
-            if text := await self._read(files, f"{ROOT}/{name}", name):
-                yield f"## {name}\n\n{text}"
+            if (shown := await self._read(files, f"{ROOT}/{name}", name)).text:
+                yield name, shown
                 return
         for name in (_CURSOR, *await _rules(files)):
-            if text := await self._read(files, f"{ROOT}/{name}", name):
-                yield f"## {name}\n\n{text}"
+            if (shown := await self._read(files, f"{ROOT}/{name}", name)).text:
+                yield name, shown
 
-    async def _read(self, files: Files, path: str, name: str) -> str:
-        """What a file says; empty when it is not there or cannot be read."""
+    async def _read(self, files: Files, path: str, name: str) -> Shown:
+        """What a file says, if it is there and can be read."""
         try:
             data = await files.read(path, MAX_BYTES)
         except PathRefused:
-            return ""
+            return NOTHING
         return await self.shown(name, data)
 
-    async def shown(self, name: str, data: bytes) -> str:
-        """What a file says, as the model sees it; empty when it is no text."""
+    async def shown(self, name: str, data: bytes) -> Shown:
+        """What a file says, as the model sees it."""
         text = data.decode(errors="replace").removeprefix("\ufeff")
         if not text.strip() or "\0" in text:
-            return ""
+            return NOTHING
         if name in _OWN:
             text = _FRONTMATTER.sub("", text, count=1)
         short = shortened(text.strip(), name, self._max_chars)
         cleaned, threats = await asyncio.to_thread(self._scanner.clean, short)
-        if threats:
-            families = sorted({threat.family for threat in threats})
-            _log.warning("%s was not taken over as it is: %s", name, ", ".join(families))
-        return cleaned
+        if not threats:
+            return Shown(cleaned)
+        families = ", ".join(sorted({threat.family for threat in threats}))
+        _log.warning("%s was not taken over as it is: %s", name, families)
+        return Shown(
+            cleaned,
+            f"What looks like an attack in {name} ({families}) is kept from the model, which is "
+            "told [BLOCKED] in its place. Look at the file before you trust it.",
+        )
+
+
+def skips_context_files(request: TurnRequest) -> bool:
+    """Whether a session begins without them: a subagent knows its task, and nothing else."""
+    return request.skip_context_files or request.kind == "subagent"
 
 
 async def _rules(files: Files) -> list[str]:

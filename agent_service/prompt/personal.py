@@ -18,6 +18,8 @@ class Personal:
     soul: str = ""
     memories: tuple[str, ...] = ()
     skills: str = ""
+    blocked: tuple[str, ...] = ()
+    """What a person is to hear of what was kept out of the identity."""
 
 
 class PersonalLayers:
@@ -42,4 +44,6 @@ class PersonalLayers:
             self._memories.snapshot(profile),
             self._skills.of(profile, toolsets, platform),
         )
-        return Personal(await self._context_files.shown(SOUL, soul), memories, skills)
+        identity = await self._context_files.shown(SOUL, soul)
+        blocked = (identity.blocked,) if identity.blocked else ()
+        return Personal(identity.text, memories, skills, blocked)

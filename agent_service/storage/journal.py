@@ -19,6 +19,7 @@ from agent_service.storage.claims import Claimed
 from agent_service.storage.clarifications import answers
 from agent_service.storage.event_log import events_after, insert_events
 from agent_service.storage.schema import approval, compaction, message, session, step, turn
+from agent_service.storage.sessions import notices
 from agent_service.storage.sessions import put_state as put_session_state
 from agent_service.transition import NewStep, Transition
 from agent_service.usage import Usage
@@ -145,6 +146,10 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None
         live.messages, live.compaction = [*hot.messages, *said], hot.compaction
         return Loaded(live, [begun.started])
     _load_pending(conn, live, steps, resumed=claimed.may_have_run)
+    if not live.model_calls:
+        # Its first message is stored where it had begun before.
+        said = 0 if begun else 1
+        live.notices = notices(conn, live.session_id, row.message_count - said)
     live.messages = [
         encoded({"role": "system", "content": row.system_prompt}),
         *_conversation(conn, live),

@@ -14,6 +14,11 @@ from agent_service.usage import Usage
 from services.database.sql import UtcTime, upsert
 from services.errors import NotFound
 
+NOTICES = "notices"
+"""Name of a session's value: what a person is to hear with its next answer."""
+SKIPS_CONTEXT_FILES = "skips_context_files"
+"""Name of a session's value: that it is told nothing of what its folders say."""
+
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
@@ -113,6 +118,12 @@ def messages(
 def get_state(conn: Connection, session_id: str, name: str) -> Any:
     """A value that a tool keeps with the session, or None."""
     return conn.execute(_STATE, {"session_id": session_id, "name": name}).scalar_one_or_none()
+
+
+def notices(conn: Connection, session_id: str, message_count: int) -> tuple[str, ...]:
+    """What a person is to hear with the answer to the message that follows so many."""
+    kept: dict[str, Any] = get_state(conn, session_id, NOTICES) or {}
+    return tuple(kept["texts"]) if kept.get("after") == message_count else ()
 
 
 def put_state(conn: Connection, session_id: str, name: str, value: Any) -> None:

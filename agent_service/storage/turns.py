@@ -10,12 +10,14 @@ from sqlalchemy import Connection, bindparam
 from agent_service import events
 from agent_service.events import to_ms
 from agent_service.requests import BusyMode, TurnInfo, TurnRequest
+from agent_service.storage import sessions
 from agent_service.storage.event_log import insert_events
 from agent_service.storage.schema import (
     LIVE_STATES,
     session,
     turn,
 )
+from agent_service.storage.sessions import NOTICES, SKIPS_CONTEXT_FILES
 from agent_service.storage.undoing import check_retry
 from agent_service.titles import title_of
 from agent_service.usage import Usage
@@ -30,6 +32,9 @@ class SessionDraft:
     system_prompt: str
     workdir: str
     sandbox_template: str = ""
+    notices: tuple[str, ...] = ()
+    """What a person is to hear with the session's first answer."""
+    skips_context_files: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +182,7 @@ def _open_session(
                 "new_template": draft.sandbox_template,
             }
             conn.execute(_PROMPT, made)
+            _keep(conn, request.session_id, draft)
         return
     conn.execute(
         _INSERT_SESSION,
@@ -198,6 +204,15 @@ def _open_session(
             "updated_at": now,
         },
     )
+    _keep(conn, request.session_id, draft)
+
+
+def _keep(conn: Connection, session_id: str, draft: SessionDraft) -> None:
+    """Keep with a session what it is to know later of how it began."""
+    if draft.notices:
+        sessions.put_state(conn, session_id, NOTICES, {"after": 0, "texts": draft.notices})
+    if draft.skips_context_files:
+        sessions.put_state(conn, session_id, SKIPS_CONTEXT_FILES, True)
 
 
 def _row(request: TurnRequest, model: str, digest: str, now: datetime) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from agent_service.prompt.context_files import ROOT, ContextFiles
+from agent_service.storage.sessions import SKIPS_CONTEXT_FILES
 from agent_service.tools.base import Effect, Tool, ToolArguments, ToolContext, ToolResult
 
 A = TypeVar("A", bound=ToolArguments)
@@ -42,6 +43,8 @@ class Hints:
         # Calls side by side look one after the other, so that one of them tells it.
         async with self._locks.setdefault(context.caller.session_id, asyncio.Lock()):
             seen: dict[str, str] = await context.state.get(STATE) or {}
+            if not seen and await context.state.get(SKIPS_CONTEXT_FILES):
+                return ""
             # The call that is made again after a crash tells again what was never stored.
             new = [folder for folder in folders if seen.get(folder, context.key) == context.key]
             new = new[: max(0, MAX_FOLDERS - len(seen))]

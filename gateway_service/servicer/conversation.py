@@ -237,6 +237,7 @@ class _Conversation:
             text=text,
             workdir=self._opening.workdir,
             sandbox_template=self._opening.sandbox_template,
+            skip_context_files=self._opening.skip_context_files,
         )
 
     def _source(self) -> Source:

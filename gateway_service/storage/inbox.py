@@ -134,6 +134,7 @@ def accept_client(
             "text": order.text,
             "workdir": order.workdir,
             "sandbox_template": order.sandbox_template,
+            "skip_context_files": order.skip_context_files,
         },
         "state": State.ACCEPTED,
         "session_id": order.session_id,
@@ -218,6 +219,7 @@ def _order(row: sa.Row[Any]) -> TurnOrder:
         text=payload["text"],
         workdir=payload.get("workdir", ""),
         sandbox_template=payload.get("sandbox_template", ""),
+        skip_context_files=payload.get("skip_context_files", False),
     )
 
 

@@ -64,6 +64,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sandbox", metavar="NAME", default="", help="template of a new session's sandboxes"
     )
+    parser.add_argument(
+        "--skip-context-files",
+        action="store_true",
+        help="a new session reads neither SOUL.md nor AGENTS.md and the like",
+    )
     parser.add_argument("--model", metavar="NAME", help="the model to use")
     parser.add_argument("--base-url", metavar="URL", help="an OpenAI-compatible endpoint")
     # What this command starts is for itself alone: no sandbox in advance, and none left behind.
@@ -95,6 +100,7 @@ def opening(arguments: argparse.Namespace) -> ConverseRequest.Open:
         profile=arguments.profile or "",
         workdir=str(Path.cwd()) if arguments.here else "",
         sandbox_template=arguments.sandbox,
+        skip_context_files=arguments.skip_context_files,
     )
 
 

@@ -59,6 +59,8 @@ class Projects:
         self._folder = folder
         self.model = model
         self._client = client
+        self.notices: list[str] = []
+        """What was to be read with the last answer."""
 
     async def make(self, files: Mapping[str, str]) -> Path:
         """A new folder with these files."""
@@ -66,7 +68,9 @@ class Projects:
         await asyncio.to_thread(_write, folder, files)
         return folder
 
-    async def ask(self, folder: Path, text: str, *, session: str = "", kind: int = 0) -> str:
+    async def ask(
+        self, folder: Path, text: str, *, session: str = "", kind: int = 0, skip: bool = False
+    ) -> str:
         """Say something in a folder, in a session of its own unless it is named."""
         started = await self._client.turns.StartTurn(
             turn_pb2.StartTurnRequest(
@@ -76,9 +80,12 @@ class Projects:
                 origin=Origin(platform="cli"),
                 workdir=str(folder),
                 kind=turn_pb2.TurnKind.ValueType(kind),
+                skip_context_files=skip,
             )
         )
-        return answer(await self._client.watch(started.turn.turn_id))
+        events = await self._client.watch(started.turn.turn_id)
+        self.notices = [event.notice.text for event in events if event.notice.lasts]
+        return answer(events)
 
     async def prompt(self, files: Mapping[str, str]) -> str:
         """The prompt of a session in a folder with these files."""
@@ -146,6 +153,42 @@ async def test_a_context_file_is_cut_and_scanned(tmp_path: Path) -> None:
         prompt = await projects.prompt({"AGENTS.md": "a" * 20_000 + "b" * 20_000})
         assert f"\n\n{'a' * 14_000}\n[… 22,000 characters of AGENTS.md left out …]" in prompt
         assert f"left out …]\n{'b' * 4_000}\n\n" in prompt
+
+
+async def test_a_person_hears_once_of_what_was_blocked(tmp_path: Path) -> None:
+    async with working(tmp_path) as projects:
+        folder = await projects.make({"AGENTS.md": f"first\n{ORDER}\nlast\n", "CLAUDE.md": ORDER})
+        await projects.ask(folder, "hi", session="same")
+        [notice] = projects.notices
+        assert "in AGENTS.md (" in notice
+        await projects.ask(folder, "hi again", session="same")
+        assert projects.notices == []
+        await projects.ask(await projects.make({"AGENTS.md": "first"}), "hi")
+        assert projects.notices == []
+
+
+async def test_who_wants_no_context_files_has_none(tmp_path: Path) -> None:
+    files = {
+        "AGENTS.md": f"Top.\n{ORDER}",
+        "src/AGENTS.md": "Of src.",
+        "src/deep/code.py": "1",
+        "src/other.py": "2",
+        "lib/code.py": "3",
+        "docs/AGENTS.md": "Of docs.",
+    }
+    await asyncio.to_thread(_write, tmp_path / "agent", {"SOUL.md": "You are Ahab."})
+    async with working(tmp_path) as projects:
+        folder = await projects.make(files)
+        await projects.ask(folder, "hi")
+        assert "You are Ahab." in projects.system[-1]
+        await projects.ask(folder, "walk", session="bare", skip=True)
+        assert projects.notices == []
+        assert "Hermes, a personal assistant" in projects.system[-1]
+        assert "Project Context" not in projects.system[-1]
+        assert "Ahab" not in projects.system[-1]
+        # The folder's notes stay unread for as long as the session goes on.
+        await projects.ask(folder, "walk", session="bare")
+        assert not any("[Notes of" in result for result in projects.results)
 
 
 async def test_what_a_folder_said_first_stays_and_its_sandbox_is_used(tmp_path: Path) -> None:

@@ -172,6 +172,7 @@ class StartTurnRequest(_message.Message):
     WORKDIR_FIELD_NUMBER: _builtins.int
     SANDBOX_TEMPLATE_FIELD_NUMBER: _builtins.int
     RETRIES_FIELD_NUMBER: _builtins.int
+    SKIP_CONTEXT_FILES_FIELD_NUMBER: _builtins.int
     turn_id: _builtins.str
     """Chosen by the caller, 1 to 100 characters of [A-Za-z0-9_.:-]; unique over all profiles."""
     profile: _builtins.str
@@ -200,6 +201,10 @@ class StartTurnRequest(_message.Message):
     """Takes back the last turn of the session, as UndoTurns does, and says again what a person said in
     it, both or neither; the text of the parts is not read. Fails with FAILED_PRECONDITION where
     nothing was said yet.
+    """
+    skip_context_files: _builtins.bool
+    """The session is told nothing of SOUL.md and of what its folder and the folders in it say to agents;
+    read only by the call that creates the session. So it is for every subagent.
     """
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[_content_pb2.MessagePart]:
@@ -230,10 +235,11 @@ class StartTurnRequest(_message.Message):
         workdir: _builtins.str = ...,
         sandbox_template: _builtins.str = ...,
         retries: _builtins.bool = ...,
+        skip_context_files: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["origin", b"origin"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy_mode", b"busy_mode", "kind", b"kind", "max_model_calls", b"max_model_calls", "model", b"model", "origin", b"origin", "parts", b"parts", "profile", b"profile", "retries", b"retries", "sandbox_template", b"sandbox_template", "session_id", b"session_id", "system_message", b"system_message", "toolsets", b"toolsets", "turn_id", b"turn_id", "workdir", b"workdir"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy_mode", b"busy_mode", "kind", b"kind", "max_model_calls", b"max_model_calls", "model", b"model", "origin", b"origin", "parts", b"parts", "profile", b"profile", "retries", b"retries", "sandbox_template", b"sandbox_template", "session_id", b"session_id", "skip_context_files", b"skip_context_files", "system_message", b"system_message", "toolsets", b"toolsets", "turn_id", b"turn_id", "workdir", b"workdir"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -41,6 +41,7 @@ class ConverseRequest(_message.Message):
         WORKDIR_FIELD_NUMBER: _builtins.int
         TAKES_NEWS_FIELD_NUMBER: _builtins.int
         SANDBOX_TEMPLATE_FIELD_NUMBER: _builtins.int
+        SKIP_CONTEXT_FILES_FIELD_NUMBER: _builtins.int
         profile: _builtins.str
         """Whose conversation it is; empty means "default"."""
         session_id: _builtins.str
@@ -67,6 +68,8 @@ class ConverseRequest(_message.Message):
         """The executor's template of which a new session's sandboxes are made; empty means the configured
         one.
         """
+        skip_context_files: _builtins.bool
+        """A session that begins here is told nothing of SOUL.md and of what its folder says to agents."""
         def __init__(
             self,
             *,
@@ -80,10 +83,11 @@ class ConverseRequest(_message.Message):
             workdir: _builtins.str = ...,
             takes_news: _builtins.bool = ...,
             sandbox_template: _builtins.str = ...,
+            skip_context_files: _builtins.bool = ...,
         ) -> None: ...
         _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "latest", b"latest", "platform", b"platform", "profile", b"profile", "sandbox_template", b"sandbox_template", "session_id", b"session_id", "takes_news", b"takes_news", "turn_id", b"turn_id", "user_name", b"user_name", "workdir", b"workdir"]  # noqa: Y015
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "latest", b"latest", "platform", b"platform", "profile", b"profile", "sandbox_template", b"sandbox_template", "session_id", b"session_id", "skip_context_files", b"skip_context_files", "takes_news", b"takes_news", "turn_id", b"turn_id", "user_name", b"user_name", "workdir", b"workdir"]  # noqa: Y015
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
