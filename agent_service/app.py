@@ -23,7 +23,7 @@ from agent_service.clients.sandbox_kinds import SandboxKinds
 from agent_service.config import AgentConfig
 from agent_service.config_fallback import fallbacks
 from agent_service.context.compressor import Compressor
-from agent_service.contexts import UNATTENDED, ToolContexts
+from agent_service.contexts import ToolContexts
 from agent_service.delegation import Delegation
 from agent_service.drafts import Instructions, Places, SessionDrafts
 from agent_service.histories import Histories
@@ -44,6 +44,7 @@ from agent_service.models.priced import Priced
 from agent_service.models.retries import RetryPolicy
 from agent_service.prompt.context_files import ContextFiles
 from agent_service.prompt.personal import PersonalLayers
+from agent_service.requests import Unattended
 from agent_service.runner import Runner
 from agent_service.search.past import PastSessions
 from agent_service.security.threats import ThreatScanner
@@ -121,8 +122,7 @@ def build(
     )
     sandboxes = SandboxLeases(executors, database)
     projects = Projects(executors, database, context_files)
-    unattended = frozenset[str]() if config.approvals.unattended == "wait" else UNATTENDED
-    contexts = ToolContexts(database, leases, sandboxes, shelves, delegation, unattended)
+    contexts = ToolContexts(database, leases, sandboxes, shelves, delegation)
     indexes = SkillIndexes(shelves, {tool.name: tool.toolset for tool in tools})
     metrics = AgentMetrics.create(meter)
     parts = _loop_parts(config, priced, Toolbox(tools, contexts.of, redactor), catalog, database)
@@ -323,6 +323,7 @@ def _ownership(
             max_model_calls=config.max_turns,
             max_tokens=config.model.max_tokens,
             approval_timeout=timedelta(seconds=config.approvals.timeout_s),
+            unattended=Unattended(config.approvals.unattended),
         ),
     )
 

@@ -81,10 +81,13 @@ def _listed(endpoint: Endpoint, models: tuple[str, ...]) -> Check:
     )
 
 
+_UNATTENDED = {"deny": "are not run", "wait": "wait", "halt": "end their work"}
+
+
 def _asked(config: AgentConfig) -> str:
     where = "" if config.approvals.sandboxed == "ask" else " whose harm no sandbox holds"
     first = "a model, then a person," if config.approvals.mode == "smart" else "a person"
-    jobs = "wait" if config.approvals.unattended == "wait" else "are not run"
+    jobs = _UNATTENDED[config.approvals.unattended]
     return f"{first} is asked before dangerous commands{where}; those of jobs and subagents {jobs}"
 
 

@@ -2,9 +2,13 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from services.config import ConfigModel, Yaml
+
+
+def _known(value: object) -> object:
+    return "deny" if value == "approve" else value
 
 
 class ApprovalsConfig(ConfigModel):
@@ -21,7 +25,11 @@ class ApprovalsConfig(ConfigModel):
     timeout_s: Annotated[float, Field(ge=1, le=7 * 86_400), Yaml("approvals.timeout")] = 900.0
     """Seconds after which an unanswered approval counts as denied."""
     unattended: Annotated[
-        Literal["deny", "wait"], Yaml("approvals.unattended", "approvals.cron_mode")
+        Literal["deny", "wait", "halt"],
+        BeforeValidator(_known),
+        Yaml("approvals.unattended", "approvals.cron_mode"),
     ] = "deny"
     """What becomes of questions of jobs and subagents, which nobody sits before: `deny` refuses
-    such calls at once; `wait` lets them wait for `hermes approvals`."""
+    such calls at once; `wait` lets them wait for `hermes approvals`; `halt` ends the turn. A job
+    can have its own: `hermes jobs add --unattended`. Nothing runs unasked: `approve`, as older
+    homes have it, counts as `deny`."""

@@ -17,9 +17,6 @@ from agent_service.tools.base import Caller, ToolContext
 from services.database import Database
 from services.leases import LeaseTable
 
-UNATTENDED = frozenset({"job", "subagent"})
-"""Kinds of turns that nobody sits before."""
-
 
 class ToolContexts:
     """Makes the context of every tool call."""
@@ -31,15 +28,12 @@ class ToolContexts:
         sandboxes: SandboxLeases,
         skills: SkillShelves,
         delegation: Delegation,
-        unattended: frozenset[str] = UNATTENDED,
     ) -> None:
-        """`unattended` are the kinds of turns in which nobody is asked."""
         self._database = database
         self._turns = turns
         self._sandboxes = sandboxes
         self._skills = skills
         self._delegation = delegation
-        self._unattended = unattended
 
     def of(self, turn: LiveTurn, call: PendingCall, progress: Callable[[str], None]) -> ToolContext:
         """The context of one call."""
@@ -55,7 +49,7 @@ class ToolContexts:
             place=lambda: sandbox.place,
             news=lambda: sandbox.news,
             allowances=_TurnAllowances(self._database, self._turns, turn),
-            has_person=turn.kind not in self._unattended,
+            unattended=turn.unattended,
             sandbox=lambda: _held(sandbox),
             skills=self._skills.of(turn.profile),
             caller=Caller(turn.profile, turn.session_id, turn.id, turn.origin),

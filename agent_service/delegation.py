@@ -168,6 +168,7 @@ class CallSubagents:
             toolsets=toolsets,
             model=turn.model,
             system_message=_INSTRUCTIONS,
+            unattended=turn.unattended,
         )
 
 

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from agent_service.calls import PendingCall
 from agent_service.context.compaction import NOTHING, Compaction
 from agent_service.events import Decision, TurnFinished
+from agent_service.requests import Unattended
 from agent_service.usage import Usage
 from services.leases import Lease
 
@@ -44,6 +45,8 @@ class LiveTurn:
     """That the turn was started with."""
     route: str = ""
     """To the model that answers now; empty is the configured endpoint."""
+    unattended: Unattended | None = None
+    """What becomes of calls that need somebody's decision; None where somebody sits before it."""
     origin: Mapping[str, str] = field(default_factory=dict[str, str])
     """Platform, chat, thread and user that its message came from."""
     model_calls: int = 0

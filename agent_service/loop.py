@@ -56,7 +56,7 @@ async def _converse(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
             async with aclosing(parts.toolbox.run(turn)) as outcomes:
                 async for outcome in outcomes:
                     yield outcome
-            if turn.waits_for_person:
+            if turn.waits_for_person or turn.finished:
                 return
         if (ended := _limit_reached(turn)) is not None:
             yield (ended,)

@@ -14,6 +14,21 @@ COMPRESS = "compress"
 """The kind of a turn that condenses its session's conversation, and adds nothing to it."""
 
 
+UNATTENDED_KINDS = frozenset({"job", "subagent"})
+"""Kinds of turns that nobody sits before."""
+
+
+class Unattended(StrEnum):
+    """What becomes of a call that a person would have to allow, where nobody can be asked."""
+
+    DENY = "deny"
+    """It is not run, and the model is told so."""
+    WAIT = "wait"
+    """It waits for a decision from elsewhere."""
+    HALT = "halt"
+    """It is not run, and the turn ends there."""
+
+
 class BusyMode(StrEnum):
     """What happens when the session already has a live turn."""
 
@@ -48,6 +63,8 @@ class TurnRequest:
     """It says again what its session's last turn said, which is taken back."""
     skip_context_files: bool = False
     """Its session is told neither who the agent is to be nor what its folder says."""
+    unattended: Unattended | None = None
+    """Read of the kinds that are; None is what is configured."""
     allowed: tuple[str, ...] = ()
     """Toolsets that it gets of those it asks for; empty means all of them."""
 
@@ -64,7 +81,8 @@ class TurnRequest:
     def digest(self) -> str:
         """The same for the same request."""
         # Asked again, it is the same turn, also where other toolsets are off by now.
-        values = {name: getattr(self, name) for name in self.__slots__ if name != "allowed"}
+        left_out = {"allowed", *(() if self.unattended else ("unattended",))}
+        values = {name: getattr(self, name) for name in self.__slots__ if name not in left_out}
         encoded = json.dumps(values, sort_keys=True, ensure_ascii=False, default=dict)
         return hashlib.sha256(encoded.encode()).hexdigest()
 
@@ -78,6 +96,7 @@ class TurnRequest:
             "model": self.model or default_model,
             "steers": self.busy_mode is BusyMode.STEER,
             "retries": self.retries,
+            "unattended": self.unattended,
         }
 
 

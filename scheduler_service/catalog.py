@@ -31,13 +31,15 @@ class JobRequest:
     time_zone: str
     origin: Origin | None
     sandbox_template: str = ""
+    unattended: str = ""
 
     @property
     def digest(self) -> str:
         """What tells the same request from another one with the same id."""
         fields = asdict(self)
-        if not self.sandbox_template:
-            del fields["sandbox_template"]  # as of jobs that were stored before there was a choice
+        for later in ("sandbox_template", "unattended"):
+            if not fields[later]:
+                del fields[later]  # as of jobs that were stored before there was a choice
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
@@ -110,6 +112,7 @@ class JobCatalog:
             next_run_at=next_after(schedule, now),
             created_at=now,
             sandbox_template=request.sandbox_template,
+            unattended=request.unattended,
         )
 
 

@@ -9,7 +9,7 @@ import grpc.aio
 from hermes.agent.v1 import turn_event_pb2, turn_pb2, turn_pb2_grpc
 from hermes.common.v1 import content_pb2, origin_pb2
 from hermes.gateway.v1 import delivery_pb2, delivery_pb2_grpc
-from scheduler_service.convert import origin_to_wire
+from scheduler_service.convert import origin_to_wire, unattended_to_wire
 from scheduler_service.errors import CallRefused
 from scheduler_service.jobs import Claim, Origin
 from scheduler_service.runner import TurnResult
@@ -59,6 +59,7 @@ class AgentClient:
             kind=turn_pb2.TURN_KIND_JOB,
             busy_mode=turn_pb2.BUSY_MODE_QUEUE,
             sandbox_template=claim.job.sandbox_template,
+            unattended=unattended_to_wire(claim.job),
         )
         try:
             await self._turns.StartTurn(request, timeout=_CALL_S)

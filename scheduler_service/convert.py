@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from hermes.common.v1 import origin_pb2
+from hermes.common.v1 import approval_pb2, origin_pb2
 from hermes.scheduler.v1 import job_pb2
 from scheduler_service.catalog import JobRequest
 from scheduler_service.jobs import Job, JobState, Origin, Run, RunState
@@ -26,6 +26,13 @@ _KINDS = {
     "interval": job_pb2.SCHEDULE_KIND_INTERVAL,
     "cron": job_pb2.SCHEDULE_KIND_CRON,
 }
+_UNATTENDED = {
+    "": approval_pb2.UNATTENDED_POLICY_UNSPECIFIED,
+    "deny": approval_pb2.UNATTENDED_POLICY_DENY,
+    "wait": approval_pb2.UNATTENDED_POLICY_WAIT,
+    "halt": approval_pb2.UNATTENDED_POLICY_HALT,
+}
+_UNATTENDED_NAMES = {number: name for name, number in _UNATTENDED.items()}
 _JOB_STATES = {
     JobState.SCHEDULED: job_pb2.JOB_STATE_SCHEDULED,
     JobState.COMPLETED: job_pb2.JOB_STATE_COMPLETED,
@@ -44,6 +51,25 @@ def job_request(message: job_pb2.CreateJobRequest) -> JobRequest:
     check_id("job_id", message.job_id)
     if message.sandbox_template:
         check_id("sandbox_template", message.sandbox_template, _MAX_TEMPLATE_CHARS)
+    wrong = _wrong(message)
+    if wrong:
+        text = "; ".join(f"{field} {problem}" for field, problem in wrong.items())
+        raise InvalidArgument(text, fields=wrong)
+    return JobRequest(
+        id=message.job_id,
+        profile=profile_of(message.profile),
+        name=message.name or _name_of(message.prompt),
+        prompt=message.prompt,
+        schedule=message.schedule,
+        time_zone=message.time_zone,
+        origin=_origin_of(message.origin) if message.HasField("origin") else None,
+        sandbox_template=message.sandbox_template,
+        unattended=_UNATTENDED_NAMES[message.unattended],
+    )
+
+
+def _wrong(message: job_pb2.CreateJobRequest) -> dict[str, str]:
+    """What is wrong with the fields that are no ids."""
     wrong: dict[str, str] = {}
     if not message.schedule.strip():
         wrong["schedule"] = "must say when the job runs"
@@ -58,19 +84,9 @@ def job_request(message: job_pb2.CreateJobRequest) -> JobRequest:
     for field, value in message.ListFields():
         if isinstance(value, str) and "\0" in value:
             wrong[field.name] = "must have no NUL character"
-    if wrong:
-        text = "; ".join(f"{field} {problem}" for field, problem in wrong.items())
-        raise InvalidArgument(text, fields=wrong)
-    return JobRequest(
-        id=message.job_id,
-        profile=profile_of(message.profile),
-        name=message.name or _name_of(message.prompt),
-        prompt=message.prompt,
-        schedule=message.schedule,
-        time_zone=message.time_zone,
-        origin=_origin_of(message.origin) if message.HasField("origin") else None,
-        sandbox_template=message.sandbox_template,
-    )
+    if message.unattended not in _UNATTENDED_NAMES:
+        wrong["unattended"] = "must be DENY, WAIT or HALT, or be left out"
+    return wrong
 
 
 def profile_of(name: str) -> str:
@@ -112,7 +128,13 @@ def job_to_wire(job: Job) -> job_pb2.Job:
         create_time=_timestamp(job.created_at),
         origin=origin_to_wire(job.origin) if job.origin else None,
         sandbox_template=job.sandbox_template,
+        unattended=unattended_to_wire(job),
     )
+
+
+def unattended_to_wire(job: Job) -> "approval_pb2.UnattendedPolicy.ValueType":
+    """Return what becomes of a job's calls that a person would have to allow."""
+    return _UNATTENDED[job.unattended]
 
 
 def run_to_wire(run: Run) -> job_pb2.Run:

@@ -64,6 +64,9 @@ class Job:
     created_at: datetime
     sandbox_template: str = ""
     """Of which its runs' sandboxes are made; empty is what the agent's policy says."""
+    unattended: str = ""
+    """What becomes of calls that a person would have to allow: deny, wait or halt; empty is what
+    the agent has configured."""
 
 
 @dataclass(frozen=True, slots=True)

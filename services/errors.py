@@ -69,6 +69,7 @@ class Reason(StrEnum):
     SCHEDULE_INVALID = "SCHEDULE_INVALID"
     FAILED_PRECONDITION = "FAILED_PRECONDITION"
     POISON = "POISON"
+    APPROVAL_REQUIRED = "APPROVAL_REQUIRED"
 
 
 STATUS: Mapping[Reason, grpc.StatusCode] = {
@@ -101,6 +102,7 @@ STATUS: Mapping[Reason, grpc.StatusCode] = {
     Reason.SCHEDULE_INVALID: grpc.StatusCode.INVALID_ARGUMENT,
     Reason.FAILED_PRECONDITION: grpc.StatusCode.FAILED_PRECONDITION,
     Reason.POISON: grpc.StatusCode.FAILED_PRECONDITION,
+    Reason.APPROVAL_REQUIRED: grpc.StatusCode.FAILED_PRECONDITION,
 }
 """The one table that says which gRPC status a reason travels with."""
 

@@ -1,9 +1,9 @@
 """Turns on the wire."""
 
 from agent_service.convert.common import profile_of, timestamp, usage
-from agent_service.requests import COMPRESS, BusyMode, TurnInfo, TurnRequest
+from agent_service.requests import COMPRESS, BusyMode, TurnInfo, TurnRequest, Unattended
 from hermes.agent.v1 import turn_pb2
-from hermes.common.v1 import origin_pb2
+from hermes.common.v1 import approval_pb2, origin_pb2
 from services.errors import InvalidArgument
 from services.validation import check_id
 
@@ -20,6 +20,11 @@ _KINDS = {
 _BUSY = {
     turn_pb2.BUSY_MODE_QUEUE: BusyMode.QUEUE,
     turn_pb2.BUSY_MODE_STEER: BusyMode.STEER,
+}
+_UNATTENDED = {
+    approval_pb2.UNATTENDED_POLICY_DENY: Unattended.DENY,
+    approval_pb2.UNATTENDED_POLICY_WAIT: Unattended.WAIT,
+    approval_pb2.UNATTENDED_POLICY_HALT: Unattended.HALT,
 }
 _WIRE_KINDS = {kind: number for number, kind in _KINDS.items()}
 _TRUST = {origin_pb2.TRUST_OWNER: "owner", origin_pb2.TRUST_SERVICE: "service"}
@@ -56,6 +61,7 @@ def turn_request(request: turn_pb2.StartTurnRequest) -> TurnRequest:
         sandbox_template=request.sandbox_template,
         retries=request.retries,
         skip_context_files=request.skip_context_files,
+        unattended=_UNATTENDED.get(request.unattended),
     )
 
 

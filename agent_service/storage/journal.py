@@ -14,6 +14,7 @@ from agent_service.context.compaction import Compaction, sent
 from agent_service.events import Decision
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ToolCall, encoded
+from agent_service.requests import UNATTENDED_KINDS, Unattended
 from agent_service.storage import grants, search_index
 from agent_service.storage.claims import Claimed
 from agent_service.storage.clarifications import answers
@@ -77,6 +78,7 @@ class Defaults:
     max_model_calls: int
     max_tokens: int
     approval_timeout: timedelta
+    unattended: Unattended
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,7 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None
         steps=1 if begun else len(steps),
         started_at=row.created_at,
         approval_timeout=defaults.approval_timeout,
+        unattended=_unattended(row, defaults),
         usage=Usage(**row.usage),
         session_usage=Usage(**row.session_usage),
         origin=request["origin"],
@@ -214,6 +217,12 @@ def put_state(conn: Connection, leases: LeaseTable, live: LiveTurn, name: str, v
     """Keep a tool's value with the session."""
     leases.fence(conn, live.lease)
     put_session_state(conn, live.session_id, name, value)
+
+
+def _unattended(row: sa.Row[Any], defaults: Defaults) -> Unattended | None:
+    if row.kind not in UNATTENDED_KINDS:
+        return None
+    return Unattended(row.request.get("unattended") or defaults.unattended)
 
 
 def _load_pending(

@@ -24,6 +24,7 @@ NOBODY_TO_ASK = (
     "A person would have to allow this call, and nobody can be asked here, so it was not run. Do "
     "not try the same in another form; go on without it, and say at the end what was not done."
 )
+HALTED = "A person would have to allow this call, so it was not run, and the work ended here."
 _NO_ANSWER = "Nobody answered in time whether this call is allowed, so it was not run."
 
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from agent_service.events import Decision
+from agent_service.requests import Unattended
 from agent_service.sandbox import Commands, Files, Place
 from agent_service.skills.shelf import ProfileSkills
 from agent_service.subagents import Subagents
@@ -126,8 +127,8 @@ class ToolContext:
     """What a person answered in words, where the decision is that they did."""
     allowances: Allowances = field(default_factory=NothingAllowed)
     """What needs no question any more."""
-    has_person: bool = True
-    """Whether there is somebody who can be asked; what would have to be asked is refused else."""
+    unattended: Unattended | None = None
+    """What becomes of a question that nobody sits there to answer; None where somebody does."""
     sandbox: Callable[[], Awaitable[Place]] = _nowhere
     """Where a command would run; claims the sandbox if need be."""
     skills: ProfileSkills | None = None
@@ -136,6 +137,11 @@ class ToolContext:
     """Who takes work over."""
     inner: "InnerCalls | None" = None
     """Who makes calls on the call's behalf."""
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether somebody may answer, now or later."""
+        return self.unattended in (None, Unattended.WAIT)
 
 
 class InnerCalls(Protocol):

@@ -57,7 +57,7 @@ class Clarify:
 
     async def run(self, arguments: ClarifyArguments, context: ToolContext) -> ToolResult:
         """Ask, or tell what was answered."""
-        if not context.has_person or context.caller.origin.get("trust") == "service":
+        if not context.can_ask or context.caller.origin.get("trust") == "service":
             raise ToolFailed(_NOBODY)
         match context.decision:
             case Decision.ANSWERED:

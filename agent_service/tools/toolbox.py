@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from agent_service import events
 from agent_service.calls import PendingCall, StepState
 from agent_service.events import (
     ApprovalNeeded,
@@ -20,13 +21,15 @@ from agent_service.events import (
     ToolDispatched,
     ToolProgress,
     ToolReturned,
+    TurnFinished,
     Waiting,
 )
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import encoded
+from agent_service.requests import Unattended
 from agent_service.sandbox import CommandUncertain, PathRefused, Place, SandboxUnavailable
 from agent_service.tools import advice
-from agent_service.tools.approval import NOBODY_TO_ASK, ApprovalRequired
+from agent_service.tools.approval import HALTED, NOBODY_TO_ASK, ApprovalRequired
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,
@@ -40,6 +43,7 @@ from agent_service.tools.clarify import ClarificationRequired
 from agent_service.tools.inner import JournaledCalls
 from agent_service.tools.oversize import ResultRoom
 from agent_service.tools.schema import describe, explain
+from services.errors import Reason
 from services.lifecycle import Workers
 from services.redact import Redactor
 
@@ -116,7 +120,9 @@ class Toolbox:
                         case outcome:
                             yield outcome
                     item.committed.set()
-        if batch.waiting:
+        if batch.forbidden:
+            yield _halted(turn, batch.forbidden)
+        elif batch.waiting:
             yield tuple(batch.waiting)
 
     def _allowed(self, toolsets: frozenset[str]) -> list[Tool[Any]]:
@@ -164,6 +170,8 @@ class _Batch:
         self._redactor = redactor
         self.outcomes: asyncio.Queue[_Item | _End] = asyncio.Queue()
         self.waiting: list[Waiting] = []
+        self.forbidden: list[str] = []
+        """What a person would have to allow of a turn that ends there."""
         self._turn = turn
         self._context = context
         self._prepare = prepare
@@ -199,8 +207,11 @@ class _Batch:
             result = await _tried(prepared, context)
         except ApprovalRequired as required:
             subject = self._redactor.redact(required.subject)
-            needed = ApprovalNeeded(required.call or call, subject, required.binding)
-            self.waiting.append(needed)
+            if context.unattended is Unattended.HALT:
+                self.forbidden.append(f"{(required.call or call).call.name}: {subject}")
+            else:
+                needed = ApprovalNeeded(required.call or call, subject, required.binding)
+                self.waiting.append(needed)
             return
         except ClarificationRequired as required:
             asked = ClarificationNeeded(call, required.question, tuple(required.choices))
@@ -255,9 +266,9 @@ async def _tried(prepared: _Prepared, context: ToolContext) -> ToolResult:
     except (ClarificationRequired, CommandUncertain):
         raise
     except ApprovalRequired:
-        if context.has_person:
-            raise
-        return ToolResult(NOBODY_TO_ASK, is_error=True)
+        if context.unattended is Unattended.DENY:
+            return ToolResult(NOBODY_TO_ASK, is_error=True)
+        raise
     except (ToolFailed, RetryWithHint, SandboxUnavailable, PathRefused) as error:
         return ToolResult(str(error), is_error=True)
     except Exception:  # noqa: BLE001 - a crashing tool is a result, not the end of the turn
@@ -286,6 +297,18 @@ def _advised(turn: LiveTurn, returned: ToolReturned, last: str) -> ToolReturned:
     left = advice.of_calls_left(turn) if call.key == last else ""
     text = "\n".join(filter(None, (returned.text, advice.of_failures(failures), left)))
     return replace(returned, text=text, failures_in_row=failures)
+
+
+def _halted(turn: LiveTurn, forbidden: Sequence[str]) -> tuple[Fact, ...]:
+    """The end of a turn that would have to ask somebody, where nobody is asked."""
+    calls = [ToolReturned(call, HALTED, is_error=True) for call in turn.pending.values()]
+    message = (
+        "The work ended before a call that a person has to allow: "
+        f"{'; '.join(forbidden)}. Allow it in a conversation, or change approvals.unattended."
+    )
+    return *calls, TurnFinished(
+        events.Outcome.FAILED, message=message, reason=Reason.APPROVAL_REQUIRED
+    )
 
 
 def _error(call: PendingCall, text: str) -> ToolReturned:

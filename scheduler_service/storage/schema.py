@@ -43,6 +43,8 @@ job = Table(
     Column("chat_type", String(16), nullable=False),
     # No template means the one that the agent's policy says.
     Column("sandbox_template", String(64)),
+    # None means what the agent has configured.
+    Column("unattended", String(8)),
     Column("request_digest", String(64), nullable=False),
     Column("created_at", UtcTime, nullable=False),
     Column("deleted_at", UtcTime),

@@ -9,6 +9,7 @@ import grpc
 import grpc.aio
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from hermes.common.v1 import approval_pb2
 from hermes.common.v1.origin_pb2 import TRUST_OWNER, Origin
 from hermes.scheduler.v1 import job_pb2
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
@@ -29,6 +30,7 @@ examples:
   hermes jobs add "every weekday at 9:00" "what is on my calendar?" --time-zone Europe/Berlin
   hermes jobs add "in 20 minutes" "remind me of the tea" --to telegram:12345
   hermes jobs add "every 1h" "run the tests" --sandbox gvisor
+  hermes jobs add "0 3 * * *" "clean up the build server" --unattended halt
   hermes jobs list
   hermes jobs remove job_06h00k5sv3a2ovn28hk0a80nvk
 
@@ -37,6 +39,15 @@ Jobs run while hermes up, or the services, are running."""
 MAX_JOBS = 1000
 LATEST_RUNS = 5
 """Enough for one that has ended to be among them."""
+
+UNATTENDED = {
+    "": approval_pb2.UNATTENDED_POLICY_UNSPECIFIED,
+    "deny": approval_pb2.UNATTENDED_POLICY_DENY,
+    "wait": approval_pb2.UNATTENDED_POLICY_WAIT,
+    "halt": approval_pb2.UNATTENDED_POLICY_HALT,
+}
+
+_NAMES = {policy: name for name, policy in UNATTENDED.items()}
 
 CLI = "cli"
 ANY_CHAT = "terminal"
@@ -56,6 +67,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add.add_argument(
         "--sandbox", default="", metavar="TEMPLATE", help="template of its sandboxes (sandbox.jobs)"
+    )
+    add.add_argument(
+        "--unattended",
+        default="",
+        choices=tuple(UNATTENDED)[1:],
+        help="calls that somebody must allow are not run, wait for hermes approvals, "
+        "or end the run (approvals.unattended)",
     )
     add.add_argument("--json", action="store_true", help="one JSON object")
     listing = actions.add("list", "the jobs, the one due next first")
@@ -94,6 +112,7 @@ async def _add(settings: Settings, arguments: argparse.Namespace) -> None:
         time_zone=arguments.time_zone,
         origin=destination(arguments.to),
         sandbox_template=arguments.sandbox,
+        unattended=UNATTENDED[arguments.unattended],
     )
     runs = await has_services(settings, ("scheduler",))
     async with connected(settings, ("scheduler",)) as channels:
@@ -185,6 +204,7 @@ def _described(job: job_pb2.Job, last_error: str = "") -> dict[str, Any]:
         "next_run_at": next_run,
         "prompt": job.prompt,
         "sandbox": job.sandbox_template or None,
+        "unattended": _NAMES.get(job.unattended) or None,
         "last_error": last_error or None,
     }
 

@@ -11,7 +11,18 @@ import pytest
 
 from hermes.agent.v1 import approval_pb2, turn_event_pb2, turn_pb2
 from hermes.agent.v1.approval_pb2_grpc import ApprovalServiceStub
+from hermes.common.v1 import error_pb2
+from hermes.common.v1.approval_pb2 import (
+    UNATTENDED_POLICY_DENY,
+    UNATTENDED_POLICY_HALT,
+    UNATTENDED_POLICY_UNSPECIFIED,
+    UNATTENDED_POLICY_WAIT,
+    UnattendedPolicy,
+)
+from hermes.common.v1.content_pb2 import MessagePart
+from hermes.common.v1.origin_pb2 import Origin
 from services.errors import Reason, reason_of
+from services.ids import new_id
 from services.streams import open_stream
 from tests.fakes.model import fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer, kinds, sequences
@@ -275,3 +286,55 @@ async def test_a_known_secret_is_in_no_question(
         (judged,) = [body for body in model.bodies if body["model"] == "judge"]
     assert shown == listed.subject == "rm -rf x # [REDACTED]"
     assert spelled(canary) not in judged["messages"][-1]["content"]
+
+
+async def job(client: AgentClient, policy: UnattendedPolicy.ValueType) -> turn_pb2.Turn:
+    """Start a turn that nobody sits before."""
+    answered = await client.turns.StartTurn(
+        turn_pb2.StartTurnRequest(
+            turn_id=new_id("trn"),
+            session_id="session",
+            parts=[MessagePart(text="tidy")],
+            origin=Origin(platform="cli"),
+            kind=turn_pb2.TURN_KIND_JOB,
+            unattended=policy,
+        )
+    )
+    return answered.turn
+
+
+@pytest.mark.parametrize(
+    ("policy", "message_kind"),
+    [
+        (UNATTENDED_POLICY_UNSPECIFIED, "completed"),
+        (UNATTENDED_POLICY_DENY, "completed"),
+        (UNATTENDED_POLICY_HALT, "failed"),
+    ],
+)
+async def test_a_job_does_not_run_what_nobody_can_allow(
+    tmp_path: Path, policy: UnattendedPolicy.ValueType, message_kind: str
+) -> None:
+    script = {"rules": [{"user": "and now", "steps": [{"text": "all well"}]}, *SCRIPT["rules"]]}
+    async with fake_model(script) as model, agent(tmp_path, model.url) as client:
+        turn = await job(client, policy)
+        events = await client.watch(turn.turn_id)
+        ended = events[-1].turn_finished
+        assert ended.WhichOneof("outcome") == message_kind
+        assert "approval_requested" not in kinds(events)
+        (returned,) = (e.tool_finished for e in events if e.WhichOneof("kind") == "tool_finished")
+        assert returned.is_error
+        assert len(model.requests) == (1 if message_kind == "failed" else 2)
+        if message_kind == "failed":
+            assert ended.failed.failure.reason == error_pb2.ERROR_REASON_APPROVAL_REQUIRED
+            assert "terminal: rm -rf x" in ended.failed.failure.message
+            assert answer(await client.ask("and now?")) == "all well"
+        else:
+            assert "nobody can be asked here" in answer(events)
+
+
+async def test_a_job_may_wait_for_somebody(tmp_path: Path) -> None:
+    async with fake_model(SCRIPT) as model, agent(tmp_path, model.url) as client:
+        turn = await job(client, UNATTENDED_POLICY_WAIT)
+        wanted = await asked(client, turn.turn_id)
+        await resolve(client, wanted.approval_id, turn_event_pb2.APPROVAL_DECISION_DENY)
+        assert "The user denied this call" in answer(await client.watch(turn.turn_id))

@@ -13,7 +13,7 @@ import grpc.aio
 import pytest
 from prometheus_client import CollectorRegistry
 
-from hermes.common.v1 import origin_pb2
+from hermes.common.v1 import approval_pb2, origin_pb2
 from hermes.scheduler.v1 import job_pb2, job_pb2_grpc
 from scheduler_service.app import build
 from services.addresses import UnixAddress
@@ -137,6 +137,7 @@ async def test_creating_is_idempotent_by_id(served: Serving) -> None:
     for changed in (
         *({"name": "other"}, {"profile": "ada"}, {"time_zone": "UTC"}),
         {"sandbox_template": "small"},
+        {"unattended": approval_pb2.UNATTENDED_POLICY_HALT},
     ):
         other = request(job_id=first.job_id, schedule=soon, prompt="answer once", **changed)
         reason, message = await refused(jobs.CreateJob(other))
@@ -157,6 +158,22 @@ async def test_a_job_names_the_template_of_its_sandboxes(served: Serving) -> Non
     assert sorted(turn.sandbox_template for turn in started) == ["", "small"]
 
 
+async def test_a_job_says_what_becomes_of_what_a_person_would_have_to_allow(
+    served: Serving,
+) -> None:
+    jobs = served.jobs()
+    await jobs.ListJobs(job_pb2.ListJobsRequest(), wait_for_ready=True)
+    policies = {approval_pb2.UNATTENDED_POLICY_UNSPECIFIED, approval_pb2.UNATTENDED_POLICY_HALT}
+    for policy in policies:
+        made = await jobs.CreateJob(request(schedule="in 1 second", unattended=policy))
+        assert made.job.unattended == policy
+    listed = await jobs.ListJobs(job_pb2.ListJobsRequest())
+    assert {job.unattended for job in listed.jobs} == policies
+    turns = served.wire.turns
+    started = [turns.requests[turn_id] for turn_id in await turns.started(2)]
+    assert {turn.unattended for turn in started} == policies
+
+
 @pytest.mark.parametrize(
     ("fields", "field", "said"),
     [
@@ -168,6 +185,7 @@ async def test_a_job_names_the_template_of_its_sandboxes(served: Serving) -> Non
         ({"name": "n" * 201}, "name", "200 characters"),
         ({"prompt": "a\0b"}, "prompt", "no NUL"),
         ({"sandbox_template": "t" * 65}, "sandbox_template", "1 to 64 characters"),
+        ({"unattended": 9}, "unattended", "DENY, WAIT or HALT"),
         ({"origin": origin_pb2.Origin(platform="telegram")}, "origin", "a platform and a chat"),
     ],
 )

@@ -506,7 +506,7 @@ class ApprovalRequested(_message.Message):
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
     CAN_BE_ALWAYS_FIELD_NUMBER: _builtins.int
     approval_id: _builtins.str
-    """The approval's id."""
+    """The approval's id, which begins with "apr_"."""
     call_id: _builtins.str
     """The call that waits."""
     tool: _builtins.str
@@ -548,7 +548,7 @@ class ApprovalResolved(_message.Message):
     DECISION_FIELD_NUMBER: _builtins.int
     DECIDED_BY_FIELD_NUMBER: _builtins.int
     approval_id: _builtins.str
-    """The approval's id."""
+    """The approval's id, which begins with "apr_"."""
     call_id: _builtins.str
     """The call that waited."""
     decision: Global___ApprovalDecision.ValueType

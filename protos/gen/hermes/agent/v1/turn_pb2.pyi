@@ -10,6 +10,7 @@ from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from hermes.agent.v1 import turn_event_pb2 as _turn_event_pb2
+from hermes.common.v1 import approval_pb2 as _approval_pb2
 from hermes.common.v1 import content_pb2 as _content_pb2
 from hermes.common.v1 import origin_pb2 as _origin_pb2
 from hermes.common.v1 import usage_pb2 as _usage_pb2
@@ -173,6 +174,7 @@ class StartTurnRequest(_message.Message):
     SANDBOX_TEMPLATE_FIELD_NUMBER: _builtins.int
     RETRIES_FIELD_NUMBER: _builtins.int
     SKIP_CONTEXT_FILES_FIELD_NUMBER: _builtins.int
+    UNATTENDED_FIELD_NUMBER: _builtins.int
     turn_id: _builtins.str
     """Chosen by the caller, 1 to 100 characters of [A-Za-z0-9_.:-]; unique over all profiles."""
     profile: _builtins.str
@@ -206,6 +208,8 @@ class StartTurnRequest(_message.Message):
     """The session is told nothing of SOUL.md and of what its folder and the folders in it say to agents;
     read only by the call that creates the session. So it is for every subagent.
     """
+    unattended: _approval_pb2.UnattendedPolicy.ValueType
+    """What becomes of calls that a person would have to allow, in turns of jobs and subagents."""
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[_content_pb2.MessagePart]:
         """The message; at least one part."""
@@ -236,10 +240,11 @@ class StartTurnRequest(_message.Message):
         sandbox_template: _builtins.str = ...,
         retries: _builtins.bool = ...,
         skip_context_files: _builtins.bool = ...,
+        unattended: _approval_pb2.UnattendedPolicy.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["origin", b"origin"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy_mode", b"busy_mode", "kind", b"kind", "max_model_calls", b"max_model_calls", "model", b"model", "origin", b"origin", "parts", b"parts", "profile", b"profile", "retries", b"retries", "sandbox_template", b"sandbox_template", "session_id", b"session_id", "skip_context_files", b"skip_context_files", "system_message", b"system_message", "toolsets", b"toolsets", "turn_id", b"turn_id", "workdir", b"workdir"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy_mode", b"busy_mode", "kind", b"kind", "max_model_calls", b"max_model_calls", "model", b"model", "origin", b"origin", "parts", b"parts", "profile", b"profile", "retries", b"retries", "sandbox_template", b"sandbox_template", "session_id", b"session_id", "skip_context_files", b"skip_context_files", "system_message", b"system_message", "toolsets", b"toolsets", "turn_id", b"turn_id", "unattended", b"unattended", "workdir", b"workdir"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -81,6 +81,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The thing is in a state in which this cannot be done, such as an approval that is decided."""
     ERROR_REASON_POISON: _ErrorReason.ValueType  # 28
     """The turn crashed its owner several times at the same step and needs a person."""
+    ERROR_REASON_APPROVAL_REQUIRED: _ErrorReason.ValueType  # 29
+    """A person would have to allow a call, and the turn's policy is to end there."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why a call or a turn failed. Sent by name as `google.rpc.ErrorInfo.reason` with domain "hermes"
@@ -145,6 +147,8 @@ ERROR_REASON_FAILED_PRECONDITION: ErrorReason.ValueType  # 27
 """The thing is in a state in which this cannot be done, such as an approval that is decided."""
 ERROR_REASON_POISON: ErrorReason.ValueType  # 28
 """The turn crashed its owner several times at the same step and needs a person."""
+ERROR_REASON_APPROVAL_REQUIRED: ErrorReason.ValueType  # 29
+"""A person would have to allow a call, and the turn's policy is to end there."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 @_typing.final

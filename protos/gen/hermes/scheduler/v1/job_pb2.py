@@ -23,46 +23,47 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from hermes.common.v1 import approval_pb2 as hermes_dot_common_dot_v1_dot_approval__pb2
 from hermes.common.v1 import origin_pb2 as hermes_dot_common_dot_v1_dot_origin__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dhermes/scheduler/v1/job.proto\x12\x13hermes.scheduler.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dhermes/common/v1/origin.proto\"\xba\x01\n\x10\x43reateJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x10\n\x08schedule\x18\x03 \x01(\t\x12\x11\n\ttime_zone\x18\x04 \x01(\t\x12\x0e\n\x06prompt\x18\x05 \x01(\t\x12\x0c\n\x04name\x18\x06 \x01(\t\x12(\n\x06origin\x18\x07 \x01(\x0b\x32\x18.hermes.common.v1.Origin\x12\x18\n\x10sandbox_template\x18\x08 \x01(\t\":\n\x11\x43reateJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b\x32\x18.hermes.scheduler.v1.Job\"0\n\rGetJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\"7\n\x0eGetJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b\x32\x18.hermes.scheduler.v1.Job\"I\n\x0fListJobsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"S\n\x10ListJobsResponse\x12&\n\x04jobs\x18\x01 \x03(\x0b\x32\x18.hermes.scheduler.v1.Job\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"3\n\x10\x44\x65leteJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\"\x13\n\x11\x44\x65leteJobResponse\"E\n\x0fListRunsRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\x05\":\n\x10ListRunsResponse\x12&\n\x04runs\x18\x01 \x03(\x0b\x32\x18.hermes.scheduler.v1.Run\"\xdf\x02\n\x03Job\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0e\n\x06prompt\x18\x03 \x01(\t\x12\x10\n\x08schedule\x18\x04 \x01(\t\x12/\n\x04kind\x18\x05 \x01(\x0e\x32!.hermes.scheduler.v1.ScheduleKind\x12\x11\n\ttime_zone\x18\x06 \x01(\t\x12,\n\x05state\x18\x07 \x01(\x0e\x32\x1d.hermes.scheduler.v1.JobState\x12\x31\n\rnext_run_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x63reate_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12(\n\x06origin\x18\n \x01(\x0b\x32\x18.hermes.common.v1.Origin\x12\x18\n\x10sandbox_template\x18\x0b \x01(\t\"\x86\x02\n\x03Run\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12\x31\n\rscheduled_for\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x05state\x18\x04 \x01(\x0e\x32\x1d.hermes.scheduler.v1.RunState\x12.\n\nclaim_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x66inish_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06output\x18\x07 \x01(\t\x12\r\n\x05\x65rror\x18\x08 \x01(\t*y\n\x0cScheduleKind\x12\x1d\n\x19SCHEDULE_KIND_UNSPECIFIED\x10\x00\x12\x16\n\x12SCHEDULE_KIND_ONCE\x10\x01\x12\x1a\n\x16SCHEDULE_KIND_INTERVAL\x10\x02\x12\x16\n\x12SCHEDULE_KIND_CRON\x10\x03*W\n\x08JobState\x12\x19\n\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13JOB_STATE_SCHEDULED\x10\x01\x12\x17\n\x13JOB_STATE_COMPLETED\x10\x02*\x9c\x01\n\x08RunState\x12\x19\n\x15RUN_STATE_UNSPECIFIED\x10\x00\x12\x15\n\x11RUN_STATE_CLAIMED\x10\x01\x12\x15\n\x11RUN_STATE_RUNNING\x10\x02\x12\x18\n\x14RUN_STATE_DELIVERING\x10\x03\x12\x17\n\x13RUN_STATE_SUCCEEDED\x10\x04\x12\x14\n\x10RUN_STATE_FAILED\x10\x05\x32\xc9\x03\n\nJobService\x12Z\n\tCreateJob\x12%.hermes.scheduler.v1.CreateJobRequest\x1a&.hermes.scheduler.v1.CreateJobResponse\x12Q\n\x06GetJob\x12\".hermes.scheduler.v1.GetJobRequest\x1a#.hermes.scheduler.v1.GetJobResponse\x12W\n\x08ListJobs\x12$.hermes.scheduler.v1.ListJobsRequest\x1a%.hermes.scheduler.v1.ListJobsResponse\x12Z\n\tDeleteJob\x12%.hermes.scheduler.v1.DeleteJobRequest\x1a&.hermes.scheduler.v1.DeleteJobResponse\x12W\n\x08ListRuns\x12$.hermes.scheduler.v1.ListRunsRequest\x1a%.hermes.scheduler.v1.ListRunsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dhermes/scheduler/v1/job.proto\x12\x13hermes.scheduler.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fhermes/common/v1/approval.proto\x1a\x1dhermes/common/v1/origin.proto\"\xf2\x01\n\x10\x43reateJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x10\n\x08schedule\x18\x03 \x01(\t\x12\x11\n\ttime_zone\x18\x04 \x01(\t\x12\x0e\n\x06prompt\x18\x05 \x01(\t\x12\x0c\n\x04name\x18\x06 \x01(\t\x12(\n\x06origin\x18\x07 \x01(\x0b\x32\x18.hermes.common.v1.Origin\x12\x18\n\x10sandbox_template\x18\x08 \x01(\t\x12\x36\n\nunattended\x18\t \x01(\x0e\x32\".hermes.common.v1.UnattendedPolicy\":\n\x11\x43reateJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b\x32\x18.hermes.scheduler.v1.Job\"0\n\rGetJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\"7\n\x0eGetJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b\x32\x18.hermes.scheduler.v1.Job\"I\n\x0fListJobsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"S\n\x10ListJobsResponse\x12&\n\x04jobs\x18\x01 \x03(\x0b\x32\x18.hermes.scheduler.v1.Job\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"3\n\x10\x44\x65leteJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\"\x13\n\x11\x44\x65leteJobResponse\"E\n\x0fListRunsRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\x05\":\n\x10ListRunsResponse\x12&\n\x04runs\x18\x01 \x03(\x0b\x32\x18.hermes.scheduler.v1.Run\"\x97\x03\n\x03Job\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0e\n\x06prompt\x18\x03 \x01(\t\x12\x10\n\x08schedule\x18\x04 \x01(\t\x12/\n\x04kind\x18\x05 \x01(\x0e\x32!.hermes.scheduler.v1.ScheduleKind\x12\x11\n\ttime_zone\x18\x06 \x01(\t\x12,\n\x05state\x18\x07 \x01(\x0e\x32\x1d.hermes.scheduler.v1.JobState\x12\x31\n\rnext_run_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x63reate_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12(\n\x06origin\x18\n \x01(\x0b\x32\x18.hermes.common.v1.Origin\x12\x18\n\x10sandbox_template\x18\x0b \x01(\t\x12\x36\n\nunattended\x18\x0c \x01(\x0e\x32\".hermes.common.v1.UnattendedPolicy\"\x86\x02\n\x03Run\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12\x31\n\rscheduled_for\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x05state\x18\x04 \x01(\x0e\x32\x1d.hermes.scheduler.v1.RunState\x12.\n\nclaim_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x66inish_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06output\x18\x07 \x01(\t\x12\r\n\x05\x65rror\x18\x08 \x01(\t*y\n\x0cScheduleKind\x12\x1d\n\x19SCHEDULE_KIND_UNSPECIFIED\x10\x00\x12\x16\n\x12SCHEDULE_KIND_ONCE\x10\x01\x12\x1a\n\x16SCHEDULE_KIND_INTERVAL\x10\x02\x12\x16\n\x12SCHEDULE_KIND_CRON\x10\x03*W\n\x08JobState\x12\x19\n\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13JOB_STATE_SCHEDULED\x10\x01\x12\x17\n\x13JOB_STATE_COMPLETED\x10\x02*\x9c\x01\n\x08RunState\x12\x19\n\x15RUN_STATE_UNSPECIFIED\x10\x00\x12\x15\n\x11RUN_STATE_CLAIMED\x10\x01\x12\x15\n\x11RUN_STATE_RUNNING\x10\x02\x12\x18\n\x14RUN_STATE_DELIVERING\x10\x03\x12\x17\n\x13RUN_STATE_SUCCEEDED\x10\x04\x12\x14\n\x10RUN_STATE_FAILED\x10\x05\x32\xc9\x03\n\nJobService\x12Z\n\tCreateJob\x12%.hermes.scheduler.v1.CreateJobRequest\x1a&.hermes.scheduler.v1.CreateJobResponse\x12Q\n\x06GetJob\x12\".hermes.scheduler.v1.GetJobRequest\x1a#.hermes.scheduler.v1.GetJobResponse\x12W\n\x08ListJobs\x12$.hermes.scheduler.v1.ListJobsRequest\x1a%.hermes.scheduler.v1.ListJobsResponse\x12Z\n\tDeleteJob\x12%.hermes.scheduler.v1.DeleteJobRequest\x1a&.hermes.scheduler.v1.DeleteJobResponse\x12W\n\x08ListRuns\x12$.hermes.scheduler.v1.ListRunsRequest\x1a%.hermes.scheduler.v1.ListRunsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hermes.scheduler.v1.job_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_SCHEDULEKIND']._serialized_start=1458
-  _globals['_SCHEDULEKIND']._serialized_end=1579
-  _globals['_JOBSTATE']._serialized_start=1581
-  _globals['_JOBSTATE']._serialized_end=1668
-  _globals['_RUNSTATE']._serialized_start=1671
-  _globals['_RUNSTATE']._serialized_end=1827
-  _globals['_CREATEJOBREQUEST']._serialized_start=119
-  _globals['_CREATEJOBREQUEST']._serialized_end=305
-  _globals['_CREATEJOBRESPONSE']._serialized_start=307
-  _globals['_CREATEJOBRESPONSE']._serialized_end=365
-  _globals['_GETJOBREQUEST']._serialized_start=367
-  _globals['_GETJOBREQUEST']._serialized_end=415
-  _globals['_GETJOBRESPONSE']._serialized_start=417
-  _globals['_GETJOBRESPONSE']._serialized_end=472
-  _globals['_LISTJOBSREQUEST']._serialized_start=474
-  _globals['_LISTJOBSREQUEST']._serialized_end=547
-  _globals['_LISTJOBSRESPONSE']._serialized_start=549
-  _globals['_LISTJOBSRESPONSE']._serialized_end=632
-  _globals['_DELETEJOBREQUEST']._serialized_start=634
-  _globals['_DELETEJOBREQUEST']._serialized_end=685
-  _globals['_DELETEJOBRESPONSE']._serialized_start=687
-  _globals['_DELETEJOBRESPONSE']._serialized_end=706
-  _globals['_LISTRUNSREQUEST']._serialized_start=708
-  _globals['_LISTRUNSREQUEST']._serialized_end=777
-  _globals['_LISTRUNSRESPONSE']._serialized_start=779
-  _globals['_LISTRUNSRESPONSE']._serialized_end=837
-  _globals['_JOB']._serialized_start=840
-  _globals['_JOB']._serialized_end=1191
-  _globals['_RUN']._serialized_start=1194
-  _globals['_RUN']._serialized_end=1456
-  _globals['_JOBSERVICE']._serialized_start=1830
-  _globals['_JOBSERVICE']._serialized_end=2287
+  _globals['_SCHEDULEKIND']._serialized_start=1603
+  _globals['_SCHEDULEKIND']._serialized_end=1724
+  _globals['_JOBSTATE']._serialized_start=1726
+  _globals['_JOBSTATE']._serialized_end=1813
+  _globals['_RUNSTATE']._serialized_start=1816
+  _globals['_RUNSTATE']._serialized_end=1972
+  _globals['_CREATEJOBREQUEST']._serialized_start=152
+  _globals['_CREATEJOBREQUEST']._serialized_end=394
+  _globals['_CREATEJOBRESPONSE']._serialized_start=396
+  _globals['_CREATEJOBRESPONSE']._serialized_end=454
+  _globals['_GETJOBREQUEST']._serialized_start=456
+  _globals['_GETJOBREQUEST']._serialized_end=504
+  _globals['_GETJOBRESPONSE']._serialized_start=506
+  _globals['_GETJOBRESPONSE']._serialized_end=561
+  _globals['_LISTJOBSREQUEST']._serialized_start=563
+  _globals['_LISTJOBSREQUEST']._serialized_end=636
+  _globals['_LISTJOBSRESPONSE']._serialized_start=638
+  _globals['_LISTJOBSRESPONSE']._serialized_end=721
+  _globals['_DELETEJOBREQUEST']._serialized_start=723
+  _globals['_DELETEJOBREQUEST']._serialized_end=774
+  _globals['_DELETEJOBRESPONSE']._serialized_start=776
+  _globals['_DELETEJOBRESPONSE']._serialized_end=795
+  _globals['_LISTRUNSREQUEST']._serialized_start=797
+  _globals['_LISTRUNSREQUEST']._serialized_end=866
+  _globals['_LISTRUNSRESPONSE']._serialized_start=868
+  _globals['_LISTRUNSRESPONSE']._serialized_end=926
+  _globals['_JOB']._serialized_start=929
+  _globals['_JOB']._serialized_end=1336
+  _globals['_RUN']._serialized_start=1339
+  _globals['_RUN']._serialized_end=1601
+  _globals['_JOBSERVICE']._serialized_start=1975
+  _globals['_JOBSERVICE']._serialized_end=2432
 # @@protoc_insertion_point(module_scope)

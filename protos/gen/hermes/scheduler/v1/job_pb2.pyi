@@ -9,6 +9,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from hermes.common.v1 import approval_pb2 as _approval_pb2
 from hermes.common.v1 import origin_pb2 as _origin_pb2
 import builtins as _builtins
 import sys
@@ -123,6 +124,7 @@ class CreateJobRequest(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     ORIGIN_FIELD_NUMBER: _builtins.int
     SANDBOX_TEMPLATE_FIELD_NUMBER: _builtins.int
+    UNATTENDED_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """Chosen by the caller, 1 to 128 characters of [A-Za-z0-9_.:-]."""
     profile: _builtins.str
@@ -142,6 +144,10 @@ class CreateJobRequest(_message.Message):
     [A-Za-z0-9_.:-]; empty means the one that the agent has for jobs. One that the executor does not
     have is noticed when a run needs it.
     """
+    unattended: _approval_pb2.UnattendedPolicy.ValueType
+    """What becomes of calls of its runs that a person would have to allow; unset means what the agent
+    has configured.
+    """
     @_builtins.property
     def origin(self) -> _origin_pb2.Origin:
         """Where the output goes; unset means that it is only stored."""
@@ -157,10 +163,11 @@ class CreateJobRequest(_message.Message):
         name: _builtins.str = ...,
         origin: _origin_pb2.Origin | None = ...,
         sandbox_template: _builtins.str = ...,
+        unattended: _approval_pb2.UnattendedPolicy.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["origin", b"origin"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["job_id", b"job_id", "name", b"name", "origin", b"origin", "profile", b"profile", "prompt", b"prompt", "sandbox_template", b"sandbox_template", "schedule", b"schedule", "time_zone", b"time_zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job_id", b"job_id", "name", b"name", "origin", b"origin", "profile", b"profile", "prompt", b"prompt", "sandbox_template", b"sandbox_template", "schedule", b"schedule", "time_zone", b"time_zone", "unattended", b"unattended"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -412,6 +419,7 @@ class Job(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     ORIGIN_FIELD_NUMBER: _builtins.int
     SANDBOX_TEMPLATE_FIELD_NUMBER: _builtins.int
+    UNATTENDED_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """The job's id."""
     name: _builtins.str
@@ -429,6 +437,10 @@ class Job(_message.Message):
     sandbox_template: _builtins.str
     """The executor's template of which the sandboxes of its runs are made; empty means the one that the
     agent has for jobs.
+    """
+    unattended: _approval_pb2.UnattendedPolicy.ValueType
+    """What becomes of calls of its runs that a person would have to allow; unset means what the agent
+    has configured.
     """
     @_builtins.property
     def next_run_time(self) -> _timestamp_pb2.Timestamp:
@@ -456,10 +468,11 @@ class Job(_message.Message):
         create_time: _timestamp_pb2.Timestamp | None = ...,
         origin: _origin_pb2.Origin | None = ...,
         sandbox_template: _builtins.str = ...,
+        unattended: _approval_pb2.UnattendedPolicy.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "next_run_time", b"next_run_time", "origin", b"origin"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "job_id", b"job_id", "kind", b"kind", "name", b"name", "next_run_time", b"next_run_time", "origin", b"origin", "prompt", b"prompt", "sandbox_template", b"sandbox_template", "schedule", b"schedule", "state", b"state", "time_zone", b"time_zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "job_id", b"job_id", "kind", b"kind", "name", b"name", "next_run_time", b"next_run_time", "origin", b"origin", "prompt", b"prompt", "sandbox_template", b"sandbox_template", "schedule", b"schedule", "state", b"state", "time_zone", b"time_zone", "unattended", b"unattended"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
