@@ -36,6 +36,8 @@ class MessageEvent:
     source: Source
     text: str
     """Empty where there was something else than text, which cannot be read yet."""
+    replies_to: str = ""
+    """The platform's id of the message that this one answers, where it answers a certain one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from gateway_service.answers import BUTTONS, Answers
 from gateway_service.authorization import Access
 from gateway_service.clients import GivenAnswer
 from gateway_service.errors import AgentRefused, PlatformError
-from gateway_service.events import Ended
-from gateway_service.messages import ButtonPress, Content, MessageEvent, TurnOrder
+from gateway_service.events import Decision, Ended
+from gateway_service.messages import ButtonPress, Content, MessageEvent, Source, TurnOrder
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.outbox import PLACEHOLDER
 from gateway_service.platforms.base import Platform
@@ -32,6 +32,14 @@ POLL_S = 5.0
 RETRY_S = 2.0
 TEXT_ONLY = "So far I can only read text."
 
+APPROVAL_ID = "apr_"
+"""How the ids of approvals begin; those of their questions in a chat are the same."""
+
+_YES_OR_NO = {
+    **dict.fromkeys(("y", "yes", "ok", "okay"), Decision.ONCE),
+    **dict.fromkeys(("n", "no"), Decision.DENY),
+}
+"""What decides when it answers a question in the chat; never for longer than once."""
 _WORDS = {decision.value: decision for decision, _ in BUTTONS}
 
 
@@ -121,10 +129,12 @@ class Router:
         match event:
             case ButtonPress():
                 await self._press(waiting.sequence, event)
-            case MessageEvent(_, _, text):
+            case MessageEvent(text=text):
                 command = commands.parse(text)
                 if command is not None:
                     await self._obey(key, waiting.sequence, event, *command)
+                elif (approval_id := await self._decided(event)) is not None:
+                    await self._decide(key, waiting.sequence, event, approval_id)
                 elif await self._is_answer(key, event):
                     now = self._tools.clock.now()
                     sequence = waiting.sequence
@@ -134,6 +144,28 @@ class Router:
                 else:
                     answer = commands.Answer(TEXT_ONLY)
                     await self._reply(key, waiting.sequence, event, answer)
+
+    async def _decided(self, event: MessageEvent) -> str | None:
+        """The approval that a message answers with a yes or a no, if it answers one."""
+        if not event.replies_to or _said(event) not in _YES_OR_NO:
+            return None
+        address, held = self._address(event.source), self._held
+        delivery_id = await held.database.read(
+            lambda conn: outbox.delivery_of(conn, address, event.replies_to)
+        )
+        return delivery_id if (delivery_id or "").startswith(APPROVAL_ID) else None
+
+    async def _decide(self, key: str, sequence: int, event: MessageEvent, approval_id: str) -> None:
+        """Take a decision; its question shows it, and an answer says why it came to nothing."""
+        decision, held = _YES_OR_NO[_said(event)], self._held
+        try:
+            user = event.source.user
+            await self._tools.agent.decide(approval_id, held.profile, decision, user)
+        except AgentRefused as error:
+            await self._reply(key, sequence, event, commands.Answer(error.message))
+        else:
+            now = self._tools.clock.now()
+            await held.write(lambda conn: inbox.close_event(conn, sequence, now))
 
     async def _is_answer(self, key: str, event: MessageEvent) -> bool:
         """Whether a message is the answer that a turn of the chat waits for; then it has it now."""
@@ -212,9 +244,8 @@ class Router:
         self, key: str, sequence: int, event: MessageEvent, answer: commands.Answer
     ) -> None:
         """Answer an event that has no turn, once."""
-        held, source, now = self._held, event.source, self._tools.clock.now()
-        account = (held.profile, held.platform, held.account_id)
-        address = Address(*account, source.chat_id, source.thread_id)
+        held, now = self._held, self._tools.clock.now()
+        address = self._address(event.source)
         reply = Delivery(f"{held.platform}:{event.event_id}", address, [Content(answer.text)])
 
         def write(conn: Connection) -> None:
@@ -224,6 +255,11 @@ class Router:
             inbox.close_event(conn, sequence, now)
 
         await held.write(write, notify=OUTBOX)
+
+    def _address(self, source: Source) -> Address:
+        held = self._held
+        account = (held.profile, held.platform, held.account_id)
+        return Address(*account, source.chat_id, source.thread_id)
 
     async def _press(self, sequence: int, press: ButtonPress) -> None:
         """Take a decision; its question changes when the turn hears of it."""
@@ -244,3 +280,7 @@ class Router:
         await self._held.write(lambda conn: inbox.close_event(conn, sequence, now))
         with suppress(PlatformError):
             await self._platform.acknowledge(press, said)
+
+
+def _said(event: MessageEvent) -> str:
+    return event.text.strip().rstrip(".!").lower()

@@ -43,7 +43,8 @@ def _message(event_id: str, message: "Message", me: Bot) -> MessageEvent | None:
             return None
         if not text.startswith("/"):
             text = re.sub(f"@{re.escape(me.username)}", "", text, flags=re.IGNORECASE).strip()
-    return MessageEvent(event_id, source, text)
+    replied_to = message.reply_to_message
+    return MessageEvent(event_id, source, text, str(replied_to.message_id) if replied_to else "")
 
 
 def _press(event_id: str, query: "CallbackQuery") -> ButtonPress | None:

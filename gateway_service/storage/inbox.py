@@ -233,4 +233,4 @@ def _event(row: sa.Row[Any]) -> Event:
     payload, source = row.payload, Source(**row.payload["source"])
     if "press_id" in payload:
         return ButtonPress(row.event_id, source, payload["press_id"], payload["data"])
-    return MessageEvent(row.event_id, source, payload["text"])
+    return MessageEvent(row.event_id, source, payload["text"], payload.get("replies_to", ""))

@@ -129,6 +129,11 @@ _of_account = (
     outbox.c.platform == bindparam("of_platform"),
     outbox.c.account_id == bindparam("of_account"),
 )
+_DELIVERY = sa.select(outbox.c.delivery_id).where(
+    *_of_account,
+    outbox.c.chat_id == bindparam("chat_id"),
+    outbox.c.platform_message_id == bindparam("message_id"),
+)
 _FIRST_OF_CHAT = (
     sa.select(sa.func.min(outbox.c.sequence))
     .where(*_of_account, outbox.c.state == State.PENDING)
@@ -233,6 +238,17 @@ def show(conn: Connection, delivery_id: str, content: Content, now: datetime) ->
 def message_id(conn: Connection, delivery_id: str) -> str | None:
     """The platform's id of a delivery's first part, once it exists there."""
     return conn.execute(_MESSAGE_ID, {"delivery_id": delivery_id}).scalar_one_or_none()
+
+
+def delivery_of(conn: Connection, address: Address, message_id: str) -> str | None:
+    """The delivery that a message of a chat belongs to, while it is kept."""
+    values = {
+        "of_platform": address.platform,
+        "of_account": address.account_id,
+        "chat_id": address.chat_id,
+        "message_id": message_id,
+    }
+    return conn.execute(_DELIVERY, values).scalars().first()
 
 
 def find(conn: Connection, delivery_id: str) -> Sequence[Stored]:

@@ -20,7 +20,7 @@ from agent_service.delegation import Delegation
 from agent_service.events import ToolReturned
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ToolCall
-from agent_service.requests import TurnRequest
+from agent_service.requests import TurnRequest, Unattended
 from agent_service.skills.home_files import HomeSkillFiles
 from agent_service.skills.shelf import SkillShelves
 from agent_service.storage import claims, journal, turns
@@ -43,7 +43,7 @@ from tests.reach import out_of_reach
 
 LEASE_S = 300
 AWAY_S = 2
-DEFAULTS = journal.Defaults(9, 1000, timedelta(minutes=1))
+DEFAULTS = journal.Defaults(9, 1000, timedelta(minutes=1), Unattended.DENY)
 
 
 class Tools:

@@ -12,7 +12,7 @@ from sqlalchemy.pool import NullPool
 from agent_service.events import ModelAnswered, Outcome, ToolReturned, TurnFinished
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ModelMessage, ToolCall
-from agent_service.requests import TurnRequest
+from agent_service.requests import TurnRequest, Unattended
 from agent_service.storage import claims, journal, turns
 from agent_service.storage.schema import message, metadata, session
 from agent_service.transition import Transition
@@ -20,7 +20,7 @@ from services.leases import new_owner
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TTL_S = 0.05
-DEFAULTS = journal.Defaults(50, 1000, timedelta(minutes=5))
+DEFAULTS = journal.Defaults(50, 1000, timedelta(minutes=5), Unattended.DENY)
 REQUEST = TurnRequest("trn_1", "default", "session", "hello", {"platform": "cli"}, "user")
 CALLS = ModelMessage("", "", (ToolCall("c1", "terminal", "{}"),), None, "tool_calls", "m", "")
 ANSWERS = ModelMessage("done", "", (), None, "stop", "m", "")

@@ -206,6 +206,32 @@ async def test_a_button_decides_and_strangers_cannot_press_it(tmp_path: Path) ->
         assert [(word.lower(), who) for word, who in decided] == [("deny", "telegram:8")]
 
 
+@pytest.mark.parametrize(("said", "shown"), [("Yes!", "Allowed once"), ("no", "Denied")])
+async def test_a_reply_that_says_yes_or_no_decides(tmp_path: Path, said: str, shown: str) -> None:
+    script = {
+        "rules": [
+            {"user": "clean", "steps": [RUN, {"text": "Done."}]},
+            {"steps": [{"text": "Hello."}]},
+        ]
+    }
+    async with bot(tmp_path, script, ASK_FIRST) as (telegram, running):
+        await telegram.say(1, "clean up")
+        await telegram.until(lambda: any("rm -r src" in text for text in telegram.texts(1)))
+        question = list(telegram.chats[1].values())[1]
+        reply = {"message_id": question.id, "date": 1, "chat": {"id": 1, "type": "private"}}
+        reply = {**reply, "from": {"id": 4242, "is_bot": True, "first_name": "Hermes"}}
+        await telegram.say(1, said, user_id=8, reply_to_message=reply)
+        await telegram.until(lambda: telegram.texts(1)[0] == "Done.")
+        await telegram.until(lambda: telegram.texts(1)[1].startswith(f"{shown} by telegram:8"))
+        contrary = "no" if said == "Yes!" else "yes"
+        await telegram.say(1, contrary, reply_to_message=reply)
+        await telegram.until(lambda: len(telegram.texts(1)) == 3)
+        assert "decided" in telegram.texts(1)[2]
+        await telegram.say(1, "yes")
+        await telegram.until(lambda: telegram.texts(1)[-1] == "Hello.")
+        assert await running.rows("agent", "SELECT count(*) FROM approval") == [(1,)]
+
+
 async def test_a_command_decides_too(tmp_path: Path) -> None:
     script = {"rules": [{"steps": [RUN, {"text": "It was not allowed."}]}]}
     async with bot(tmp_path, script, ASK_FIRST) as (telegram, _):
