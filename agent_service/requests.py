@@ -18,6 +18,10 @@ UNATTENDED_KINDS = frozenset({"job", "subagent"})
 """Kinds of turns that nobody sits before."""
 
 
+_LATER = ("retries", "skip_context_files", "unattended")
+"""What a request did not have when the first ones were stored; unset, it is the same as theirs."""
+
+
 class Unattended(StrEnum):
     """What becomes of a call that a person would have to allow, where nobody can be asked."""
 
@@ -81,8 +85,10 @@ class TurnRequest:
     def digest(self) -> str:
         """The same for the same request."""
         # Asked again, it is the same turn, also where other toolsets are off by now.
-        left_out = {"allowed", *(() if self.unattended else ("unattended",))}
-        values = {name: getattr(self, name) for name in self.__slots__ if name not in left_out}
+        values = {name: getattr(self, name) for name in self.__slots__ if name != "allowed"}
+        for name in _LATER:
+            if not values[name]:
+                del values[name]
         encoded = json.dumps(values, sort_keys=True, ensure_ascii=False, default=dict)
         return hashlib.sha256(encoded.encode()).hexdigest()
 
