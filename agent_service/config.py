@@ -39,14 +39,17 @@ class ModelConfig(ConfigModel):
     provider: Annotated[str, Yaml("model.provider")] = ""
     """`openrouter`, `openai` or `anthropic`, where keys of several are set; empty is the first of
     them in this order."""
-    api: Annotated[Literal["", "chat_completions", "anthropic_messages"], Yaml("model.api")] = ""
-    """What `base_url` speaks: `chat_completions` or `anthropic_messages`; empty goes by the URL."""
+    api: Annotated[
+        Literal["", "chat_completions", "anthropic_messages", "responses"], Yaml("model.api")
+    ] = ""
+    """What `base_url` speaks: `chat_completions`, `anthropic_messages` or `responses`, which OpenAI
+    itself speaks as well; empty goes by the URL."""
     cache_ttl: Annotated[Literal["5m", "1h"], Yaml("model.cache_ttl")] = "5m"
     """How long Anthropic keeps what is marked for its cache; `1h` costs more to write."""
     reasoning_effort: Annotated[
         Literal["", "low", "medium", "high"], Yaml("agent.reasoning_effort")
     ] = ""
-    """How hard models with the native Messages API think; empty leaves it to the model."""
+    """How hard models think over the Messages and Responses APIs; empty leaves it to the model."""
     base_url: Annotated[
         str,
         AfterValidator(_base_url),

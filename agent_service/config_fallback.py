@@ -36,7 +36,7 @@ class FallbackModel(ConfigModel):
     """Whose endpoint and key; with `base_url` only a name."""
     base_url: Annotated[str, AfterValidator(_base_url)] = ""
     """Base URL of any endpoint that speaks like OpenAI's or Anthropic's."""
-    api: Literal["", "chat_completions", "anthropic_messages"] = ""
+    api: Literal["", "chat_completions", "anthropic_messages", "responses"] = ""
     """What `base_url` speaks; empty goes by the URL."""
     key_env: Annotated[str, AfterValidator(_variable)] = ""
     """Name of the environment variable, or line of `.env`, that has the key for `base_url`."""

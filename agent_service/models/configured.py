@@ -19,6 +19,7 @@ from agent_service.models.endpoints import (
 from agent_service.models.errors import EndpointError
 from agent_service.models.messages import Messages
 from agent_service.models.provider import Provider
+from agent_service.models.responses import Responses
 from agent_service.models.retries import RetryPolicy
 from agent_service.models.wire import Wire
 
@@ -44,6 +45,8 @@ def _wire(endpoint: Endpoint, calling: Calling) -> Wire:
     match endpoint.api:
         case Api.MESSAGES:
             return Messages(calling.cache_ttl, calling.effort)
+        case Api.RESPONSES:
+            return Responses(calling.effort)
         case Api.CHAT_COMPLETIONS:
             return ChatCompletions(endpoint.provider, calling.identity)
 

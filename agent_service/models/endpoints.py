@@ -38,6 +38,7 @@ class Api(StrEnum):
 
     CHAT_COMPLETIONS = "chat_completions"
     MESSAGES = "anthropic_messages"
+    RESPONSES = "responses"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +149,8 @@ def _custom(settings: EndpointSettings) -> Endpoint:
     if api is Api.MESSAGES:
         # The SDK's base URL has no version, though people copy it with one.
         base_url = base_url.removesuffix("/messages").removesuffix("/v1")
+    elif api is Api.RESPONSES:
+        base_url = base_url.removesuffix("/responses")
     return Endpoint(
         base_url=base_url,
         api_key=_checked_key(key, key_name),
@@ -163,6 +166,8 @@ def _api(settings: EndpointSettings, base_url: str, provider: str) -> Api:
     """What is spoken there: as is said, else as the URL looks."""
     if settings.api:
         return Api(settings.api)
+    if urlsplit(base_url).path.endswith("/responses"):
+        return Api.RESPONSES
     native = provider == "anthropic" or base_url.endswith(("/anthropic", "/messages"))
     return Api.MESSAGES if native else Api.CHAT_COMPLETIONS
 
@@ -190,6 +195,7 @@ def _openai(settings: EndpointSettings) -> Endpoint | None:
         provider="openai",
         source="OPENAI_API_KEY",
         key_name="OPENAI_API_KEY",
+        api=Api.RESPONSES if settings.api == Api.RESPONSES else Api.CHAT_COMPLETIONS,
     )
 
 

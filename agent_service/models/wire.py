@@ -21,6 +21,10 @@ class Dialect:
     max_tokens_field: str = "max_tokens"
     stream_options: bool = True
     adaptive_thinking: bool = True
+    encrypted_reasoning: bool = True
+    output_cap: bool = True
+    effort: bool = True
+    summary: bool = True
 
 
 class Reading(Protocol):

@@ -20,11 +20,13 @@ from agent_service.models.endpoints import Endpoint
 from agent_service.models.errors import ModelError
 from agent_service.models.messages import Messages
 from agent_service.models.provider import Provider
+from agent_service.models.responses import Responses
 from agent_service.models.retries import RetryPolicy
 from agent_service.models.transport import Timeouts
 from services.demo.model_server import Speech
 from tests.fakes.messages import MESSAGES
 from tests.fakes.model import FakeModel, fake_model
+from tests.fakes.responses import RESPONSES
 
 KEY = "sk-secret-0123456789"
 NO_RETRIES = RetryPolicy(max_retries=0)
@@ -46,11 +48,18 @@ def messages(
     return Provider(endpoint, Messages(), retries, timeouts)
 
 
+def responses(
+    endpoint: Endpoint, retries: RetryPolicy, timeouts: Timeouts
+) -> AbstractAsyncContextManager[Model]:
+    return Provider(endpoint, Responses(), retries, timeouts)
+
+
 IMPLEMENTATIONS: Mapping[str, Connect] = {
     "chat_completions": chat_completions,
     "messages": messages,
+    "responses": responses,
 }
-SPEECHES: Mapping[Connect, Speech] = {messages: MESSAGES}
+SPEECHES: Mapping[Connect, Speech] = {messages: MESSAGES, responses: RESPONSES}
 ONLY_CHAT = pytest.mark.parametrize("connect", [chat_completions], ids=["chat_completions"])
 """For what only chat completions can say."""
 

@@ -167,6 +167,19 @@ def test_anthropics_key_chooses_its_own_api() -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "api"),
+    [
+        ("", Api.CHAT_COMPLETIONS),
+        ("responses", Api.RESPONSES),
+        ("anthropic_messages", Api.CHAT_COMPLETIONS),
+    ],
+)
+def test_openai_itself_speaks_what_is_said_where_it_can(said: str, api: Api) -> None:
+    endpoint = chosen(EndpointSettings(openai_api_key=OPENAI, api=said))
+    assert (endpoint.provider, endpoint.base_url, endpoint.api) == ("openai", OPENAI_URL, api)
+
+
+@pytest.mark.parametrize(
     ("url", "said", "base_url", "api"),
     [
         ("https://api.anthropic.com/v1", "", "https://api.anthropic.com", Api.MESSAGES),
@@ -174,6 +187,8 @@ def test_anthropics_key_chooses_its_own_api() -> None:
         ("https://x.example/v1/messages", "", "https://x.example", Api.MESSAGES),
         ("https://x.example/v1", "anthropic_messages", "https://x.example", Api.MESSAGES),
         ("https://x.example/v1", "", "https://x.example/v1", Api.CHAT_COMPLETIONS),
+        ("https://x.example/v1/responses", "", "https://x.example/v1", Api.RESPONSES),
+        ("https://x.example/v1", "responses", "https://x.example/v1", Api.RESPONSES),
         (
             "https://api.anthropic.com/v1",
             "chat_completions",
