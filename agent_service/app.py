@@ -44,6 +44,7 @@ from agent_service.models.priced import Priced
 from agent_service.models.retries import RetryPolicy
 from agent_service.prompt.context_files import ContextFiles
 from agent_service.prompt.personal import PersonalLayers
+from agent_service.prompt.personalities import Personalities
 from agent_service.requests import Unattended
 from agent_service.runner import Runner
 from agent_service.search.past import PastSessions
@@ -103,9 +104,7 @@ def build(
     priced = Priced(routed, catalog)
     leases = turn_leases(config.lease_s)
     executors = Executors(channels, config.executor_away_s)
-    shelves = SkillShelves(
-        lambda profile: HomeSkillFiles(settings.home.profile(profile).skills), clock
-    )
+    shelves = _shelves(settings, clock)
     profiles = FileProfiles(settings.home)
     scanner = ThreatScanner()
     limits = _limits(config, model, catalog)
@@ -136,15 +135,16 @@ def build(
     layers = PersonalLayers(profiles, memories, indexes, context_files)
     drafts = SessionDrafts(clock, zone, toolsets, _instructions(config, model), places, layers)
     histories = Histories(database, settings.home, clock)
+    personalities = Personalities(config.overlays.personalities)
     servicers = Servicers(
         turns=TurnServicer(turns, drafts, config.tools.policy),
-        sessions=SessionServicer(database, histories, clock),
+        sessions=SessionServicer(database, histories, personalities, clock),
         approvals=ApprovalServicer(database, turns),
         models=ModelCatalogServicer(catalog, model),
         memories=MemoryServicer(memories),
         skills=SkillServicer(shelves),
         tools=ToolCatalogServicer(listed, config.tools.policy),
-        catalog=CatalogServicer(),
+        catalog=CatalogServicer(personalities, database),
         usage=UsageServicer(database, spending),
     )
     chores = (LeftSandboxes(executors, database).run, histories.run)
@@ -212,6 +212,12 @@ class AgentService:
     async def drain(self) -> None:
         """Lets every turn go for another replica or the next start."""
         await self._turns.drain()
+
+
+def _shelves(settings: Settings, clock: Clock) -> SkillShelves:
+    return SkillShelves(
+        lambda profile: HomeSkillFiles(settings.home.profile(profile).skills), clock
+    )
 
 
 def _catalog(settings: Settings, config: AgentConfig) -> Catalog:
@@ -288,7 +294,12 @@ def _reach(config: AgentConfig, channels: Channels, database: Database, consult:
 
 
 def _instructions(config: AgentConfig, model: ConfiguredModel) -> Instructions:
-    return Instructions(config.system_message, model.default_name, config.tool_use_enforcement)
+    return Instructions(
+        config.system_message,
+        model.default_name,
+        config.tool_use_enforcement,
+        config.overlays.overlay,
+    )
 
 
 def _loop_parts(

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from agent_service import budget
 from agent_service.config_approvals import ApprovalsConfig
 from agent_service.config_fallback import FallbackModel
+from agent_service.config_overlays import OverlayConfig
 from agent_service.config_web import FetchConfig, HelperModels, SearchConfig
 from agent_service.context.policy import Policy
 from agent_service.models.catalog import Override
@@ -285,6 +286,7 @@ class AgentConfig(ConfigModel):
     helpers: HelperModels
     budget: BudgetConfig
     tools: ToolsConfig
+    overlays: OverlayConfig
     approvals: ApprovalsConfig
     fallback: Annotated[
         tuple[FallbackModel, ...], Yaml("fallback_providers", "fallback_model")

@@ -122,7 +122,7 @@ async def _ask(
 ) -> AsyncGenerator[Step | base.ModelMessage]:
     request = base.ModelRequest(
         model=turn.model,
-        messages=turn.messages,
+        messages=turn.overlay.sent(turn.messages),
         tools=tools,
         max_tokens=turn.max_tokens,
         route=turn.route,

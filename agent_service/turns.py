@@ -62,7 +62,9 @@ class Conversations:
     def keep(self, turn: LiveTurn) -> None:
         """Remember a session after a turn of it."""
         before = self._kept.pop(turn.session_id, None)
-        hot = journal.Hot(turn.revision, turn.message_count, turn.messages, turn.compaction)
+        hot = journal.Hot(
+            turn.revision, turn.message_count, turn.messages, turn.compaction, turn.overlay
+        )
         self._kept[turn.session_id] = hot
         self._bytes += hot.size_bytes - (before.size_bytes if before else 0)
         while len(self._kept) > HOT_SESSIONS or self._bytes > HOT_BYTES:
