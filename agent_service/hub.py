@@ -8,7 +8,6 @@ from datetime import datetime
 
 from agent_service.events import (
     Live,
-    Notice,
     ReasoningDelta,
     Recorded,
     TextDelta,
@@ -72,8 +71,6 @@ class TurnStream:
         self._attempt = attempt
         self._partial = TextSnapshot(step=0, text="", reasoning="")
         self._progress: dict[str, ToolProgress] = {}
-        self._lasting: list[tuple[int, Recorded]] = []
-        """Notices to be read with the answer, and after which durable event each came."""
         self._subscriptions: set[Subscription] = set()
 
     @property
@@ -85,9 +82,6 @@ class TurnStream:
         """Show an event to every watcher."""
         if item.sequence:
             self._recorded.append(item)
-        elif isinstance(item.event, Notice) and item.event.lasts:
-            last = self._recorded[-1].sequence if self._recorded else 0
-            self._lasting.append((last, item))
         self._follow(item)
         for subscription in self._subscriptions:
             subscription.put(item)
@@ -98,8 +92,7 @@ class TurnStream:
 
     def subscribe(self, after_sequence: int, now: datetime) -> Subscription:
         """Everything after the sequence, what running calls have said so far, then what comes."""
-        backlog = [item for last, item in self._lasting if last >= after_sequence]
-        backlog += [item for item in self._recorded if item.sequence > after_sequence]
+        backlog = [item for item in self._recorded if item.sequence > after_sequence]
         if self._partial.text or self._partial.reasoning:
             backlog.append(Recorded(0, now, self._attempt, self._partial))
         backlog += [Recorded(0, now, self._attempt, said) for said in self._progress.values()]

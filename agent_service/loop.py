@@ -128,13 +128,8 @@ async def _ask(
         route=turn.route,
     )
     said = thought = 0
-    untold = turn.notices if turn.step == 1 else ()
     async with model.stream(request) as events:
         async for event in events:
-            # Who started the turn may only watch it by the time that the model speaks.
-            for text in untold:
-                yield Notice(text, lasts=True)
-            untold = ()
             match event:
                 case base.TextDelta(text):
                     yield TextDelta(turn.step, said, text)
