@@ -77,6 +77,8 @@ from agent_service.tools.second_opinion import SecondOpinion
 from agent_service.tools.todo import STATE as PLAN
 from agent_service.tools.todo import shown_plan
 from agent_service.tools.toolbox import Toolbox
+from agent_service.trajectories.keeping import Drives, Keeping
+from agent_service.trajectories.keeping import Places as SamplePlaces
 from agent_service.turns import Ownership, Turns
 from agent_service.web.access import configured_web
 from services.channels import Channels
@@ -130,7 +132,8 @@ def build(
     spending = Spending(priced, chain, catalog, budgets, clock, zone)
     runner = Runner(database, leases, parts, spending, contexts.endings, clock, metrics)
     ownership = _ownership(config, chassis, leases, Replicas(channels, config.endpoint, clock))
-    turns = Turns(database, runner, model, ownership, clock, workers, metrics)
+    driver = _driver(config, settings, runner, database, parts.toolbox, redactor)
+    turns = Turns(database, driver, model, ownership, clock, workers, metrics)
     places = Places(SandboxKinds(channels, clock), projects, config.sandbox)
     layers = PersonalLayers(profiles, memories, indexes, context_files)
     drafts = SessionDrafts(clock, zone, toolsets, _instructions(config, model), places, layers)
@@ -218,6 +221,23 @@ def _shelves(settings: Settings, clock: Clock) -> SkillShelves:
     return SkillShelves(
         lambda profile: HomeSkillFiles(settings.home.profile(profile).skills), clock
     )
+
+
+def _driver(
+    config: AgentConfig,
+    settings: Settings,
+    runner: Runner,
+    database: Database,
+    toolbox: Toolbox,
+    redactor: Redactor,
+) -> Drives:
+    """What drives turns, and writes them down where that is wanted."""
+    if not config.save_trajectories:
+        return runner
+    places = SamplePlaces(
+        lambda profile: settings.home.profile(profile).root, toolbox.schemas, redactor.redact
+    )
+    return Keeping(runner, database, places, SystemClock())
 
 
 def _catalog(settings: Settings, config: AgentConfig) -> Catalog:

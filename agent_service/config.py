@@ -314,6 +314,11 @@ class AgentConfig(ConfigModel):
         int, Field(ge=1000, le=1_000_000), Yaml("context_file_max_chars")
     ] = 20_000
     """Characters that are taken over of SOUL.md and of each context file of a folder."""
+    save_trajectories: Annotated[
+        bool, Yaml("agent.save_trajectories", "save_trajectories"), Env("HERMES_SAVE_TRAJECTORIES")
+    ] = False
+    """Whether each turn that has ended is also written to `trajectory_samples.jsonl` of the home,
+    or to `failed_trajectories.jsonl`."""
     time_zone: Annotated[str, Yaml("timezone"), Env("HERMES_TIMEZONE")] = ""
     """IANA time zone of the times that the agent is told; empty is the machine's."""
     endpoint: Annotated[str, Yaml("agent.endpoint"), Env("HERMES_AGENT_ENDPOINT")] = ""
