@@ -34,12 +34,12 @@ from agent_service.messaging import Target as Chat
 from agent_service.metrics import AgentMetrics
 from agent_service.models.base import Model
 from agent_service.models.catalog import Catalog
-from agent_service.models.chat_completions import AppIdentity
 from agent_service.models.configured import Calling, ConfiguredModel, provider_of
 from agent_service.models.consult import Consult
 from agent_service.models.endpoints import missing_endpoint
 from agent_service.models.fallback import Chain, Routed
 from agent_service.models.listing import fetch_models
+from agent_service.models.openrouter import AppIdentity
 from agent_service.models.priced import Priced
 from agent_service.models.retries import RetryPolicy
 from agent_service.prompt.context_files import ContextFiles
@@ -365,4 +365,5 @@ def _calling(config: AgentConfig) -> Calling:
         AppIdentity(config.model.app_title, config.model.app_url),
         config.model.cache_ttl,
         config.model.reasoning_effort,
+        config.model.providers_allowed,
     )

@@ -43,11 +43,16 @@ class ModelConfig(ConfigModel):
     api: Annotated[Literal["", "chat_completions", "anthropic_messages"], Yaml("model.api")] = ""
     """What `base_url` speaks: `chat_completions` or `anthropic_messages`; empty goes by the URL."""
     cache_ttl: Annotated[Literal["5m", "1h"], Yaml("model.cache_ttl")] = "5m"
-    """How long Anthropic keeps what is marked for its cache; `1h` costs more to write."""
+    """How long Anthropic keeps what is marked for its cache, asked directly or by OpenRouter; `1h`
+    costs more to write."""
     reasoning_effort: Annotated[
         Literal["", "low", "medium", "high"], Yaml("agent.reasoning_effort")
     ] = ""
-    """How hard models with the native Messages API think; empty leaves it to the model."""
+    """How hard models think that can; empty leaves it to the model."""
+    providers_allowed: Annotated[
+        tuple[str, ...], Yaml("model.providers_allowed", "provider_routing.only")
+    ] = ()
+    """The providers that OpenRouter may choose from, such as `anthropic`; empty is all."""
     base_url: Annotated[
         str,
         AfterValidator(_base_url),

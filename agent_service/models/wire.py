@@ -21,6 +21,8 @@ class Dialect:
     max_tokens_field: str = "max_tokens"
     stream_options: bool = True
     adaptive_thinking: bool = True
+    reasoning: bool = True
+    """Whether it is told how hard to think."""
 
 
 class Reading(Protocol):
