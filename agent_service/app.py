@@ -21,6 +21,7 @@ from agent_service.clients.projects import Projects
 from agent_service.clients.replicas import Replicas
 from agent_service.clients.sandbox_kinds import SandboxKinds
 from agent_service.config import AgentConfig
+from agent_service.config_auxiliary import auxiliaries, route_of
 from agent_service.config_fallback import fallbacks
 from agent_service.context.compressor import Compressor
 from agent_service.contexts import ToolContexts
@@ -272,7 +273,7 @@ def _chain(
             ),
             one.missing,
         )
-        for one in others
+        for one in (*others, *auxiliaries(config.auxiliary, config.model.endpoint, variable))
     }
     return Chain([one.route for one in others], clock), Routed(first, models)
 
@@ -295,12 +296,12 @@ def _tools(
 
 
 def _commands(config: AgentConfig, consult: Consult, redactor: Redactor) -> CommandPolicy:
-    asked = config.approvals
+    asked, judge = config.approvals, route_of(config.auxiliary, "approval")
     return CommandPolicy(
         asks=asked.mode != "off",
         asks_in_sandboxes=asked.sandboxed == "ask",
         denied=asked.deny,
-        opinion=SecondOpinion(consult, config.helpers.approval) if asked.mode == "smart" else None,
+        opinion=SecondOpinion(consult, judge) if asked.mode == "smart" else None,
         redactor=redactor,
     )
 
@@ -310,7 +311,8 @@ def _reach(config: AgentConfig, channels: Channels, database: Database, consult:
         return await database.read(lambda conn: known(conn, profile))
 
     web = configured_web(config.fetch, config.search)
-    return Reach(web, consult, config.helpers, GatewayDeliveries(channels), chats)
+    vision = route_of(config.auxiliary, "vision")
+    return Reach(web, consult, vision, config.mixture, GatewayDeliveries(channels), chats)
 
 
 def _instructions(config: AgentConfig, model: ConfiguredModel) -> Instructions:
@@ -330,7 +332,7 @@ def _loop_parts(
             await database.read(lambda conn: sessions.get_state(conn, session_id, PLAN))
         )
 
-    policy = config.compression.policy
+    policy = config.compression.policy(route_of(config.auxiliary, "compression"))
     compressor = Compressor(model, catalog.window_of, plan_of, policy, SystemClock())
     return LoopParts(model, toolbox, compressor)
 
