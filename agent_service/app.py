@@ -21,6 +21,7 @@ from agent_service.clients.projects import Projects
 from agent_service.clients.replicas import Replicas
 from agent_service.clients.sandbox_kinds import SandboxKinds
 from agent_service.config import AgentConfig
+from agent_service.config_auxiliary import auxiliaries, route_of
 from agent_service.config_fallback import fallbacks
 from agent_service.context.compressor import Compressor
 from agent_service.contexts import ToolContexts
@@ -34,16 +35,17 @@ from agent_service.messaging import Target as Chat
 from agent_service.metrics import AgentMetrics
 from agent_service.models.base import Model
 from agent_service.models.catalog import Catalog
-from agent_service.models.chat_completions import AppIdentity
 from agent_service.models.configured import Calling, ConfiguredModel, provider_of
 from agent_service.models.consult import Consult
 from agent_service.models.endpoints import missing_endpoint
 from agent_service.models.fallback import Chain, Routed
 from agent_service.models.listing import fetch_models
+from agent_service.models.openrouter import AppIdentity
 from agent_service.models.priced import Priced
 from agent_service.models.retries import RetryPolicy
 from agent_service.prompt.context_files import ContextFiles
 from agent_service.prompt.personal import PersonalLayers
+from agent_service.prompt.personalities import Personalities
 from agent_service.requests import Unattended
 from agent_service.runner import Runner
 from agent_service.search.past import PastSessions
@@ -76,6 +78,8 @@ from agent_service.tools.second_opinion import SecondOpinion
 from agent_service.tools.todo import STATE as PLAN
 from agent_service.tools.todo import shown_plan
 from agent_service.tools.toolbox import Toolbox
+from agent_service.trajectories.keeping import Drives, Keeping
+from agent_service.trajectories.keeping import Places as SamplePlaces
 from agent_service.turns import Ownership, Turns
 from agent_service.web.access import configured_web
 from services.channels import Channels
@@ -103,9 +107,7 @@ def build(
     priced = Priced(routed, catalog)
     leases = turn_leases(config.lease_s)
     executors = Executors(channels, config.executor_away_s)
-    shelves = SkillShelves(
-        lambda profile: HomeSkillFiles(settings.home.profile(profile).skills), clock
-    )
+    shelves = _shelves(settings, clock)
     profiles = FileProfiles(settings.home)
     scanner = ThreatScanner()
     limits = _limits(config, model, catalog)
@@ -131,20 +133,22 @@ def build(
     spending = Spending(priced, chain, catalog, budgets, clock, zone)
     runner = Runner(database, leases, parts, spending, contexts.endings, clock, metrics)
     ownership = _ownership(config, chassis, leases, Replicas(channels, config.endpoint, clock))
-    turns = Turns(database, runner, model, ownership, clock, workers, metrics)
+    driver = _driver(config, settings, runner, database, parts.toolbox, redactor)
+    turns = Turns(database, driver, model, ownership, clock, workers, metrics)
     places = Places(SandboxKinds(channels, clock), projects, config.sandbox)
     layers = PersonalLayers(profiles, memories, indexes, context_files)
     drafts = SessionDrafts(clock, zone, toolsets, _instructions(config, model), places, layers)
     histories = Histories(database, settings.home, clock)
+    personalities = Personalities(config.overlays.personalities)
     servicers = Servicers(
         turns=TurnServicer(turns, drafts, config.tools.policy),
-        sessions=SessionServicer(database, histories, clock),
+        sessions=SessionServicer(database, histories, personalities, clock),
         approvals=ApprovalServicer(database, turns),
         models=ModelCatalogServicer(catalog, model),
         memories=MemoryServicer(memories),
         skills=SkillServicer(shelves),
         tools=ToolCatalogServicer(listed, config.tools.policy),
-        catalog=CatalogServicer(),
+        catalog=CatalogServicer(personalities, database),
         usage=UsageServicer(database, spending),
     )
     chores = (LeftSandboxes(executors, database).run, histories.run)
@@ -214,6 +218,29 @@ class AgentService:
         await self._turns.drain()
 
 
+def _shelves(settings: Settings, clock: Clock) -> SkillShelves:
+    return SkillShelves(
+        lambda profile: HomeSkillFiles(settings.home.profile(profile).skills), clock
+    )
+
+
+def _driver(
+    config: AgentConfig,
+    settings: Settings,
+    runner: Runner,
+    database: Database,
+    toolbox: Toolbox,
+    redactor: Redactor,
+) -> Drives:
+    """What drives turns, and writes them down where that is wanted."""
+    if not config.save_trajectories:
+        return runner
+    places = SamplePlaces(
+        lambda profile: settings.home.profile(profile).root, toolbox.schemas, redactor.redact
+    )
+    return Keeping(runner, database, places, SystemClock())
+
+
 def _catalog(settings: Settings, config: AgentConfig) -> Catalog:
     return Catalog(
         settings.home.state / "models.json",
@@ -246,7 +273,7 @@ def _chain(
             ),
             one.missing,
         )
-        for one in others
+        for one in (*others, *auxiliaries(config.auxiliary, config.model.endpoint, variable))
     }
     return Chain([one.route for one in others], clock), Routed(first, models)
 
@@ -269,12 +296,12 @@ def _tools(
 
 
 def _commands(config: AgentConfig, consult: Consult, redactor: Redactor) -> CommandPolicy:
-    asked = config.approvals
+    asked, judge = config.approvals, route_of(config.auxiliary, "approval")
     return CommandPolicy(
         asks=asked.mode != "off",
         asks_in_sandboxes=asked.sandboxed == "ask",
         denied=asked.deny,
-        opinion=SecondOpinion(consult, config.helpers.approval) if asked.mode == "smart" else None,
+        opinion=SecondOpinion(consult, judge) if asked.mode == "smart" else None,
         redactor=redactor,
     )
 
@@ -284,11 +311,17 @@ def _reach(config: AgentConfig, channels: Channels, database: Database, consult:
         return await database.read(lambda conn: known(conn, profile))
 
     web = configured_web(config.fetch, config.search)
-    return Reach(web, consult, config.helpers, GatewayDeliveries(channels), chats)
+    vision = route_of(config.auxiliary, "vision")
+    return Reach(web, consult, vision, config.mixture, GatewayDeliveries(channels), chats)
 
 
 def _instructions(config: AgentConfig, model: ConfiguredModel) -> Instructions:
-    return Instructions(config.system_message, model.default_name, config.tool_use_enforcement)
+    return Instructions(
+        config.system_message,
+        model.default_name,
+        config.tool_use_enforcement,
+        config.overlays.overlay,
+    )
 
 
 def _loop_parts(
@@ -299,7 +332,7 @@ def _loop_parts(
             await database.read(lambda conn: sessions.get_state(conn, session_id, PLAN))
         )
 
-    policy = config.compression.policy
+    policy = config.compression.policy(route_of(config.auxiliary, "compression"))
     compressor = Compressor(model, catalog.window_of, plan_of, policy, SystemClock())
     return LoopParts(model, toolbox, compressor)
 
@@ -334,4 +367,5 @@ def _calling(config: AgentConfig) -> Calling:
         AppIdentity(config.model.app_title, config.model.app_url),
         config.model.cache_ttl,
         config.model.reasoning_effort,
+        config.model.providers_allowed,
     )

@@ -7,11 +7,14 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from agent_service import budget
 from agent_service.config_approvals import ApprovalsConfig
+from agent_service.config_auxiliary import AuxiliaryModel
 from agent_service.config_fallback import FallbackModel
-from agent_service.config_web import FetchConfig, HelperModels, SearchConfig
+from agent_service.config_overlays import OverlayConfig
+from agent_service.config_web import FetchConfig, MixtureConfig, SearchConfig
 from agent_service.context.policy import Policy
 from agent_service.models.catalog import Override
 from agent_service.models.endpoints import EndpointSettings, is_http_url
+from agent_service.models.fallback import Route
 from agent_service.models.pricing import Price
 from agent_service.toolsets import ToolsetPolicy, known_toolset
 from services.config import ConfigModel, Env, Flag, Yaml
@@ -45,11 +48,16 @@ class ModelConfig(ConfigModel):
     """What `base_url` speaks: `chat_completions`, `anthropic_messages` or `responses`, which OpenAI
     itself speaks as well; empty goes by the URL."""
     cache_ttl: Annotated[Literal["5m", "1h"], Yaml("model.cache_ttl")] = "5m"
-    """How long Anthropic keeps what is marked for its cache; `1h` costs more to write."""
+    """How long Anthropic keeps what is marked for its cache, asked directly or by OpenRouter; `1h`
+    costs more to write."""
     reasoning_effort: Annotated[
         Literal["", "low", "medium", "high"], Yaml("agent.reasoning_effort")
     ] = ""
-    """How hard models think over the Messages and Responses APIs; empty leaves it to the model."""
+    """How hard models think that can; empty leaves it to the model."""
+    providers_allowed: Annotated[
+        tuple[str, ...], Yaml("model.providers_allowed", "provider_routing.only")
+    ] = ()
+    """The providers that OpenRouter may choose from, such as `anthropic`; empty is all."""
     base_url: Annotated[
         str,
         AfterValidator(_base_url),
@@ -220,15 +228,15 @@ class CompressionConfig(ConfigModel):
     """Messages at the beginning that stay as they are."""
     protect_last_n: Annotated[int, Field(ge=1, le=200), Yaml("compression.protect_last_n")] = 4
     """Messages at the end that stay as they are, at least."""
-    model: Annotated[str, Yaml("auxiliary.compression.model", "compression.summary_model")] = ""
-    """Model that condenses, at the same endpoint; unset is the turn's own."""
+    summary_model: Annotated[str, Yaml("compression.summary_model")] = ""
+    """Older name of `auxiliary.compression.model`."""
 
-    @property
-    def policy(self) -> Policy:
-        """When and how conversations are compressed."""
-        return Policy(
-            self.enabled, self.threshold, self.protect_first_n, self.protect_last_n, self.model
-        )
+    def policy(self, route: Route) -> Policy:
+        """When and how conversations are compressed, by which model if not by their own."""
+        if not route.model:
+            route = Route(model=self.summary_model)
+        limits = (self.enabled, self.threshold, self.protect_first_n, self.protect_last_n)
+        return Policy(*limits, route)
 
 
 class DelegationConfig(ConfigModel):
@@ -285,10 +293,17 @@ class AgentConfig(ConfigModel):
     sandbox: SandboxPolicy
     fetch: FetchConfig
     search: SearchConfig
-    helpers: HelperModels
+    mixture: MixtureConfig
     budget: BudgetConfig
     tools: ToolsConfig
+    overlays: OverlayConfig
     approvals: ApprovalsConfig
+    auxiliary: Annotated[dict[str, AuxiliaryModel], Yaml("auxiliary")] = Field(
+        default_factory=dict[str, AuxiliaryModel]
+    )
+    """Models of the tasks `compression`, `vision` (looks at pictures) and `approval` (looks at
+    commands with `approvals.mode: smart`): `model`, and where it is elsewhere `provider`, or
+    `base_url` and `key_env`; a task without one is the conversation's model's."""
     fallback: Annotated[
         tuple[FallbackModel, ...], Yaml("fallback_providers", "fallback_model")
     ] = ()
@@ -315,6 +330,11 @@ class AgentConfig(ConfigModel):
         int, Field(ge=1000, le=1_000_000), Yaml("context_file_max_chars")
     ] = 20_000
     """Characters that are taken over of SOUL.md and of each context file of a folder."""
+    save_trajectories: Annotated[
+        bool, Yaml("agent.save_trajectories", "save_trajectories"), Env("HERMES_SAVE_TRAJECTORIES")
+    ] = False
+    """Whether each turn that has ended is also written to `trajectory_samples.jsonl` of the home,
+    or to `failed_trajectories.jsonl`."""
     time_zone: Annotated[str, Yaml("timezone"), Env("HERMES_TIMEZONE")] = ""
     """IANA time zone of the times that the agent is told; empty is the machine's."""
     endpoint: Annotated[str, Yaml("agent.endpoint"), Env("HERMES_AGENT_ENDPOINT")] = ""

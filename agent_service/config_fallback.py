@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 from pydantic import AfterValidator, Field, SecretStr
 
@@ -13,18 +13,39 @@ from services.config import ConfigModel, is_secret_name
 _UNSET = SecretStr("")
 
 
-def _base_url(text: str) -> str:
+def checked_url(text: str) -> str:
+    """Check a base URL."""
     if text.strip() and not is_http_url(text.strip()):
         # It is not repeated, as it may hold a password.
         raise ValueError("is not a URL such as https://host/v1 or http://127.0.0.1:8000/v1")
     return text.strip()
 
 
-def _variable(name: str) -> str:
+def key_variable(name: str) -> str:
+    """Check the name of a variable that has a key."""
     if name and not is_secret_name(name):
         # By its name its value is known as a secret, and kept out of logs and answers.
         raise ValueError("is not the name of a variable with a key: it must end in _KEY or _TOKEN")
     return name
+
+
+class Elsewhere(Protocol):
+    """A model at an endpoint that settings name."""
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def provider(self) -> str: ...
+
+    @property
+    def base_url(self) -> str: ...
+
+    @property
+    def api(self) -> str: ...
+
+    @property
+    def key_env(self) -> str: ...
 
 
 class FallbackModel(ConfigModel):
@@ -34,11 +55,11 @@ class FallbackModel(ConfigModel):
     """Its id at the endpoint."""
     provider: str = ""
     """Whose endpoint and key; with `base_url` only a name."""
-    base_url: Annotated[str, AfterValidator(_base_url)] = ""
+    base_url: Annotated[str, AfterValidator(checked_url)] = ""
     """Base URL of any endpoint that speaks like OpenAI's or Anthropic's."""
     api: Literal["", "chat_completions", "anthropic_messages", "responses"] = ""
     """What `base_url` speaks; empty goes by the URL."""
-    key_env: Annotated[str, AfterValidator(_variable)] = ""
+    key_env: Annotated[str, AfterValidator(key_variable)] = ""
     """Name of the environment variable, or line of `.env`, that has the key for `base_url`."""
     api_key: SecretStr = _UNSET
     """The key for `base_url` itself; better in `.env`, by `key_env`."""
@@ -72,15 +93,24 @@ def fallbacks(
     """The chain after the first model, each once; `variable` reads the environment or `.env`."""
     found = {one.name: one for one in reversed(configured)}
     return [
-        Fallback(one.route, _endpoint(one, main, variable), _key_name(one), _missing(one))
+        Fallback(
+            one.route,
+            endpoint_settings(one, main, variable, one.api_key),
+            _key_name(one),
+            _missing(one),
+        )
         for one in reversed(found.values())
     ]
 
 
-def _endpoint(
-    one: FallbackModel, main: EndpointSettings, variable: Callable[[str], str]
+def endpoint_settings(
+    one: Elsewhere,
+    main: EndpointSettings,
+    variable: Callable[[str], str],
+    api_key: SecretStr = _UNSET,
 ) -> EndpointSettings:
-    named = SecretStr(variable(one.key_env)) if one.key_env else one.api_key
+    """The settings of the endpoint that is named, with the keys that belong to it alone."""
+    named = SecretStr(variable(one.key_env)) if one.key_env else api_key
     settings = replace(
         main,
         base_url=one.base_url,

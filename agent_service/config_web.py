@@ -70,17 +70,12 @@ class SearchConfig(ConfigModel):
     """Address of a SearXNG whose JSON format is on, also in a private network."""
 
 
-class HelperModels(ConfigModel):
-    """The models that tools ask, by their ids at the endpoint of the conversation."""
+class MixtureConfig(ConfigModel):
+    """The models of a mixture, by their ids at the endpoint of the conversation."""
 
-    vision: Annotated[str, Yaml("auxiliary.vision.model")] = ""
-    """Model that looks at pictures; unset is the one of the conversation."""
-    approval: Annotated[str, Yaml("auxiliary.approval.model")] = ""
-    """Model that looks at commands with `approvals.mode: smart`; unset is the one of the
-    conversation."""
-    mixture_references: Annotated[
+    references: Annotated[
         tuple[str, ...], Field(max_length=8), Yaml("mixture.reference_models")
     ] = ()
     """Models that each answer the question of a `mixture_of_agents`; unset turns the tool off."""
-    mixture_aggregator: Annotated[str, Yaml("mixture.aggregator_model")] = ""
+    aggregator: Annotated[str, Yaml("mixture.aggregator_model")] = ""
     """Model that makes one answer of theirs; unset is the one of the conversation."""

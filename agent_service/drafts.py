@@ -4,12 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
+from itertools import starmap
 
 from agent_service.clients.projects import Projects
 from agent_service.clients.sandbox_kinds import SandboxKinds
 from agent_service.config import SandboxPolicy
 from agent_service.prompt.context_files import skips_context_files
 from agent_service.prompt.layers import SessionFacts, build
+from agent_service.prompt.overlays import NOTHING, Overlay, Said
 from agent_service.prompt.personal import PersonalLayers
 from agent_service.requests import TurnRequest
 from agent_service.storage.turns import SessionDraft
@@ -33,6 +35,17 @@ class Instructions:
     default_model: Callable[[], Awaitable[str]]
     announcing: Sequence[str]
     """Parts of the ids of models that like to announce what they then do not do."""
+
+    overlay: Overlay = NOTHING
+    """What is sent beside the prompt."""
+
+    def overlaid(self, request: TurnRequest) -> Overlay:
+        """What the session of a request is sent with; a subagent's with nothing."""
+        if request.kind == "subagent":
+            return NOTHING
+        own = (request.ephemeral_system_prompt,) if request.ephemeral_system_prompt.strip() else ()
+        prefill = tuple(starmap(Said, request.prefill)) or self.overlay.prefill
+        return Overlay((*self.overlay.instructions, *own), prefill)
 
     async def announces(self, model: str) -> bool:
         """Whether a model does; empty means the configured one."""
@@ -92,4 +105,5 @@ class SessionDrafts:
             template,
             notices=project.blocked if skips else (*personal.blocked, *project.blocked),
             skips_context_files=skips,
+            overlay=self._instructions.overlaid(request),
         )

@@ -71,8 +71,6 @@ class Notice:
     """Something worth showing, such as a retry."""
 
     text: str
-    lasts: bool = False
-    """It is to be read with the answer, and not only at the moment."""
 
 
 Live = TextDelta | ReasoningDelta | TextSnapshot | ToolProgress | Notice
@@ -96,6 +94,13 @@ class TextFinished:
     step: int
     text: str
     tool_call_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """Something about the session that is to be read with the answer."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +226,7 @@ WaitsForPerson = (
 Durable = (
     TurnStarted
     | TextFinished
+    | Noted
     | UsageReported
     | ToolStarted
     | ToolFinished
@@ -236,6 +242,7 @@ _KINDS: dict[str, type[Any]] = {
     for kind in (
         TurnStarted,
         TextFinished,
+        Noted,
         UsageReported,
         ToolStarted,
         ToolFinished,

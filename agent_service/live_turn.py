@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from agent_service.calls import PendingCall
 from agent_service.context.compaction import NOTHING, Compaction
 from agent_service.events import Decision, TurnFinished
+from agent_service.prompt.overlays import NOTHING as NO_OVERLAY
+from agent_service.prompt.overlays import Overlay
 from agent_service.requests import Unattended
 from agent_service.usage import Usage
 from services.leases import Lease
@@ -63,6 +65,8 @@ class LiveTurn:
     """Tools that a person allowed for the whole session."""
     compaction: Compaction = NOTHING
     """How the session's messages are sent."""
+    overlay: Overlay = NO_OVERLAY
+    """What is sent beside them."""
     prompt_tokens: int = 0
     """What the provider has counted of the last request, whose messages were the first ones."""
     prompt_messages: int = 0

@@ -122,19 +122,14 @@ async def _ask(
 ) -> AsyncGenerator[Step | base.ModelMessage]:
     request = base.ModelRequest(
         model=turn.model,
-        messages=turn.messages,
+        messages=turn.overlay.sent(turn.messages),
         tools=tools,
         max_tokens=turn.max_tokens,
         route=turn.route,
     )
     said = thought = 0
-    untold = turn.notices if turn.step == 1 else ()
     async with model.stream(request) as events:
         async for event in events:
-            # Who started the turn may only watch it by the time that the model speaks.
-            for text in untold:
-                yield Notice(text, lasts=True)
-            untold = ()
             match event:
                 case base.TextDelta(text):
                     yield TextDelta(turn.step, said, text)

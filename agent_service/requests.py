@@ -18,7 +18,7 @@ UNATTENDED_KINDS = frozenset({"job", "subagent"})
 """Kinds of turns that nobody sits before."""
 
 
-_LATER = ("retries", "skip_context_files", "unattended")
+_LATER = ("retries", "skip_context_files", "unattended", "ephemeral_system_prompt", "prefill")
 """What a request did not have when the first ones were stored; unset, it is the same as theirs."""
 
 
@@ -69,6 +69,10 @@ class TurnRequest:
     """Its session is told neither who the agent is to be nor what its folder says."""
     unattended: Unattended | None = None
     """Read of the kinds that are; None is what is configured."""
+    ephemeral_system_prompt: str = ""
+    """What its session's requests have behind the prompt."""
+    prefill: tuple[tuple[str, str], ...] = ()
+    """Roles and texts of what they have before its messages; empty is what is configured."""
     allowed: tuple[str, ...] = ()
     """Toolsets that it gets of those it asks for; empty means all of them."""
 

@@ -16,6 +16,7 @@ from agent_service.events import (
     Durable,
     Fact,
     ModelAnswered,
+    Noted,
     Outcome,
     Prompted,
     Recorded,
@@ -203,6 +204,7 @@ class Transition:
                 self._finished(fact)
 
     def _answered(self, step: int, message: ModelMessage) -> None:
+        is_first = not self._model_calls
         usage = Usage.of_call(message.usage)
         self._usage += usage
         self.prompt_tokens = usage.prompt_tokens
@@ -215,6 +217,8 @@ class Transition:
         self.messages.append(_new(self._message_count, said, message.reasoning))
         self._event(TextFinished(step, message.text, len(message.tool_calls)))
         self._event(UsageReported(step, usage))
+        if is_first:
+            self._note()
         for call in message.tool_calls:
             self._steps += 1
             self._message_count += 1
@@ -251,8 +255,14 @@ class Transition:
     def _finished(self, fact: TurnFinished) -> None:
         if fact.text and not self._model_calls:  # said by no model, and so not yet
             self._event(TextFinished(self.turn.step, fact.text, 0))
+        if not self._model_calls:
+            self._note()
         self.finished = replace(fact, usage=self._usage)
         self._event(self.finished)
+
+    def _note(self) -> None:
+        for text in self.turn.notices:
+            self._event(Noted(text))
 
     def _compacted(self, fact: Compacted) -> None:
         self.compacted = fact

@@ -19,12 +19,13 @@ from agent_service.live_turn import LiveTurn
 from agent_service.metrics import AgentMetrics
 from agent_service.models.configured import ConfiguredModel
 from agent_service.requests import BusyMode, TurnInfo, TurnRequest
-from agent_service.runner import Driving, Runner, Stop
+from agent_service.runner import Driving, Stop
 from agent_service.storage import approvals, claims, clarifications, journal, turns
 from agent_service.storage.approvals import ApprovalInfo
 from agent_service.storage.claims import Claimant, Claimed
 from agent_service.storage.clarifications import Answer, Answered
 from agent_service.storage.turns import SessionDraft, Stored
+from agent_service.trajectories.keeping import Drives
 from agent_service.watching import Watching
 from services.clock import Clock
 from services.database import Database
@@ -62,7 +63,9 @@ class Conversations:
     def keep(self, turn: LiveTurn) -> None:
         """Remember a session after a turn of it."""
         before = self._kept.pop(turn.session_id, None)
-        hot = journal.Hot(turn.revision, turn.message_count, turn.messages, turn.compaction)
+        hot = journal.Hot(
+            turn.revision, turn.message_count, turn.messages, turn.compaction, turn.overlay
+        )
         self._kept[turn.session_id] = hot
         self._bytes += hot.size_bytes - (before.size_bytes if before else 0)
         while len(self._kept) > HOT_SESSIONS or self._bytes > HOT_BYTES:
@@ -91,7 +94,7 @@ class Turns:
     def __init__(
         self,
         database: Database,
-        runner: Runner,
+        runner: Drives,
         model: ConfiguredModel,
         ownership: Ownership,
         clock: Clock,

@@ -14,6 +14,8 @@ from gateway_service.messages import COMPRESS, RETRY, STEER, BusyMode, TurnOrder
 from hermes.agent.v1 import (
     approval_pb2,
     approval_pb2_grpc,
+    catalog_pb2,
+    catalog_pb2_grpc,
     session_change_pb2,
     session_pb2,
     session_pb2_grpc,
@@ -91,6 +93,7 @@ class AgentClient:
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._turns = turn_pb2_grpc.TurnServiceStub(channel)
         self._sessions = session_pb2_grpc.SessionServiceStub(channel)
+        self._catalog = catalog_pb2_grpc.CatalogServiceStub(channel)
         self._approvals = approval_pb2_grpc.ApprovalServiceStub(channel)
 
     async def start(self, order: TurnOrder) -> None:
@@ -221,6 +224,27 @@ class AgentClient:
         except grpc.aio.AioRpcError as error:
             raise _explained(error) from error
         return Undone(undone.turn_count, undone.message_count, undone.user_text)
+
+    async def personalities(self, session_id: str, profile: str) -> tuple[Sequence[str], str]:
+        """The names of those that there are, and of the session's; empty where it has none."""
+        request = catalog_pb2.ListPersonalitiesRequest(profile=profile, session_id=session_id)
+        try:
+            found = await self._catalog.ListPersonalities(request)
+        except grpc.aio.AioRpcError as error:
+            raise _explained(error) from error
+        return [one.name for one in found.personalities], found.current_name
+
+    async def set_personality(
+        self, session_id: str, profile: str, name: str, platform: str
+    ) -> None:
+        """Give a session a personality; an empty name takes it away."""
+        request = session_change_pb2.SetPersonalityRequest(
+            session_id=session_id, profile=profile, name=name, platform=platform
+        )
+        try:
+            await self._sessions.SetPersonality(request)
+        except grpc.aio.AioRpcError as error:
+            raise _explained(error) from error
 
     async def open_approvals(self, session_id: str, profile: str) -> Sequence[OpenApproval]:
         """What the session's turns wait for, oldest first."""

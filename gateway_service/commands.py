@@ -163,6 +163,23 @@ def _quoted(text: str) -> str:
     return f"`{line[: QUOTE_CHARS - 1]}…`" if len(line) > QUOTE_CHARS else f"`{line or '…'}`"
 
 
+async def _personality(tools: Tools, chat: Chat, arguments: str) -> Answer:
+    name = arguments.lower()
+    if not name:
+        names, current = await tools.agent.personalities(chat.session_id, chat.profile)
+        listed = ", ".join(f"`{each}`" for each in names)
+        return Answer(
+            f"This session has {f'the personality `{current}`' if current else 'none'}. There are "
+            f"{listed}; /personality none takes it away."
+        )
+    wanted = "" if name == "none" else name
+    platform = chat.user.partition(":")[0]
+    await tools.agent.set_personality(chat.session_id, chat.profile, wanted, platform)
+    what = f"with the personality `{wanted}`" if wanted else "without a personality"
+    # A chat that had no session goes on with the one that was given its personality.
+    return Answer(f"From the next message on I talk {what}.", chat.session_id)
+
+
 async def _retry(_tools: Tools, _chat: Chat, _arguments: str) -> Answer:
     return Answer("Say /retry, and nothing behind it.", is_error=True)
 
@@ -201,6 +218,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(STEER, "tell the work in progress something, without stopping it", _steer, "TEXT"),
     Command(RETRY, "take the last answer back, and answer again", _retry),
     Command("undo", "take back the last exchange, or the last N", _undo, "[N]"),
+    Command("personality", "choose how Hermes talks, or list the ways", _personality, "[NAME]"),
     Command(COMPRESS, "condense this conversation", _compress),
     Command("help", "list the commands", _help),
     Command("start", "say what Hermes can do", _start),

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from agent_service.config_web import FetchConfig, HelperModels, SearchConfig
+from agent_service.config_web import FetchConfig, MixtureConfig, SearchConfig
 from agent_service.messaging import Target
+from agent_service.models.fallback import Route
 from agent_service.tools.builtin import Reach
 from agent_service.web.access import configured_web
 
@@ -17,4 +18,4 @@ def out_of_reach() -> Reach:
         return []
 
     web = configured_web(FetchConfig(), SearchConfig())
-    return Reach(web, nobody, HelperModels(), nobody, chats)
+    return Reach(web, nobody, Route(), MixtureConfig(), nobody, chats)

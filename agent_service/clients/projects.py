@@ -53,12 +53,11 @@ class Projects:
 
     async def _is_new(self, request: TurnRequest) -> bool:
         try:
-            await self._database.read(
-                lambda conn: sessions.get(conn, request.session_id, request.profile)
+            return not await self._database.read(
+                lambda conn: sessions.has_prompt(conn, request.session_id, request.profile)
             )
         except NotFound:
             return True
-        return False
 
 
 class _NewSandbox:

@@ -82,7 +82,7 @@ class Compressor:
                 round(after),
                 helped=after < min(before, threshold),
                 usage=usage,
-                model=self._policy.model or turn.model,
+                model=self._policy.route.model or turn.model,
             ),
         )
 
@@ -99,11 +99,12 @@ class Compressor:
         if since < COOL_DOWN_S:
             return summary.handed_off(middle), Usage()
         most_bytes = self._window_of(turn.model) * BYTES_PER_TOKEN // 2
+        own = self._policy.route
         request = ModelRequest(
-            model=self._policy.model or turn.model,
+            model=own.model or turn.model,
             messages=summary.request(middle, most_bytes),
             max_tokens=min(SUMMARY_TOKENS, turn.max_tokens),
-            route="" if self._policy.model else turn.route,
+            route=own.name if own.model else turn.route,
         )
         try:
             answer = await self._ask(request)

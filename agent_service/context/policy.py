@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from agent_service.models.fallback import USUAL, Route
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -12,5 +14,5 @@ class Policy:
     """Share of the window from which on; None chooses by the window's size."""
     protect_first: int = 3
     protect_last: int = 4
-    model: str = ""
-    """What writes the notes; empty is the turn's own model."""
+    route: Route = USUAL
+    """To what writes the notes; without a model it is the turn's own."""

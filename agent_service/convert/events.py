@@ -54,8 +54,8 @@ def _live(wire: pb.TurnEvent, event: events.Event) -> None:
             wire.text_snapshot.CopyFrom(snapshot)
         case events.ToolProgress(call_id, text):
             wire.tool_progress.CopyFrom(pb.ToolProgress(call_id=call_id, text=text))
-        case events.Notice(text, lasts):
-            wire.notice.CopyFrom(pb.Notice(text=text, lasts=lasts))
+        case events.Notice(text):
+            wire.notice.CopyFrom(pb.Notice(text=text))
         case _:
             raise TypeError(f"{type(event).__name__} is durable and has no sequence")
 
@@ -73,6 +73,8 @@ def _durable(wire: pb.TurnEvent, event: events.Event) -> None:
             wire.tool_started.CopyFrom(
                 pb.ToolStarted(call_id=call_id, name=name, arguments_json=arguments_json, step=step)
             )
+        case events.Noted(text):
+            wire.notice.CopyFrom(pb.Notice(text=text, lasts=True))
         case events.Compressed(before, after):
             compressed = pb.Compressed(before_token_count=before, after_token_count=after)
             wire.compressed.CopyFrom(compressed)

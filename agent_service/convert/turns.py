@@ -10,6 +10,8 @@ from services.validation import check_id
 MAX_TURN_ID_CHARS = 100
 MAX_TEXT_BYTES = 1024 * 1024
 MAX_MODEL_CALLS = 1000
+MAX_EPHEMERAL_CHARS = 100_000
+MAX_PREFILL = 50
 
 _KINDS = {
     turn_pb2.TURN_KIND_USER: "user",
@@ -62,7 +64,30 @@ def turn_request(request: turn_pb2.StartTurnRequest) -> TurnRequest:
         retries=request.retries,
         skip_context_files=request.skip_context_files,
         unattended=_UNATTENDED.get(request.unattended),
+        ephemeral_system_prompt=_ephemeral(request.overlays),
+        prefill=_prefill(request.overlays),
     )
+
+
+def _ephemeral(overlays: turn_pb2.Overlays) -> str:
+    text = overlays.ephemeral_system_prompt
+    if len(text) > MAX_EPHEMERAL_CHARS:
+        raise InvalidArgument(
+            "the instructions are too long",
+            fields={"overlays.ephemeral_system_prompt": "at most 100,000 characters"},
+        )
+    return text
+
+
+def _prefill(overlays: turn_pb2.Overlays) -> tuple[tuple[str, str], ...]:
+    given = overlays.prefill_messages
+    fits = all(said.role in {"user", "assistant"} and said.text.strip() for said in given)
+    if not fits or len(given) > MAX_PREFILL:
+        raise InvalidArgument(
+            "these messages cannot be sent first",
+            fields={"overlays.prefill_messages": f"at most {MAX_PREFILL}, of user or assistant"},
+        )
+    return tuple((said.role, said.text) for said in given)
 
 
 def _check_retry(request: turn_pb2.StartTurnRequest) -> None:

@@ -8,7 +8,7 @@ from typing import Self
 
 from agent_service.errors import ModelNotConfigured
 from agent_service.models.base import ModelEvent, ModelRequest
-from agent_service.models.chat_completions import AppIdentity, ChatCompletions
+from agent_service.models.chat_completions import ChatCompletions
 from agent_service.models.endpoints import (
     Api,
     Endpoint,
@@ -18,6 +18,7 @@ from agent_service.models.endpoints import (
 )
 from agent_service.models.errors import EndpointError
 from agent_service.models.messages import Messages
+from agent_service.models.openrouter import AppIdentity, OpenRouter
 from agent_service.models.provider import Provider
 from agent_service.models.responses import Responses
 from agent_service.models.retries import RetryPolicy
@@ -34,6 +35,8 @@ class Calling:
     """How long what is marked stays cached: 5m or 1h."""
     effort: str = ""
     """How hard a model is to think: low, medium or high; empty is as it likes."""
+    only: tuple[str, ...] = ()
+    """The providers that OpenRouter may choose from; empty is all."""
 
 
 def provider_of(endpoint: Endpoint, calling: Calling) -> Provider:
@@ -45,10 +48,12 @@ def _wire(endpoint: Endpoint, calling: Calling) -> Wire:
     match endpoint.api:
         case Api.MESSAGES:
             return Messages(calling.cache_ttl, calling.effort)
+        case Api.CHAT_COMPLETIONS if endpoint.provider == "openrouter":
+            return OpenRouter(calling.identity, calling.effort, calling.cache_ttl, calling.only)
         case Api.RESPONSES:
             return Responses(calling.effort)
         case Api.CHAT_COMPLETIONS:
-            return ChatCompletions(endpoint.provider, calling.identity)
+            return ChatCompletions(calling.effort)
 
 
 class ConfiguredModel:

@@ -5,6 +5,7 @@ from typing import Any
 
 from agent_service.models.base import Model, ModelMessage, ModelRequest, encoded
 from agent_service.models.errors import ModelError
+from agent_service.models.fallback import USUAL, Route
 from services.errors import HermesError
 
 
@@ -22,11 +23,12 @@ class Consult:
         self._default_name = default_name
         self._max_tokens = max_tokens
 
-    async def __call__(self, messages: Sequence[Mapping[str, Any]], name: str = "") -> str:
-        """The answer to messages; `name` is the model's, empty the usual one's."""
+    async def __call__(self, messages: Sequence[Mapping[str, Any]], route: Route = USUAL) -> str:
+        """The answer to messages; a route without a model is the one to the usual model."""
         try:
             request = ModelRequest(
-                model=name or await self._default_name(),
+                model=route.model or await self._default_name(),
+                route=route.name,
                 messages=[encoded(message) for message in messages],
                 max_tokens=self._max_tokens,
             )

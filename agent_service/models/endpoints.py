@@ -17,7 +17,7 @@ from agent_service.models.discovery import (
 from agent_service.models.errors import InvalidEndpoint, NoEndpoint
 
 OPENROUTER_URL = "https://openrouter.ai/api/v1"
-OPENROUTER_MODEL = "anthropic/claude-sonnet-4.5"
+OPENROUTER_MODEL = "anthropic/claude-sonnet-5.5"
 OPENAI_URL = "https://api.openai.com/v1"
 OPENAI_MODEL = "gpt-5.4"
 ANTHROPIC_URL = "https://api.anthropic.com"

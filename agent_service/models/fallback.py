@@ -28,6 +28,10 @@ class Route:
     model: str = ""
 
 
+USUAL = Route()
+"""To the configured model."""
+
+
 class Opened(Model, Protocol):
     """A Model that holds connections until its context is left."""
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from agent_service.models.base import ModelRequest, encoded
+from agent_service.models.cache_marks import MARKED_MESSAGES, cache_control
 from agent_service.models.errors import ModelError
 from agent_service.models.messages_blocks import (
     THINKING,
@@ -15,9 +16,6 @@ from agent_service.models.messages_blocks import (
 )
 from agent_service.models.messages_reading import MessagesReading
 from agent_service.models.wire import Dialect
-
-MARKED_MESSAGES = 3
-"""The last messages that carry a cache mark; with the system prompt's the four that are allowed."""
 
 EFFORTS: Mapping[str, int] = {"low": 2_048, "medium": 8_192, "high": 32_768}
 """Tokens to think with, for models that want a number."""
@@ -33,8 +31,7 @@ class Messages:
 
     def __init__(self, cache_ttl: str = "5m", effort: str = "") -> None:
         """Take how long what is marked stays cached, 5m or 1h; and how hard to think, if at all."""
-        control = {"type": "ephemeral", **({"ttl": cache_ttl} if cache_ttl != "5m" else {})}
-        self._mark = b',"cache_control":' + encoded(control)
+        self._mark = b',"cache_control":' + encoded(cache_control(cache_ttl))
         self._effort = effort
 
     def headers(self) -> Mapping[str, str]:

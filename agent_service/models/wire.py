@@ -24,6 +24,7 @@ class Dialect:
     encrypted_reasoning: bool = True
     output_cap: bool = True
     effort: bool = True
+    """Whether it is told how hard to think."""
     summary: bool = True
 
 

@@ -6,10 +6,14 @@ from typing import Any, TypeVar
 
 import grpc.aio
 
+from agent_service.convert.common import profile_of
+from agent_service.prompt.personalities import Personalities
 from agent_service.security.commands import CommandClassifier
 from agent_service.security.families import CommandClass, Verdict
 from agent_service.security.threats import Threat, ThreatScanner
+from agent_service.storage import personalities as storage
 from hermes.agent.v1 import catalog_pb2, catalog_pb2_grpc
+from services.database import Database
 from services.errors import InvalidArgument
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -26,9 +30,11 @@ _CLASSES = {
 
 
 class CatalogServicer(catalog_pb2_grpc.CatalogServiceServicer):
-    """Serves how commands and texts are judged."""
+    """Serves how commands and texts are judged, and which personalities there are."""
 
-    def __init__(self) -> None:
+    def __init__(self, personalities: Personalities, database: Database) -> None:
+        self._personalities = personalities
+        self._database = database
         self._classifier = CommandClassifier()
         self._scanner = ThreatScanner()
         self._judging = asyncio.Lock()
@@ -49,6 +55,23 @@ class CatalogServicer(catalog_pb2_grpc.CatalogServiceServicer):
             request.texts, lambda text: self._scanner.scan(text, strict=strict)
         )
         return catalog_pb2.ScanTextsResponse(findings=map(_findings, found))
+
+    async def ListPersonalities(
+        self, request: catalog_pb2.ListPersonalitiesRequest, context: Context
+    ) -> catalog_pb2.ListPersonalitiesResponse:
+        """Lists personalities."""
+        current = ""
+        if request.session_id:
+            current = await self._database.read(
+                lambda conn: storage.of(conn, request.session_id, profile_of(request.profile))
+            )
+        return catalog_pb2.ListPersonalitiesResponse(
+            personalities=[
+                catalog_pb2.Personality(name=one.name, prompt=one.prompt, built_in=one.is_built_in)
+                for one in self._personalities.all()
+            ],
+            current_name=current,
+        )
 
     async def _each(self, items: Sequence[str], judge: Callable[[str], T]) -> list[T]:
         if len(items) > MAX_ITEMS:

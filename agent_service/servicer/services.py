@@ -46,6 +46,7 @@ POLICY: Policy = {
             "RenameSession": (Identity.GATEWAY, Identity.OPERATOR),
             "BranchSession": (Identity.GATEWAY, Identity.OPERATOR),
             "UndoTurns": (Identity.GATEWAY, Identity.OPERATOR),
+            "SetPersonality": (Identity.GATEWAY, Identity.OPERATOR),
             "DeleteSession": (Identity.GATEWAY, Identity.OPERATOR),
             "PruneSessions": (Identity.OPERATOR,),
             "ExportSession": (Identity.GATEWAY, Identity.OPERATOR),
@@ -83,6 +84,7 @@ POLICY: Policy = {
         {
             "ClassifyCommands": (Identity.GATEWAY, Identity.OPERATOR),
             "ScanTexts": (Identity.GATEWAY, Identity.OPERATOR),
+            "ListPersonalities": (Identity.GATEWAY, Identity.OPERATOR),
         },
     ),
     **allow(

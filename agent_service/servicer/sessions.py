@@ -17,9 +17,11 @@ from agent_service.convert.session_requests import (
     unused,
 )
 from agent_service.histories import Histories
+from agent_service.prompt.overlays import NOTHING as NO_OVERLAY
+from agent_service.prompt.personalities import Personalities
+from agent_service.storage import personalities, undoing
 from agent_service.storage import session_changes as changes
 from agent_service.storage import sessions as storage
-from agent_service.storage import undoing
 from agent_service.transcripts import MAX_BYTES
 from hermes.agent.v1 import session_change_pb2, session_pb2, session_pb2_grpc
 from services.clock import Clock
@@ -40,9 +42,12 @@ _PRUNED_A_CALL = 100
 class SessionServicer(session_pb2_grpc.SessionServiceServicer):
     """Serves sessions, which are read from the database and changed there."""
 
-    def __init__(self, database: Database, histories: Histories, clock: Clock) -> None:
+    def __init__(
+        self, database: Database, histories: Histories, personalities: Personalities, clock: Clock
+    ) -> None:
         self._database = database
         self._histories = histories
+        self._personalities = personalities
         self._clock = clock
 
     async def GetSession(
@@ -148,6 +153,24 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
             message_count=undone.message_count,
             user_text=undone.user_text,
         )
+
+    async def SetPersonality(
+        self, request: session_change_pb2.SetPersonalityRequest, context: Context
+    ) -> session_change_pb2.SetPersonalityResponse:
+        """Gives a session a personality."""
+        check_id("session_id", request.session_id)
+        overlay = NO_OVERLAY
+        if request.name:
+            found = self._personalities.find(request.name)
+            overlay = overlay.with_personality(found.name, found.prompt)
+        profile, platform = profile_of(request.profile), request.platform or "cli"
+        now = self._clock.now()
+        await self._database.write(
+            lambda conn: personalities.put(
+                conn, request.session_id, profile, platform, overlay, now
+            )
+        )
+        return session_change_pb2.SetPersonalityResponse()
 
     async def DeleteSession(
         self, request: session_change_pb2.DeleteSessionRequest, context: Context

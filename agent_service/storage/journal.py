@@ -14,13 +14,15 @@ from agent_service.context.compaction import Compaction, sent
 from agent_service.events import Decision
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ToolCall, encoded
+from agent_service.prompt.overlays import Overlay
 from agent_service.requests import UNATTENDED_KINDS, Unattended
 from agent_service.storage import grants, search_index
 from agent_service.storage.claims import Claimed
 from agent_service.storage.clarifications import answers
 from agent_service.storage.event_log import events_after, insert_events
 from agent_service.storage.schema import approval, compaction, message, session, step, turn
-from agent_service.storage.sessions import notices
+from agent_service.storage.sessions import OVERLAY, notices
+from agent_service.storage.sessions import get_state as get_session_state
 from agent_service.storage.sessions import put_state as put_session_state
 from agent_service.transition import NewStep, Transition
 from agent_service.usage import Usage
@@ -89,6 +91,7 @@ class Hot:
     message_count: int
     messages: list[bytes]
     compaction: Compaction
+    overlay: Overlay
 
     @property
     def size_bytes(self) -> int:
@@ -147,7 +150,9 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None
     if begun and hot is not None and hot.is_of(begun.revision, begun.message_count):
         said = [] if begun.message is None else [begun.message]
         live.messages, live.compaction = [*hot.messages, *said], hot.compaction
+        live.overlay = hot.overlay
         return Loaded(live, [begun.started])
+    live.overlay = Overlay.of(get_session_state(conn, live.session_id, OVERLAY))
     _load_pending(conn, live, steps, resumed=claimed.may_have_run)
     if not live.model_calls:
         # Its first message is stored where it had begun before.

@@ -16,6 +16,8 @@ from services.errors import NotFound
 
 NOTICES = "notices"
 """Name of a session's value: what a person is to hear with its next answer."""
+OVERLAY = "overlay"
+"""Name of a session's value: what its requests have besides its prompt and its messages."""
 SKIPS_CONTEXT_FILES = "skips_context_files"
 """Name of a session's value: that it is told nothing of what its folders say."""
 
@@ -83,6 +85,12 @@ def get(conn: Connection, session_id: str, profile: str) -> SessionInfo:
     if row is None or row.profile != profile:
         raise NotFound(f"there is no session {session_id}")
     return _info(row)
+
+
+def has_prompt(conn: Connection, session_id: str, profile: str) -> bool:
+    """Whether the session has begun here; NotFound when there is none, or not in this profile."""
+    get(conn, session_id, profile)
+    return bool(conn.execute(_BY_ID, {"id": session_id}).one().system_prompt)
 
 
 def list_by_use(

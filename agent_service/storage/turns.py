@@ -9,6 +9,7 @@ from sqlalchemy import Connection, bindparam
 
 from agent_service import events
 from agent_service.events import to_ms
+from agent_service.prompt.overlays import NOTHING, Overlay
 from agent_service.requests import BusyMode, TurnInfo, TurnRequest
 from agent_service.storage import sessions
 from agent_service.storage.event_log import insert_events
@@ -17,7 +18,7 @@ from agent_service.storage.schema import (
     session,
     turn,
 )
-from agent_service.storage.sessions import NOTICES, SKIPS_CONTEXT_FILES
+from agent_service.storage.sessions import NOTICES, OVERLAY, SKIPS_CONTEXT_FILES
 from agent_service.storage.undoing import check_retry
 from agent_service.titles import title_of
 from agent_service.usage import Usage
@@ -35,6 +36,7 @@ class SessionDraft:
     notices: tuple[str, ...] = ()
     """What a person is to hear with the session's first answer."""
     skips_context_files: bool = False
+    overlay: Overlay = NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,10 @@ _PROMPT = (
     .where(session.c.id == bindparam("session_key"), session.c.system_prompt == "")
     .values(
         system_prompt=bindparam("new_prompt"),
+        title=sa.case(
+            (session.c.title == "", bindparam("new_title", type_=sa.Text())),
+            else_=session.c.title,
+        ),
         workdir=bindparam("new_workdir"),
         sandbox_template=bindparam("new_template"),
     )
@@ -178,6 +184,7 @@ def _open_session(
             made = {
                 "session_key": request.session_id,
                 "new_prompt": draft.system_prompt,
+                "new_title": title_of(request.text),
                 "new_workdir": draft.workdir,
                 "new_template": draft.sandbox_template,
             }
@@ -211,6 +218,11 @@ def _keep(conn: Connection, session_id: str, draft: SessionDraft) -> None:
     """Keep with a session what it is to know later of how it began."""
     if draft.notices:
         sessions.put_state(conn, session_id, NOTICES, {"after": 0, "texts": draft.notices})
+    if draft.overlay != NOTHING:
+        # Somebody may have chosen a personality before there was anything else.
+        chosen = Overlay.of(sessions.get_state(conn, session_id, OVERLAY))
+        overlay = draft.overlay.with_personality(chosen.personality, chosen.personality_prompt)
+        sessions.put_state(conn, session_id, OVERLAY, overlay.stored())
     if draft.skips_context_files:
         sessions.put_state(conn, session_id, SKIPS_CONTEXT_FILES, True)
 

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_service.config_web import HelperModels
+from agent_service.config_web import MixtureConfig
 from agent_service.memory.store import MemoryStore
 from agent_service.messaging import Messenger
 from agent_service.models.consult import Consult
+from agent_service.models.fallback import Route
 from agent_service.search.past import PastSessions
 from agent_service.tools.base import Tool, ToolArguments
 from agent_service.tools.clarify import Clarify
@@ -64,7 +65,8 @@ class Reach:
 
     web: Web
     consult: Consult
-    helpers: HelperModels
+    vision: Route
+    mixture: MixtureConfig
     messenger: Messenger
     chats: KnownChats
 
@@ -101,10 +103,10 @@ def builtin_tools(
 
 
 def _reaching(reach: Reach, asking: Asking) -> Sequence[Listed]:
-    web, helpers = reach.web, reach.helpers
+    web, mixed = reach.web, reach.mixture
     send: Tool[SendMessageArguments] = SendMessage(reach.messenger, reach.chats)
-    looking = VisionAnalyze(web.fetcher, reach.consult, helpers.vision)
-    mixture = MixtureOfAgents(reach.consult, helpers.mixture_references, helpers.mixture_aggregator)
+    looking = VisionAnalyze(web.fetcher, reach.consult, reach.vision)
+    mixture = MixtureOfAgents(reach.consult, mixed.references, mixed.aggregator)
     return (
         Listed(
             Untrusted(WebSearch(web.search), "a web search"),
@@ -115,7 +117,7 @@ def _reaching(reach: Reach, asking: Asking) -> Sequence[Listed]:
             reason="" if pages.is_installed() else "hermes-services[web] is not installed",
         ),
         Listed(Untrusted(looking, "a picture")),
-        Listed(mixture, missing=() if helpers.mixture_references else MIXTURE_SETTINGS),
+        Listed(mixture, missing=() if mixed.references else MIXTURE_SETTINGS),
         Listed(AskWhenTainted(send, shown, goes_elsewhere) if asking.tainted else send),
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from agent_service.models.consult import Consult, NoAnswer
+from agent_service.models.fallback import Route
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
 
 SETTINGS = ("mixture.reference_models",)
@@ -70,7 +71,7 @@ class MixtureOfAgents:
             question,
         ]
         try:
-            answer = await self._consult(messages, self._aggregator)
+            answer = await self._consult(messages, Route(model=self._aggregator))
         except NoAnswer as error:
             raise ToolFailed(f"The answers could not be put together: {error}") from error
         note = f"\n[{len(failed)} of {len(answers)} models did not answer]" if failed else ""
@@ -78,6 +79,6 @@ class MixtureOfAgents:
 
     async def _reference(self, question: dict[str, str], name: str) -> str | NoAnswer:
         try:
-            return await self._consult([question], name)
+            return await self._consult([question], Route(model=name))
         except NoAnswer as error:
             return error

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Sequence
 
 from agent_service.models.consult import Consult, NoAnswer
+from agent_service.models.fallback import USUAL, Route
 from agent_service.security.families import FAMILIES
 
 TIME_LIMIT_S = 30.0
@@ -50,11 +51,11 @@ class SecondOpinion:
     """What a model thinks of commands."""
 
     def __init__(
-        self, consult: Consult, model: str = "", *, time_limit_s: float = TIME_LIMIT_S
+        self, consult: Consult, route: Route = USUAL, *, time_limit_s: float = TIME_LIMIT_S
     ) -> None:
-        """`model` is its id at the endpoint of conversations, empty the usual one's."""
+        """`route` leads to the model that is asked."""
         self._consult = consult
-        self._model = model
+        self._route = route
         self._time_limit_s = time_limit_s
 
     async def is_harmless(self, command: str, families: Sequence[str]) -> bool:
@@ -63,7 +64,7 @@ class SecondOpinion:
             return False
         try:
             async with asyncio.timeout(self._time_limit_s):
-                answer = await self._consult(_messages(command, families), self._model)
+                answer = await self._consult(_messages(command, families), self._route)
         except (NoAnswer, TimeoutError):
             _log.warning("no second opinion on a command; a person is asked")
             return False

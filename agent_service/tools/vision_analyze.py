@@ -5,6 +5,7 @@ import base64
 from pydantic import Field
 
 from agent_service.models.consult import Consult, NoAnswer
+from agent_service.models.fallback import Route
 from agent_service.security.urls import Fetcher, FetchFailed, FetchLimits, FetchRefused
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
 
@@ -46,11 +47,11 @@ class VisionAnalyze:
     toolset = "vision"
     arguments = VisionAnalyzeArguments
 
-    def __init__(self, fetcher: Fetcher, consult: Consult, model: str) -> None:
-        """`model` is the id of the model that looks; empty is the usual one."""
+    def __init__(self, fetcher: Fetcher, consult: Consult, route: Route) -> None:
+        """`route` leads to the model that looks."""
         self._fetcher = fetcher
         self._consult = consult
-        self._model = model
+        self._route = route
 
     def effect(self, arguments: VisionAnalyzeArguments) -> Effect:
         """Looking again changes nothing."""
@@ -77,7 +78,7 @@ class VisionAnalyze:
         ]
         messages = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": content}]
         try:
-            return ToolResult(await self._consult(messages, self._model))
+            return ToolResult(await self._consult(messages, self._route))
         except NoAnswer as error:
             raise ToolFailed(f"The picture could not be looked at: {error}") from error
 

@@ -26,8 +26,8 @@ from services.lifecycle import Workers
 WELCOME = "Ctrl-C interrupts, Ctrl-D leaves, /help lists the commands."
 
 COMMANDS = (
-    *("/new", "/stop", "/approve", "/deny", "/status", "/retry", "/undo", "/compress"),
-    *("/help", "/quit"),
+    *("/new", "/stop", "/approve", "/deny", "/status", "/retry", "/undo", "/personality"),
+    *("/compress", "/help", "/quit"),
 )
 LEAVE = ("/quit", "/exit")
 

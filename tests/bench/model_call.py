@@ -28,7 +28,7 @@ async def processor_time(plan: Plan) -> list[Reading]:
     """Measure a call with a conversation of each size."""
     async with model_process(_SCRIPT) as url:
         endpoint = Endpoint(url, SecretStr("key"), "scripted", "custom", "bench", "HERMES_API_KEY")
-        async with Provider(endpoint, ChatCompletions(endpoint.provider)) as model:
+        async with Provider(endpoint, ChatCompletions()) as model:
             return [await _of_size(model, size, plan.samples) for size in SIZES]
 
 

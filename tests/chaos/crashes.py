@@ -70,6 +70,31 @@ class Point:
         return random.Random(seed).uniform(self.from_ms, self.to_ms) / 1000
 
 
+KILL_POINTS = (
+    Point("said"),
+    Point("accepted"),
+    Point("turn_started"),
+    Point("text_delta", from_ms=0, to_ms=20),
+    Point("text_delta", count=3, from_ms=0, to_ms=20),
+    Point("TOOL INTENT", to_ms=2),
+    Point("tool_started"),
+    Point("tool_started", from_ms=5, to_ms=40),
+    Point("tool_progress"),
+    Point("tool_progress", from_ms=100, to_ms=250),
+    Point("tool_progress", from_ms=280, to_ms=320),
+    Point("TOOL DONE", to_ms=2),
+    Point("tool_finished"),
+    Point("text_delta", count=6, from_ms=0, to_ms=20),
+    Point("tool_started", count=2, from_ms=0, to_ms=30),
+    Point("tool_progress", count=3, from_ms=0, to_ms=300),
+    Point("TOOL DONE", count=2, to_ms=2),
+    Point("tool_finished", count=2),
+    Point("text_delta", count=10, from_ms=0, to_ms=40),
+    Point("turn_finished"),
+)
+"""Moments of the turn with two commands, from its first to its last."""
+
+
 @dataclass(slots=True)
 class Watcher:
     """One conversation and everything of it that came, across all reconnects."""
@@ -119,14 +144,16 @@ class Watcher:
 
 
 @asynccontextmanager
-async def asked(deployment: Deployment, text: str, session_id: str = "") -> AsyncGenerator[Watcher]:
+async def asked(
+    deployment: Deployment, text: str, session_id: str = "", within_s: float = DONE_WITHIN_S
+) -> AsyncGenerator[Watcher]:
     """A question and its watcher."""
     async with channels_of(deployment.client) as channels:
         opening = ConverseRequest.Open(session_id=session_id)
         async with Dialogue(channels.to("gateway"), opening) as dialogue:
             await dialogue.say(text)
             watcher = Watcher(dialogue)
-            async with asyncio.TaskGroup() as group, asyncio.timeout(DONE_WITHIN_S):
+            async with asyncio.TaskGroup() as group, asyncio.timeout(within_s):
                 following = group.create_task(watcher.follow())
                 yield watcher
                 await following

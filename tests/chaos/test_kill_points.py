@@ -6,6 +6,7 @@ import pytest
 
 from tests.chaos.crashes import (
     ANSWER,
+    KILL_POINTS,
     OUTPUTS,
     WRITTEN,
     Point,
@@ -16,28 +17,6 @@ from tests.chaos.crashes import (
 )
 from tests.e2e.deployment import SERVICES, Deployment
 
-POINTS = (
-    Point("said"),
-    Point("accepted"),
-    Point("turn_started"),
-    Point("text_delta", from_ms=0, to_ms=20),
-    Point("text_delta", count=3, from_ms=0, to_ms=20),
-    Point("TOOL INTENT", to_ms=2),
-    Point("tool_started"),
-    Point("tool_started", from_ms=5, to_ms=40),
-    Point("tool_progress"),
-    Point("tool_progress", from_ms=100, to_ms=250),
-    Point("tool_progress", from_ms=280, to_ms=320),
-    Point("TOOL DONE", to_ms=2),
-    Point("tool_finished"),
-    Point("text_delta", count=6, from_ms=0, to_ms=20),
-    Point("tool_started", count=2, from_ms=0, to_ms=30),
-    Point("tool_progress", count=3, from_ms=0, to_ms=300),
-    Point("TOOL DONE", count=2, to_ms=2),
-    Point("tool_finished", count=2),
-    Point("text_delta", count=10, from_ms=0, to_ms=40),
-    Point("turn_finished"),
-)
 SERVICE_POINTS = (
     Point("accepted", to_ms=30),
     Point("tool_started", from_ms=0, to_ms=60),
@@ -46,7 +25,7 @@ SERVICE_POINTS = (
 )
 
 
-@pytest.mark.parametrize("point", POINTS, ids=str)
+@pytest.mark.parametrize("point", KILL_POINTS, ids=str)
 async def test_a_killed_process_goes_on_after_its_restart(up: Deployment, point: Point) -> None:
     journal = up.client.path / "state" / "agent.db"
     await asyncio.to_thread(up.start)

@@ -19,6 +19,7 @@ from agent_service.models.chat_completions import ChatCompletions
 from agent_service.models.endpoints import Endpoint
 from agent_service.models.errors import ModelError
 from agent_service.models.messages import Messages
+from agent_service.models.openrouter import OpenRouter
 from agent_service.models.provider import Provider
 from agent_service.models.responses import Responses
 from agent_service.models.retries import RetryPolicy
@@ -39,7 +40,8 @@ Connect = Callable[[Endpoint, RetryPolicy, Timeouts], AbstractAsyncContextManage
 def chat_completions(
     endpoint: Endpoint, retries: RetryPolicy, timeouts: Timeouts
 ) -> AbstractAsyncContextManager[Model]:
-    return Provider(endpoint, ChatCompletions(endpoint.provider), retries, timeouts)
+    wire = OpenRouter() if endpoint.provider == "openrouter" else ChatCompletions()
+    return Provider(endpoint, wire, retries, timeouts)
 
 
 def messages(

@@ -135,7 +135,7 @@ def four_processes(
     for name in SERVICES:
         own = {"HERMES_METRICS_PORT": "0", **tls_of(certs, name)}
         own |= model_at(model_url) if name == "agent" else {}
-        home = Home.make(folder / name, config, **common, **own)
+        home = Home.make(folder / name, config, **{**own, **common})
         servers[name] = Server(name, home, "serve", name)
     return Deployment(client, servers, folder)
 

@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from agent_service.config_web import HelperModels
+from agent_service.config import AgentConfig
+from agent_service.config_web import MixtureConfig
+from agent_service.models.fallback import Route
 from agent_service.sandbox import PathRefused
 from agent_service.tools.base import ToolContext
 from agent_service.tools.vision_analyze import VisionAnalyze, VisionAnalyzeArguments
-from tests.fakes.model import fake_model
+from services.config import ConfigError, load_settings
+from tests.fakes.model import answers, fake_model
 from tests.fakes.web import site
 from tests.integration.agent_parts import agent, answer
 from tests.integration.test_agent_web import call, home, told
@@ -61,6 +64,30 @@ async def test_a_picture_goes_to_the_model_that_sees(tmp_path: Path) -> None:
     assert image == {"type": "image_url", "image_url": {"url": sent}}
 
 
+async def test_a_task_has_a_model_elsewhere_with_a_key_of_its_own(tmp_path: Path) -> None:
+    async with site(picture) as pages:
+        look = call("vision_analyze", image=pages.url("127.0.0.1", "/red.png"))
+        async with (
+            fake_model(answers({"text": "It is red."})) as seeing,
+            fake_model({"rules": [{"steps": [look, {"text": "{tool_result}"}]}]}) as model,
+        ):
+            folder = await home(tmp_path, pages)
+            where = f'model: eyes, base_url: "{seeing.url}", key_env: EYES_API_KEY, timeout: 30'
+            await add(folder, f"auxiliary: {{vision: {{{where}}}, approval: {{provider: auto}}}}")
+            async with agent(folder, model.url, EYES_API_KEY="another-key") as client:
+                assert "It is red." in answer(await client.ask("look"))
+    (asked,) = seeing.requests
+    assert asked.headers["authorization"] == "Bearer another-key"
+    assert [body["model"] for body in seeing.bodies] == ["eyes"]
+    assert all("another-key" not in str(request.headers) for request in model.requests)
+
+
+def test_a_model_elsewhere_has_to_be_named(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("auxiliary: {vision: {provider: openai}}\n")
+    with pytest.raises(ConfigError, match="auxiliary"):
+        load_settings({"home": str(tmp_path)}, {}).load(AgentConfig)
+
+
 @pytest.mark.parametrize(
     ("path", "why"),
     [("/page", "no picture"), ("/none", "status 404"), ("/large", "larger than 10,000,000")],
@@ -87,12 +114,12 @@ async def test_a_picture_of_the_sandbox_is_read_there() -> None:
                 raise PathRefused("there is no such file")
             return PNG
 
-    async def consult(messages: Any, name: str) -> str:
-        asked.append((messages, name))
+    async def consult(messages: Any, route: Route) -> str:
+        asked.append((messages, route))
         return "a dot"
 
     seeing: Any = consult
-    tool = VisionAnalyze(out_of_reach().web.fetcher, seeing, "")
+    tool = VisionAnalyze(out_of_reach().web.fetcher, seeing, Route())
     files: Any = Files()
     unused: Any = None
     context = ToolContext("1", unused, files, unused, None, print)
@@ -156,7 +183,7 @@ async def test_models_that_are_all_silent_are_a_failure(tmp_path: Path) -> None:
 
 
 def test_without_models_there_is_no_mixture() -> None:
-    assert HelperModels().mixture_references == ()
+    assert MixtureConfig().references == ()
 
 
 async def add(folder: Path, text: str) -> None:

@@ -69,6 +69,13 @@ SCRIPT = {
 }
 
 
+OVERLAYS = """
+agent:
+  ephemeral_system_prompt: Never say “sorry”.
+  prefill_messages: [{role: user, content: "So what?"}]
+"""
+
+
 class _Conversation:
     """Turns of one session, on whichever replica runs."""
 
@@ -117,12 +124,21 @@ def _change_home(folder: Path) -> None:
         (folder / instance / "SOUL.md").write_text("You are Ahab.")
 
 
+def _give_overlays(folder: Path) -> None:
+    """Have sessions be sent with instructions and messages of their own."""
+    for instance, text in (("first", OVERLAYS), ("second", "agent: {max_turns: 50}")):
+        (folder / instance).mkdir(parents=True, exist_ok=True)
+        (folder / instance / "config.yaml").write_text(text)
+
+
 def _check(model: FakeModel) -> None:
     before, messages, behind = zip(
         *[_parts(exchange.body) for exchange in model.requests], strict=True
     )
     assert len(set(before)) == len(set(behind)) == 1
     (prompt,) = {body["messages"][0]["content"] for body in model.bodies}
+    assert prompt.endswith("\n\nNever say “sorry”.")
+    assert all(body["messages"][1]["content"] == "So what?" for body in model.bodies)
     assert not any(text in prompt for text in ("make 4", "short answers", "Ahab", "- notes"))
     kept = [later.startswith(earlier) for earlier, later in pairwise(messages)]
     assert kept == [True] * (len(messages) - 1)
@@ -132,6 +148,7 @@ async def test_each_request_of_ten_turns_begins_with_the_last(
     tmp_path: Path, postgres_url: str
 ) -> None:
     async with staged(tmp_path, postgres_url, SCRIPT) as stage:
+        await asyncio.to_thread(_give_overlays, tmp_path)
         talk = _Conversation(stage)
         await talk.on("first", "hi", "remember this", "learn that")
         await asyncio.to_thread(_change_home, tmp_path)

@@ -6,9 +6,10 @@ import pytest
 from pydantic import SecretStr
 
 from agent_service.models.base import ModelMessage, ModelRequest, encoded
-from agent_service.models.chat_completions import AppIdentity, ChatCompletions
+from agent_service.models.chat_completions import ChatCompletions
 from agent_service.models.endpoints import Endpoint
 from agent_service.models.errors import ModelError
+from agent_service.models.openrouter import AppIdentity, OpenRouter
 from agent_service.models.provider import Provider
 from agent_service.models.retries import RetryPolicy
 from tests.fakes.model import answers, fake_model
@@ -32,7 +33,8 @@ REJECTS = {"status": 400, "error": {"error": {"message": "no"}}}
 
 def opened(url: str, provider: str = "custom", identity: AppIdentity | None = None) -> Provider:
     endpoint = Endpoint(url, SecretStr("key"), "scripted", provider, "test", "HERMES_API_KEY")
-    return Provider(endpoint, ChatCompletions(provider, identity), RetryPolicy(max_retries=0))
+    wire = OpenRouter(identity) if provider == "openrouter" else ChatCompletions()
+    return Provider(endpoint, wire, RetryPolicy(max_retries=0))
 
 
 async def ask(model: Provider) -> ModelMessage:
@@ -96,6 +98,16 @@ async def test_openrouter_is_told_who_calls() -> None:
     assert "x-openrouter-title" not in other
 
 
+async def test_a_model_that_cannot_be_told_how_hard_to_think_is_spared_it_from_then_on() -> None:
+    rejects = {"status": 400, "error": {"error": {"message": "Unknown: reasoning_effort"}}}
+    async with fake_model(answers(rejects, {"text": "Hi"})) as server:
+        endpoint = Endpoint(server.url, SecretStr("key"), "scripted", "custom", "test", "KEY")
+        async with Provider(endpoint, ChatCompletions("high")) as model:
+            await ask(model)
+            await ask(model)
+    assert [body.get("reasoning_effort") for body in server.bodies] == ["high", None, None]
+
+
 async def test_what_the_sdk_finds_in_the_environment_stays_with_its_maker(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -107,7 +119,7 @@ async def test_what_the_sdk_finds_in_the_environment_stays_with_its_maker(
         async with opened(server.url, "openrouter") as model:
             await ask(model)
         keyless = Endpoint(server.url, SecretStr(""), "scripted", "Ollama", "test", "")
-        async with Provider(keyless, ChatCompletions("Ollama")) as model:
+        async with Provider(keyless, ChatCompletions()) as model:
             await ask(model)
         async with opened(server.url, "openai") as model:
             await ask(model)

@@ -50,5 +50,5 @@ def test_commands_that_are_turns(text: str, command: tuple[str, str] | None) -> 
 def test_each_command_says_what_it_does_in_a_line() -> None:
     names = [command.name for command in COMMANDS]
     first = ["new", "stop", "approve", "deny", "status"]
-    assert names == [*first, "steer", "retry", "undo", "compress", "help", "start"]
+    assert names == [*first, "steer", "retry", "undo", "personality", "compress", "help", "start"]
     assert all(command.help and "\n" not in command.help for command in COMMANDS)

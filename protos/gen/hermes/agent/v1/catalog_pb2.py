@@ -24,29 +24,35 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dhermes/agent/v1/catalog.proto\x12\x0fhermes.agent.v1\"+\n\x17\x43lassifyCommandsRequest\x12\x10\n\x08\x63ommands\x18\x01 \x03(\t\"M\n\x18\x43lassifyCommandsResponse\x12\x31\n\x08verdicts\x18\x01 \x03(\x0b\x32\x1f.hermes.agent.v1.CommandVerdict\"p\n\x0e\x43ommandVerdict\x12\x34\n\rcommand_class\x18\x01 \x01(\x0e\x32\x1d.hermes.agent.v1.CommandClass\x12\x10\n\x08\x66\x61milies\x18\x02 \x03(\t\x12\x16\n\x0eleaves_sandbox\x18\x03 \x01(\x08\"1\n\x10ScanTextsRequest\x12\r\n\x05texts\x18\x01 \x03(\t\x12\x0e\n\x06strict\x18\x02 \x01(\x08\"D\n\x11ScanTextsResponse\x12/\n\x08\x66indings\x18\x01 \x03(\x0b\x32\x1d.hermes.agent.v1.TextFindings\"8\n\x0cTextFindings\x12(\n\x07threats\x18\x01 \x03(\x0b\x32\x17.hermes.agent.v1.Threat\"4\n\x06Threat\x12\x0e\n\x06\x66\x61mily\x18\x01 \x01(\t\x12\r\n\x05\x62\x65gin\x18\x02 \x01(\x03\x12\x0b\n\x03\x65nd\x18\x03 \x01(\x03*\x9d\x01\n\x0c\x43ommandClass\x12\x1d\n\x19\x43OMMAND_CLASS_UNSPECIFIED\x10\x00\x12\x16\n\x12\x43OMMAND_CLASS_SAFE\x10\x01\x12\x1b\n\x17\x43OMMAND_CLASS_DANGEROUS\x10\x02\x12\x1a\n\x16\x43OMMAND_CLASS_HARDLINE\x10\x03\x12\x1d\n\x19\x43OMMAND_CLASS_UNPARSEABLE\x10\x04\x32\xcd\x01\n\x0e\x43\x61talogService\x12g\n\x10\x43lassifyCommands\x12(.hermes.agent.v1.ClassifyCommandsRequest\x1a).hermes.agent.v1.ClassifyCommandsResponse\x12R\n\tScanTexts\x12!.hermes.agent.v1.ScanTextsRequest\x1a\".hermes.agent.v1.ScanTextsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dhermes/agent/v1/catalog.proto\x12\x0fhermes.agent.v1\"?\n\x18ListPersonalitiesRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\"f\n\x19ListPersonalitiesResponse\x12\x33\n\rpersonalities\x18\x01 \x03(\x0b\x32\x1c.hermes.agent.v1.Personality\x12\x14\n\x0c\x63urrent_name\x18\x02 \x01(\t\"=\n\x0bPersonality\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06prompt\x18\x02 \x01(\t\x12\x10\n\x08\x62uilt_in\x18\x03 \x01(\x08\"+\n\x17\x43lassifyCommandsRequest\x12\x10\n\x08\x63ommands\x18\x01 \x03(\t\"M\n\x18\x43lassifyCommandsResponse\x12\x31\n\x08verdicts\x18\x01 \x03(\x0b\x32\x1f.hermes.agent.v1.CommandVerdict\"p\n\x0e\x43ommandVerdict\x12\x34\n\rcommand_class\x18\x01 \x01(\x0e\x32\x1d.hermes.agent.v1.CommandClass\x12\x10\n\x08\x66\x61milies\x18\x02 \x03(\t\x12\x16\n\x0eleaves_sandbox\x18\x03 \x01(\x08\"1\n\x10ScanTextsRequest\x12\r\n\x05texts\x18\x01 \x03(\t\x12\x0e\n\x06strict\x18\x02 \x01(\x08\"D\n\x11ScanTextsResponse\x12/\n\x08\x66indings\x18\x01 \x03(\x0b\x32\x1d.hermes.agent.v1.TextFindings\"8\n\x0cTextFindings\x12(\n\x07threats\x18\x01 \x03(\x0b\x32\x17.hermes.agent.v1.Threat\"4\n\x06Threat\x12\x0e\n\x06\x66\x61mily\x18\x01 \x01(\t\x12\r\n\x05\x62\x65gin\x18\x02 \x01(\x03\x12\x0b\n\x03\x65nd\x18\x03 \x01(\x03*\x9d\x01\n\x0c\x43ommandClass\x12\x1d\n\x19\x43OMMAND_CLASS_UNSPECIFIED\x10\x00\x12\x16\n\x12\x43OMMAND_CLASS_SAFE\x10\x01\x12\x1b\n\x17\x43OMMAND_CLASS_DANGEROUS\x10\x02\x12\x1a\n\x16\x43OMMAND_CLASS_HARDLINE\x10\x03\x12\x1d\n\x19\x43OMMAND_CLASS_UNPARSEABLE\x10\x04\x32\xb9\x02\n\x0e\x43\x61talogService\x12g\n\x10\x43lassifyCommands\x12(.hermes.agent.v1.ClassifyCommandsRequest\x1a).hermes.agent.v1.ClassifyCommandsResponse\x12R\n\tScanTexts\x12!.hermes.agent.v1.ScanTextsRequest\x1a\".hermes.agent.v1.ScanTextsResponse\x12j\n\x11ListPersonalities\x12).hermes.agent.v1.ListPersonalitiesRequest\x1a*.hermes.agent.v1.ListPersonalitiesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hermes.agent.v1.catalog_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_COMMANDCLASS']._serialized_start=522
-  _globals['_COMMANDCLASS']._serialized_end=679
-  _globals['_CLASSIFYCOMMANDSREQUEST']._serialized_start=50
-  _globals['_CLASSIFYCOMMANDSREQUEST']._serialized_end=93
-  _globals['_CLASSIFYCOMMANDSRESPONSE']._serialized_start=95
-  _globals['_CLASSIFYCOMMANDSRESPONSE']._serialized_end=172
-  _globals['_COMMANDVERDICT']._serialized_start=174
-  _globals['_COMMANDVERDICT']._serialized_end=286
-  _globals['_SCANTEXTSREQUEST']._serialized_start=288
-  _globals['_SCANTEXTSREQUEST']._serialized_end=337
-  _globals['_SCANTEXTSRESPONSE']._serialized_start=339
-  _globals['_SCANTEXTSRESPONSE']._serialized_end=407
-  _globals['_TEXTFINDINGS']._serialized_start=409
-  _globals['_TEXTFINDINGS']._serialized_end=465
-  _globals['_THREAT']._serialized_start=467
-  _globals['_THREAT']._serialized_end=519
-  _globals['_CATALOGSERVICE']._serialized_start=682
-  _globals['_CATALOGSERVICE']._serialized_end=887
+  _globals['_COMMANDCLASS']._serialized_start=754
+  _globals['_COMMANDCLASS']._serialized_end=911
+  _globals['_LISTPERSONALITIESREQUEST']._serialized_start=50
+  _globals['_LISTPERSONALITIESREQUEST']._serialized_end=113
+  _globals['_LISTPERSONALITIESRESPONSE']._serialized_start=115
+  _globals['_LISTPERSONALITIESRESPONSE']._serialized_end=217
+  _globals['_PERSONALITY']._serialized_start=219
+  _globals['_PERSONALITY']._serialized_end=280
+  _globals['_CLASSIFYCOMMANDSREQUEST']._serialized_start=282
+  _globals['_CLASSIFYCOMMANDSREQUEST']._serialized_end=325
+  _globals['_CLASSIFYCOMMANDSRESPONSE']._serialized_start=327
+  _globals['_CLASSIFYCOMMANDSRESPONSE']._serialized_end=404
+  _globals['_COMMANDVERDICT']._serialized_start=406
+  _globals['_COMMANDVERDICT']._serialized_end=518
+  _globals['_SCANTEXTSREQUEST']._serialized_start=520
+  _globals['_SCANTEXTSREQUEST']._serialized_end=569
+  _globals['_SCANTEXTSRESPONSE']._serialized_start=571
+  _globals['_SCANTEXTSRESPONSE']._serialized_end=639
+  _globals['_TEXTFINDINGS']._serialized_start=641
+  _globals['_TEXTFINDINGS']._serialized_end=697
+  _globals['_THREAT']._serialized_start=699
+  _globals['_THREAT']._serialized_end=751
+  _globals['_CATALOGSERVICE']._serialized_start=914
+  _globals['_CATALOGSERVICE']._serialized_end=1227
 # @@protoc_insertion_point(module_scope)

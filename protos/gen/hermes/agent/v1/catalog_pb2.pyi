@@ -52,6 +52,90 @@ COMMAND_CLASS_UNPARSEABLE: CommandClass.ValueType  # 4
 Global___CommandClass: _TypeAlias = CommandClass  # noqa: Y015
 
 @_typing.final
+class ListPersonalitiesRequest(_message.Message):
+    """Request of ListPersonalities."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROFILE_FIELD_NUMBER: _builtins.int
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    profile: _builtins.str
+    """Whose session it is; empty means "default"."""
+    session_id: _builtins.str
+    """The session whose personality is told as well; empty means none."""
+    def __init__(
+        self,
+        *,
+        profile: _builtins.str = ...,
+        session_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["profile", b"profile", "session_id", b"session_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListPersonalitiesRequest: _TypeAlias = ListPersonalitiesRequest  # noqa: Y015
+
+@_typing.final
+class ListPersonalitiesResponse(_message.Message):
+    """Response of ListPersonalities."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PERSONALITIES_FIELD_NUMBER: _builtins.int
+    CURRENT_NAME_FIELD_NUMBER: _builtins.int
+    current_name: _builtins.str
+    """The name of the session's; empty where it has none."""
+    @_builtins.property
+    def personalities(self) -> _containers.RepeatedCompositeFieldContainer[Global___Personality]:
+        """All of them."""
+
+    def __init__(
+        self,
+        *,
+        personalities: _abc.Iterable[Global___Personality] | None = ...,
+        current_name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["current_name", b"current_name", "personalities", b"personalities"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListPersonalitiesResponse: _TypeAlias = ListPersonalitiesResponse  # noqa: Y015
+
+@_typing.final
+class Personality(_message.Message):
+    """A way to talk."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    PROMPT_FIELD_NUMBER: _builtins.int
+    BUILT_IN_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """By which it is chosen."""
+    prompt: _builtins.str
+    """What the model is told."""
+    built_in: _builtins.bool
+    """Whether it comes with Hermes."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        prompt: _builtins.str = ...,
+        built_in: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["built_in", b"built_in", "name", b"name", "prompt", b"prompt"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Personality: _TypeAlias = Personality  # noqa: Y015
+
+@_typing.final
 class ClassifyCommandsRequest(_message.Message):
     """Request of ClassifyCommands."""
 

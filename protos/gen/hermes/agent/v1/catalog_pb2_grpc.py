@@ -45,6 +45,11 @@ class CatalogServiceStub:
                 request_serializer=hermes_dot_agent_dot_v1_dot_catalog__pb2.ScanTextsRequest.SerializeToString,
                 response_deserializer=hermes_dot_agent_dot_v1_dot_catalog__pb2.ScanTextsResponse.FromString,
                 _registered_method=True)
+        self.ListPersonalities = channel.unary_unary(
+                '/hermes.agent.v1.CatalogService/ListPersonalities',
+                request_serializer=hermes_dot_agent_dot_v1_dot_catalog__pb2.ListPersonalitiesRequest.SerializeToString,
+                response_deserializer=hermes_dot_agent_dot_v1_dot_catalog__pb2.ListPersonalitiesResponse.FromString,
+                _registered_method=True)
 
 
 class CatalogServiceServicer:
@@ -67,6 +72,13 @@ class CatalogServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListPersonalities(self, request, context):
+        """Lists the personalities that a session can be given, by name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_CatalogServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -79,6 +91,11 @@ def add_CatalogServiceServicer_to_server(servicer, server):
                     servicer.ScanTexts,
                     request_deserializer=hermes_dot_agent_dot_v1_dot_catalog__pb2.ScanTextsRequest.FromString,
                     response_serializer=hermes_dot_agent_dot_v1_dot_catalog__pb2.ScanTextsResponse.SerializeToString,
+            ),
+            'ListPersonalities': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListPersonalities,
+                    request_deserializer=hermes_dot_agent_dot_v1_dot_catalog__pb2.ListPersonalitiesRequest.FromString,
+                    response_serializer=hermes_dot_agent_dot_v1_dot_catalog__pb2.ListPersonalitiesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -136,6 +153,33 @@ class CatalogService:
             '/hermes.agent.v1.CatalogService/ScanTexts',
             hermes_dot_agent_dot_v1_dot_catalog__pb2.ScanTextsRequest.SerializeToString,
             hermes_dot_agent_dot_v1_dot_catalog__pb2.ScanTextsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListPersonalities(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermes.agent.v1.CatalogService/ListPersonalities',
+            hermes_dot_agent_dot_v1_dot_catalog__pb2.ListPersonalitiesRequest.SerializeToString,
+            hermes_dot_agent_dot_v1_dot_catalog__pb2.ListPersonalitiesResponse.FromString,
             options,
             channel_credentials,
             insecure,

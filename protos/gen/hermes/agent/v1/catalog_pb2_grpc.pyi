@@ -24,6 +24,8 @@ class CatalogServiceStub:
     """Scans texts as the agent does before it reads or keeps them; none is kept. Idempotent; the
     findings are in the order of the texts. Fails with INVALID_ARGUMENT.
     """
+    ListPersonalities: _aio.UnaryUnaryMultiCallable[_catalog_pb2.ListPersonalitiesRequest, _catalog_pb2.ListPersonalitiesResponse]
+    """Lists the personalities that a session can be given, by name."""
 
 class CatalogServiceServicer(metaclass=_abc_1.ABCMeta):
     """What the agent knows and how it judges, for those who want to try it."""
@@ -47,5 +49,13 @@ class CatalogServiceServicer(metaclass=_abc_1.ABCMeta):
         """Scans texts as the agent does before it reads or keeps them; none is kept. Idempotent; the
         findings are in the order of the texts. Fails with INVALID_ARGUMENT.
         """
+
+    @_abc_1.abstractmethod
+    def ListPersonalities(
+        self,
+        request: _catalog_pb2.ListPersonalitiesRequest,
+        context: _aio.ServicerContext[_catalog_pb2.ListPersonalitiesRequest, _abc.Awaitable[_catalog_pb2.ListPersonalitiesResponse]],
+    ) -> _abc.Awaitable[_catalog_pb2.ListPersonalitiesResponse]:
+        """Lists the personalities that a session can be given, by name."""
 
 def add_CatalogServiceServicer_to_server(servicer: CatalogServiceServicer, server: _aio.Server) -> None: ...

@@ -317,3 +317,54 @@ class ImportSessionResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ImportSessionResponse: _TypeAlias = ImportSessionResponse  # noqa: Y015
+
+@_typing.final
+class SetPersonalityRequest(_message.Message):
+    """Request of SetPersonality."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    PROFILE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    PLATFORM_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    """The session, which is created if it does not exist."""
+    profile: _builtins.str
+    """Whose session it is; empty means "default"."""
+    name: _builtins.str
+    """Its name, as ListPersonalities has it; empty means none."""
+    platform: _builtins.str
+    """Where a session comes from that does not exist yet, such as "cli"."""
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        profile: _builtins.str = ...,
+        name: _builtins.str = ...,
+        platform: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "platform", b"platform", "profile", b"profile", "session_id", b"session_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetPersonalityRequest: _TypeAlias = SetPersonalityRequest  # noqa: Y015
+
+@_typing.final
+class SetPersonalityResponse(_message.Message):
+    """Response of SetPersonality."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetPersonalityResponse: _TypeAlias = SetPersonalityResponse  # noqa: Y015

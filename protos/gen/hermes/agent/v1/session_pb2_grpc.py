@@ -71,6 +71,11 @@ class SessionServiceStub:
                 request_serializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.UndoTurnsRequest.SerializeToString,
                 response_deserializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.UndoTurnsResponse.FromString,
                 _registered_method=True)
+        self.SetPersonality = channel.unary_unary(
+                '/hermes.agent.v1.SessionService/SetPersonality',
+                request_serializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.SetPersonalityRequest.SerializeToString,
+                response_deserializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.SetPersonalityResponse.FromString,
+                _registered_method=True)
         self.DeleteSession = channel.unary_unary(
                 '/hermes.agent.v1.SessionService/DeleteSession',
                 request_serializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.DeleteSessionRequest.SerializeToString,
@@ -148,6 +153,15 @@ class SessionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetPersonality(self, request, context):
+        """Gives a session a personality, or takes it away, from the next turn on; the session need not have
+        begun. Again is the same. INVALID_ARGUMENT where there is no such personality,
+        FAILED_PRECONDITION while a turn is unfinished.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DeleteSession(self, request, context):
         """Deletes a session and its turns for good. NOT_FOUND when it is gone already;
         FAILED_PRECONDITION while a turn is unfinished.
@@ -215,6 +229,11 @@ def add_SessionServiceServicer_to_server(servicer, server):
                     servicer.UndoTurns,
                     request_deserializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.UndoTurnsRequest.FromString,
                     response_serializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.UndoTurnsResponse.SerializeToString,
+            ),
+            'SetPersonality': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetPersonality,
+                    request_deserializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.SetPersonalityRequest.FromString,
+                    response_serializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.SetPersonalityResponse.SerializeToString,
             ),
             'DeleteSession': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteSession,
@@ -427,6 +446,33 @@ class SessionService:
             '/hermes.agent.v1.SessionService/UndoTurns',
             hermes_dot_agent_dot_v1_dot_session__change__pb2.UndoTurnsRequest.SerializeToString,
             hermes_dot_agent_dot_v1_dot_session__change__pb2.UndoTurnsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetPersonality(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermes.agent.v1.SessionService/SetPersonality',
+            hermes_dot_agent_dot_v1_dot_session__change__pb2.SetPersonalityRequest.SerializeToString,
+            hermes_dot_agent_dot_v1_dot_session__change__pb2.SetPersonalityResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -35,6 +35,11 @@ class SessionServiceStub:
     """Takes back a session's last turns. FAILED_PRECONDITION while a turn is unfinished, or when the
     session is not as long as expected; again takes back more where neither an id nor a length is given.
     """
+    SetPersonality: _aio.UnaryUnaryMultiCallable[_session_change_pb2.SetPersonalityRequest, _session_change_pb2.SetPersonalityResponse]
+    """Gives a session a personality, or takes it away, from the next turn on; the session need not have
+    begun. Again is the same. INVALID_ARGUMENT where there is no such personality,
+    FAILED_PRECONDITION while a turn is unfinished.
+    """
     DeleteSession: _aio.UnaryUnaryMultiCallable[_session_change_pb2.DeleteSessionRequest, _session_change_pb2.DeleteSessionResponse]
     """Deletes a session and its turns for good. NOT_FOUND when it is gone already;
     FAILED_PRECONDITION while a turn is unfinished.
@@ -109,6 +114,17 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_session_change_pb2.UndoTurnsResponse]:
         """Takes back a session's last turns. FAILED_PRECONDITION while a turn is unfinished, or when the
         session is not as long as expected; again takes back more where neither an id nor a length is given.
+        """
+
+    @_abc_1.abstractmethod
+    def SetPersonality(
+        self,
+        request: _session_change_pb2.SetPersonalityRequest,
+        context: _aio.ServicerContext[_session_change_pb2.SetPersonalityRequest, _abc.Awaitable[_session_change_pb2.SetPersonalityResponse]],
+    ) -> _abc.Awaitable[_session_change_pb2.SetPersonalityResponse]:
+        """Gives a session a personality, or takes it away, from the next turn on; the session need not have
+        begun. Again is the same. INVALID_ARGUMENT where there is no such personality,
+        FAILED_PRECONDITION while a turn is unfinished.
         """
 
     @_abc_1.abstractmethod

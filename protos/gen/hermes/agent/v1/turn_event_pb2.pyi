@@ -149,7 +149,7 @@ class TurnEvent(_message.Message):
 
     @_builtins.property
     def notice(self) -> Global___Notice:
-        """Live: something worth showing, such as a retry."""
+        """Something worth showing. Live, such as a retry; durable where it is to be read with the answer."""
 
     @_builtins.property
     def turn_finished(self) -> Global___TurnFinished:

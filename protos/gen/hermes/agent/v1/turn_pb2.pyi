@@ -175,6 +175,7 @@ class StartTurnRequest(_message.Message):
     RETRIES_FIELD_NUMBER: _builtins.int
     SKIP_CONTEXT_FILES_FIELD_NUMBER: _builtins.int
     UNATTENDED_FIELD_NUMBER: _builtins.int
+    OVERLAYS_FIELD_NUMBER: _builtins.int
     turn_id: _builtins.str
     """Chosen by the caller, 1 to 100 characters of [A-Za-z0-9_.:-]; unique over all profiles."""
     profile: _builtins.str
@@ -222,6 +223,12 @@ class StartTurnRequest(_message.Message):
     def toolsets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Toolsets that may be used; empty means all that are configured."""
 
+    @_builtins.property
+    def overlays(self) -> Global___Overlays:
+        """What the session's requests have besides its prompt and its messages; read only by the call that
+        creates the session, and the same for all of its turns.
+        """
+
     def __init__(
         self,
         *,
@@ -241,14 +248,69 @@ class StartTurnRequest(_message.Message):
         retries: _builtins.bool = ...,
         skip_context_files: _builtins.bool = ...,
         unattended: _approval_pb2.UnattendedPolicy.ValueType = ...,
+        overlays: Global___Overlays | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["origin", b"origin"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["origin", b"origin", "overlays", b"overlays"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy_mode", b"busy_mode", "kind", b"kind", "max_model_calls", b"max_model_calls", "model", b"model", "origin", b"origin", "parts", b"parts", "profile", b"profile", "retries", b"retries", "sandbox_template", b"sandbox_template", "session_id", b"session_id", "skip_context_files", b"skip_context_files", "system_message", b"system_message", "toolsets", b"toolsets", "turn_id", b"turn_id", "unattended", b"unattended", "workdir", b"workdir"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy_mode", b"busy_mode", "kind", b"kind", "max_model_calls", b"max_model_calls", "model", b"model", "origin", b"origin", "overlays", b"overlays", "parts", b"parts", "profile", b"profile", "retries", b"retries", "sandbox_template", b"sandbox_template", "session_id", b"session_id", "skip_context_files", b"skip_context_files", "system_message", b"system_message", "toolsets", b"toolsets", "turn_id", b"turn_id", "unattended", b"unattended", "workdir", b"workdir"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StartTurnRequest: _TypeAlias = StartTurnRequest  # noqa: Y015
+
+@_typing.final
+class Overlays(_message.Message):
+    """What a session's requests have besides its prompt and its messages."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EPHEMERAL_SYSTEM_PROMPT_FIELD_NUMBER: _builtins.int
+    PREFILL_MESSAGES_FIELD_NUMBER: _builtins.int
+    ephemeral_system_prompt: _builtins.str
+    """Instructions that follow the system prompt and what is configured; at most 100,000 characters."""
+    @_builtins.property
+    def prefill_messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___PrefillMessage]:
+        """Messages before those of the session, at most 50; empty means those that are configured."""
+
+    def __init__(
+        self,
+        *,
+        ephemeral_system_prompt: _builtins.str = ...,
+        prefill_messages: _abc.Iterable[Global___PrefillMessage] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ephemeral_system_prompt", b"ephemeral_system_prompt", "prefill_messages", b"prefill_messages"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Overlays: _TypeAlias = Overlays  # noqa: Y015
+
+@_typing.final
+class PrefillMessage(_message.Message):
+    """A message that was never said in the session."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROLE_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    role: _builtins.str
+    """"user" or "assistant"."""
+    text: _builtins.str
+    """Its text; not empty."""
+    def __init__(
+        self,
+        *,
+        role: _builtins.str = ...,
+        text: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["role", b"role", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PrefillMessage: _TypeAlias = PrefillMessage  # noqa: Y015
 
 @_typing.final
 class StartTurnResponse(_message.Message):

@@ -1,0 +1,90 @@
+"""OpenRouter: chat completions, with cache marks and the choice of providers."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from agent_service.models.base import ModelRequest, encoded
+from agent_service.models.cache_marks import MARKED_MESSAGES, cache_control
+from agent_service.models.chat_completions import ChatCompletions
+from agent_service.models.wire import Dialect
+
+_MARKED_MODELS = ("anthropic/", "~anthropic/")
+"""Whose models keep in their cache what is marked, and nothing else."""
+_ROLES = frozenset({"user", "assistant"})
+_SYSTEM = frozenset({"system"})
+_RESULT = b'{"role":"tool"'
+
+
+@dataclass(frozen=True, slots=True)
+class AppIdentity:
+    """How this deployment presents itself to OpenRouter."""
+
+    title: str = "Hermes"
+    referer: str = ""
+
+
+class OpenRouter(ChatCompletions):
+    """Requests and answers of OpenRouter's chat completions."""
+
+    def __init__(
+        self,
+        identity: AppIdentity | None = None,
+        effort: str = "",
+        cache_ttl: str = "5m",
+        only: Sequence[str] = (),
+    ) -> None:
+        """`only` names the providers that may be used, in OpenRouter's words; empty is all."""
+        super().__init__(effort)
+        self._identity = identity or AppIdentity()
+        self._control = cache_control(cache_ttl)
+        self._only = b',"provider":{"only":%b}' % encoded(list(only)) if only else b""
+
+    def headers(self) -> Mapping[str, str]:
+        """What OpenRouter wants to know of who calls it."""
+        told = {
+            "HTTP-Referer": self._identity.referer,
+            "X-OpenRouter-Title": self._identity.title,
+        }
+        return {name: value for name, value in told.items() if value}
+
+    def _messages(self, request: ModelRequest) -> Sequence[bytes]:
+        messages = super()._messages(request)
+        if not request.model.startswith(_MARKED_MODELS):
+            return messages
+        marked, left = list(messages), MARKED_MESSAGES
+        for number in reversed(range(1, len(marked))):
+            if not left:
+                break
+            if found := self._marked(marked[number], _ROLES):
+                marked[number] = found
+                left -= 1
+        marked[0] = self._marked(marked[0], _SYSTEM) or marked[0]
+        return marked
+
+    def _marked(self, message: bytes, roles: frozenset[str]) -> bytes | None:
+        """The message with a mark at the end of its text; None where nothing in it can bear one."""
+        if message.startswith(_RESULT):
+            return None
+        fields: dict[str, Any] = json.loads(message)
+        if fields.get("role") not in roles:
+            return None
+        content = fields.get("content")
+        if isinstance(content, str) and content.strip():
+            text = {"type": "text", "text": content, "cache_control": self._control}
+            return encoded({**fields, "content": [text]})
+        parts = list(cast("Sequence[Mapping[str, Any]]", content or ()))
+        if not parts or parts[-1].get("type") != "text":
+            return None
+        parts[-1] = {**parts[-1], "cache_control": self._control}
+        return encoded({**fields, "content": parts})
+
+    def _extras(self, dialect: Dialect) -> bytes:
+        reasoning = b""
+        if self._effort and dialect.effort:
+            reasoning = b',"reasoning":{"effort":"%b"}' % self._effort.encode()
+        return reasoning + self._only
+
+    def _own_details(self, details: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        return [one for one in details if str(one.get("type", "")).startswith("reasoning.")]

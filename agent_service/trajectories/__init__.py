@@ -1,0 +1,1 @@
+"""Finished turns as samples that a model can be trained on."""

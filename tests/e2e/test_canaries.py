@@ -1,0 +1,231 @@
+"""Secrets planted wherever Hermes has some come out nowhere, also where work goes wrong."""
+
+import asyncio
+import re
+import secrets
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+import sqlalchemy as sa
+
+from tests.e2e.backends import need_backend, sandboxed
+from tests.e2e.deployment import Deployment, four_processes, one_process, running
+from tests.e2e.model import TELL, calls, rule, terminal_call, tool_call
+from tests.e2e.processes import users_of
+from tests.fakes.model import FakeModel, fake_model
+from tests.fakes.telegram import fake_telegram
+from tests.postgres import PostgresServer, free_port
+
+LAYOUTS = ("one-process", "four-processes")
+LOOK_AROUND = """
+{ cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline; env; cat /proc/mounts
+  find / -xdev -newermt '-10 minutes' -type f -not -path '/proc/*' -exec cat {} + ; } 2>/dev/null |
+tr '\\0' '\\n' | head -c 40000
+echo looked around
+"""
+IN_VARIABLES = (
+    "HERMES_API_KEY",
+    "OPENROUTER_API_KEY",
+    "OPENAI_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "BRAVE_API_KEY",
+    "MODAL_TOKEN_SECRET",
+    "AWS_SECRET_ACCESS_KEY",
+)
+"""The last is the user's own and nothing of Hermes."""
+IN_ENV_FILE = ("TAVILY_API_KEY", "GITHUB_TOKEN", "SMTP_PASSWORD")
+
+
+def canary(name: str) -> str:
+    """A secret of no known shape, so that only its value tells it."""
+    return f"canary.{name.lower().replace('_', '.')}.{secrets.token_hex(12)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """Running services, the model that they ask, and all that is secret by where it is."""
+
+    deployment: Deployment
+    model: FakeModel
+    database_url: str
+    metrics_url: str
+    values: Mapping[str, str]
+
+    def found_in(self, text: str) -> set[str]:
+        """Names of the secrets that are in a text, as they are or in hexadecimal digits."""
+        return {
+            name
+            for name, value in self.values.items()
+            if value in text or value.encode().hex() in text
+        }
+
+
+def rules(key: str) -> Mapping[str, object]:
+    """The main job, and what goes wrong; a provider may repeat the key that it refuses."""
+    refused = {"error": {"message": f"Incorrect API key provided: {key}"}}
+    job = (
+        rule("look around", calls(terminal_call(LOOK_AROUND)), TELL),
+        rule("a file", calls(tool_call("write_file", path="a.txt", content="a\n")), TELL),
+        rule("read secrets", calls(tool_call("read_file", path="/proc/self/environ")), TELL),
+        rule("go wrong", calls(terminal_call("echo wrong >&2; exit 3")), TELL),
+        rule("refuse my key", {"status": 401, "error": refused}),
+        rule("break", {"status": 400, "error": refused}),
+        rule("", {"text": "You said: {user}"}),
+    )
+    return {"rules": list(job)}
+
+
+@pytest.fixture(params=LAYOUTS)
+async def planted(
+    request: pytest.FixtureRequest, postgres: PostgresServer, tmp_path: Path
+) -> AsyncGenerator[Planted]:
+    await asyncio.to_thread(need_backend, "bubblewrap", tmp_path / "probe")
+    values = {name: canary(name) for name in (*IN_VARIABLES, *IN_ENV_FILE, "auth.json")}
+    values["database"] = canary("database")
+    values["TELEGRAM_BOT_TOKEN"] = f"424242:{secrets.token_hex(18)}"
+    async with fake_model(rules(values["HERMES_API_KEY"])) as model, fake_telegram() as telegram:
+        with postgres.database() as plain_url:
+            url = plain_url.replace("postgres@", f"postgres:{values['database']}@")
+            port = free_port()
+            settings = {"HERMES_DATABASE_URL": url, "TELEGRAM_BASE_URL": telegram.url}
+            one = request.param == "one-process"
+            if one:
+                settings["HERMES_METRICS_PORT"] = f"{port}"
+            make = one_process if one else four_processes
+            made = await asyncio.to_thread(deploy, make, tmp_path, model.url, settings, values)
+            async with run(made):
+                values |= await asyncio.to_thread(lambda: dict(kept_by(tmp_path)))
+                shown = f"http://127.0.0.1:{port}/metrics" if one else ""
+                yield Planted(made, model, plain_url, shown, values)
+
+
+def deploy(
+    make: Callable[..., Deployment],
+    folder: Path,
+    model_url: str,
+    settings: Mapping[str, str],
+    values: Mapping[str, str],
+) -> Deployment:
+    """Services with secrets in their variables and files."""
+    variables = {name: values[name] for name in (*IN_VARIABLES, "TELEGRAM_BOT_TOKEN")}
+    made = make(folder, model_url, sandboxed("bubblewrap"), **{**settings, **variables})
+    for server in made.servers.values():
+        lines = [f"{name}={values[name]}\n" for name in IN_ENV_FILE]
+        write_private(server.home.path / ".env", "".join(lines))
+        write_private(server.home.path / "auth.json", f'{{"t": "{values["auth.json"]}"}}')
+    return made
+
+
+def write_private(path: Path, text: str) -> None:
+    """A file for its owner alone."""
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o600)
+
+
+@asynccontextmanager
+async def run(made: Deployment) -> AsyncGenerator[None]:
+    """A deployment that starts and ends beside the servers that this process has for it."""
+    context = running(made)
+    await asyncio.to_thread(context.__enter__)
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(context.__exit__, None, None, None)
+
+
+def kept_by(folder: Path) -> Iterator[tuple[str, str]]:
+    """The keys and tokens that were made for the services: a line of each is enough."""
+    for path in folder.rglob("*"):
+        if path.suffix == ".key":
+            yield str(path), path.read_text(encoding="ascii").splitlines()[1]
+        elif path.name == "operator.token":
+            yield str(path), path.read_text(encoding="ascii").strip()
+
+
+async def test_no_secret_comes_out(planted: Planted) -> None:
+    said = await asyncio.to_thread(converse, planted.deployment)
+    assert "looked around" in said
+    assert "refused the key" in said
+    sinks = {
+        "answers, errors and exports": said,
+        "logs": await asyncio.to_thread(planted.deployment.logs),
+        "model requests": b"\n".join(one.body for one in planted.model.requests).decode(),
+        "database": await asyncio.to_thread(stored, planted.database_url),
+        "metrics": await metrics(planted.metrics_url),
+        "command lines": await asyncio.to_thread(command_lines, planted.deployment.folder),
+        "files": await asyncio.to_thread(files, planted.deployment.folder),
+    }
+    assert sinks["model requests"]
+    assert "You said: hello" in sinks["database"]
+    found = {sink: planted.found_in(text) for sink, text in sinks.items()}
+    assert found == {sink: set() for sink in sinks}
+
+
+def converse(deployment: Deployment) -> str:
+    """Ask everything of one person; returns all that she sees, with the session as exported."""
+    shown: list[str] = []
+    asked = ("hello", "look around", "a file", "read secrets", "go wrong")
+    for question in (*asked, "refuse my key", "break"):
+        result = deployment.client.run("chat", "-q", question, "--json")
+        shown += (result.out, result.err)
+    listed = deployment.client.run("sessions", "list", "--json")
+    for session in listed.json:
+        exported = deployment.client.run("sessions", "export", session["session_id"])
+        assert exported.status == 0, exported.err
+        shown.append(exported.out)
+    return "\n".join(shown)
+
+
+def stored(url: str) -> str:
+    """Every row of every table of every schema."""
+    engine = sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    every = (
+        "SELECT table_schema, table_name FROM information_schema.tables "
+        "WHERE table_schema NOT IN ('pg_catalog', 'information_schema')"
+    )
+    rows: list[str] = []
+    with engine.connect() as connection:
+        for schema, name in connection.exec_driver_sql(every).all():
+            table = sa.table(name, schema=schema)
+            text = sa.cast(sa.literal_column(f'"{name}"'), sa.Text)
+            rows += connection.execute(sa.select(text).select_from(table)).scalars()
+    engine.dispose()
+    return "\n".join(row + unhexed(row) for row in rows)
+
+
+def unhexed(row: str) -> str:
+    """What the bytes of a row say, which PostgreSQL shows as hexadecimal digits."""
+    found = re.findall(r"\\x((?:[0-9a-f]{2})+)", row)
+    return "".join(bytes.fromhex(digits).decode(errors="replace") for digits in found)
+
+
+async def metrics(url: str) -> str:
+    """What Prometheus would read, where the services show it at a known port."""
+    if not url:
+        return ""
+    async with httpx.AsyncClient() as client:
+        shown = (await client.get(url)).raise_for_status().text
+    assert "hermes_" in shown
+    return shown
+
+
+def command_lines(folder: Path) -> str:
+    """The arguments of all processes of the deployment, sandboxes too."""
+    lines = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in users_of(folder)]
+    assert lines
+    return b"\n".join(lines).decode(errors="replace")
+
+
+def files(folder: Path) -> str:
+    """What all files say but those that are there to keep secrets."""
+    keepers = {".env", "auth.json", "operator.token"}
+    kept = [
+        path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name not in keepers and path.suffix != ".key"
+    ]
+    return b"\n".join(kept).decode(errors="replace")

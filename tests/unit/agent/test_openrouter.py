@@ -1,0 +1,82 @@
+"""What OpenRouter's requests have beyond those of other chat completions."""
+
+import json
+from typing import Any
+
+import pytest
+
+from agent_service.models.base import ModelRequest, encoded
+from agent_service.models.openrouter import OpenRouter
+from agent_service.models.wire import Dialect
+
+CLAUDE = "anthropic/claude-sonnet-5.5"
+MARK = {"type": "ephemeral"}
+CALL = {"id": "1", "type": "function", "function": {"name": "terminal", "arguments": "{}"}}
+PICTURE = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+CONVERSATION: list[dict[str, Any]] = [
+    {"role": "system", "content": "You are Hermes."},
+    {"role": "user", "content": "one"},
+    {"role": "assistant", "content": "two"},
+    {"role": "user", "content": [PICTURE, {"type": "text", "text": "three"}]},
+    {"role": "assistant", "content": "", "tool_calls": [CALL]},
+    {"role": "tool", "tool_call_id": "1", "content": "four"},
+    {"role": "assistant", "content": "five"},
+    {"role": "user", "content": "six"},
+]
+
+
+def body(
+    wire: OpenRouter, model: str = CLAUDE, dialect: Dialect | None = None, count: int = 8
+) -> dict[str, Any]:
+    messages = [encoded(message) for message in CONVERSATION[:count]]
+    return json.loads(wire.body(ModelRequest(model, messages), dialect or Dialect()))
+
+
+def marked(sent: dict[str, Any]) -> dict[str, Any]:
+    """The marks of a request, by the text that each follows."""
+    parts = [p for m in sent["messages"] if isinstance(m["content"], list) for p in m["content"]]
+    return {p["text"]: p["cache_control"] for p in parts if "cache_control" in p}
+
+
+def unmarked(message: dict[str, Any]) -> tuple[str, list[Any]]:
+    """A message as the model is to read it."""
+    content = message["content"]
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    clean = [{k: v for k, v in part.items() if k != "cache_control"} for part in parts]
+    return message["role"], clean
+
+
+def test_the_system_prompt_and_the_last_three_texts_of_a_claude_are_marked() -> None:
+    assert marked(body(OpenRouter())) == dict.fromkeys(
+        ("You are Hermes.", "three", "five", "six"), MARK
+    )
+    hour = marked(body(OpenRouter(cache_ttl="1h")))
+    assert set(map(str, hour.values())) == {str({**MARK, "ttl": "1h"})}
+
+
+@pytest.mark.parametrize("count", range(2, 8))
+def test_marks_change_nothing_of_what_is_said(count: int) -> None:
+    shorter, longer = body(OpenRouter(), count=count), body(OpenRouter())
+    said = [unmarked(message) for message in CONVERSATION]
+    assert [unmarked(message) for message in shorter["messages"]] == said[:count]
+    assert [unmarked(message) for message in longer["messages"]] == said
+
+
+@pytest.mark.parametrize("model", ["openai/gpt-5.4", "google/gemini-3-flash", "scripted"])
+def test_who_needs_no_marks_gets_the_messages_as_they_are(model: str) -> None:
+    assert body(OpenRouter(), model)["messages"] == CONVERSATION
+
+
+def test_a_conversation_that_has_only_begun_is_marked_where_it_can_be() -> None:
+    assert set(marked(body(OpenRouter(), count=2))) == {"You are Hermes.", "one"}
+    assert set(marked(body(OpenRouter(), count=1))) == {"You are Hermes."}
+
+
+def test_how_hard_to_think_and_whom_to_ask_is_said_in_its_own_words() -> None:
+    plain = body(OpenRouter())
+    assert "reasoning" not in plain
+    assert "provider" not in plain
+    sent = body(OpenRouter(effort="low", only=("anthropic", "amazon-bedrock")))
+    assert sent["reasoning"] == {"effort": "low"}
+    assert sent["provider"] == {"only": ["anthropic", "amazon-bedrock"]}
+    assert "reasoning" not in body(OpenRouter(effort="low"), dialect=Dialect(effort=False))
