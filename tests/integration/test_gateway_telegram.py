@@ -14,6 +14,7 @@ from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
 from tests.integration.gateway_parts import Hermes, hermes
 
 ASK_FIRST = "approvals: {mode: manual}"
+QUESTIONS = "SELECT state FROM outbox WHERE delivery_id LIKE 'apr_%'"
 RUN = {"tool_calls": [{"name": "terminal", "arguments": {"command": "rm -r src"}}]}
 
 
@@ -237,6 +238,7 @@ async def test_a_reply_that_says_yes_or_no_decides(tmp_path: Path, said: str, sh
         await telegram.say(1, "clean up")
         await telegram.until(lambda: any("rm -r src" in text for text in telegram.texts(1)))
         question = list(telegram.chats[1].values())[1]
+        await running.until_rows("gateway", QUESTIONS, [("SENT",)])
         reply = {"message_id": question.id, "date": 1, "chat": {"id": 1, "type": "private"}}
         reply = {**reply, "from": {"id": 4242, "is_bot": True, "first_name": "Hermes"}}
         await telegram.say(1, said, user_id=8, reply_to_message=reply)
