@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from services.errors import FailedPrecondition, Unavailable
 from services.home import HomePaths, replace_file
@@ -50,6 +51,8 @@ class FileProfiles:
     def __init__(self, home: HomePaths, *, lock_wait_s: float = LOCK_WAIT_S) -> None:
         self._home = home
         self._lock_wait_s = lock_wait_s
+        self._lines: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
+        """For each file: among many who only look again and again, some would never have it."""
 
     async def read(self, profile: str, *names: str) -> list[bytes]:
         """Some files, each whole; empty where there is none."""
@@ -59,12 +62,25 @@ class FileProfiles:
     async def opened(self, profile: str, name: str) -> AsyncGenerator[Document]:
         """A file to change, under the advisory lock of `<file>.lock`."""
         path = self._path(profile, name)
-        lock = await asyncio.to_thread(_open_lock, path)
+        async with self._in_line(path):
+            lock = await asyncio.to_thread(_open_lock, path)
+            try:
+                async with _waiting(path, self._lock_wait_s):
+                    await _lock(lock)
+                yield _File(path, await asyncio.to_thread(_read, path))
+            finally:
+                os.close(lock)
+
+    @asynccontextmanager
+    async def _in_line(self, path: Path) -> AsyncGenerator[None]:
+        """Let those of this process have a file in the order in which they ask for it."""
+        line = self._lines.setdefault(path, asyncio.Lock())
+        async with _waiting(path, self._lock_wait_s):
+            await line.acquire()
         try:
-            await _lock(lock, path, self._lock_wait_s)
-            yield _File(path, await asyncio.to_thread(_read, path))
+            yield
         finally:
-            os.close(lock)
+            line.release()
 
     def _read(self, profile: str, names: tuple[str, ...]) -> list[bytes]:
         return [_read(self._path(profile, name)) for name in names]
@@ -115,13 +131,18 @@ def _open_lock(path: Path) -> int:
         raise FailedPrecondition(f"{path} cannot be locked: {error.strerror}") from None
 
 
-async def _lock(lock: int, path: Path, wait_s: float) -> None:
+async def _lock(lock: int) -> None:
+    while True:
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        await asyncio.sleep(_LOOK_S)
+
+
+@asynccontextmanager
+async def _waiting(path: Path, wait_s: float) -> AsyncGenerator[None]:
     try:
         async with asyncio.timeout(wait_s):
-            while True:
-                with suppress(BlockingIOError):
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    return
-                await asyncio.sleep(_LOOK_S)
+            yield
     except TimeoutError:
         raise Unavailable(f"another program holds {path.name} of this home; try again") from None

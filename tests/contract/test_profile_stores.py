@@ -86,3 +86,17 @@ async def test_who_holds_a_document_for_long_is_not_waited_for(store: ProfileSto
     async with store.opened("default", NAME):
         with pytest.raises(Unavailable, match="another program holds"):
             await write(store, b"")
+
+
+async def test_among_many_who_want_a_document_nobody_starves(store: ProfileStore) -> None:
+    uses = 0
+
+    async def use() -> None:
+        nonlocal uses
+        for _ in range(8):
+            async with store.opened("default", NAME):
+                uses += 1
+                await asyncio.sleep(0.02)
+
+    await asyncio.gather(*[use() for _ in range(16)])
+    assert uses == 8 * 16

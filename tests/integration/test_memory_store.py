@@ -1,13 +1,12 @@
 """Memories with their history: changed once, undone, and never lost."""
 
 import asyncio
-import random
 import re
 from pathlib import Path
 
 import pytest
 
-from agent_service.memory.entries import Action, MemoryRefused, Operation, apply
+from agent_service.memory.entries import Action, MemoryRefused, Operation
 from agent_service.memory.limits import Limits, Target
 from agent_service.memory.store import RULE, Asked, MemoryStore
 from agent_service.security.threats import ThreatScanner
@@ -190,44 +189,3 @@ async def test_a_file_that_is_no_text_is_not_touched(remembering: Remembering) -
     assert user.entries == ["caf\ufffd"]
     path = remembering.folder / "USER.md"
     assert await asyncio.to_thread(path.read_bytes) == b"caf\xe9"
-
-
-async def test_sixteen_writers_lose_nothing(remembering: Remembering) -> None:
-    chance = random.Random(7)
-    done: list[tuple[str, tuple[Operation, ...]]] = []
-
-    def operation(writer: int, number: int) -> Operation:
-        own = f"w{writer:02}"
-        if number and chance.random() < 0.4:
-            return Operation(REPLACE, f"{own} says {number}", f"{own} ")
-        return (
-            Operation(ADD, f"{own} says {number}")
-            if not number
-            else Operation(REMOVE, old_text=f"{own} ")
-        )
-
-    async def write(writer: int) -> None:
-        for number in range(6):
-            asked = Asked(
-                f"{writer}:{number}",
-                "default",
-                Target.MEMORY,
-                (operation(writer, number),),
-                f"writer {writer}",
-            )
-            try:
-                await remembering.store.change(asked)
-            except MemoryRefused:
-                continue
-            done.append((asked.key, tuple(asked.operations)))
-
-    await asyncio.gather(*map(write, range(16)))
-    history = (await remembering.store.history("default", 1000))[::-1]
-    by_key = dict(done)
-    text = ""
-    for change in history:
-        assert change.before == text
-        text = apply(text, by_key[change.key], LIMITS.usual[Target.MEMORY])
-        assert change.after == text
-    assert await remembering.text("MEMORY.md") == text
-    assert len(history) == len(done) >= 16
