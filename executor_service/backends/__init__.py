@@ -1,22 +1,13 @@
-"""Ways to make boxes, behind one seam: `executor_service.backends.base`."""
+"""Ways to make boxes, behind one seam: `executor_service.backends.base`.
+
+A backend's own modules are imported when it is made: hardly anybody has more than one.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from executor_service.backends.base import Backend, Isolation
-from executor_service.backends.bubblewrap.backend import BubblewrapBackend
-from executor_service.backends.docker.backend import DockerBackend, DockerOptions
-from executor_service.backends.docker.engine import EngineAddress
-from executor_service.backends.kubernetes.api import ClusterAddress
-from executor_service.backends.kubernetes.backend import KubernetesBackend
-from executor_service.backends.kubernetes.pod import KubernetesOptions
-from executor_service.backends.local import LocalBackend, LocalOptions
-from executor_service.backends.modal.account import LONGEST_LIFE_S, ModalOptions
-from executor_service.backends.modal.backend import ModalBackend
-from executor_service.backends.singularity.backend import SingularityBackend, SingularityOptions
-from executor_service.backends.ssh.backend import SshBackend
-from executor_service.backends.ssh.connection import SshOptions
 from executor_service.config import ExecutorConfig
 
 _READY_S = 3600
@@ -36,6 +27,9 @@ class Site:
 
 
 def _docker(site: Site) -> Backend:
+    from executor_service.backends.docker.backend import DockerBackend, DockerOptions
+    from executor_service.backends.docker.engine import EngineAddress
+
     docker = site.config.docker
     address = EngineAddress(docker.host, docker.ca, docker.certificate, docker.key)
     options = DockerOptions(address, docker.image, docker.runtime)
@@ -43,6 +37,9 @@ def _docker(site: Site) -> Backend:
 
 
 def _modal(site: Site) -> Backend:
+    from executor_service.backends.modal.account import LONGEST_LIFE_S, ModalOptions
+    from executor_service.backends.modal.backend import ModalBackend
+
     modal = site.config.modal
     options = ModalOptions(
         modal.token_id.get_secret_value(),
@@ -59,10 +56,16 @@ def _modal(site: Site) -> Backend:
 
 
 def _bubblewrap(site: Site) -> Backend:
+    from executor_service.backends.bubblewrap.backend import BubblewrapBackend
+
     return BubblewrapBackend(site.owner, site.folder / "bubblewrap", site.supervisor)
 
 
 def _kubernetes(site: Site) -> Backend:
+    from executor_service.backends.kubernetes.api import ClusterAddress
+    from executor_service.backends.kubernetes.backend import KubernetesBackend
+    from executor_service.backends.kubernetes.pod import KubernetesOptions
+
     chosen = site.config.kubernetes
     options = KubernetesOptions(
         address=ClusterAddress(chosen.kubeconfig, chosen.context),
@@ -87,11 +90,16 @@ def _kubernetes(site: Site) -> Backend:
 
 
 def _local(site: Site) -> Backend:
+    from executor_service.backends.local import LocalBackend, LocalOptions
+
     options = LocalOptions(is_allowed=site.config.home.allow_local_backend)
     return LocalBackend(site.owner, site.folder / "local", site.supervisor, options)
 
 
 def _ssh(site: Site) -> Backend:
+    from executor_service.backends.ssh.backend import SshBackend
+    from executor_service.backends.ssh.connection import SshOptions
+
     ssh = site.config.ssh
     options = SshOptions(
         ssh.host, ssh.port, ssh.user, ssh.key, ssh.known_hosts, ssh.fingerprint, ssh.folder
@@ -100,6 +108,8 @@ def _ssh(site: Site) -> Backend:
 
 
 def _singularity(site: Site) -> Backend:
+    from executor_service.backends.singularity.backend import SingularityBackend, SingularityOptions
+
     singularity = site.config.singularity
     options = SingularityOptions(singularity.image, singularity.program)
     folder = site.folder / "singularity"

@@ -44,6 +44,9 @@ IMPORTED_LATE = (
 )
 """Packages that are slow or large to import, so that whoever needs one may import it then."""
 
+CHOSEN = ("executor_service.backends",)
+"""Packages of ours of which an installation chooses one part: the rest is not imported for it."""
+
 BESIDE_THE_WIRE = ("servicer", "convert", "clients")
 WIRE = ("hermes", "google", "grpc_status")
 SUPERVISOR = "executor_service.supervisor"
@@ -70,7 +73,8 @@ def upward(module: Module) -> Iterator[str]:
 
 def late_imports(module: Module) -> Iterator[str]:
     for node, name in module.imports:
-        if module.in_function(node) and not within(name, *IMPORTED_LATE):
+        chooses = module.name in CHOSEN and within(name, *CHOSEN)
+        if module.in_function(node) and not chooses and not within(name, *IMPORTED_LATE):
             yield module.at(node, f"{name} is imported inside a function")
     for node in module.find(ast.Call):
         by_name = dotted(node.func).rpartition(".")[2] in {"import_module", "__import__"}
