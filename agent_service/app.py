@@ -1,9 +1,9 @@
 """The agent's composition root."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
@@ -28,6 +28,8 @@ from agent_service.contexts import ToolContexts
 from agent_service.delegation import Delegation
 from agent_service.drafts import Instructions, Places, SessionDrafts
 from agent_service.histories import Histories
+from agent_service.home.files import FileHomes
+from agent_service.home.moving import Moving
 from agent_service.loop import LoopParts
 from agent_service.memory.limits import Limits, Target
 from agent_service.memory.store import MemoryStore
@@ -52,6 +54,7 @@ from agent_service.search.past import PastSessions
 from agent_service.security.threats import ThreatScanner
 from agent_service.servicer.approvals import ApprovalServicer
 from agent_service.servicer.catalog import CatalogServicer
+from agent_service.servicer.home import HomeServicer
 from agent_service.servicer.memory import MemoryServicer
 from agent_service.servicer.models import ModelCatalogServicer
 from agent_service.servicer.services import POLICY, Servicers
@@ -138,7 +141,7 @@ def build(
     places = Places(SandboxKinds(channels, clock), projects, config.sandbox)
     layers = PersonalLayers(profiles, memories, indexes, context_files)
     drafts = SessionDrafts(clock, zone, toolsets, _instructions(config, model), places, layers)
-    histories = Histories(database, settings.home, clock)
+    histories, homes = Histories(database, settings.home, clock), FileHomes(settings.home)
     personalities = Personalities(config.overlays.personalities)
     servicers = Servicers(
         turns=TurnServicer(turns, drafts, config.tools.policy),
@@ -150,9 +153,20 @@ def build(
         tools=ToolCatalogServicer(listed, config.tools.policy),
         catalog=CatalogServicer(personalities, database),
         usage=UsageServicer(database, spending),
+        home=HomeServicer(Moving(homes, memories, histories)),
     )
-    chores = (LeftSandboxes(executors, database).run, histories.run)
+    chores = Chores((homes.recover,), (LeftSandboxes(executors, database).run, histories.run))
     return AgentService(database, routed, catalog, turns, chores, workers, servicers)
+
+
+@dataclass(frozen=True, slots=True)
+class Chores:
+    """What is to be done beside the turns."""
+
+    first: Sequence[Callable[[], Awaitable[None]]]
+    """Before anybody is served."""
+    beside: Sequence[Callable[[], Coroutine[None, None, None]]]
+    """While turns run."""
 
 
 class AgentService:
@@ -167,7 +181,7 @@ class AgentService:
         model: Routed,
         catalog: Catalog,
         turns: Turns,
-        chores: Sequence[Callable[[], Coroutine[None, None, None]]],
+        chores: Chores,
         workers: Workers,
         servicers: Servicers,
     ) -> None:
@@ -187,6 +201,8 @@ class AgentService:
             await self._catalog.open()
             await stack.enter_async_context(self._model)
             await stack.enter_async_context(self._workers)
+            for chore in self._chores.first:
+                await chore()
             await self._turns.recover()
             self._opened = stack.pop_all()
         return self
@@ -210,7 +226,7 @@ class AgentService:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._turns.run())
             group.create_task(self._turns.keep_leases())
-            for chore in self._chores:
+            for chore in self._chores.beside:
                 group.create_task(chore())
 
     async def drain(self) -> None:

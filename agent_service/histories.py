@@ -29,6 +29,7 @@ class Histories:
         self._database = database
         self._home = home
         self._clock = clock
+        self._taking = asyncio.Lock()
 
     async def take(self, profile: str, data: bytes, name: str) -> Imported:
         """Store the session of a document, once; InvalidArgument where it is no transcript."""
@@ -56,14 +57,21 @@ class Histories:
         yield (waiting + transcripts.CLOSING).encode()
 
     async def run(self) -> None:
-        """Take what the folders of the home's profiles have and was not looked at before."""
+        """Take what there is, once, as the agent starts."""
         try:
-            for profile, folder in await asyncio.to_thread(_folders, self._home):
-                await self._take_all(profile, folder)
+            await self.take_new()
         except DatabaseUnavailable as error:
             _log.error("old sessions are taken at the next start: %s", error)
 
-    async def _take_all(self, profile: str, folder: Path) -> None:
+    async def take_new(self) -> int:
+        """Take what the folders of the home's profiles have and was not looked at before; how many
+        sessions were new.
+        """
+        async with self._taking:
+            folders = await asyncio.to_thread(_folders, self._home)
+            return sum([await self._take_all(profile, folder) for profile, folder in folders])
+
+    async def _take_all(self, profile: str, folder: Path) -> int:
         known = await self._database.read(lambda conn: storage.known_files(conn, profile))
         new = [path for path in await asyncio.to_thread(_files, folder) if path.name not in known]
         count = 0
@@ -78,6 +86,7 @@ class Histories:
                 )
         if count:
             _log.info("took %d old sessions from %s", count, folder)
+        return count
 
     async def _take_file(self, profile: str, path: Path) -> Imported | None:
         """What became of a file; None for one that is looked at again."""

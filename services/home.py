@@ -32,6 +32,8 @@ class HomePaths:
     """The home itself, absolute."""
     runtime_base: Path
     """Where a folder for the socket goes when the home's own path is too long for one."""
+    name: str = DEFAULT_PROFILE
+    """The profile whose home it is, which is found here by its name as well."""
 
     @property
     def config(self) -> Path:
@@ -113,12 +115,12 @@ class HomePaths:
 
     def profile(self, name: str) -> "HomePaths":
         """The home of another profile of this home, which has the same layout."""
-        if name == DEFAULT_PROFILE:
+        if name in (DEFAULT_PROFILE, self.name):
             return self
-        if not _PROFILE_NAME.fullmatch(name):
+        if not is_profile_name(name):
             msg = f"profile {name!r}: a name has letters, digits, - and _, and at most 64 of them"
             raise HomeError(msg)
-        return HomePaths(self.root / "profiles" / name, self.runtime_base)
+        return HomePaths(self.root / "profiles" / name, self.runtime_base, name)
 
     def create(self) -> None:
         """Make what services need; raise HomeError with what to do where that is not possible."""
@@ -137,6 +139,11 @@ class HomePaths:
             raise HomeError(msg)
         if socket.parent != self.run:
             private_folder(socket.parent)
+
+
+def is_profile_name(name: str) -> bool:
+    """Whether a profile may be called this."""
+    return _PROFILE_NAME.fullmatch(name) is not None
 
 
 def private_folder(path: Path) -> None:

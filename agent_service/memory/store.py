@@ -7,7 +7,7 @@ be done.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
@@ -27,6 +27,7 @@ from agent_service.storage.profiles import Document, ProfileStore
 from services.clock import Clock
 from services.database import Database
 from services.errors import Aborted
+from services.ids import new_id
 
 RULE = "═" * 48
 
@@ -159,6 +160,20 @@ class MemoryStore:
                 )
             return await self._write(document, memory, change.before, asked)
 
+    async def texts(self, profile: str) -> Mapping[Target, str]:
+        """Both memories as text, to be compared with what they become."""
+        return {memory.target: memory.text for memory in await self.load(profile)}
+
+    async def note_import(self, profile: str, before: Mapping[Target, str], by: str) -> None:
+        """Keep in the history what an import has replaced, so that it can be undone."""
+        for target, after in (await self.texts(profile)).items():
+            if before[target] != after:
+                key = new_id("chg")
+                asked = Asked(key, profile, target, (), by)
+                change = self._changed(asked, before[target], after)
+                await self._database.write(lambda conn, change=change: storage.intend(conn, change))
+                await self._note(key)
+
     async def history(self, profile: str, most: int) -> Sequence[MemoryChange]:
         """The last changes of a profile, the newest first."""
         return await self._database.read(lambda conn: storage.latest(conn, profile, most))
@@ -185,21 +200,24 @@ class MemoryStore:
     async def _write(self, document: Document, memory: Memory, after: str, asked: Asked) -> Memory:
         if after == memory.text:
             return memory
-        change = MemoryChange(
+        change = self._changed(asked, memory.text, after)
+        await self._database.write(lambda conn: storage.intend(conn, change))
+        await document.replace(after.encode())
+        await self._note(asked.key)
+        return replace(memory, text=after)
+
+    def _changed(self, asked: Asked, before: str, after: str) -> MemoryChange:
+        return MemoryChange(
             asked.key,
             asked.profile,
             asked.target,
             asked.turn_id,
             asked.by,
-            memory.text,
+            before,
             after,
             made=False,
             created_at=self._clock.now(),
         )
-        await self._database.write(lambda conn: storage.intend(conn, change))
-        await document.replace(after.encode())
-        await self._note(asked.key)
-        return replace(memory, text=after)
 
     async def _note(self, key: str) -> None:
         await self._database.write(lambda conn: storage.made(conn, key))

@@ -6,6 +6,7 @@ import grpc.aio
 
 from agent_service.servicer.approvals import ApprovalServicer
 from agent_service.servicer.catalog import CatalogServicer
+from agent_service.servicer.home import HomeServicer
 from agent_service.servicer.memory import MemoryServicer
 from agent_service.servicer.models import ModelCatalogServicer
 from agent_service.servicer.sessions import SessionServicer
@@ -16,6 +17,7 @@ from agent_service.servicer.usage import UsageServicer
 from hermes.agent.v1 import (
     approval_pb2_grpc,
     catalog_pb2_grpc,
+    home_pb2_grpc,
     memory_pb2_grpc,
     model_catalog_pb2_grpc,
     session_pb2_grpc,
@@ -97,6 +99,10 @@ POLICY: Policy = {
         },
     ),
     **allow(
+        "hermes.agent.v1.HomeService",
+        {"ExportHome": (Identity.OPERATOR,), "ImportHome": (Identity.OPERATOR,)},
+    ),
+    **allow(
         "hermes.agent.v1.UsageService",
         {
             "GetUsage": (Identity.GATEWAY, Identity.SCHEDULER, Identity.OPERATOR),
@@ -120,6 +126,7 @@ class Servicers:
     tools: ToolCatalogServicer
     catalog: CatalogServicer
     usage: UsageServicer
+    home: HomeServicer
 
     def register(self, server: grpc.aio.Server) -> None:
         """Adds them to a server."""
@@ -132,3 +139,4 @@ class Servicers:
         memory_pb2_grpc.add_MemoryServiceServicer_to_server(self.memories, server)
         skill_pb2_grpc.add_SkillServiceServicer_to_server(self.skills, server)
         usage_pb2_grpc.add_UsageServiceServicer_to_server(self.usage, server)
+        home_pb2_grpc.add_HomeServiceServicer_to_server(self.home, server)

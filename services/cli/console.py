@@ -39,6 +39,11 @@ def complain(text: str) -> None:
     sys.stderr.write(f"hermes: {printable(text)}\n")
 
 
+def counted(number: int, what: str) -> str:
+    """So many of something, such as `1 file` and `2 files`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def print_json(value: Mapping[str, Any] | list[Any]) -> None:
     """One JSON document on standard output."""
     sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")

@@ -41,6 +41,7 @@ COMMANDS = {
     "approvals": "list what waits for a decision, and decide it",
     "security": "try how commands and texts of your own are judged",
     "serve": "run one service",
+    "home": "move a home: take every file of one, or write them all into a folder",
     "doctor": "check everything this machine needs",
     "config": "show, set and check the configuration",
     "certs": "make certificates for services that talk over TCP",

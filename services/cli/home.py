@@ -1,0 +1,295 @@
+"""Move a home: take every file of one, or write them all into a folder, byte for byte."""
+
+import argparse
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+from typing import Any
+
+import grpc.aio
+
+from hermes.agent.v1 import home_pb2
+from hermes.agent.v1.home_pb2_grpc import HomeServiceStub
+from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
+from services.cli.arguments import Actions
+from services.cli.connection import connected, has_services
+from services.cli.console import complain, counted, print_json, printable, say
+from services.cli.failures import explain
+from services.cli.home_jobs import JOBS, Created, NotRun, create, held_by, jobs_of
+from services.cli.home_source import Source, find
+from services.cli.home_target import Target
+from services.cli.progress import Progress
+from services.cli.startup import load, logged
+from services.config import Settings
+from services.errors import AlreadyExists, HermesError, InvalidArgument, Reason, reason_of
+from services.streams import open_stream
+
+EXAMPLES = """\
+examples:
+  hermes home import ~/backup/hermes --dry-run
+  hermes home import ~/backup/hermes
+  hermes home import ~/backup/hermes --keep --without sandboxes
+  hermes home import /mnt/old/.hermes --into ann
+  hermes home export ~/backup/hermes
+  hermes home export ~/backup/hermes --with-secrets
+  hermes home export /tmp/ann --from ann --json"""
+
+_EXISTING = {
+    "refuse": home_pb2.EXISTING_FILES_REFUSE,
+    "keep": home_pb2.EXISTING_FILES_KEEP,
+    "overwrite": home_pb2.EXISTING_FILES_REPLACE,
+}
+_READ_AT_START = ("config.yaml", ".env")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `hermes home`."""
+    actions = Actions(parser, "import|export")
+    taking = actions.add("import", "take every file of a home, all or none, and its jobs")
+    taking.add_argument("folder", type=Path, metavar="DIR", help="the home to take, left as it is")
+    taking.add_argument(
+        "--into", default="", metavar="PROFILE", help="take it as the home of this profile"
+    )
+    there = taking.add_mutually_exclusive_group()
+    there.add_argument(
+        "--keep",
+        dest="existing",
+        action="store_const",
+        const="keep",
+        help="keep files that are there with other content",
+    )
+    there.add_argument(
+        "--overwrite",
+        dest="existing",
+        action="store_const",
+        const="overwrite",
+        help="replace files that are there with other content",
+    )
+    taking.set_defaults(existing="refuse")
+    _add_without(taking)
+    taking.add_argument("--no-jobs", action="store_true", help="start none of its jobs here")
+    taking.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    taking.add_argument("--json", action="store_true", help="one JSON object")
+    export = actions.add("export", "write every file of the home into a folder")
+    export.add_argument("folder", type=Path, metavar="DIR", help="a folder, new or empty")
+    export.add_argument(
+        "--from", dest="source", default="", metavar="PROFILE", help="only this profile's home"
+    )
+    export.add_argument(
+        "--with-secrets", action="store_true", help="also .env, auth.json and whatsapp/session"
+    )
+    export.add_argument("--overwrite", action="store_true", help="into a folder that is not empty")
+    _add_without(export)
+    export.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def _add_without(action: argparse.ArgumentParser) -> None:
+    action.add_argument(
+        "--without",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="leave a file or folder out, such as image_cache or 'sessions/*'",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Takes or writes."""
+    settings = load(arguments)
+    settings.home.create()
+    action = _import if arguments.action == "import" else _export
+    with logged(settings, "hermes", settings.home.logs / "hermes.log"):
+        asyncio.run(action(settings, arguments))
+    return 0
+
+
+async def _import(settings: Settings, given: argparse.Namespace) -> None:
+    own = given.into or settings.profile
+    source = await asyncio.to_thread(find, given.folder, own, given.without)
+    if await asyncio.to_thread(_is_same, given.folder, settings.home.root):
+        raise InvalidArgument(f"{given.folder} is the home in use; there is nothing to take")
+    running = await has_services(settings, ("agent",))
+    needed = ("agent",) if given.no_jobs or not source.has(JOBS) else ("agent", "scheduler")
+    async with connected(settings, needed) as channels:
+        last = home_pb2.ImportHomeRequest(
+            finish=True, dry_run=given.dry_run, existing=_EXISTING[given.existing]
+        )
+        taken = await _send(HomeServiceStub(channels.to("agent")), source, last)
+        jobs: list[Created | NotRun] = []
+        if "scheduler" in needed:
+            scheduler = None if given.dry_run else JobServiceStub(channels.to("scheduler"))
+            jobs = await _take_jobs(scheduler, source)
+    left_out = [*map(_left_out, taken.left_out), *source.left_out]
+    if given.json:
+        print_json(_imported(taken, jobs, left_out, dry_run=given.dry_run))
+        return
+    _say_imported(given, taken, jobs)
+    _say_left_out(left_out)
+    if running and not given.dry_run and any(map(source.has, _READ_AT_START)):
+        complain("config.yaml and .env are read when services start; start them anew")
+
+
+class _Sending:
+    """The files on their way; without a last word when one cannot be read."""
+
+    def __init__(self, source: Source, last: home_pb2.ImportHomeRequest) -> None:
+        self.problem: HermesError | None = None
+        self._source = source
+        self._last = last
+
+    async def requests(self) -> AsyncGenerator[home_pb2.ImportHomeRequest]:
+        """The requests of ImportHome."""
+        try:
+            with Progress("read", len(self._source.files)) as progress:
+                for file in self._source.files:
+                    head = home_pb2.HomeFile(profile=file.profile, path=file.path, mode=file.mode)
+                    async for piece in self._source.read(file):
+                        yield home_pb2.ImportHomeRequest(file=head, data=piece)
+                        head = None
+                    if head is not None:
+                        yield home_pb2.ImportHomeRequest(file=head)
+                    progress.step()
+            yield self._last
+        except HermesError as problem:
+            self.problem = problem
+
+
+async def _send(
+    stub: HomeServiceStub, source: Source, last: home_pb2.ImportHomeRequest
+) -> home_pb2.ImportHomeResponse:
+    sending = _Sending(source, last)
+    try:
+        return await stub.ImportHome(sending.requests())
+    except grpc.aio.AioRpcError as error:
+        if sending.problem is not None:
+            raise sending.problem from None
+        if reason_of(error) is Reason.ALREADY_EXISTS:
+            raise AlreadyExists(f"{explain(error)}; say --keep or --overwrite") from None
+        raise
+
+
+async def _take_jobs(scheduler: JobServiceStub | None, source: Source) -> list[Created | NotRun]:
+    """Have the jobs run here that can; without a scheduler, only say which those are."""
+    holder = await asyncio.to_thread(held_by, source.root)
+    found: list[Created | NotRun] = []
+    for file in source.files:
+        if file.path == JOBS:
+            data = b"".join([piece async for piece in source.read(file)])
+            time_zone = await asyncio.to_thread(source.time_zone, file.profile)
+            for job in jobs_of(data, file.profile, time_zone):
+                if isinstance(job, NotRun):
+                    found.append(job)
+                elif holder:
+                    why = f"another program runs the jobs of that home ({holder} is locked)"
+                    found.append(NotRun(job.job_id, job.name, why))
+                else:
+                    found.append(await create(scheduler, job))
+    return found
+
+
+async def _export(settings: Settings, given: argparse.Namespace) -> None:
+    folder = await asyncio.to_thread(given.folder.resolve)
+    home = await asyncio.to_thread(settings.home.root.resolve)
+    if folder == home or home in folder.parents:
+        raise InvalidArgument(f"{folder} is in the home itself; choose a folder outside of it")
+    # On its own, the home of a profile has no folder `profiles`.
+    own = given.source or settings.profile
+    wanted = [own] if given.source or own != "default" else []
+    target = Target(folder, own, given.without, overwrite=given.overwrite)
+    await asyncio.to_thread(target.check)
+    request = home_pb2.ExportHomeRequest(profiles=wanted, with_secrets=given.with_secrets)
+    async with connected(settings, ("agent",)) as channels:
+        call = HomeServiceStub(channels.to("agent")).ExportHome(request)
+        async with target, open_stream(call):
+            summary = await _receive(call, target)
+        left_out = list(map(_left_out, summary.left_out))
+    if given.json:
+        print_json(
+            {
+                "folder": str(folder),
+                "profiles": list(summary.profiles),
+                "files": target.count,
+                "left_out": left_out,
+            }
+        )
+        return
+    files, profiles = counted(target.count, "file"), counted(len(summary.profiles), "profile")
+    say(f"{folder} has {files} of {profiles}")
+    _say_left_out(left_out)
+
+
+async def _receive(call: Any, target: Target) -> home_pb2.ExportHomeSummary:
+    summary = home_pb2.ExportHomeSummary()
+    with Progress("written", 0) as progress:
+        async for answer in call:
+            if answer.HasField("summary"):
+                summary = answer.summary
+                progress.total = summary.file_count
+            if answer.HasField("file"):
+                await target.begin(answer.file.profile, answer.file.path, answer.file.mode)
+                progress.step()
+            await target.write(answer.data)
+    await target.finish()
+    return summary
+
+
+def _is_same(left: Path, right: Path) -> bool:
+    return left.exists() and right.exists() and left.samefile(right)
+
+
+def _left_out(one: home_pb2.HomeFileLeftOut) -> dict[str, str]:
+    return {"profile": one.profile, "path": one.path, "reason": one.reason}
+
+
+def _imported(
+    taken: home_pb2.ImportHomeResponse,
+    jobs: Sequence[Created | NotRun],
+    left_out: Sequence[dict[str, str]],
+    *,
+    dry_run: bool,
+) -> dict[str, Any]:
+    return {
+        "dry_run": dry_run,
+        "files": {
+            "added": taken.added_count,
+            "replaced": taken.replaced_count,
+            "kept": taken.kept_count,
+            "unchanged": taken.unchanged_count,
+        },
+        "sessions": taken.session_count,
+        "jobs": [job.job_id for job in jobs if isinstance(job, Created)],
+        "jobs_not_run": [
+            {"job_id": job.job_id, "name": job.name, "reason": job.why}
+            for job in jobs
+            if isinstance(job, NotRun)
+        ],
+        "left_out": list(left_out),
+    }
+
+
+def _say_imported(
+    given: argparse.Namespace,
+    taken: home_pb2.ImportHomeResponse,
+    jobs: Sequence[Created | NotRun],
+) -> None:
+    counts = {
+        "new": taken.added_count,
+        "replaced": taken.replaced_count,
+        "kept as they were here": taken.kept_count,
+        "the same already": taken.unchanged_count,
+    }
+    told = ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "none"
+    say(f"{'would take' if given.dry_run else 'took'} files of {given.folder}: {told}")
+    if taken.session_count:
+        say(f"took {counted(taken.session_count, 'session')}")
+    created = [job for job in jobs if isinstance(job, Created)]
+    if created:
+        say(f"{'would take' if given.dry_run else 'took'} {counted(len(created), 'job')}")
+    for job in jobs:
+        if isinstance(job, NotRun):
+            say(printable(f"not run here: job {job.name or job.job_id}: {job.why}"))
+
+
+def _say_left_out(left_out: Sequence[dict[str, str]]) -> None:
+    for one in left_out:
+        complain(f"left out: {one['path']} ({one['profile']}): {one['reason']}")
