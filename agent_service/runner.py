@@ -33,13 +33,16 @@ from agent_service.storage.claims import Claimed
 from agent_service.transition import Transition
 from services.clock import Clock
 from services.database import Database
-from services.errors import HermesError
+from services.errors import DatabaseUnavailable, HermesError
 from services.leases import Fenced, LeaseTable
 from services.lifecycle import unbroken
 
 _log = logging.getLogger(__name__)
 
 _Work = Callable[["Driving"], Awaitable[None]]
+
+RETREAT_S = 0.5
+"""How often a database that took nothing is asked whether it does now."""
 
 _INTERRUPTED = "The user interrupted this call."
 _UNREACHED = "The sandbox could not be reached, so what ran in it may still be running."
@@ -110,13 +113,23 @@ class Runner:
             work = self._instead(driving)
         try:
             while work is not None:
-                work = await self._stoppable(driving, work)
+                work = await self._attempt(driving, work)
         except Fenced:
             _log.warning("the turn has another owner now")
         except HermesError as error:
             # Nothing more can be stored; whoever claims the turn next goes on from the journal.
             _log.error("the turn was let go: %s", error)
         _tell(driving.turn)
+
+    async def _attempt(self, driving: Driving, work: _Work) -> _Work | None:
+        """Do the work; returns what is to be done instead when the database did not take it."""
+        try:
+            return await self._stoppable(driving, work)
+        except DatabaseUnavailable as error:
+            if driving.stopped is Stop.DETACH:
+                raise
+            _log.warning("the turn waits for the database: %s", error)
+            return self._retreat
 
     async def _stoppable(self, driving: Driving, work: _Work) -> _Work | None:
         """Do the work; returns what is to be done instead when it was stopped."""
@@ -200,6 +213,11 @@ class Runner:
         left = _Left()
         await asyncio.gather(*(left.end(commands, key) for key in turn.pending))
         return left
+
+    async def _retreat(self, driving: Driving) -> None:
+        """Let the turn go a little later: its next owner goes on from what is stored of it."""
+        await self._clock.sleep(RETREAT_S)
+        await self._release(driving)
 
     async def _release(self, driving: Driving) -> None:
         await self._database.write(lambda conn: self._leases.release(conn, driving.turn.lease))

@@ -249,7 +249,7 @@ class Turns:
             driving.stream.close()
             if turn.finished is not None:
                 self._conversations.keep(turn)
-            if turn.session_id in self._queued or turn.waits_for_person:
+            if turn.session_id in self._queued or turn.finished is None:
                 self._wake.set()
 
     def _stream_of(self, turn_id: str) -> TurnStream | None:
@@ -285,6 +285,9 @@ class Turns:
             taken = await self._database.write(lambda conn: self._take(conn, turn_id, None, now))
         except IntegrityError:
             return  # another turn of the session began at the same moment
+        except DatabaseUnavailable as error:
+            _log.warning("turn %s is not taken up yet: %s", turn_id, error)
+            return
         if taken is not None:
             self._metrics.resumes.inc(taken.claimed.begun is None)
             await self._drive(taken, since)

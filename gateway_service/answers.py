@@ -96,19 +96,20 @@ class Answers:
         self._agent = agent
         self._clock = clock
 
-    async def answer(self, order: TurnOrder) -> None:
-        """Show a turn that was started, from wherever it is to its end."""
+    async def answer(self, order: TurnOrder, refusal: str = "") -> None:
+        """Show a turn from wherever it is to its end, or why it could not be started."""
         with bind(turn_id=order.turn_id, session_id=order.session_id):
             while True:
                 try:
-                    await self.finish(order, await self._follow(order))
+                    ended = Ended("", refusal) if refusal else await self._follow(order)
+                    await self._finish(order, ended)
                 except DatabaseUnavailable as error:
                     _log.warning("an answer waits for the database: %s", error)
                     await self._clock.sleep(RETRY_S)
                 else:
                     return
 
-    async def finish(self, order: TurnOrder, ended: Ended) -> None:
+    async def _finish(self, order: TurnOrder, ended: Ended) -> None:
         """Put the answer into the outbox and close its message, both or neither."""
         limit = self._platform.traits.message_units - REPEAT_UNITS
         first, *more = (Content(text) for text in split(_final(ended), limit))
@@ -201,9 +202,12 @@ class Answers:
                     await draft.over.wait()
 
     async def _edit(self, order: TurnOrder, to: Destination, content: Content) -> bool:
-        message_id = await self._held.database.read(
-            lambda conn: outbox.message_id(conn, order.turn_id)
-        )
+        try:
+            message_id = await self._held.database.read(
+                lambda conn: outbox.message_id(conn, order.turn_id)
+            )
+        except DatabaseUnavailable:
+            return False
         if message_id is None:
             return False
         return await self._try(to, lambda: self._platform.edit(to, message_id, content))

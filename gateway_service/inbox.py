@@ -34,6 +34,8 @@ class Inbox:
 
     async def receive(self, held: Held, events: Sequence[Event]) -> None:
         """Store what an account has received; then it may be told to the platform."""
+        if not events:
+            return
         account = inbox.Account(held.profile, held.platform, held.account_id)
         rows = {event.event_id: (session_key(event.source, self._keys), event) for event in events}
         now = self._clock.now()

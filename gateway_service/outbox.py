@@ -31,6 +31,7 @@ FIRST_WAIT_S = 1.0
 LONGEST_WAIT_S = 60.0
 ABANDON_AFTER = timedelta(hours=24)
 POLL_S = 5.0
+RETRY_S = 2.0
 FINISH_S = 4.0
 
 
@@ -70,7 +71,12 @@ class Sender:
         """Send what waits until cancelled."""
         async with self._workers:
             while True:
-                await self._hint.wait(await self._look())
+                try:
+                    wait_s = await self._look()
+                except DatabaseUnavailable as error:
+                    _log.warning("the outbox waits for the database: %s", error)
+                    self._in_doubt, wait_s = True, RETRY_S
+                await self._hint.wait(wait_s)
 
     async def finish(self) -> None:
         """Send nothing more but what is on its way."""
@@ -173,13 +179,23 @@ class Sender:
         return Outcome(part, State.PENDING, wait_s, error)
 
     async def _settle(self, outcome: Outcome) -> None:
+        """Store what came of an attempt; until that is done, only this process knows it."""
         now = self._clock.now()
         due_at = now + timedelta(seconds=outcome.wait_s)
-        await self._held.write(
-            lambda conn: outbox.settle(
-                conn, outcome.part, outcome.state, now, next_attempt_at=due_at, error=outcome.error
-            )
-        )
+        while True:
+            try:
+                await self._held.write(
+                    lambda conn: outbox.settle(
+                        *(conn, outcome.part, outcome.state, now),
+                        next_attempt_at=due_at,
+                        error=outcome.error,
+                    )
+                )
+            except DatabaseUnavailable as error:
+                _log.warning("%s is not noted yet: %s", outcome.part.delivery_id, error)
+                await self._clock.sleep(RETRY_S)
+            else:
+                break
         is_placeholder = outcome.part.kind is Kind.ANSWER and not outcome.part.version
         if outcome.state is not State.PENDING and not is_placeholder:
             name = outcome.state.value.lower()

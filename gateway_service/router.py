@@ -13,7 +13,7 @@ from gateway_service.answers import BUTTONS, Answers
 from gateway_service.authorization import Access
 from gateway_service.clients import GivenAnswer
 from gateway_service.errors import AgentRefused, PlatformError
-from gateway_service.events import Decision, Ended
+from gateway_service.events import Decision
 from gateway_service.messages import ButtonPress, Content, MessageEvent, Source, TurnOrder
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.outbox import PLACEHOLDER
@@ -22,7 +22,7 @@ from gateway_service.storage import chats, inbox, outbox
 from gateway_service.storage.inbox import Waiting
 from gateway_service.storage.outbox import Address, Delivery, Kind
 from gateway_service.turns import Turns
-from services.errors import HermesError
+from services.errors import DatabaseUnavailable, HermesError
 from services.ids import new_id, new_session_id
 from services.lifecycle import Workers
 
@@ -70,10 +70,18 @@ class Router:
     async def run(self) -> None:
         """Take up what is open, then work on what comes in, until cancelled."""
         async with self._workers:
-            await self._resume()
+            resumed = False
             while True:
-                await self._look()
-                await self._hint.wait(POLL_S)
+                try:
+                    if not resumed:
+                        await self._resume()
+                        resumed = True
+                    await self._look()
+                except DatabaseUnavailable as error:
+                    _log.warning("the inbox waits for the database: %s", error)
+                    await self._tools.clock.sleep(RETRY_S)
+                else:
+                    await self._hint.wait(POLL_S)
 
     async def _resume(self) -> None:
         held, open_turns = self._held, defaultdict[str, list[TurnOrder]](list)
@@ -219,12 +227,12 @@ class Router:
 
     async def _begin(self, order: TurnOrder) -> None:
         """Start a turn, in its chat's order, and follow it beside the chat."""
+        refusal = ""
         try:
             await self._turns.start(order)
         except AgentRefused as error:
-            await self._answers.finish(order, Ended("", error.message))
-        else:
-            self._workers.start(f"turn {order.turn_id}", self._answers.answer(order))
+            refusal = error.message
+        self._workers.start(f"turn {order.turn_id}", self._answers.answer(order, refusal))
 
     async def _obey(
         self, key: str, sequence: int, event: MessageEvent, name: str, arguments: str

@@ -12,7 +12,7 @@ from gateway_service.messages import CLI, TurnOrder
 from gateway_service.storage import inbox as storage
 from services.clock import Clock
 from services.database import Database
-from services.errors import Draining, Reason, Unavailable
+from services.errors import DatabaseUnavailable, Draining, Reason, Unavailable
 from services.lifecycle import Workers
 from services.logs import bind
 
@@ -79,9 +79,17 @@ class Turns:
             wait_s = min(LONGEST_WAIT_S, wait_s * 2)
 
     async def close(self, turn_id: str) -> None:
-        """Note that a turn's message has been answered."""
-        now = self._clock.now()
-        await self._database.write(lambda conn: storage.close(conn, turn_id, now))
+        """Note that a turn's message has been answered, as soon as the database takes it."""
+        wait_s, now = FIRST_WAIT_S, self._clock.now()
+        while True:
+            try:
+                await self._database.write(lambda conn: storage.close(conn, turn_id, now))
+            except DatabaseUnavailable as error:
+                _log.warning("the message of %s is not closed yet: %s", turn_id, error)
+                await self._clock.sleep(wait_s)
+                wait_s = min(LONGEST_WAIT_S, wait_s * 2)
+            else:
+                return
 
     def answered(self, turn_id: str) -> None:
         """Close the message of a turn that has ended, also when the client has gone."""

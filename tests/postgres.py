@@ -17,13 +17,13 @@ from sqlalchemy.pool import NullPool
 from services.ids import new_id
 from tests.requirements import require
 
-_NOBODY = 65534
+NOBODY = 65534
 _UNPRIVILEGED = (
     # The server refuses to run as root.
     (
         "setpriv",
-        f"--reuid={_NOBODY}",
-        f"--regid={_NOBODY}",
+        f"--reuid={NOBODY}",
+        f"--regid={NOBODY}",
         "--clear-groups",
         "--pdeathsig=QUIT",
         "--",
@@ -80,11 +80,16 @@ class PostgresServer:
             self._process.wait()
             self._process = None
 
+    @property
+    def url(self) -> str:
+        """Where the database is that every server has."""
+        return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
+
     @contextmanager
-    def database(self) -> Generator[str]:
+    def database(self, options: str = "") -> Generator[str]:
         """Make an empty database for the time of the block, and yield its URL."""
         name = new_id("test")
-        self.run(f"CREATE DATABASE {name}")
+        self.run(f"CREATE DATABASE {name} {options}")
         try:
             yield f"postgresql://postgres@127.0.0.1:{self.port}/{name}"
         finally:
@@ -118,7 +123,7 @@ def postgres_server(settings: Mapping[str, str] | None = None) -> Generator[Post
     with tempfile.TemporaryDirectory(prefix="hermes-postgres-", dir="/tmp") as name:
         folder = Path(name)
         if os.geteuid() == 0:
-            os.chown(folder, _NOBODY, _NOBODY)
+            os.chown(folder, NOBODY, NOBODY)
         data = folder / "data"
         make = [programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-N"]
         subprocess.run([*_UNPRIVILEGED, *make], check=True, capture_output=True, cwd=folder)

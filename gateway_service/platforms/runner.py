@@ -26,6 +26,7 @@ _log = logging.getLogger(__name__)
 CLAIM_EVERY_S = 1.0
 FIRST_WAIT_S = 1.0
 LONGEST_WAIT_S = 60.0
+UNSTORED_WAIT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,16 +161,20 @@ class Runner:
         while True:
             try:
                 received = await self._platform.receive(position)
+                self._watch.heard(self._platform)
+                await self._inbox.receive(held, received.events)
+            except DatabaseUnavailable as error:
+                # Whatever is not stored is asked for again.
+                name = self._platform.name
+                _log.error("what was received of %s is not stored yet: %s", name, error)
+                await self._clock.sleep(UNSTORED_WAIT_S)
+                continue
             except (Unreachable, OutcomeUnknown, RateLimited) as error:
                 self._watch.failed(self._platform, error)
                 await self._clock.sleep(error.retry_after_s or wait_s)
                 wait_s = min(LONGEST_WAIT_S / 4, wait_s * 2)
                 continue
-            wait_s = FIRST_WAIT_S
-            self._watch.heard(self._platform)
-            if received.events:
-                await self._inbox.receive(held, received.events)
-            position = received.position
+            wait_s, position = FIRST_WAIT_S, received.position
 
 
 class Watch:

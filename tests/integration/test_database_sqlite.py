@@ -23,8 +23,8 @@ from services.database import (
     db_now,
 )
 from services.database.sqlite import SqliteStore
+from tests.disks import filled, small_disk
 from tests.fakes.clock import ManualClock
-from tests.requirements import require
 
 metadata = sa.MetaData()
 note = sa.Table("note", metadata, sa.Column("text", sa.Text))
@@ -172,30 +172,23 @@ async def test_missing_folders_are_made_for_the_owner_only(tmp_path: Path) -> No
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+def disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 1 MiB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", folder]
-    mounted = subprocess.run(command, check=False, capture_output=True).returncode == 0
-    require("mount", mounted, "only root may mount a small disk")
-    try:
+    with small_disk(tmp_path / "disk", mib=1) as folder:
         yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", folder], check=True)
 
 
 @pytest.fixture
-async def on_small_disk(small_disk: Path) -> AsyncIterator[Database]:
-    async with Database(f"sqlite:///{small_disk}/test.db", "test") as database:
+async def on_small_disk(disk: Path) -> AsyncIterator[Database]:
+    async with Database(f"sqlite:///{disk}/test.db", "test") as database:
         await database.write(metadata.create_all)
         yield database
 
 
 async def test_a_full_disk_loses_nothing_that_was_reported_and_is_over_when_it_is_over(
-    small_disk: Path, on_small_disk: Database
+    disk: Path, on_small_disk: Database
 ) -> None:
-    filler = small_disk / "filler"
+    filler = disk / "filler"
     await asyncio.to_thread(filler.write_bytes, b"x" * 400_000)
     tasks = [write(on_small_disk, "y" * 10_000) for _ in range(100)]
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
@@ -209,20 +202,21 @@ async def test_a_full_disk_loses_nothing_that_was_reported_and_is_over_when_it_i
     assert await count(on_small_disk) == saved + 1
 
 
-async def test_a_disk_that_is_full_from_the_start_is_named(small_disk: Path) -> None:
-    def fill() -> None:
-        with (small_disk / "filler").open("wb") as file:
-            os.posix_fallocate(file.fileno(), 0, 1 << 20)
-
-    await asyncio.to_thread(fill)
-    assert isinstance(await opening_fails(f"sqlite:///{small_disk}/test.db"), DatabaseFull)
+@pytest.fixture
+def full_disk(disk: Path) -> Iterator[Path]:
+    with filled(disk):
+        yield disk
 
 
-async def test_a_disk_that_is_read_only_is_named(small_disk: Path) -> None:
-    url = f"sqlite:///{small_disk}/test.db"
+async def test_a_disk_that_is_full_from_the_start_is_named(full_disk: Path) -> None:
+    assert isinstance(await opening_fails(f"sqlite:///{full_disk}/test.db"), DatabaseFull)
+
+
+async def test_a_disk_that_is_read_only_is_named(disk: Path) -> None:
+    url = f"sqlite:///{disk}/test.db"
     async with Database(url, "test") as database:
         await database.write(metadata.create_all)
-    command = ["mount", "-o", "remount,ro", small_disk]
+    command = ["mount", "-o", "remount,ro", disk]
     await asyncio.to_thread(subprocess.run, command, check=True)
     error = await opening_fails(url)
     assert isinstance(error, DatabaseReadOnly)
