@@ -10,7 +10,16 @@ not be measured that this machine has the parts for. docs/benchmarks.md explains
 
 import sys
 
-from tests.bench import commands, execution, model_call, search, startup, throughput, turns
+from tests.bench import (
+    commands,
+    execution,
+    long_sessions,
+    model_call,
+    search,
+    startup,
+    throughput,
+    turns,
+)
 from tests.bench.figures import FIGURES
 from tests.bench.running import Bench, Group
 
@@ -18,11 +27,15 @@ _GROUPS = (
     Group(("version_s",), commands.version),
     Group(("oneshot_s",), commands.one_shot),
     Group(("ready_s",), startup.ready),
+    Group(("ready_10000_s",), startup.ready_with_sessions),
     Group(("idle_rss_mb",), startup.idle),
+    Group(("session_rss_mb",), long_sessions.memory),
     Group(("model_call_cpu_ms_20", "model_call_cpu_ms_1000"), model_call.processor_time),
     Group(("turn_plain_ms", "first_token_added_ms", "model_direct_ms"), turns.plain),
     Group(("turn_terminal_ms", "four_sleeps_s"), turns.with_commands),
-    Group(("turns_per_s_64",), throughput.turns_per_second),
+    Group(("compression_added_ms",), long_sessions.compression),
+    Group(("turns_per_s_64",), throughput.plain),
+    Group(("command_turns_per_s_64",), throughput.with_commands),
     Group(("exec_docker_ms", "engine_exec_ms"), execution.docker_commands),
     Group(("exec_bubblewrap_ms",), execution.bubblewrap_commands),
     Group(search.keys_of("sqlite"), search.sqlite),

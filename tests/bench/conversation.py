@@ -70,13 +70,15 @@ class Conversation:
 
 
 @asynccontextmanager
-async def conversation(channels: Channels, plain_turns: int = 0) -> AsyncGenerator[Conversation]:
-    """Open a conversation in a new session, in which some turns have been had."""
+async def conversation(
+    channels: Channels, plain_turns: int = 0, *, session_id: str = ""
+) -> AsyncGenerator[Conversation]:
+    """Open a conversation, by default in a new session, in which some turns have been had."""
     stub = ConversationServiceStub(channels.to("gateway"))
     # Without an iterator of requests, which the stubs ask for, the call is written to.
     converse = cast("Callable[[], Call]", stub.Converse)
     async with open_stream(converse()) as call:
-        await call.write(ConverseRequest(open=ConverseRequest.Open()))
+        await call.write(ConverseRequest(open=ConverseRequest.Open(session_id=session_id)))
         opened = Conversation(call)
         await opened.read()
         await opened.chat(plain_turns)

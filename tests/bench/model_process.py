@@ -12,6 +12,9 @@ PLAIN = "How are you?"
 COMMAND = "Run one command."
 SLEEPS = "Sleep four times at once."
 SLOW = "Think about it."
+SLOW_COMMAND = "Think about it, and run one command."
+SUMMARY_REQUEST = "^The conversation:"
+"""How Hermes begins when it has a conversation condensed."""
 
 SLOW_S = 0.2
 
@@ -21,17 +24,23 @@ def _calls(number: int, command: str) -> dict[str, Any]:
     return {"tool_calls": [call] * number}
 
 
+def _slowly(step: Mapping[str, Any]) -> dict[str, Any]:
+    return {**step, "latency_s": SLOW_S}
+
+
 _TEXT = {"text": "That is done, and all is well."}
 
 SCRIPT: Mapping[str, Any] = {
     "rules": [
+        {"user": SUMMARY_REQUEST, "steps": [_slowly({"text": "They talked about disks. " * 40})]},
         {"user": COMMAND, "steps": [_calls(1, "true"), _TEXT]},
         {"user": SLEEPS, "steps": [_calls(4, "sleep 0.5"), _TEXT]},
-        {"user": SLOW, "steps": [{**_TEXT, "latency_s": SLOW_S}]},
+        {"user": SLOW_COMMAND, "steps": [_slowly(_calls(1, "true")), _slowly(_TEXT)]},
+        {"user": SLOW, "steps": [_slowly(_TEXT)]},
         {"steps": [_TEXT]},
     ]
 }
-"""Answers at once, but to `SLOW`."""
+"""Answers at once where nobody asks it to think."""
 
 
 @asynccontextmanager
