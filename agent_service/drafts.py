@@ -9,6 +9,7 @@ from itertools import starmap
 from agent_service.clients.projects import Projects
 from agent_service.clients.sandbox_kinds import SandboxKinds
 from agent_service.config import SandboxPolicy
+from agent_service.prompt.chat import describe_chat
 from agent_service.prompt.context_files import skips_context_files
 from agent_service.prompt.layers import SessionFacts, build
 from agent_service.prompt.overlays import NOTHING, Overlay, Said
@@ -43,7 +44,8 @@ class Instructions:
         """What the session of a request is sent with; a subagent's with nothing."""
         if request.kind == "subagent":
             return NOTHING
-        own = (request.ephemeral_system_prompt,) if request.ephemeral_system_prompt.strip() else ()
+        chat = describe_chat(request.origin) if request.kind == "user" else ""
+        own = [text for text in (chat, request.ephemeral_system_prompt) if text.strip()]
         prefill = tuple(starmap(Said, request.prefill)) or self.overlay.prefill
         return Overlay((*self.overlay.instructions, *own), prefill)
 

@@ -28,7 +28,7 @@ class Overlay:
     """What the requests of a session have besides its prompt and its messages."""
 
     instructions: tuple[str, ...] = ()
-    """From the configuration, and from the caller that creates the session."""
+    """From the configuration, of the chat, and from the caller that creates the session."""
     prefill: tuple[Said, ...] = ()
     personality: str = ""
     """The name of the one that a person has chosen."""

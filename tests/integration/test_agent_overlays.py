@@ -6,10 +6,14 @@ from typing import Any
 
 import grpc.aio
 import pytest
+import sqlalchemy as sa
 
+from agent_service.storage.schema import session
 from hermes.agent.v1 import catalog_pb2, session_change_pb2, session_pb2, turn_pb2
 from hermes.agent.v1.catalog_pb2_grpc import CatalogServiceStub
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
+from hermes.common.v1.origin_pb2 import TRUST_OWNER, Origin
+from services.database import Database
 from services.errors import Reason, reason_of
 from tests.fakes.model import FakeModel, answers, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer
@@ -79,6 +83,7 @@ async def test_what_is_configured_goes_with_each_request_and_is_stored_nowhere(
 
 
 SUBAGENT = turn_pb2.TURN_KIND_SUBAGENT
+JOB = turn_pb2.TURN_KIND_JOB
 
 
 async def test_a_personality_follows_the_prompt_which_stays(
@@ -146,3 +151,22 @@ async def test_a_caller_has_instructions_of_its_own(tmp_path: Path) -> None:
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await client.turns.StartTurn(request)
         assert reason_of(refused.value) is Reason.INVALID_ARGUMENT
+
+
+async def test_a_session_is_told_of_the_chat_that_it_began_in(tmp_path: Path) -> None:
+    there = Origin(platform="telegram", chat_id="42", user_name="Ada", trust=TRUST_OWNER)
+    async with fake_model(WELL) as model, agent(tmp_path, model.url) as client:
+        for name in ("Ada", "Ada Lovelace"):
+            there.user_name = name
+            turn = await client.start("hi", session_id="chat", origin=there)
+            await client.watch(turn.turn_id)
+        job = await client.start("hi", session_id="job", origin=there, kind=JOB)
+        await client.watch(job.turn_id)
+    async with Database(f"sqlite:///{tmp_path}/state/agent.db", "agent") as database:
+        asked = sa.select(session.c.system_prompt)
+        prompts = await database.read(lambda conn: list(conn.scalars(asked)))
+    first, second, of_job = _system(model)
+    assert "It is telegram:42, a private chat." in first
+    assert first == second, "what was told first stays"
+    assert "telegram:42" not in of_job
+    assert not [prompt for prompt in prompts if "telegram:42" in prompt]

@@ -1,0 +1,33 @@
+"""What a session is told of the chat that it belongs to, beside its prompt."""
+
+import json
+from collections.abc import Mapping
+
+_MAX_NAME_CHARS = 60
+_PLACES = {
+    "dm": "a private chat",
+    "group": "a group, where several people may write and all of them read what you answer",
+    "channel": "a channel, where many people may read what you answer",
+    "thread": "a thread, where several people may write and all of them read what you answer",
+}
+
+
+def describe_chat(origin: Mapping[str, str]) -> str:
+    """The chat in a few lines; empty in a terminal, which nobody else can send to."""
+    platform, chat = origin.get("platform", ""), origin.get("chat_id", "")
+    if not chat or platform == "cli":
+        return ""
+    address = ":".join(part for part in (platform, chat, origin.get("thread_id", "")) if part)
+    place = _PLACES.get(origin.get("chat_type", ""), _PLACES["group"])
+    name = _quoted(origin.get("user_name", ""))
+    return (
+        f"# This chat\nIt is {address}, {place}."
+        + (f" Who began this session goes by the name {name}." if name else "")
+        + " Your answers go there by themselves; this is its name for tools that send elsewhere."
+    )
+
+
+def _quoted(name: str) -> str:
+    """A name that somebody chose as text that can be nothing but a name."""
+    plain = " ".join("".join(c if c.isprintable() else " " for c in name).split())
+    return json.dumps(plain[:_MAX_NAME_CHARS], ensure_ascii=False) if plain else ""
