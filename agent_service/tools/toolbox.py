@@ -43,7 +43,7 @@ from agent_service.tools.clarify import ClarificationRequired
 from agent_service.tools.inner import JournaledCalls
 from agent_service.tools.oversize import ResultRoom
 from agent_service.tools.schema import describe, explain
-from services.errors import Reason
+from services.errors import DatabaseUnavailable, Reason
 from services.lifecycle import Workers
 from services.redact import Redactor
 
@@ -120,6 +120,8 @@ class Toolbox:
                         case outcome:
                             yield outcome
                     item.committed.set()
+        if batch.unsaved is not None:
+            raise batch.unsaved
         if batch.forbidden:
             yield _halted(turn, batch.forbidden)
         elif batch.waiting:
@@ -172,6 +174,8 @@ class _Batch:
         self.waiting: list[Waiting] = []
         self.forbidden: list[str] = []
         """What a person would have to allow of a turn that ends there."""
+        self.unsaved: DatabaseUnavailable | None = None
+        """Why a call did not come to its end; whoever takes the turn up next goes on with it."""
         self._turn = turn
         self._context = context
         self._prepare = prepare
@@ -220,6 +224,9 @@ class _Batch:
         except CommandUncertain:
             await self._commit(ToolReturned(call, _UNCERTAIN, is_error=True, uncertain=True))
             return
+        except DatabaseUnavailable as error:
+            self.unsaved = error
+            return
         duration_ms = round((time.monotonic() - started) * 1000)
         place = context.place()
         can_read = not self._turn.toolsets or not _READING.isdisjoint(self._turn.toolsets)
@@ -263,7 +270,7 @@ async def _tried(prepared: _Prepared, context: ToolContext) -> ToolResult:
     tool, key = prepared.tool, prepared.call.key
     try:
         return await tool.run(prepared.arguments, context)
-    except (ClarificationRequired, CommandUncertain):
+    except (ClarificationRequired, CommandUncertain, DatabaseUnavailable):
         raise
     except ApprovalRequired:
         if context.unattended is Unattended.DENY:

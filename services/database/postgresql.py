@@ -41,9 +41,14 @@ _CONNECT: dict[str, str | int] = {
 _SESSION = {
     "statement_timeout": "60s",
     "lock_timeout": "30s",
-    "idle_in_transaction_session_timeout": "60s",
+    # Nothing of ours waits for anything else in a transaction. Whoever was cut off in one holds
+    # its locks until then, and nobody can take over what they are on.
+    "idle_in_transaction_session_timeout": "5s",
 }
-_UNHURRIED = sa.text("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '5min'")
+_UNHURRIED = sa.text(
+    "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '5min'; "
+    "SET LOCAL idle_in_transaction_session_timeout = '5min'"
+)
 _LOCK = sa.text("SELECT pg_advisory_xact_lock(:key)")
 
 

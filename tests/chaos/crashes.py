@@ -14,6 +14,7 @@ from hermes.agent.v1.session_pb2 import ListMessagesRequest
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
+from services.channels import Channels
 from services.cli.dialogue import Dialogue
 from tests.e2e.client import channels_of
 from tests.e2e.deployment import Deployment
@@ -148,15 +149,26 @@ async def asked(
     deployment: Deployment, text: str, session_id: str = "", within_s: float = DONE_WITHIN_S
 ) -> AsyncGenerator[Watcher]:
     """A question and its watcher."""
-    async with channels_of(deployment.client) as channels:
-        opening = ConverseRequest.Open(session_id=session_id)
-        async with Dialogue(channels.to("gateway"), opening) as dialogue:
-            await dialogue.say(text)
-            watcher = Watcher(dialogue)
-            async with asyncio.TaskGroup() as group, asyncio.timeout(within_s):
-                following = group.create_task(watcher.follow())
-                yield watcher
-                await following
+    async with (
+        channels_of(deployment.client) as channels,
+        asked_of(channels, text, session_id, within_s) as watcher,
+    ):
+        yield watcher
+
+
+@asynccontextmanager
+async def asked_of(
+    operator: Channels, text: str, session_id: str = "", within_s: float = DONE_WITHIN_S
+) -> AsyncGenerator[Watcher]:
+    """A question and its watcher, over channels that there are."""
+    opening = ConverseRequest.Open(session_id=session_id)
+    async with Dialogue(operator.to("gateway"), opening) as dialogue:
+        await dialogue.say(text)
+        watcher = Watcher(dialogue)
+        async with asyncio.TaskGroup() as group, asyncio.timeout(within_s):
+            following = group.create_task(watcher.follow())
+            yield watcher
+            await following
 
 
 async def tool_results(deployment: Deployment, watcher: Watcher) -> list[str]:

@@ -8,7 +8,9 @@ from contextlib import AsyncExitStack
 import pytest
 import sqlalchemy as sa
 
+from services.addresses import TcpAddress
 from services.database import Database, DatabaseReadOnly, DatabaseUnavailable
+from tests.links import Fault, link_to
 from tests.postgres import PostgresServer, free_port, postgres_server
 
 metadata = sa.MetaData()
@@ -128,6 +130,33 @@ async def test_a_connection_lost_at_the_commit_is_an_error_and_nothing_is_repeat
         await counters.write(lose_it_afterwards)
     assert attempts == 1
     assert await values(counters) == [0, 0]
+
+
+async def test_who_is_cut_off_in_a_transaction_blocks_nobody_for_long(
+    counters: Database, postgres: PostgresServer, postgres_url: str
+) -> None:
+    attempts = 0
+    async with link_to(TcpAddress("127.0.0.1", postgres.port)) as link:
+        url = postgres_url.replace(f":{postgres.port}/", f":{link.port}/")
+
+        def bump_and_be_cut_off(connection: sa.Connection) -> None:
+            nonlocal attempts
+            attempts += 1
+            bump(connection)
+            if attempts == 1:
+                link.break_with(Fault.HALF_OPEN)
+            connection.execute(sa.text("SELECT 1"))
+
+        async with Database(url, "test") as cut_off:
+            writing = asyncio.create_task(cut_off.write(bump_and_be_cut_off))
+            async with asyncio.timeout(15):
+                while not attempts:  # noqa: ASYNC110 - it is counted in the transaction
+                    await asyncio.sleep(0.01)
+                await counters.write(bump)
+            assert await values(counters) == [1, 0]
+            link.heal()
+            await writing
+    assert await values(counters) == [2, 0]
 
 
 async def test_more_writers_than_connections_take_their_turns(counters: Database) -> None:

@@ -18,6 +18,7 @@ from agent_service.tools.approval import RequireApproval
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
 from agent_service.tools.toolbox import MAX_PARALLEL_CALLS, Toolbox
 from agent_service.usage import Usage
+from services.errors import DatabaseUnavailable
 from services.leases import Lease
 from services.redact import Redactor
 
@@ -61,6 +62,8 @@ class Sample:
             raise ToolFailed("the thing is broken")
         if arguments.thing == "crash":
             raise KeyError("a bug")
+        if arguments.thing == "unsaved":
+            raise DatabaseUnavailable("the disk is full")
         return ToolResult(f"did {arguments.thing}")
 
 
@@ -151,6 +154,14 @@ async def test_what_goes_wrong_is_a_result_that_the_model_reads(
     assert isinstance(fact, ToolReturned)
     assert fact.is_error
     assert told in fact.text
+
+
+async def test_a_database_that_is_away_is_no_result() -> None:
+    tool = Sample()
+    live = turn(("sample", '{"thing": "unsaved"}'), ("sample", '{"thing": "x"}'))
+    with pytest.raises(DatabaseUnavailable):
+        await facts(toolbox(tool), live)
+    assert "end 2" in tool.log, "the call beside it comes to its end"
 
 
 @pytest.mark.parametrize("thing", ["x", "broken", "crash"])
