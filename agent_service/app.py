@@ -3,9 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from types import TracebackType
 from typing import Self
 from zoneinfo import ZoneInfo
@@ -21,8 +20,7 @@ from agent_service.clients.projects import Projects
 from agent_service.clients.replicas import Replicas
 from agent_service.clients.sandbox_kinds import SandboxKinds
 from agent_service.config import AgentConfig
-from agent_service.config_auxiliary import auxiliaries, route_of
-from agent_service.config_fallback import fallbacks
+from agent_service.config_auxiliary import route_of
 from agent_service.context.compressor import Compressor
 from agent_service.contexts import ToolContexts
 from agent_service.delegation import Delegation
@@ -35,16 +33,13 @@ from agent_service.memory.limits import Limits, Target
 from agent_service.memory.store import MemoryStore
 from agent_service.messaging import Target as Chat
 from agent_service.metrics import AgentMetrics
+from agent_service.model_parts import model_parts
 from agent_service.models.base import Model
 from agent_service.models.catalog import Catalog
-from agent_service.models.configured import Calling, ConfiguredModel, provider_of
+from agent_service.models.configured import ConfiguredModel
 from agent_service.models.consult import Consult
-from agent_service.models.endpoints import missing_endpoint
-from agent_service.models.fallback import Chain, Routed
-from agent_service.models.listing import fetch_models
-from agent_service.models.openrouter import AppIdentity
+from agent_service.models.fallback import Routed
 from agent_service.models.priced import Priced
-from agent_service.models.retries import RetryPolicy
 from agent_service.prompt.context_files import ContextFiles
 from agent_service.prompt.personal import PersonalLayers
 from agent_service.prompt.personalities import Personalities
@@ -104,10 +99,9 @@ def build(
     config, chassis = settings.load(AgentConfig), settings.load(ServiceConfig)
     clock, workers = clock or SystemClock(), Workers()
     database = Database(chassis.database.url_of("agent", settings.home), "agent", clock)
-    model = _configured(settings, config)
-    catalog = _catalog(settings, config)
-    chain, routed = _chain(settings, config, model, clock)
-    priced = Priced(routed, catalog)
+    models = model_parts(settings, config, clock)
+    model, catalog = models.first, models.catalog
+    priced = Priced(models.routed, catalog)
     leases = turn_leases(config.lease_s)
     executors = Executors(channels, config.executor_away_s)
     shelves = _shelves(settings, clock)
@@ -133,7 +127,7 @@ def build(
     parts = _loop_parts(config, priced, Toolbox(tools, contexts.of, redactor), catalog, database)
     budgets = Budgets(database, leases, config.budget.policy, clock)
     zone = ZoneInfo(config.time_zone) if config.time_zone else None
-    spending = Spending(priced, chain, catalog, budgets, clock, zone)
+    spending = Spending(priced, models.chain, catalog, budgets, clock, zone)
     runner = Runner(database, leases, parts, spending, contexts.endings, clock, metrics)
     ownership = _ownership(config, chassis, leases, Replicas(channels, config.endpoint, clock))
     driver = _driver(config, settings, runner, database, parts.toolbox, redactor)
@@ -156,7 +150,7 @@ def build(
         home=HomeServicer(Moving(homes, memories, histories)),
     )
     chores = Chores((homes.recover,), (LeftSandboxes(executors, database).run, histories.run))
-    return AgentService(database, routed, catalog, turns, chores, workers, servicers)
+    return AgentService(database, models.routed, catalog, turns, chores, workers, servicers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,43 +251,6 @@ def _driver(
     return Keeping(runner, database, places, SystemClock())
 
 
-def _catalog(settings: Settings, config: AgentConfig) -> Catalog:
-    return Catalog(
-        settings.home.state / "models.json",
-        partial(fetch_models, config.model.catalog_url),
-        {name: told.override for name, told in config.models.items()},
-    )
-
-
-def _configured(settings: Settings, config: AgentConfig) -> ConfiguredModel:
-    return ConfiguredModel(
-        config.model.endpoint,
-        lambda endpoint: provider_of(endpoint, _calling(config)),
-        missing_endpoint(str(settings.home.env)),
-    )
-
-
-def _chain(
-    settings: Settings, config: AgentConfig, first: ConfiguredModel, clock: Clock
-) -> tuple[Chain, Routed]:
-    def variable(name: str) -> str:
-        found = settings.variable(name) or settings.secret_file(name)
-        return "" if found is None else str(found.value)
-
-    others = fallbacks(config.fallback, config.model.endpoint, variable)
-    models = {
-        one.route.name: ConfiguredModel(
-            one.endpoint,
-            lambda endpoint, key_name=one.key_name: provider_of(
-                replace(endpoint, key_name=key_name or endpoint.key_name), _calling(config)
-            ),
-            one.missing,
-        )
-        for one in (*others, *auxiliaries(config.auxiliary, config.model.endpoint, variable))
-    }
-    return Chain([one.route for one in others], clock), Routed(first, models)
-
-
 def _tools(
     config: AgentConfig,
     memories: MemoryStore,
@@ -374,14 +331,4 @@ def _ownership(
             approval_timeout=timedelta(seconds=config.approvals.timeout_s),
             unattended=Unattended(config.approvals.unattended),
         ),
-    )
-
-
-def _calling(config: AgentConfig) -> Calling:
-    return Calling(
-        RetryPolicy(max_retries=config.model.max_retries),
-        AppIdentity(config.model.app_title, config.model.app_url),
-        config.model.cache_ttl,
-        config.model.reasoning_effort,
-        config.model.providers_allowed,
     )

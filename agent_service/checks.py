@@ -1,6 +1,12 @@
 """What the agent needs to work, for `hermes doctor` and the first start."""
 
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
 from agent_service.config import AgentConfig
+from agent_service.model_parts import credentials
+from agent_service.models.access import access_of
 from agent_service.models.discovery import discover_local
 from agent_service.models.endpoints import (
     Api,
@@ -9,10 +15,14 @@ from agent_service.models.endpoints import (
     listed_by,
     missing_endpoint,
 )
-from agent_service.models.errors import EndpointError
+from agent_service.models.errors import EndpointError, ModelError
+from agent_service.oauth.credentials import Credentials
+from agent_service.oauth.tokens import Login
 from services.checks import Check, ModelChoice, ModelOffer, Verdict
+from services.clock import SystemClock
 from services.config import Settings
-from services.errors import InvalidArgument
+from services.errors import HermesError, InvalidArgument
+from services.logins import PROVIDERS
 
 LISTING_TIMEOUT_S = 5.0
 
@@ -35,18 +45,61 @@ async def model_choice(settings: Settings) -> ModelChoice:
 async def checks(settings: Settings) -> list[Check]:
     """The model endpoint, and who approves commands."""
     config = settings.load(AgentConfig)
-    return [await _endpoint(settings, config), _approvals(config)]
+    logins = credentials(settings, config, SystemClock())
+    return [
+        await _endpoint(settings, config, logins),
+        *await _logins(settings, logins),
+        _approvals(config),
+    ]
 
 
-async def _endpoint(settings: Settings, config: AgentConfig) -> Check:
+async def _endpoint(
+    settings: Settings, config: AgentConfig, logins: Callable[[str], Credentials]
+) -> Check:
     try:
         endpoint = configured_endpoint(config.model.endpoint)
     except EndpointError as error:
         return Check("model", Verdict.FAILED, str(error))
     if endpoint is None:
         return Check("model", Verdict.FAILED, missing_endpoint(str(settings.home.env)))
-    models = await listed_by(endpoint, LISTING_TIMEOUT_S)
-    return _listed(endpoint, models)
+    try:
+        reached = await access_of(endpoint, logins, SystemClock()).current()
+    except ModelError as error:
+        return Check("model", Verdict.FAILED, str(error))
+    models = await listed_by(reached, LISTING_TIMEOUT_S)
+    return _listed(reached, models)
+
+
+async def _logins(settings: Settings, logins: Callable[[str], Credentials]) -> list[Check]:
+    """The logins that the home has, each with the end of what it is good for without renewal."""
+    found: list[Check] = []
+    for name, title in PROVIDERS.items():
+        try:
+            login = await logins(name).stored()
+        except HermesError as error:
+            return [Check("login", Verdict.FAILED, error.message)]
+        if login is not None:
+            found.append(_login(name, title, login))
+    path = settings.home.auth
+    if found and await asyncio.to_thread(_is_open, path):
+        message = f"{path} can be read by others; make it yours alone: chmod 600 {path}"
+        found.append(Check("login", Verdict.NOTE, message))
+    return found
+
+
+def _login(name: str, title: str, login: Login) -> Check:
+    ends = login.bearer.expires_at
+    until = f" until {ends.astimezone():%Y-%m-%d %H:%M}" if ends else ""
+    if login.renewable:
+        return Check("login", Verdict.OK, f"{title}: good{until}, then renewed by itself")
+    if login.bearer.good_at(SystemClock().now()):
+        again = f"then log in again: hermes login {name}"
+        return Check("login", Verdict.NOTE, f"{title}: good{until}, {again}")
+    return Check("login", Verdict.FAILED, f"{title}: it is over; run: hermes login {name}")
+
+
+def _is_open(path: Path) -> bool:
+    return bool(path.stat().st_mode & 0o077)
 
 
 def _named(endpoint: Endpoint) -> str:

@@ -9,6 +9,7 @@ from agent_service import budget
 from agent_service.config_approvals import ApprovalsConfig
 from agent_service.config_auxiliary import AuxiliaryModel
 from agent_service.config_fallback import FallbackModel
+from agent_service.config_login import LoginConfig
 from agent_service.config_overlays import OverlayConfig
 from agent_service.config_web import FetchConfig, MixtureConfig, SearchConfig
 from agent_service.context.policy import Policy
@@ -40,8 +41,8 @@ class ModelConfig(ConfigModel):
     name: Annotated[str, Yaml("model.default", "model"), Env("HERMES_MODEL"), Flag("model")] = ""
     """The model's id at the endpoint; empty is the provider's default."""
     provider: Annotated[str, Yaml("model.provider")] = ""
-    """`openrouter`, `openai` or `anthropic`, where keys of several are set; empty is the first of
-    them in this order."""
+    """`openrouter`, `openai` or `anthropic`, where keys of several are set, and empty is the first
+    of them in this order; or `nous` or `codex`, after `hermes login`."""
     api: Annotated[
         Literal["", "chat_completions", "anthropic_messages", "responses"], Yaml("model.api")
     ] = ""
@@ -87,6 +88,7 @@ class ModelConfig(ConfigModel):
     """Name of this deployment at OpenRouter."""
     app_url: Annotated[str, Yaml("model.app_url")] = ""
     """Address of this deployment at OpenRouter."""
+    login: LoginConfig
 
     @property
     def endpoint(self) -> EndpointSettings:
@@ -100,6 +102,7 @@ class ModelConfig(ConfigModel):
             openai_api_key=self.openai_api_key,
             anthropic_api_key=self.anthropic_api_key,
             api=self.api,
+            codex_base_url=self.login.codex_base_url,
         )
 
 

@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from agent_service.errors import ModelNotConfigured
+from agent_service.models.access import Access
 from agent_service.models.base import ModelEvent, ModelRequest
 from agent_service.models.chat_completions import ChatCompletions
+from agent_service.models.codex import Codex
 from agent_service.models.endpoints import (
     Api,
     Endpoint,
@@ -16,7 +18,7 @@ from agent_service.models.endpoints import (
     configured_endpoint,
     with_listed_model,
 )
-from agent_service.models.errors import EndpointError
+from agent_service.models.errors import EndpointError, ModelError
 from agent_service.models.messages import Messages
 from agent_service.models.openrouter import AppIdentity, OpenRouter
 from agent_service.models.provider import Provider
@@ -39,9 +41,9 @@ class Calling:
     """The providers that OpenRouter may choose from; empty is all."""
 
 
-def provider_of(endpoint: Endpoint, calling: Calling) -> Provider:
+def provider_of(endpoint: Endpoint, calling: Calling, access: Access | None = None) -> Provider:
     """The provider for what an endpoint speaks."""
-    return Provider(endpoint, _wire(endpoint, calling), calling.retries)
+    return Provider(endpoint, _wire(endpoint, calling), calling.retries, access=access)
 
 
 def _wire(endpoint: Endpoint, calling: Calling) -> Wire:
@@ -50,6 +52,8 @@ def _wire(endpoint: Endpoint, calling: Calling) -> Wire:
             return Messages(calling.cache_ttl, calling.effort)
         case Api.CHAT_COMPLETIONS if endpoint.provider == "openrouter":
             return OpenRouter(calling.identity, calling.effort, calling.cache_ttl, calling.only)
+        case Api.RESPONSES if endpoint.login == "codex":
+            return Codex(calling.effort)
         case Api.RESPONSES:
             return Responses(calling.effort)
         case Api.CHAT_COMPLETIONS:
@@ -112,9 +116,10 @@ class ConfiguredModel:
             endpoint = configured_endpoint(self._settings)
             if endpoint is None:
                 raise ModelNotConfigured(self._missing)
+            model = self._connect(endpoint)
             if not endpoint.model:
-                endpoint = await with_listed_model(endpoint)
-        except EndpointError as error:
+                listed = await with_listed_model(await model.reached())
+                endpoint = replace(endpoint, model=listed.model)
+        except (EndpointError, ModelError) as error:
             raise ModelNotConfigured(str(error)) from error
-        model = await self._opened.enter_async_context(self._connect(endpoint))
-        return endpoint, model
+        return endpoint, await self._opened.enter_async_context(model)

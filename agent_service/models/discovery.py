@@ -42,7 +42,9 @@ async def discover_local(
 
     async with httpx.AsyncClient(trust_env=False) as client:
         urls = [(name, f"http://127.0.0.1:{port}/v1") for name, port in ports.items()]
-        listings = await asyncio.gather(*(_listed(client, url, {}, timeout_s) for _, url in urls))
+        listings = await asyncio.gather(
+            *(_listed(client, f"{url}/models", {}, timeout_s) for _, url in urls)
+        )
     found = zip(urls, listings, strict=True)
     return tuple(LocalServer(name, url, models) for (name, url), models in found if models)
 
@@ -61,21 +63,23 @@ async def list_models(
     api_key: SecretStr,
     timeout_s: float,
     headers: Mapping[str, str] | None = None,
+    query: str = "",
 ) -> tuple[str, ...]:
     """Return the ids of an endpoint's chat models; none if it lists none as OpenAI does.
 
-    `headers` go along with the key.
+    `headers` go along with the key, `query` with the URL.
     """
     import httpx  # as above
 
     async with httpx.AsyncClient(trust_env=not is_loopback(base_url)) as client:
         key = api_key.get_secret_value()
         bearer = {"Authorization": f"Bearer {key}"} if key else {}
-        return await _listed(client, base_url, {**bearer, **(headers or {})}, timeout_s)
+        url = f"{base_url}/models{query}"
+        return await _listed(client, url, {**bearer, **(headers or {})}, timeout_s)
 
 
 async def _listed(
-    client: "AsyncClient", base_url: str, headers: Mapping[str, str], timeout_s: float
+    client: "AsyncClient", url: str, headers: Mapping[str, str], timeout_s: float
 ) -> tuple[str, ...]:
     import httpx  # as above
 
@@ -83,7 +87,7 @@ async def _listed(
     try:
         async with (
             asyncio.timeout(timeout_s),
-            client.stream("GET", f"{base_url}/models", headers=headers) as response,
+            client.stream("GET", url, headers=headers) as response,
         ):
             async for chunk in response.aiter_bytes():
                 body += chunk
@@ -100,13 +104,14 @@ def chat_models(listing: bytes) -> tuple[str, ...]:
         document: Any = json.loads(listing)
     except (ValueError, RecursionError):
         return ()
-    entries: Any = (
-        cast("Mapping[str, Any]", document).get("data") if isinstance(document, dict) else None
-    )
+    if not isinstance(document, dict):
+        return ()
+    told = cast("Mapping[str, Any]", document)
+    entries: Any = told.get("data") or told.get("models")
     if not isinstance(entries, list):
         return ()
     names = [
-        cast("Mapping[str, Any]", entry).get("id")
+        cast("Mapping[str, Any]", entry).get("id") or _slug(cast("Mapping[str, Any]", entry))
         for entry in cast("Sequence[Any]", entries)
         if isinstance(entry, dict)
     ]
@@ -117,3 +122,8 @@ def chat_models(listing: bytes) -> tuple[str, ...]:
         and name
         and not any(word in name.lower() for word in _NOT_FOR_CHAT)
     )
+
+
+def _slug(entry: Mapping[str, Any]) -> object:
+    """The id in a list as Codex has it, unless it is not for people to choose."""
+    return None if entry.get("visibility") in {"hide", "hidden"} else entry.get("slug")

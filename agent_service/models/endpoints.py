@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from urllib.parse import urlsplit
 
@@ -15,6 +15,8 @@ from agent_service.models.discovery import (
     list_models,
 )
 from agent_service.models.errors import InvalidEndpoint, NoEndpoint
+from agent_service.oauth import codex, nous
+from services.logins import PROVIDERS
 
 OPENROUTER_URL = "https://openrouter.ai/api/v1"
 OPENROUTER_MODEL = "anthropic/claude-sonnet-5.5"
@@ -27,10 +29,14 @@ _UNSET = SecretStr("")
 _HOST = re.compile(r"[\w.:%-]+")
 _LISTING_TIMEOUT_S = 3.0
 _MESSAGES_VERSION = "2026-10-21"
+_LOGINS = {"nous": "nous", "codex": "codex", "openai-codex": "codex"}
+"""Providers at which one logs in, by the names that settings have for them."""
+_CODEX_LISTING = "?client_version=1.0.0"
+"""It lists no models to clients that do not say how old they are; the newest is what it lists."""
 _NOTHING_SET = """\
 No model is configured. Set OPENROUTER_API_KEY, OPENAI_API_KEY or ANTHROPIC_API_KEY in {env_file};
 or HERMES_BASE_URL, HERMES_API_KEY and HERMES_MODEL, for any other compatible endpoint;
-or start a local server: Ollama, LM Studio, llama.cpp or vLLM, on its usual port."""
+or log in (hermes login --help), or start Ollama, LM Studio, llama.cpp or vLLM on its usual port."""
 
 
 class Api(StrEnum):
@@ -45,8 +51,8 @@ class Api(StrEnum):
 class Endpoint:
     """A base URL with its key and model.
 
-    `provider` is openrouter, openai, anthropic, custom or a local server's name; `source` says what
-    chose the endpoint, `key_name` which setting holds its key.
+    `provider` is openrouter, openai, anthropic, nous, codex, custom or a local server's name;
+    `source` says what chose the endpoint, `key_name` which setting holds its key.
     """
 
     base_url: str
@@ -56,6 +62,12 @@ class Endpoint:
     source: str
     key_name: str
     api: Api = Api.CHAT_COMPLETIONS
+    more_keys: tuple[SecretStr, ...] = ()
+    """Keys that are used where the first is refused."""
+    login: str = ""
+    """The provider whose login is used in place of a key, and which may name another URL."""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What every request says besides."""
 
     @property
     def shown_url(self) -> str:
@@ -69,8 +81,8 @@ class EndpointSettings:
     """What flags, environment and `config.yaml` say; an empty string counts as unset.
 
     `base_url`, `api_key` and `model` are HERMES_BASE_URL, HERMES_API_KEY and HERMES_MODEL,
-    or else the `model` group of `config.yaml`, as are `provider` (openrouter, openai or
-    anthropic) and `api`, which is otherwise guessed from the URL.
+    or else the `model` group of `config.yaml`, as are `provider` (openrouter, openai, anthropic,
+    nous or codex) and `api`, which is otherwise guessed from the URL.
     """
 
     base_url: str = ""
@@ -81,6 +93,7 @@ class EndpointSettings:
     openai_api_key: SecretStr = _UNSET
     anthropic_api_key: SecretStr = _UNSET
     api: str = ""
+    codex_base_url: str = codex.MODELS_URL
 
 
 async def find_endpoint(
@@ -120,6 +133,9 @@ def local_endpoint(server: LocalServer, wanted_model: str = "") -> Endpoint:
 
 def configured_endpoint(settings: EndpointSettings) -> Endpoint | None:
     """Return the endpoint that the settings name, or None; its model is empty if none is set."""
+    login = _LOGINS.get(settings.provider, "")
+    if login and _is_of(login, settings.base_url.strip()):
+        return _at_login(login, settings)
     if settings.base_url.strip():
         return _custom(settings)
     candidates = [_openrouter(settings), _openai(settings), _anthropic(settings)]
@@ -213,6 +229,27 @@ def _anthropic(settings: EndpointSettings) -> Endpoint | None:
     )
 
 
+def _is_of(login: str, base_url: str) -> bool:
+    """Whether a base URL is none, or the provider's own, as older programs have written it."""
+    host = urlsplit(base_url).hostname or ""
+    own = "nousresearch.com" if login == "nous" else "chatgpt.com"
+    return not base_url or _is_host(host, own)
+
+
+def _at_login(login: str, settings: EndpointSettings) -> Endpoint:
+    is_codex = login == "codex"
+    return Endpoint(
+        base_url=settings.codex_base_url if is_codex else nous.MODELS_URL,
+        api_key=_UNSET,
+        model=settings.model.strip(),
+        provider=login,
+        source=f"the login at {PROVIDERS[login]}",
+        key_name=f"hermes login {login}",
+        api=Api.RESPONSES if is_codex else Api.CHAT_COMPLETIONS,
+        login=login,
+    )
+
+
 def _native_name(model: str) -> str:
     """Return a name of OpenRouter's as Anthropic itself writes it; others as they are."""
     bare = model.removeprefix("anthropic/")
@@ -226,9 +263,10 @@ async def with_listed_model(endpoint: Endpoint) -> Endpoint:
     """
     models = await listed_by(endpoint, _LISTING_TIMEOUT_S)
     if not models:
+        checked = "" if endpoint.login else " HERMES_BASE_URL and"
         raise InvalidEndpoint(
-            f"{endpoint.shown_url} lists no models: set HERMES_MODEL, and check HERMES_BASE_URL "
-            "and that the server runs."
+            f"{endpoint.shown_url} lists no models: set HERMES_MODEL, and check{checked} "
+            "that the server runs."
         )
     return replace(endpoint, model=models[0])
 
@@ -237,8 +275,9 @@ async def listed_by(endpoint: Endpoint, timeout_s: float) -> tuple[str, ...]:
     """Return the ids of an endpoint's chat models; none where it lists none."""
     native = endpoint.api is Api.MESSAGES
     url = f"{endpoint.base_url}/v1" if native else endpoint.base_url
-    headers = {"anthropic-version": _MESSAGES_VERSION} if native else {}
-    return await list_models(url, endpoint.api_key, timeout_s, headers)
+    headers = {**endpoint.headers, **({"anthropic-version": _MESSAGES_VERSION} if native else {})}
+    query = _CODEX_LISTING if endpoint.login == "codex" else ""
+    return await list_models(url, endpoint.api_key, timeout_s, headers, query)
 
 
 def _checked_url(text: str) -> str:

@@ -86,10 +86,11 @@ def http_failure(
     """Return the error for an answer that is not a success."""
     detail = _clean(_detail(body), endpoint)
     kind = _kind(status, f"{_code(body)} {detail}")
+    asked_s = retry_after_s(headers, datetime.now(UTC))
     return ModelError(
         kind,
         _message(kind, endpoint, model, status, detail),
-        retry_after_s=retry_after_s(headers, datetime.now(UTC)),
+        retry_after_s=_resets_in_s(body) if asked_s is None else asked_s,
         status=status,
         detail=detail,
     )
@@ -179,6 +180,13 @@ def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
     return max(0.0, (moment - now).total_seconds())
 
 
+def _resets_in_s(body: object) -> float | None:
+    """How long a subscription is used up, as Codex says it."""
+    error = _error_object(body)
+    told = "" if isinstance(error, str) else error.get("resets_in_seconds")
+    return _number(str(told or ""))
+
+
 def _number(text: str | None) -> float | None:
     try:
         number = float(text or "")
@@ -202,6 +210,8 @@ def _message(kind: Kind, endpoint: Endpoint, model: str, status: int, detail: st
     advice = _ADVICE[kind]
     if kind is Kind.AUTH and not endpoint.api_key.get_secret_value():
         advice = "The model endpoint {url} wants a key: set {key_name}."
+    elif kind is Kind.AUTH and endpoint.login:
+        advice = "The model endpoint {url} refused the login: run {key_name}."
     elif status == 404:
         advice = (
             "{url} has no model {model}, or is no model endpoint: check the name and the base URL."

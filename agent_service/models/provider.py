@@ -4,8 +4,10 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, Self, cast
 
+from agent_service.models.access import Access, OneKey
 from agent_service.models.assembly import well_formed
 from agent_service.models.base import (
     ModelEvent,
@@ -40,11 +42,13 @@ class Provider:
         wire: Wire,
         retries: RetryPolicy | None = None,
         timeouts: Timeouts | None = None,
+        access: Access | None = None,
     ) -> None:
-        self._endpoint = endpoint
+        """`access` says with what requests are signed, where it is not always the same key."""
+        self._access = access or OneKey(endpoint)
         self._wire = wire
         self._retries = retries or RetryPolicy()
-        self._transport = Transport(endpoint, wire, timeouts)
+        self._transport = Transport(wire, timeouts)
         self._dialects: dict[str, Dialect] = {}
 
     async def __aenter__(self) -> Self:
@@ -59,18 +63,30 @@ class Provider:
         async with aclosing(self._attempts(request)) as events:
             yield events
 
+    async def reached(self) -> Endpoint:
+        """The endpoint with its key as it is now; raises `ModelError`."""
+        return await self._access.current()
+
     async def _attempts(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        attempt = 1
+        attempt, failures, other = 1, 0, None
         while True:
             dialect = self._dialects.get(request.model, Dialect())
+            endpoint, said = other, False
             try:
-                async with aclosing(self._attempt(request, dialect, attempt)) as events:
+                endpoint = endpoint or await self._access.current()
+                call = _Call(endpoint, request, attempt)
+                async with aclosing(self._attempt(call, dialect)) as events:
                     async for event in events:
+                        said = True
                         yield event
             except ModelError as error:
                 corrected = self._wire.corrected(dialect, error)
                 if corrected is not None:
                     self._dialects[request.model] = corrected
+                    continue
+                failures += 1
+                other = endpoint and await self._access.instead_of(endpoint, error, failures)
+                if other is not None and not said:
                     continue
                 delay = self._retries.delay_s(attempt, error)
                 if delay is None:
@@ -82,80 +98,87 @@ class Provider:
             await asyncio.sleep(retry.delay_s)
             attempt += 1
 
-    async def _attempt(
-        self, request: ModelRequest, dialect: Dialect, attempt: int
-    ) -> AsyncGenerator[ModelEvent]:
-        reading = self._wire.reading()
-        body = self._wire.body(request, dialect)
+    async def _attempt(self, call: "_Call", dialect: Dialect) -> AsyncGenerator[ModelEvent]:
+        reading, model = self._wire.reading(), call.request.model
+        body = self._wire.body(call.request, dialect)
         async with (
-            self._transport.post(request.model, body) as answer,
-            aclosing(self._chunks(answer, request.model, reading)) as reads,
+            self._transport.post(call.endpoint, model, body) as answer,
+            aclosing(_chunks(answer, call, reading)) as reads,
         ):
             async for chunks in reads:
-                added = self._added(reading, chunks)
+                added = _added(reading, chunks, call)
                 reasoning = "".join(reasoning for _, reasoning in added)
                 if reasoning:
-                    yield ReasoningDelta(well_formed(reasoning), attempt)
+                    yield ReasoningDelta(well_formed(reasoning), call.attempt)
                 text = "".join(text for text, _ in added)
                 if text:
-                    yield TextDelta(well_formed(text), attempt)
-        yield self._finished(reading, request.model)
+                    yield TextDelta(well_formed(text), call.attempt)
+        yield _finished(reading, call)
 
-    async def _chunks(
-        self, answer: Answer, model: str, reading: Reading
-    ) -> AsyncGenerator[list[Json]]:
-        """Yield the chunks that each read from the network completes."""
-        if answer.content_type.startswith("text/html"):
-            raise not_a_stream_failure(self._endpoint, answer.content_type)
-        if answer.content_type.startswith("application/json"):
-            yield [
-                self._parsed(await answer.read(), model, reading)
-            ]  # a server that does not stream
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One attempt at a request, and whom it asks."""
+
+    endpoint: Endpoint
+    request: ModelRequest
+    attempt: int
+
+
+async def _chunks(answer: Answer, call: _Call, reading: Reading) -> AsyncGenerator[list[Json]]:
+    """Yield the chunks that each read from the network completes."""
+    if answer.content_type.startswith("text/html"):
+        raise not_a_stream_failure(call.endpoint, answer.content_type)
+    if answer.content_type.startswith("application/json"):
+        yield [_parsed(await answer.read(), call, reading)]  # a server that does not stream
+        return
+    decoder = SSEDecoder()
+    async for data in answer.chunks:
+        try:
+            payloads = decoder.feed(data)
+        except EventTooLarge as error:
+            raise cut_failure(call.endpoint, "an event without end") from error
+        done = _DONE in payloads
+        if done:
+            del payloads[payloads.index(_DONE) :]
+        yield [_parsed(payload, call, reading) for payload in payloads]
+        if done or reading.ended:
+            await answer.drain()
             return
-        decoder = SSEDecoder()
-        async for data in answer.chunks:
-            try:
-                payloads = decoder.feed(data)
-            except EventTooLarge as error:
-                raise cut_failure(self._endpoint, "an event without end") from error
-            done = _DONE in payloads
-            if done:
-                del payloads[payloads.index(_DONE) :]
-            yield [self._parsed(payload, model, reading) for payload in payloads]
-            if done or reading.ended:
-                await answer.drain()
-                return
-        yield [self._parsed(payload, model, reading) for payload in decoder.flush()]
+    yield [_parsed(payload, call, reading) for payload in decoder.flush()]
 
-    def _parsed(self, payload: bytes, model: str, reading: Reading) -> Json:
-        try:
-            chunk: Any = json.loads(payload)
-        except (ValueError, RecursionError) as error:
-            raise cut_failure(self._endpoint, "a part of it is not JSON") from error
-        if not isinstance(chunk, dict):
-            raise cut_failure(self._endpoint, "a part of it is not an object")
-        parsed = cast("Json", chunk)
-        error = reading.failure(parsed)
-        if error is not None:
-            raise stream_failure(self._endpoint, model, error)
-        return parsed
 
-    def _added(self, reading: Reading, chunks: Iterable[Json]) -> list[tuple[str, str]]:
-        try:
-            return [reading.add(chunk) for chunk in chunks]
-        except MalformedChunk as error:
-            raise cut_failure(self._endpoint, str(error)) from error
+def _parsed(payload: bytes, call: _Call, reading: Reading) -> Json:
+    try:
+        chunk: Any = json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise cut_failure(call.endpoint, "a part of it is not JSON") from error
+    if not isinstance(chunk, dict):
+        raise cut_failure(call.endpoint, "a part of it is not an object")
+    parsed = cast("Json", chunk)
+    error = reading.failure(parsed)
+    if error is not None:
+        raise stream_failure(call.endpoint, call.request.model, error)
+    return parsed
 
-    def _finished(self, reading: Reading, model: str) -> ModelMessage:
-        """Return the whole answer, if it is whole and an answer."""
-        if not reading.finish_reason:
-            raise cut_failure(self._endpoint, "it has no end")
-        if reading.finish_reason == "error":
-            raise stream_failure(self._endpoint, model, {})
-        try:
-            message = reading.message(model, self._endpoint.provider)
-        except MalformedChunk as error:
-            raise cut_failure(self._endpoint, str(error)) from error
-        if not message.text and not message.tool_calls:
-            raise empty_failure(self._endpoint, model, message.finish_reason)
-        return message
+
+def _added(reading: Reading, chunks: Iterable[Json], call: _Call) -> list[tuple[str, str]]:
+    try:
+        return [reading.add(chunk) for chunk in chunks]
+    except MalformedChunk as error:
+        raise cut_failure(call.endpoint, str(error)) from error
+
+
+def _finished(reading: Reading, call: _Call) -> ModelMessage:
+    """Return the whole answer, if it is whole and an answer."""
+    if not reading.finish_reason:
+        raise cut_failure(call.endpoint, "it has no end")
+    if reading.finish_reason == "error":
+        raise stream_failure(call.endpoint, call.request.model, {})
+    try:
+        message = reading.message(call.request.model, call.endpoint.provider)
+    except MalformedChunk as error:
+        raise cut_failure(call.endpoint, str(error)) from error
+    if not message.text and not message.tool_calls:
+        raise empty_failure(call.endpoint, call.request.model, message.finish_reason)
+    return message

@@ -26,6 +26,8 @@ class Responses:
 
     sdk = "openai"
     path = "/responses"
+    usual_instructions = ""
+    """What stands for a system prompt where there is none."""
 
     def __init__(self, effort: str = "") -> None:
         """Take how hard a model is to think; empty is as it likes."""
@@ -38,6 +40,7 @@ class Responses:
     def body(self, request: ModelRequest, dialect: Dialect) -> bytes:
         """Return the request: the system prompt as instructions, the rest as items."""
         instructions, items = _translated(request.messages, dialect.encrypted_reasoning)
+        instructions = instructions or self.usual_instructions
         fields = [b'{"model":', encoded(request.model), b',"stream":true,"store":false']
         if dialect.output_cap:
             fields.append(b',"max_output_tokens":%d' % request.max_tokens)

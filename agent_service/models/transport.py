@@ -77,23 +77,16 @@ class Answer:
 
 
 class Transport:
-    """Posts requests of one kind to one endpoint over a pool of connections.
+    """Posts requests of one kind to one provider's endpoint over a pool of connections.
 
     The SDK is imported and the client is built in a thread on first use: together they
     take a tenth of a second, Anthropic's more than one, that the event loop has not to spare.
     Both SDKs are made by one generator, and are the same in all that is used of them here.
     """
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        wire: Wire,
-        timeouts: Timeouts | None = None,
-    ) -> None:
-        self._endpoint = endpoint
+    def __init__(self, wire: Wire, timeouts: Timeouts | None = None) -> None:
         self._sdk_name = wire.sdk
-        # Whole, or the SDK puts it together for each request.
-        self._url = f"{endpoint.base_url.rstrip('/')}{wire.path}"
+        self._path = wire.path
         self._timeouts = timeouts or Timeouts()
         self._headers = dict(wire.headers())
         self._opened: tuple[Any, Any] | None = None
@@ -108,22 +101,23 @@ class Transport:
             await opened[1].close()
 
     @asynccontextmanager
-    async def post(self, model: str, body: bytes) -> AsyncGenerator[Answer]:
+    async def post(self, endpoint: Endpoint, model: str, body: bytes) -> AsyncGenerator[Answer]:
         """Post a request and hand out its answer; raises `ModelError`.
 
         The body goes as the bytes that it is, by the SDK's own way to endpoints that it has
         no method for: its method for this one walks through what it is given and encodes it
         again, which takes twice the CPU of all the rest.
         """
-        sdk, client = await self._ready()
+        sdk, client = await self._ready(endpoint)
         import httpx2  # loaded by the SDK
 
         try:
             response = await client.post(
-                self._url,
+                # Whole, or the SDK puts it together for each request.
+                f"{endpoint.base_url.rstrip('/')}{self._path}",
                 cast_to=httpx2.Response,
                 content=body,
-                options={"headers": dict.fromkeys(_NOT_TOLD, sdk.Omit())},
+                options={"headers": self._headers_of(endpoint, sdk)},
                 stream=True,
                 stream_cls=sdk.AsyncStream[Any],
             )
@@ -131,37 +125,44 @@ class Transport:
                 yield Answer(answer)
         except sdk.APIStatusError as error:
             raise http_failure(
-                self._endpoint, model, error.status_code, error.response.headers, error.body
+                endpoint, model, error.status_code, error.response.headers, error.body
             ) from None  # the answer may repeat the key, and a traceback would show it
         except (sdk.APITimeoutError, httpx2.TimeoutException) as error:
             if isinstance(error.__cause__, httpx2.ConnectTimeout):
                 reason = f"no connection within {self._timeouts.connect_s:g} s"
-                raise connection_failure(self._endpoint, reason) from error
-            raise timeout_failure(self._endpoint, self._timeouts.idle_s) from error
+                raise connection_failure(endpoint, reason) from error
+            raise timeout_failure(endpoint, self._timeouts.idle_s) from error
         except sdk.APIConnectionError as error:
-            raise connection_failure(self._endpoint, str(error.__cause__ or error)) from error
+            raise connection_failure(endpoint, str(error.__cause__ or error)) from error
         except httpx2.RequestError as error:
-            raise cut_failure(self._endpoint, str(error) or "the connection is gone") from error
+            raise cut_failure(endpoint, str(error) or "the connection is gone") from error
 
-    async def _ready(self) -> tuple[Any, Any]:
+    def _headers_of(self, endpoint: Endpoint, sdk: Any) -> dict[str, Any]:
+        """What the SDK would say otherwise: the key may be another one by now."""
+        key = endpoint.api_key.get_secret_value() or _NO_KEY
+        native = self._sdk_name == "anthropic"
+        signed = {"X-Api-Key": key} if native else {"Authorization": f"Bearer {key}"}
+        return {**dict.fromkeys(_NOT_TOLD, sdk.Omit()), **signed, **endpoint.headers}
+
+    async def _ready(self, endpoint: Endpoint) -> tuple[Any, Any]:
         """Return the SDK and its client."""
         if self._opened is None:
             async with self._connecting:
                 if self._opened is None:
-                    self._opened = await asyncio.to_thread(self._connect)
+                    self._opened = await asyncio.to_thread(self._connect, endpoint)
         return self._opened
 
-    def _connect(self) -> tuple[Any, Any]:
+    def _connect(self, endpoint: Endpoint) -> tuple[Any, Any]:
         import httpx2  # what the SDK stands on
 
         sdk = _load(self._sdk_name)
-        local = is_loopback(self._endpoint.base_url)
+        local = is_loopback(endpoint.base_url)
         # Reading the system's certificates takes longer than all the rest of making the client.
-        needs_none = local and self._endpoint.base_url.startswith("http://")
+        needs_none = local and endpoint.base_url.startswith("http://")
         timeout = httpx2.Timeout(self._timeouts.idle_s, connect=self._timeouts.connect_s)
         options: dict[str, Any] = {
-            "base_url": self._endpoint.base_url,
-            "api_key": self._endpoint.api_key.get_secret_value() or _NO_KEY,
+            "base_url": endpoint.base_url,
+            "api_key": endpoint.api_key.get_secret_value() or _NO_KEY,
             "max_retries": 0,
             "timeout": timeout,
             "default_headers": self._headers,
@@ -179,7 +180,7 @@ class Transport:
             # Spans of calls are ours to make, and theirs would cost time in each.
             return sdk, sdk.AsyncAnthropic(**options, open_telemetry=False)
         client = sdk.AsyncOpenAI(**options)
-        if self._endpoint.provider != "openai":
+        if endpoint.provider != "openai":
             # The SDK takes them from the environment; they are nobody else's business.
             client.organization = client.project = None
         return sdk, client

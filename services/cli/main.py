@@ -31,6 +31,8 @@ COMMANDS = {
     "memory": "show what is remembered and how it came to be, and undo changes",
     "skills": "list and show what the agent has learned to do",
     "jobs": "add, list and remove scheduled jobs",
+    "login": "log in at a model provider, such as with a subscription",
+    "logout": "forget a login at a model provider",
     "models": "list models with their context windows and prices",
     "tools": "list the tools that the model has, and what others lack",
     "usage": "show what model calls used and cost",

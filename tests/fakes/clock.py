@@ -58,3 +58,21 @@ class ManualClock:
 async def _let_others_run() -> None:
     for _ in range(_TURNS_AFTER_WAKING):
         await asyncio.sleep(0)
+
+
+class HastyClock:
+    """A `Clock` that is never waited for: each sleep is over at once, and has passed."""
+
+    def __init__(self, start: datetime = _START) -> None:
+        self._start = start
+        self.slept: list[float] = []
+
+    def now(self) -> datetime:
+        return self._start + timedelta(seconds=sum(self.slept))
+
+    def monotonic(self) -> float:
+        return sum(self.slept)
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await asyncio.sleep(0)

@@ -1,0 +1,149 @@
+"""With what requests to an endpoint are signed: a key, one of several, or a login."""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from pydantic import SecretStr
+
+from agent_service.models.endpoints import Endpoint
+from agent_service.models.errors import ModelError, ModelErrorKind
+from agent_service.oauth.credentials import Credentials
+from agent_service.oauth.errors import LoginUnavailable, NotPaid
+from agent_service.oauth.tokens import Login
+from services.clock import Clock
+from services.errors import HermesError, Unavailable
+
+Kind = ModelErrorKind
+
+_log = logging.getLogger(__name__)
+
+_REST_S: Mapping[Kind, float] = {Kind.AUTH: 600.0, Kind.BILLING: 600.0, Kind.RATE_LIMIT: 60.0}
+"""How long a key is left alone by how it was refused, where its provider does not say."""
+_SHORTEST_REST_S, _LONGEST_REST_S = 1.0, 3600.0
+_UNAUTHORIZED = 401
+
+
+class Access(Protocol):
+    """Knows with what the next request to an endpoint is signed."""
+
+    async def current(self) -> Endpoint:
+        """The endpoint with its key as it is now; raises ModelError where there is none."""
+        ...
+
+    async def instead_of(
+        self, refused: Endpoint, error: ModelError, attempts: int
+    ) -> Endpoint | None:
+        """What may be accepted at once where a request was not; None where nothing may.
+
+        `attempts` is how often the same call has failed by now.
+        """
+        ...
+
+
+class OneKey:
+    """A key that is always the same, or none."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+
+    async def current(self) -> Endpoint:
+        """The endpoint as it is."""
+        return self._endpoint
+
+    async def instead_of(
+        self, refused: Endpoint, error: ModelError, attempts: int
+    ) -> Endpoint | None:
+        """Nothing."""
+        return None
+
+
+class SeveralKeys:
+    """Keys in their order: one that is refused, or has used up what it may, rests for a while."""
+
+    def __init__(self, endpoint: Endpoint, clock: Clock) -> None:
+        self._clock = clock
+        keys = dict.fromkeys(
+            key.get_secret_value() for key in (endpoint.api_key, *endpoint.more_keys)
+        )
+        self._endpoints = [replace(endpoint, api_key=SecretStr(key), more_keys=()) for key in keys]
+        self._rests_until = [0.0] * len(self._endpoints)
+
+    async def current(self) -> Endpoint:
+        """The first that does not rest, else the one that rests least."""
+        numbers = range(len(self._endpoints))
+        return self._endpoints[min(numbers, key=lambda number: (self._rest_s(number), number))]
+
+    async def instead_of(
+        self, refused: Endpoint, error: ModelError, attempts: int
+    ) -> Endpoint | None:
+        """The next that does not rest, where it is about the key that was refused."""
+        if error.kind not in _REST_S:
+            return None
+        number = self._endpoints.index(refused)
+        rest_s = _REST_S[error.kind] if error.retry_after_s is None else error.retry_after_s
+        rest_s = min(max(rest_s, _SHORTEST_REST_S), _LONGEST_REST_S)
+        self._rests_until[number] = self._clock.monotonic() + rest_s
+        _log.warning(
+            "key %d of %d for %s rests for %.0f s (%s)",
+            number + 1,
+            len(self._endpoints),
+            refused.provider,
+            rest_s,
+            error.kind,
+        )
+        other = await self.current()
+        return None if self._rest_s(self._endpoints.index(other)) else other
+
+    def _rest_s(self, number: int) -> float:
+        return max(0.0, self._rests_until[number] - self._clock.monotonic())
+
+
+class AtLogin:
+    """What a login is good for at the moment."""
+
+    def __init__(self, endpoint: Endpoint, credentials: Credentials) -> None:
+        self._endpoint = endpoint
+        self._credentials = credentials
+
+    async def current(self) -> Endpoint:
+        """The endpoint that the login says, signed with its token."""
+        try:
+            return self._signed(await self._credentials.current())
+        except HermesError as error:
+            raise _failure(error) from None
+
+    async def instead_of(
+        self, refused: Endpoint, error: ModelError, attempts: int
+    ) -> Endpoint | None:
+        """The renewed login, once; what is refused again has another reason than its age."""
+        if error.status != _UNAUTHORIZED or attempts > 1:
+            return None
+        try:
+            return self._signed(await self._credentials.instead_of(refused.api_key))
+        except HermesError as failed:
+            raise _failure(failed) from None
+
+    def _signed(self, login: Login) -> Endpoint:
+        return replace(
+            self._endpoint,
+            api_key=login.bearer.value,
+            base_url=login.base_url or self._endpoint.base_url,
+            headers=login.headers,
+        )
+
+
+def _failure(error: HermesError) -> ModelError:
+    if isinstance(error, LoginUnavailable | Unavailable):
+        return ModelError(Kind.CONNECTION, error.message)
+    return ModelError(Kind.BILLING if isinstance(error, NotPaid) else Kind.AUTH, error.message)
+
+
+def access_of(
+    endpoint: Endpoint, credentials: Callable[[str], Credentials], clock: Clock
+) -> Access:
+    """The way to an endpoint; `credentials` knows the logins by their providers."""
+    if endpoint.login:
+        return AtLogin(endpoint, credentials(endpoint.login))
+    return SeveralKeys(endpoint, clock) if endpoint.more_keys else OneKey(endpoint)

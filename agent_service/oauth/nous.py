@@ -1,0 +1,200 @@
+"""Nous Portal: a device code as RFC 8628 has it, and where it must be a key for models."""
+
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from pydantic import SecretStr
+
+from agent_service.oauth.errors import LoginFailed, LoginNeeded
+from agent_service.oauth.http import Answer, LoginServer, fit_for_tokens
+from agent_service.oauth.issuer import Asked, Wait
+from agent_service.oauth.issuer import refused as no
+from agent_service.oauth.tokens import Login, Token, claims, end_of, moment, seconds, text
+from services.clock import Clock
+from services.logins import PROVIDERS, DeviceCode
+
+PORTAL_URL = "https://portal.nousresearch.com"
+MODELS_URL = "https://inference-api.nousresearch.com/v1"
+
+_CLIENT = "hermes-cli"
+_INVOKE = "inference:invoke"
+"""With it the access token itself signs requests to models."""
+_MINT = "inference:mint_agent_key"
+"""With it alone, as in older logins, it only makes the keys that sign them."""
+_SCOPE = f"{_INVOKE} {_MINT}"
+_CODE_S, _INTERVAL_S, _TOKEN_S = 900.0, 5.0, 900.0
+_KEY_S = 30 * 60
+"""For how long a key is to be good at least when it is made."""
+
+
+class NousPortal:
+    """Logins at Nous Portal."""
+
+    name = "nous"
+    entry = "nous"
+
+    def __init__(self, clock: Clock, portal_url: str = PORTAL_URL) -> None:
+        self._clock = clock
+        self._portal_url = portal_url
+        self._server = LoginServer(PROVIDERS[self.name], portal_url)
+
+    async def begin(self) -> Asked:
+        """Ask for a code."""
+        answer = await self._server.form(
+            "/api/oauth/device/code", {"client_id": _CLIENT, "scope": _SCOPE}
+        )
+        told = answer.body
+        url = text(told.get("verification_uri_complete")) or text(told.get("verification_uri"))
+        code, secret = text(told.get("user_code")), text(told.get("device_code"))
+        if not answer.ok:
+            raise no(self.name, answer)
+        if not (code and secret and fit_for_tokens(url)):
+            raise LoginFailed(f"{PROVIDERS[self.name]} gave no code that could be confirmed")
+        good_for = timedelta(seconds=seconds(told.get("expires_in"), _CODE_S))
+        shown = DeviceCode(code, url, self._clock.now() + good_for)
+        return Asked(shown, SecretStr(secret), seconds(told.get("interval"), _INTERVAL_S))
+
+    async def poll(self, asked: Asked) -> Login | Wait:
+        """Ask whether the code has been confirmed."""
+        answer = await self._server.form(
+            "/api/oauth/token",
+            {
+                "grant_type": "urn:ietf:params:oauth:grant-type:device_code",
+                "client_id": _CLIENT,
+                "device_code": asked.secret.get_secret_value(),
+            },
+        )
+        if answer.ok:
+            return self._granted(answer, Login(Token(), scope=_SCOPE))
+        match answer.code:
+            case "authorization_pending":
+                return Wait.PENDING
+            case "slow_down":
+                return Wait.SLOWER
+            case "access_denied":
+                raise LoginFailed("The login was refused in the browser")
+            case "expired_token":
+                raise LoginFailed("The code is no longer good: begin anew")
+            case _:
+                raise no(self.name, answer)
+
+    async def renewals(self, login: Login, *, refused: bool) -> AsyncGenerator[Login]:
+        """A new access token where it is due, then a key where one is wanted."""
+        now = self._clock.now()
+        is_new = refused or not login.access.good_at(now)
+        if is_new:
+            login = await self._refreshed(login)
+            yield login
+        if not login.wants_key or login.key.good_at(now):
+            return
+        try:
+            login = await self._with_key(login)
+        except LoginNeeded:
+            if is_new:
+                raise
+            login = await self._refreshed(login)
+            yield login
+            login = await self._with_key(login)
+        yield login
+
+    async def revoke(self, login: Login) -> bool:
+        """The portal has a page for that, and nothing for programs."""
+        del login
+        return False
+
+    def read(self, entry: Mapping[str, Any]) -> Login | None:
+        """The login that auth.json has."""
+        access, refresh = text(entry.get("access_token")), text(entry.get("refresh_token"))
+        if not (access or refresh):
+            return None
+        url = text(entry.get("inference_base_url")).rstrip("/")
+        scope = text(entry.get("scope")) or _MINT
+        return Login(
+            access=Token(SecretStr(access), moment(entry.get("expires_at")) or end_of(access)),
+            refresh=SecretStr(refresh),
+            scope=scope,
+            key=Token(
+                SecretStr(text(entry.get("agent_key"))), moment(entry.get("agent_key_expires_at"))
+            ),
+            wants_key=not _may_invoke(scope, access),
+            base_url=url if fit_for_tokens(url) else MODELS_URL,
+        )
+
+    def written(self, login: Login, entry: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+        """The entry with the login in it."""
+        return {
+            **entry,
+            "portal_base_url": self._portal_url,
+            "inference_base_url": login.base_url,
+            "client_id": _CLIENT,
+            "scope": login.scope,
+            "token_type": "Bearer",
+            "access_token": login.access.value.get_secret_value(),
+            "refresh_token": login.refresh.get_secret_value(),
+            "obtained_at": now.isoformat(),
+            "expires_at": _iso(login.access.expires_at),
+            "agent_key": login.key.value.get_secret_value() or None,
+            "agent_key_expires_at": _iso(login.key.expires_at),
+        }
+
+    async def _refreshed(self, login: Login) -> Login:
+        token = login.refresh.get_secret_value()
+        if not token:
+            raise no(self.name, Answer(401, {}))
+        # The portal wants it as a header; a form may be logged on its way.
+        answer = await self._server.form(
+            "/api/oauth/token",
+            {"grant_type": "refresh_token", "client_id": _CLIENT},
+            {"x-nous-refresh-token": token},
+        )
+        if not answer.ok:
+            raise no(self.name, answer)
+        return self._granted(answer, login)
+
+    def _granted(self, answer: Answer, before: Login) -> Login:
+        told = answer.body
+        access = text(told.get("access_token"))
+        refresh, scope = text(told.get("refresh_token")), text(told.get("scope")) or before.scope
+        if not access:
+            raise LoginFailed(f"{PROVIDERS[self.name]} answered without a token")
+        good_for = timedelta(seconds=seconds(told.get("expires_in"), _TOKEN_S))
+        url = text(told.get("inference_base_url")).rstrip("/")
+        return Login(
+            access=Token(SecretStr(access), self._clock.now() + good_for),
+            refresh=SecretStr(refresh) if refresh else before.refresh,
+            wants_key=not _may_invoke(scope, access),
+            scope=scope,
+            base_url=url if fit_for_tokens(url) else before.base_url or MODELS_URL,
+        )
+
+    async def _with_key(self, login: Login) -> Login:
+        answer = await self._server.json(
+            "/api/oauth/agent-key",
+            {"min_ttl_seconds": _KEY_S},
+            {"Authorization": f"Bearer {login.access.value.get_secret_value()}"},
+        )
+        if not answer.ok:
+            raise no(self.name, answer)
+        told = answer.body
+        key, url = text(told.get("api_key")), text(told.get("inference_base_url")).rstrip("/")
+        if not key:
+            raise LoginFailed(f"{PROVIDERS[self.name]} answered without a key")
+        good_for = timedelta(seconds=seconds(told.get("expires_in"), _KEY_S))
+        ends = moment(told.get("expires_at")) or self._clock.now() + good_for
+        return replace(
+            login,
+            key=Token(SecretStr(key), ends),
+            base_url=url if fit_for_tokens(url) else login.base_url,
+        )
+
+
+def _may_invoke(scope: str, access: str) -> bool:
+    """Whether an access token signs requests itself; what it says counts more than what is said."""
+    said = claims(access).get("scope")
+    return _INVOKE in (said if isinstance(said, list) else (text(said) or scope).split())
+
+
+def _iso(when: datetime | None) -> str | None:
+    return None if when is None else when.isoformat()

@@ -1,0 +1,38 @@
+"""What the agent tells a command of a login at a model provider."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+PROVIDERS = {"nous": "Nous Portal", "codex": "OpenAI Codex"}
+"""Where one can log in, by the name that commands and settings have for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCode:
+    """What a person has to confirm in a browser, on whatever device."""
+
+    user_code: str
+    url: str
+    """The page that asks for the code, or has it in it already."""
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedIn:
+    """The login is kept in the home."""
+
+    file: Path
+    expires_at: datetime | None
+    """Until when it serves as it is; it is renewed by itself. None where nobody says."""
+    configured: str
+    """Whose models the settings choose; empty where they choose none."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedOut:
+    """The login is no longer in the home."""
+
+    was_there: bool
+    revoked: bool
+    """Whether the provider has confirmed that the login is of no more use to anybody."""
