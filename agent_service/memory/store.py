@@ -26,7 +26,7 @@ from agent_service.storage.memory import MemoryChange
 from agent_service.storage.profiles import Document, ProfileStore
 from services.clock import Clock
 from services.database import Database
-from services.errors import Aborted
+from services.errors import Aborted, AlreadyExists
 from services.ids import new_id
 
 RULE = "═" * 48
@@ -134,6 +134,8 @@ class MemoryStore:
         async with self._profiles.opened(asked.profile, _DOCUMENTS[asked.target]) as document:
             memory = await self._writable(asked.target, document.data)
             known = await self._database.read(lambda conn: storage.find(conn, asked.key))
+            if known is not None and (known.profile, known.target) != (asked.profile, asked.target):
+                raise AlreadyExists(f"the request id {asked.key} was used for another memory")
             if known is not None and (known.made or known.after == memory.text):
                 await self._note(asked.key)
                 return memory

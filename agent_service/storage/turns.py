@@ -56,7 +56,7 @@ _SESSION = Prepared(
         session.c.id == bindparam("id")
     )
 )
-_LIVE = sa.select(turn.c.id, turn.c.state).where(
+_LIVE = sa.select(turn.c.id, turn.c.state, turn.c.profile).where(
     turn.c.session_id == bindparam("session_id"), is_one_of(turn.c.state, LIVE_STATES)
 )
 _BEFORE = Prepared(
@@ -132,9 +132,9 @@ def get(conn: Connection, turn_id: str, profile: str) -> TurnInfo:
 
 
 def live_turn_of(conn: Connection, session_id: str, profile: str) -> TurnInfo | None:
-    """The session's live turn, if it has one."""
+    """The session's live turn, if it has one; another profile's session has none."""
     found = conn.execute(_LIVE, {"session_id": session_id}).one_or_none()
-    return None if found is None else get(conn, found.id, profile)
+    return None if found is None or found.profile != profile else get(conn, found.id, profile)
 
 
 def request_cancel(conn: Connection, turn_id: str, profile: str, now: datetime) -> TurnInfo:

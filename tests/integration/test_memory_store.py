@@ -15,7 +15,7 @@ from agent_service.storage.profiles import FileProfiles
 from agent_service.storage.schema import metadata
 from services.clock import SystemClock
 from services.database import Database
-from services.errors import Aborted, NotFound
+from services.errors import Aborted, AlreadyExists, NotFound
 from services.home import HomePaths
 
 LIMITS = Limits({Target.MEMORY: 2200, Target.USER: 100})
@@ -82,6 +82,16 @@ async def test_a_change_is_written_and_remembered(remembering: Remembering) -> N
         ("k1", "", "likes tea"),
     ]
     assert await remembering.store.history("other", 10) == []
+
+
+async def test_a_request_s_id_means_one_memory(remembering: Remembering) -> None:
+    await remembering.change("k1", Operation(ADD, "likes tea"))
+    for profile, target in (("other", Target.USER), ("default", Target.MEMORY)):
+        asked = Asked("k1", profile, target, [Operation(ADD, "mine")], "test")
+        with pytest.raises(AlreadyExists, match="used for another memory"):
+            await remembering.store.change(asked)
+    (change,) = await remembering.store.history("default", 10)
+    assert change.after == "likes tea"
 
 
 async def test_the_prompt_has_both_with_how_full_they_are(remembering: Remembering) -> None:

@@ -72,8 +72,8 @@ class MemoryServiceServicer:
 
     def ApplyMemory(self, request, context):
         """Changes one memory, all operations or none. The same request id again changes nothing. Fails
-        with FAILED_PRECONDITION where an operation cannot be done, and with ABORTED where the memory is
-        not the expected version.
+        with FAILED_PRECONDITION where an operation cannot be done, with ABORTED where the memory is not
+        the expected version, and with ALREADY_EXISTS where the request id was used for another memory.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

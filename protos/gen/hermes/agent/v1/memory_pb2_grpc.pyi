@@ -22,8 +22,8 @@ class MemoryServiceStub:
     """Returns both memories of a profile as they are now."""
     ApplyMemory: _aio.UnaryUnaryMultiCallable[_memory_pb2.ApplyMemoryRequest, _memory_pb2.ApplyMemoryResponse]
     """Changes one memory, all operations or none. The same request id again changes nothing. Fails
-    with FAILED_PRECONDITION where an operation cannot be done, and with ABORTED where the memory is
-    not the expected version.
+    with FAILED_PRECONDITION where an operation cannot be done, with ABORTED where the memory is not
+    the expected version, and with ALREADY_EXISTS where the request id was used for another memory.
     """
     ListMemoryChanges: _aio.UnaryUnaryMultiCallable[_memory_pb2.ListMemoryChangesRequest, _memory_pb2.ListMemoryChangesResponse]
     """Lists the changes of both memories, the newest first."""
@@ -52,8 +52,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_memory_pb2.ApplyMemoryRequest, _abc.Awaitable[_memory_pb2.ApplyMemoryResponse]],
     ) -> _abc.Awaitable[_memory_pb2.ApplyMemoryResponse]:
         """Changes one memory, all operations or none. The same request id again changes nothing. Fails
-        with FAILED_PRECONDITION where an operation cannot be done, and with ABORTED where the memory is
-        not the expected version.
+        with FAILED_PRECONDITION where an operation cannot be done, with ABORTED where the memory is not
+        the expected version, and with ALREADY_EXISTS where the request id was used for another memory.
         """
 
     @_abc_1.abstractmethod
