@@ -129,10 +129,11 @@ class _Connection:
 
     async def _respond(self, exchange: Exchange) -> str:
         """Write the response; return how it ended."""
-        if exchange.method == "GET" and exchange.path.endswith("/models"):
+        path = exchange.path.partition("?")[0]
+        if exchange.method == "GET" and path.endswith("/models"):
             models = [{"id": name, "object": "model"} for name in self._server.script.models]
             return self._write_document(200, {"object": "list", "data": models})
-        if exchange.method != "POST" or not exchange.path.endswith(self._server.speech.path):
+        if exchange.method != "POST" or not path.endswith(self._server.speech.path):
             return self._write_document(404, _error("there are chat completions and models here"))
         try:
             request: Any = json.loads(exchange.body)

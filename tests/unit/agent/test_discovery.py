@@ -122,3 +122,9 @@ async def test_with_nothing_set_a_local_server_is_taken() -> None:
 )
 def test_loopback_is_recognised(url: str, loopback: bool) -> None:
     assert is_loopback(url) is loopback
+
+
+def test_a_list_as_codex_has_it_is_read() -> None:
+    shown = {"slug": "gpt-a", "visibility": "list"}
+    listing = {"models": [shown, {"slug": "gpt-b", "visibility": "hide"}, {"slug": 5}, {}]}
+    assert chat_models(json.dumps(listing).encode()) == ("gpt-a",)

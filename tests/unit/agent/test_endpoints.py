@@ -215,3 +215,28 @@ async def test_a_model_that_speaks_anthropics_way_is_listed_with_its_headers() -
         "Bearer own-key",
         "2026-10-21",
     )
+
+
+@pytest.mark.parametrize(
+    ("provider", "base_url", "expected"),
+    [
+        ("nous", "", "nous"),
+        ("codex", "", "codex"),
+        ("openai-codex", "https://chatgpt.com/backend-api/codex", "codex"),
+        ("nous", "https://inference-api.nousresearch.com/v1", "nous"),
+        ("nous", "http://127.0.0.1:8000/v1", ""),
+        ("codex", "https://chatgpt.com.example.org/v1", ""),
+        ("openrouter", "", ""),
+    ],
+)
+def test_a_login_is_used_only_where_it_belongs(provider: str, base_url: str, expected: str) -> None:
+    settings = replace(BOTH, provider=provider, base_url=base_url, model="m")
+    endpoint = chosen(settings)
+    assert endpoint.login == expected
+    assert not (expected and endpoint.api_key.get_secret_value())
+
+
+def test_codex_is_where_the_settings_say() -> None:
+    settings = EndpointSettings(provider="codex", codex_base_url="https://proxy.example.org/codex")
+    endpoint = chosen(settings)
+    assert (endpoint.base_url, endpoint.api) == ("https://proxy.example.org/codex", Api.RESPONSES)
