@@ -72,10 +72,16 @@ class ModelConfig(ConfigModel):
     """Key for `base_url`; empty where the endpoint wants none."""
     openrouter_api_key: Annotated[SecretStr, Env("OPENROUTER_API_KEY")] = SecretStr("")
     """Key for OpenRouter."""
+    openrouter_api_keys: Annotated[tuple[SecretStr, ...], Env("OPENROUTER_API_KEYS")] = ()
+    """More keys for OpenRouter, used where the one before is refused or has used up what it may."""
     openai_api_key: Annotated[SecretStr, Env("OPENAI_API_KEY")] = SecretStr("")
     """Key for OpenAI."""
+    openai_api_keys: Annotated[tuple[SecretStr, ...], Env("OPENAI_API_KEYS")] = ()
+    """More keys for OpenAI, used where the one before is refused or has used up what it may."""
     anthropic_api_key: Annotated[SecretStr, Env("ANTHROPIC_API_KEY")] = SecretStr("")
     """Key for Anthropic."""
+    anthropic_api_keys: Annotated[tuple[SecretStr, ...], Env("ANTHROPIC_API_KEYS")] = ()
+    """More keys for Anthropic, used where the one before is refused or has used up what it may."""
     max_tokens: Annotated[int, Field(ge=1, le=1_000_000), Yaml("model.max_tokens")] = 16_384
     """Tokens that one answer may have."""
     max_retries: Annotated[int, Field(ge=0, le=10), Yaml("agent.api_max_retries")] = 3
@@ -99,8 +105,11 @@ class ModelConfig(ConfigModel):
             model=self.name,
             provider=self.provider,
             openrouter_api_key=self.openrouter_api_key,
+            openrouter_api_keys=self.openrouter_api_keys,
             openai_api_key=self.openai_api_key,
+            openai_api_keys=self.openai_api_keys,
             anthropic_api_key=self.anthropic_api_key,
+            anthropic_api_keys=self.anthropic_api_keys,
             api=self.api,
             codex_base_url=self.login.codex_base_url,
         )

@@ -125,8 +125,11 @@ def endpoint_settings(
     return replace(
         settings,
         openrouter_api_key=main.openrouter_api_key if one.provider == "openrouter" else _UNSET,
+        openrouter_api_keys=main.openrouter_api_keys if one.provider == "openrouter" else (),
         openai_api_key=main.openai_api_key if one.provider == "openai" else _UNSET,
+        openai_api_keys=main.openai_api_keys if one.provider == "openai" else (),
         anthropic_api_key=main.anthropic_api_key if one.provider == "anthropic" else _UNSET,
+        anthropic_api_keys=main.anthropic_api_keys if one.provider == "anthropic" else (),
     )
 
 

@@ -53,8 +53,9 @@ FILE_SUFFIX = "_FILE"
 _BACKEND_KEYS = ("executor.backend", "terminal.backend")
 _BACKEND_VARIABLE = "HERMES_BACKEND"
 _SECRET_NAME = re.compile(
-    r"(?:^|_)(?:api_?key|key|token|secret|password|passwd|passphrase)(?:_|$)", re.IGNORECASE
+    r"(?:^|_)(?:api_?keys?|key|token|secret|password|passwd|passphrase)(?:_|$)", re.IGNORECASE
 )
+_SEVERAL = re.compile(r"keys$", re.IGNORECASE)
 _URL_PASSWORD = re.compile(r"://[^\s/:@]*:([^\s/@]+)@")
 
 
@@ -124,9 +125,10 @@ class Settings:
             if not is_secret_name(plain_name):
                 yield from _URL_PASSWORD.findall(value)
             elif plain_name == name:
-                yield value
+                yield from split_list(value) if _SEVERAL.search(name) else (value,)
             elif content := self.secret_file(plain_name):
-                yield str(content.value)
+                found = str(content.value)
+                yield from split_list(found) if _SEVERAL.search(plain_name) else (found,)
         for path, value in scalars(self.yaml.data):
             if isinstance(value, str):
                 if path and is_secret_name(path[-1]):

@@ -1,7 +1,7 @@
 """Which model endpoint to use: what is configured, else a local server."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from urllib.parse import urlsplit
@@ -90,8 +90,11 @@ class EndpointSettings:
     model: str = ""
     provider: str = ""
     openrouter_api_key: SecretStr = _UNSET
+    openrouter_api_keys: tuple[SecretStr, ...] = ()
     openai_api_key: SecretStr = _UNSET
+    openai_api_keys: tuple[SecretStr, ...] = ()
     anthropic_api_key: SecretStr = _UNSET
+    anthropic_api_keys: tuple[SecretStr, ...] = ()
     api: str = ""
     codex_base_url: str = codex.MODELS_URL
 
@@ -189,11 +192,13 @@ def _api(settings: EndpointSettings, base_url: str, provider: str) -> Api:
 
 
 def _openrouter(settings: EndpointSettings) -> Endpoint | None:
-    if not _value(settings.openrouter_api_key):
+    keys = _keys(settings.openrouter_api_key, settings.openrouter_api_keys, "OPENROUTER_API_KEY")
+    if not keys:
         return None
     return Endpoint(
         base_url=OPENROUTER_URL,
-        api_key=_checked_key(settings.openrouter_api_key, "OPENROUTER_API_KEY"),
+        api_key=keys[0],
+        more_keys=keys[1:],
         model=settings.model.strip() or OPENROUTER_MODEL,
         provider="openrouter",
         source="OPENROUTER_API_KEY",
@@ -202,11 +207,13 @@ def _openrouter(settings: EndpointSettings) -> Endpoint | None:
 
 
 def _openai(settings: EndpointSettings) -> Endpoint | None:
-    if not _value(settings.openai_api_key):
+    keys = _keys(settings.openai_api_key, settings.openai_api_keys, "OPENAI_API_KEY")
+    if not keys:
         return None
     return Endpoint(
         base_url=OPENAI_URL,
-        api_key=_checked_key(settings.openai_api_key, "OPENAI_API_KEY"),
+        api_key=keys[0],
+        more_keys=keys[1:],
         model=settings.model.strip().removeprefix("openai/") or OPENAI_MODEL,
         provider="openai",
         source="OPENAI_API_KEY",
@@ -216,11 +223,13 @@ def _openai(settings: EndpointSettings) -> Endpoint | None:
 
 
 def _anthropic(settings: EndpointSettings) -> Endpoint | None:
-    if not _value(settings.anthropic_api_key):
+    keys = _keys(settings.anthropic_api_key, settings.anthropic_api_keys, "ANTHROPIC_API_KEY")
+    if not keys:
         return None
     return Endpoint(
         base_url=ANTHROPIC_URL,
-        api_key=_checked_key(settings.anthropic_api_key, "ANTHROPIC_API_KEY"),
+        api_key=keys[0],
+        more_keys=keys[1:],
         model=_native_name(settings.model.strip()) or ANTHROPIC_MODEL,
         provider="anthropic",
         source="ANTHROPIC_API_KEY",
@@ -304,6 +313,12 @@ def _checked_key(key: SecretStr, name: str) -> SecretStr:
     if not (value.isascii() and value.isprintable()) or " " in value:
         raise InvalidEndpoint(f"{name} has characters that no key has: copy the key again.")
     return SecretStr(value)
+
+
+def _keys(one: SecretStr, more: Sequence[SecretStr], name: str) -> tuple[SecretStr, ...]:
+    """All keys of a provider, each once, in their order."""
+    checked = (_checked_key(key, name) for key in (one, *more) if _value(key))
+    return tuple(dict.fromkeys(checked))
 
 
 def _value(key: SecretStr) -> str:

@@ -292,3 +292,10 @@ def test_a_field_must_say_where_it_comes_from(tmp_path: Path) -> None:
 
     with pytest.raises(TypeError, match=r"Nowhere\.x says no Yaml, Env or Flag"):
         settings(tmp_path).load(Nowhere)
+
+
+def test_each_of_several_keys_is_a_secret(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("k-3,k-4\n")
+    environ = {"A_API_KEYS": "k-1, k-2,", "B_API_KEYS_FILE": str(tmp_path / "keys")}
+    found = settings(tmp_path, environ=environ)
+    assert set(found.secret_values()) == {"k-1", "k-2", "k-3", "k-4"}
