@@ -26,7 +26,6 @@ from agent_service.contexts import ToolContexts
 from agent_service.delegation import Delegation
 from agent_service.drafts import Instructions, Places, SessionDrafts
 from agent_service.histories import Histories
-from agent_service.home.files import FileHomes
 from agent_service.home.moving import Moving
 from agent_service.loop import LoopParts
 from agent_service.memory.limits import Limits, Target
@@ -58,7 +57,6 @@ from agent_service.servicer.skills import SkillServicer
 from agent_service.servicer.tools import ToolCatalogServicer
 from agent_service.servicer.turns import TurnServicer
 from agent_service.servicer.usage import UsageServicer
-from agent_service.skills.home_files import HomeSkillFiles
 from agent_service.skills.prompt import SkillIndexes
 from agent_service.skills.shelf import SkillShelves
 from agent_service.spending import Spending
@@ -66,8 +64,8 @@ from agent_service.storage import migrations, sessions
 from agent_service.storage.chats import known
 from agent_service.storage.claims import Claimant, turn_leases
 from agent_service.storage.journal import Defaults
-from agent_service.storage.profiles import FileProfiles
 from agent_service.storage.schema import metadata
+from agent_service.stores import Stores, in_database, in_files
 from agent_service.tools.builtin import Asking, Reach, builtin_tools
 from agent_service.tools.hints import Hints
 from agent_service.tools.judged import CommandPolicy
@@ -104,8 +102,8 @@ def build(
     priced = Priced(models.routed, catalog)
     leases = turn_leases(config.lease_s)
     executors = Executors(channels, config.executor_away_s)
-    shelves = _shelves(settings, clock)
-    profiles = FileProfiles(settings.home)
+    stores = _stores(settings, config, chassis, database, clock)
+    shelves, profiles = SkillShelves(stores.skills, clock), stores.documents
     scanner = ThreatScanner()
     limits = _limits(config, model, catalog)
     memories = MemoryStore(profiles, database, limits, clock, scanner)
@@ -135,7 +133,7 @@ def build(
     places = Places(SandboxKinds(channels, clock), projects, config.sandbox)
     layers = PersonalLayers(profiles, memories, indexes, context_files)
     drafts = SessionDrafts(clock, zone, toolsets, _instructions(config, model), places, layers)
-    histories, homes = Histories(database, settings.home, clock), FileHomes(settings.home)
+    histories, homes = Histories(database, settings.home, clock), stores.homes
     personalities = Personalities(config.overlays.personalities)
     servicers = Servicers(
         turns=TurnServicer(turns, drafts, config.tools.policy),
@@ -228,10 +226,16 @@ class AgentService:
         await self._turns.drain()
 
 
-def _shelves(settings: Settings, clock: Clock) -> SkillShelves:
-    return SkillShelves(
-        lambda profile: HomeSkillFiles(settings.home.profile(profile).skills), clock
-    )
+def _stores(
+    settings: Settings,
+    config: AgentConfig,
+    chassis: ServiceConfig,
+    database: Database,
+    clock: Clock,
+) -> Stores:
+    if config.profiles.store == "files":
+        return in_files(settings.home)
+    return in_database(settings.home, database, new_owner(chassis.instance), clock)
 
 
 def _driver(

@@ -229,6 +229,15 @@ class MemoryConfig(ConfigModel):
     """Characters that USER.md may have, what is known of the user."""
 
 
+class ProfilesConfig(ConfigModel):
+    """Where memories, skills, SOUL.md and other files of profiles are."""
+
+    store: Annotated[
+        Literal["files", "database"], Yaml("profiles.store"), Env("HERMES_PROFILES_STORE")
+    ] = "files"
+    """`files` of the home, or the agent's `database`, for replicas that share no disk."""
+
+
 class CompressionConfig(ConfigModel):
     """What happens to conversations that become too long for their model."""
 
@@ -301,6 +310,7 @@ class AgentConfig(ConfigModel):
     model: ModelConfig
     compression: CompressionConfig
     memory: MemoryConfig
+    profiles: ProfilesConfig
     delegation: DelegationConfig
     sandbox: SandboxPolicy
     fetch: FetchConfig

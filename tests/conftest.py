@@ -76,6 +76,12 @@ def database_url(request: pytest.FixtureRequest) -> str:
     return request.getfixturevalue(fixture)
 
 
+@pytest.fixture(params=["files", "rows"])
+def profiles_url(request: pytest.FixtureRequest) -> str:
+    """Where profiles are kept, each kind in turn: empty for files, else an empty PostgreSQL."""
+    return "" if request.param == "files" else request.getfixturevalue("postgres_url")
+
+
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
     """An open database without tables, of each kind in turn."""

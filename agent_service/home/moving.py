@@ -1,14 +1,21 @@
 """Moves homes: what goes out of them, and what has to follow when files have come in."""
 
+import logging
+import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from agent_service.histories import Histories
 from agent_service.home.base import Existing, HomeStore, Incoming, Taken
 from agent_service.memory.store import MemoryStore
-from services.errors import NotFound
+from services.errors import InvalidArgument, NotFound
 from services.home_files import HomeFile, LeftOut, is_secret
+
+_SESSION = re.compile(r"sessions/[^/]+\.json")
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,4 +68,19 @@ class Moving:
         taken = await incoming.put(existing, dry_run=False)
         for profile, texts in before.items():
             await self._memories.note_import(profile, texts, by)
-        return taken, await self._histories.take_new()
+        return taken, await self._histories.take_new() + await self._take_sessions(taken)
+
+    async def _take_sessions(self, taken: Taken) -> int:
+        """Take the sessions that stand in no folder here; those that do were taken from there."""
+        count = 0
+        for profile, path in taken.written:
+            if _SESSION.fullmatch(path):
+                file = HomeFile(profile, path, 0, 0)
+                data = b"".join([piece async for piece in self._homes.read(file)])
+                try:
+                    found = await self._histories.take(profile, data, PurePosixPath(path).stem)
+                except InvalidArgument as error:
+                    _log.warning("%s of %s is not taken: %s", path, profile, error)
+                else:
+                    count += found.is_new
+        return count

@@ -1,23 +1,19 @@
 """Every store of homes takes and gives whole trees of files in the same way."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from agent_service.home.base import Existing, HomeStore, Taken
-from agent_service.home.files import FileHomes
 from services.errors import AlreadyExists, InvalidArgument
-from services.home import HomePaths
 from services.home_files import HomeFile
+from tests.profile_stores import stores
 
 REFUSE, KEEP, REPLACE = Existing
 Tree = Mapping[tuple[str, str], bytes]
 
-STORES: dict[str, Callable[[Path], HomeStore]] = {
-    "files": lambda folder: FileHomes(HomePaths(folder, folder)),
-}
 TREE: Tree = {
     ("ann", "SOUL.md"): b"",
     ("default", "memories/MEMORY.md"): b"one\r\n\xc2\xa7\nline \xff",
@@ -26,10 +22,11 @@ TREE: Tree = {
 }
 
 
-@pytest.fixture(params=STORES)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> HomeStore:
+@pytest.fixture
+async def store(profiles_url: str, tmp_path: Path) -> AsyncIterator[HomeStore]:
     """Each store in turn, empty."""
-    return STORES[request.param](tmp_path)
+    async with stores(profiles_url, tmp_path) as opened:
+        yield opened.homes
 
 
 async def put(

@@ -1,26 +1,23 @@
 """Every store of profiles keeps documents in the same way."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from agent_service.storage.profiles import FileProfiles, ProfileStore
+from agent_service.storage.profiles import ProfileStore
 from services.errors import FailedPrecondition, Unavailable
-from services.home import HomePaths
+from tests.profile_stores import stores
 
 NAME = "memories/MEMORY.md"
 
-STORES: dict[str, Callable[[Path], ProfileStore]] = {
-    "files": lambda folder: FileProfiles(HomePaths(folder, folder), lock_wait_s=1),
-}
 
-
-@pytest.fixture(params=STORES)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> ProfileStore:
+@pytest.fixture
+async def store(profiles_url: str, tmp_path: Path) -> AsyncIterator[ProfileStore]:
     """Each store in turn, empty."""
-    return STORES[request.param](tmp_path)
+    async with stores(profiles_url, tmp_path, wait_s=1) as opened:
+        yield opened.documents
 
 
 async def write(store: ProfileStore, data: bytes, profile: str = "default") -> None:

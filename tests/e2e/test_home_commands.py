@@ -94,6 +94,30 @@ def _check_counted(before: bytes, after: bytes) -> None:
     assert new == old
 
 
+async def test_a_home_moves_into_a_database_and_out(
+    home: Home, tmp_path: Path, postgres_url: str
+) -> None:
+    database = {"HERMES_DATABASE_URL": postgres_url, "HERMES_PROFILES_STORE": "database"}
+    one = home.set(**database)
+    taken = (await asyncio.to_thread(one.run, "home", "import", SAMPLE, "--json")).json
+    assert {f"{_prefix(left)}{left['path']}" for left in taken["left_out"]} == SECRETS
+    assert (taken["sessions"], taken["jobs"]) == (1, JOBS)
+    given = await asyncio.to_thread(tree, SAMPLE)
+    told = await asyncio.to_thread(one.run, "home", "export", tmp_path / "out", "--json")
+    out = await asyncio.to_thread(tree, tmp_path / "out")
+    assert out == {path: held for path, held in given.items() if path not in SECRETS}
+    assert told.json["profiles"] == ["default", "ann"]
+    # Another replica, whose home on the disk is empty.
+    async with fake_model(SCRIPT) as model, agent(tmp_path / "b", model.url, **database) as client:
+        assert "1. Search the listing first." in answer(await client.ask("find me a paper"))
+        (prompt, *_) = [body["messages"][0]["content"] for body in model.bodies]
+    assert prompt.startswith("You are Livia, dry and exact.")
+    assert "Lives in Roma, città eterna.\n§\nLikes short answers." in prompt
+    assert "research: Finding things out\n- arxiv: Find papers; summarise them." in prompt
+    refused = await asyncio.to_thread(one.run, "home", "import", SAMPLE, "--no-jobs")
+    check_complaint(refused, "1 file is there already", USAGE)
+
+
 def test_jobs_that_can_run_do_and_the_others_are_named(home: Home, tmp_path: Path) -> None:
     taken = home.run("home", "import", SAMPLE, "--json").json
     assert taken["jobs"] == JOBS

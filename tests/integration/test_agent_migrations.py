@@ -2,7 +2,15 @@
 
 from pathlib import Path
 
-from agent_service.storage import budget_schema, grants, migrations, search_schema, usage_schema
+from agent_service.storage import (
+    budget_schema,
+    grants,
+    migrations,
+    profile_schema,
+    search_schema,
+    undo_schema,
+    usage_schema,
+)
 from agent_service.storage.schema import metadata
 from tests.migrations import assert_migrations_match
 from tests.postgres import PostgresServer
@@ -11,4 +19,10 @@ from tests.postgres import PostgresServer
 async def test_the_migrations_end_at_the_schema(tmp_path: Path, postgres: PostgresServer) -> None:
     assert budget_schema.metadata is usage_schema.metadata is metadata
     await assert_migrations_match(metadata, migrations, tmp_path, postgres)
-    assert {search_schema.message_text.name, grants.grant.name} <= metadata.tables.keys()
+    tables = (
+        search_schema.message_text,
+        grants.grant,
+        profile_schema.profile_file,
+        undo_schema.undone_message,
+    )
+    assert {table.name for table in tables} <= metadata.tables.keys()

@@ -32,6 +32,8 @@ class Scale:
     """What a command writes to somebody who reads all of it."""
     output_elsewhere_mib: int
     """The same, on the backends that are slower."""
+    memory_operations: int
+    """Changes that each of sixteen writers makes of one memory."""
     rounds: int
     """Times that a neighbour is measured with the attack and without, in turn."""
 
@@ -49,6 +51,7 @@ class Scale:
             f"empty files: {self.files:,}",
             f"random answers of a hostile supervisor: {self.fuzzed:,}",
             f"planned answers of one: all, {slower} 1 in {self.every_nth}",
+            f"changes of a memory by each of 16 writers: {self.memory_operations:,}",
             f"measurements of a neighbour: {self.rounds}",
         ]
 
@@ -67,6 +70,7 @@ _SCALES = {
         fuzzed=30,
         output_mib=1024,
         output_elsewhere_mib=200,
+        memory_operations=50,
         rounds=4,
     ),
     "full": Scale(
@@ -82,6 +86,7 @@ _SCALES = {
         fuzzed=1_000,
         output_mib=1024,
         output_elsewhere_mib=1024,
+        memory_operations=1000,
         rounds=25,
     ),
 }

@@ -1,0 +1,123 @@
+"""Skills as rows of the database, which every replica sees."""
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from sqlalchemy import Connection
+
+from agent_service.skills.files import FileFact, FileRefused
+from agent_service.skills.home_files import MAX_DEPTH, MAX_FILES
+from agent_service.storage import profile_files as files
+from agent_service.storage.profile_locks import RowLocks
+from agent_service.storage.profile_rows import NS
+from services.clock import Clock
+from services.database import Database
+from services.errors import Unavailable
+from services.leases import Lease
+
+FOLDER = "skills/"
+LOCKED = "skills/.usage.json"
+
+_T = TypeVar("_T")
+
+
+class RowSkillFiles:
+    """The folder `skills` of a profile in the database."""
+
+    def __init__(self, database: Database, locks: RowLocks, clock: Clock, profile: str) -> None:
+        self._database = database
+        self._locks = locks
+        self._clock = clock
+        self._profile = profile
+        self._lease: Lease | None = None
+
+    async def tree(self) -> Mapping[str, FileFact]:
+        """Every file, by path."""
+        found = await self._database.read(lambda conn: files.all_of(conn, self._profile, FOLDER))
+        if len(found) > MAX_FILES:
+            raise FileRefused(f"the library has more than {MAX_FILES:,} files")
+        return {
+            each.path.removeprefix(FOLDER): FileFact(each.size_bytes, each.modified_at_ns)
+            for each in found
+            if each.path.count("/") <= MAX_DEPTH
+        }
+
+    async def read(self, path: str, max_bytes: int) -> bytes | None:
+        """The whole file, or None."""
+        place = _placed(path)
+
+        def read(conn: Connection) -> bytes | None:
+            fact = files.fact_of(conn, self._profile, place)
+            if fact is not None and fact.size_bytes > max_bytes:
+                raise FileRefused(f"{path} is longer than {max_bytes:,} bytes")
+            return None if fact is None else files.data_of(conn, self._profile, place)
+
+        return await self._database.read(read)
+
+    async def write(self, path: str, data: bytes) -> None:
+        """Replace or make the file."""
+        place, now_ns = _placed(path), self._now_ns()
+
+        def write(conn: Connection) -> None:
+            if problem := files.obstacle(conn, self._profile, place):
+                raise FileRefused(f"{path} cannot be written: {problem}")
+            files.put(conn, self._profile, place, data, now_ns)
+
+        await self._write(write)
+
+    async def remove(self, path: str) -> None:
+        """Remove the file."""
+        place = _placed(path)
+        await self._write(lambda conn: files.remove(conn, self._profile, place))
+
+    async def move(self, source: str, target: str) -> None:
+        """Give a folder another place."""
+        left, right, now_ns = _placed(source), _placed(target), self._now_ns()
+
+        def move(conn: Connection) -> None:
+            moved = files.all_of(conn, self._profile, f"{left}/")
+            if not moved:
+                raise FileRefused(f"{source} is not there")
+            if files.obstacle(conn, self._profile, f"{right}/x") or files.all_of(
+                conn, self._profile, f"{right}/"
+            ):
+                raise FileRefused(f"{target} is there already")
+            for each in moved:
+                inner = each.path.removeprefix(left)
+                files.move(conn, self._profile, each.path, right + inner, now_ns)
+
+        await self._write(move)
+
+    @asynccontextmanager
+    async def locked(self) -> AsyncGenerator[None]:
+        """Hold the library against all other replicas."""
+        try:
+            async with self._locks.held(self._profile, LOCKED) as lease:
+                self._lease = lease
+                try:
+                    yield
+                finally:
+                    self._lease = None
+        except Unavailable as error:
+            raise FileRefused(error.message) from None
+
+    async def _write(self, fn: Callable[[Connection], _T]) -> _T:
+        lease = self._lease
+        if lease is None:
+            raise FileRefused("the library is changed by who holds it")
+
+        def fenced(conn: Connection) -> _T:
+            self._locks.fence(conn, lease)
+            return fn(conn)
+
+        return await self._database.write(fenced)
+
+    def _now_ns(self) -> int:
+        return int(self._clock.now().timestamp() * NS)
+
+
+def _placed(path: str) -> str:
+    if any(part in ("", ".", "..") for part in path.split("/")) or "\0" in path:
+        raise FileRefused(f"{path!r} is no path in the library")
+    return FOLDER + path

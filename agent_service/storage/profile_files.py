@@ -1,0 +1,113 @@
+"""The files of profiles as rows. Each function takes the connection of a transaction."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, bindparam
+
+from agent_service.storage.profile_schema import profile_file
+from services.database import upsert
+
+_OWNERS = 0o600
+
+_of_file = (
+    profile_file.c.profile == bindparam("of_profile"),
+    profile_file.c.path == bindparam("of_path"),
+)
+_DATA = sa.select(profile_file.c.data).where(*_of_file)
+_FACT = sa.select(profile_file.c.size_bytes, profile_file.c.mode, profile_file.c.modified_at_ns)
+_FACT_OF = _FACT.where(*_of_file)
+_ALL = (
+    sa.select(
+        profile_file.c.path,
+        profile_file.c.size_bytes,
+        profile_file.c.mode,
+        profile_file.c.modified_at_ns,
+    )
+    .where(profile_file.c.profile == bindparam("of_profile"))
+    .order_by(profile_file.c.path)
+)
+_PUT = upsert(profile_file, ["profile", "path"], ["data", "size_bytes", "mode", "modified_at_ns"])
+_REMOVE = sa.delete(profile_file).where(*_of_file)
+_MOVE = (
+    sa.update(profile_file)
+    .where(*_of_file)
+    .values(path=bindparam("new_path"), modified_at_ns=bindparam("now_ns"))
+)
+_PROFILES = sa.select(profile_file.c.profile).distinct().order_by(profile_file.c.profile)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What is known of a file without its content."""
+
+    path: str
+    size_bytes: int
+    mode: int
+    modified_at_ns: int
+
+
+def data_of(conn: Connection, profile: str, path: str) -> bytes | None:
+    """What a file holds; None where there is none."""
+    found: bytes | None = conn.execute(_DATA, _named(profile, path)).scalar_one_or_none()
+    return found
+
+
+def fact_of(conn: Connection, profile: str, path: str) -> Fact | None:
+    """A file without its content."""
+    row = conn.execute(_FACT_OF, _named(profile, path)).one_or_none()
+    return None if row is None else Fact(path, row.size_bytes, row.mode, row.modified_at_ns)
+
+
+def all_of(conn: Connection, profile: str, folder: str = "") -> Sequence[Fact]:
+    """A profile's files, or those in a folder, which ends with a slash."""
+    query = _ALL
+    if folder:
+        query = query.where(profile_file.c.path.startswith(folder, autoescape=True))
+    rows = conn.execute(query, {"of_profile": profile})
+    return [Fact(row.path, row.size_bytes, row.mode, row.modified_at_ns) for row in rows]
+
+
+def put(conn: Connection, profile: str, path: str, data: bytes, now_ns: int) -> None:
+    """Write a file, which keeps its permissions."""
+    before = fact_of(conn, profile, path)
+    row = {
+        "profile": profile,
+        "path": path,
+        "data": data,
+        "size_bytes": len(data),
+        "mode": _OWNERS if before is None else before.mode,
+        "modified_at_ns": now_ns if before is None else max(now_ns, before.modified_at_ns + 1),
+    }
+    conn.execute(_PUT, row)
+
+
+def remove(conn: Connection, profile: str, path: str) -> None:
+    """Remove a file, if it is there."""
+    conn.execute(_REMOVE, _named(profile, path))
+
+
+def move(conn: Connection, profile: str, path: str, target: str, now_ns: int) -> None:
+    """Give a file another path."""
+    conn.execute(_MOVE, {**_named(profile, path), "new_path": target, "now_ns": now_ns})
+
+
+def profiles(conn: Connection) -> Sequence[str]:
+    """The profiles that have files."""
+    return conn.execute(_PROFILES).scalars().all()
+
+
+def obstacle(conn: Connection, profile: str, path: str) -> str:
+    """What stands where a file is to be, or a folder above it; empty where nothing does."""
+    parts = path.split("/")
+    for count in range(1, len(parts)):
+        above = "/".join(parts[:count])
+        if fact_of(conn, profile, above) is not None:
+            return f"{above} is a file"
+    return f"{path} is a folder" if all_of(conn, profile, f"{path}/") else ""
+
+
+def _named(profile: str, path: str) -> dict[str, Any]:
+    return {"of_profile": profile, "of_path": path}

@@ -1,0 +1,110 @@
+"""Replicas that change the same profile lose nothing: as if one had done it all, in some order."""
+
+import asyncio
+import random
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from agent_service.memory.entries import Action, MemoryRefused, Operation, apply
+from agent_service.memory.limits import Limits, Target
+from agent_service.memory.store import Asked, MemoryStore
+from agent_service.security.threats import ThreatScanner
+from agent_service.storage import profile_rows
+from agent_service.storage.profile_locks import RowLocks
+from agent_service.storage.schema import metadata
+from services.clock import SystemClock
+from services.database import Database
+from services.home import HomePaths
+from services.leases import Fenced, new_owner
+from tests.profile_stores import stores
+from tests.security.scale import scale
+
+WRITERS = 16
+OPERATIONS = scale().memory_operations
+ADD, REPLACE, REMOVE = Action
+LIMITS = Limits({Target.MEMORY: 3000, Target.USER: 3000})
+NAME = "memories/MEMORY.md"
+
+
+async def work(store: MemoryStore, writer: int, done: dict[str, list[Operation]]) -> None:
+    """Change a memory again and again, as a model does that sees what there is."""
+    chance = random.Random(writer)
+    for number in range(OPERATIONS):
+        key = f"{writer}-{number}"
+        entries = (await store.load("default"))[0].entries
+        operation = Operation(ADD, f"entry {key}")
+        if len(entries) > 40:
+            operation = Operation(REMOVE, old_text=chance.choice(entries))
+        elif entries and chance.random() < 0.4:
+            operation = Operation(REPLACE, f"entry {key} again", chance.choice(entries))
+        try:
+            await store.change(Asked(key, "default", Target.MEMORY, [operation], "test"))
+        except MemoryRefused:
+            continue  # another was faster with this entry
+        done[key] = [operation]
+
+
+@pytest.mark.timeout(3 * OPERATIONS + 60)
+async def test_no_update_is_lost_among_many(
+    profiles_url: str, sqlite_url: str, tmp_path: Path
+) -> None:
+    """Two replicas, each with half of the writers, against a model that does one at a time."""
+    done: dict[str, list[Operation]] = {}
+    async with AsyncExitStack() as stack:
+        shared = await stack.enter_async_context(Database(profiles_url or sqlite_url, "agent"))
+        await shared.migrate(metadata.create_all)
+        memories: list[MemoryStore] = []
+        for replica in ("one", "two"):
+            opened = await stack.enter_async_context(
+                stores(profiles_url, tmp_path, replica=replica)
+            )
+            memories.append(
+                MemoryStore(opened.documents, shared, LIMITS, SystemClock(), ThreatScanner())
+            )
+        await asyncio.gather(*(work(memories[n % 2], n, done) for n in range(WRITERS)))
+        history = await memories[0].history("default", WRITERS * OPERATIONS)
+        (text,) = await opened.documents.read("default", NAME)
+    made = list(reversed(history))
+    model = ""
+    for change in made:
+        assert change.before == model, "every change began with what another had left"
+        model = apply(model, done[change.key], LIMITS.usual[Target.MEMORY])
+        assert change.after == model
+    assert text.decode() == model
+    assert len(made) >= WRITERS * OPERATIONS / 2
+
+
+async def test_who_held_it_for_too_long_writes_nothing(postgres_url: str, tmp_path: Path) -> None:
+    home = HomePaths(tmp_path, tmp_path)
+    async with Database(postgres_url, "agent") as database:
+        await database.migrate(metadata.create_all)
+        one, two = (
+            profile_rows.RowProfiles(
+                home, database, RowLocks(database, new_owner(name), 1), SystemClock()
+            )
+            for name in ("one", "two")
+        )
+        async with one.opened("default", NAME) as late:
+            # As when the machine of the first stood still for longer than a lease.
+            await RowLocks(database, new_owner("one"), 1).recover()
+            async with two.opened("default", NAME) as document:
+                await document.replace(b"two")
+            with pytest.raises(Fenced):
+                await late.replace(b"one")
+        assert await two.read("default", NAME) == [b"two"]
+
+
+async def test_a_replica_that_died_keeps_nothing_locked_after_its_start(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    async with Database(postgres_url, "agent") as database:
+        await database.migrate(metadata.create_all)
+        before = RowLocks(database, new_owner("one"), 1)
+        holding = before.held("default", NAME)
+        await holding.__aenter__()
+        after = RowLocks(database, new_owner("one"), 1)
+        await after.recover()
+        async with after.held("default", NAME) as lease:
+            assert lease.epoch == 2
