@@ -21,6 +21,7 @@ from agent_service.clients.replicas import Replicas
 from agent_service.clients.sandbox_kinds import SandboxKinds
 from agent_service.config import AgentConfig
 from agent_service.config_auxiliary import route_of
+from agent_service.consulting import Consulting
 from agent_service.context.compressor import Compressor
 from agent_service.contexts import ToolContexts
 from agent_service.delegation import Delegation
@@ -107,9 +108,8 @@ def build(
     scanner = ThreatScanner()
     limits = _limits(config, model, catalog)
     memories = MemoryStore(profiles, database, limits, clock, scanner)
-    consult = Consult(priced, model.default_name, config.model.max_tokens)
     context_files = ContextFiles(scanner, config.context_file_max_chars)
-    reach, hints = _reach(config, channels, database, consult), Hints(context_files)
+    reach, hints = _reach(config, channels, database), Hints(context_files)
     redactor = Redactor(settings.secret_values())
     listed = _tools(config, memories, PastSessions(database), reach, hints, redactor)
     tools = offered(listed)
@@ -122,10 +122,12 @@ def build(
     contexts = ToolContexts(database, leases, sandboxes, shelves, delegation)
     indexes = SkillIndexes(shelves, {tool.name: tool.toolset for tool in tools})
     metrics = AgentMetrics.create(meter)
-    parts = _loop_parts(config, priced, Toolbox(tools, contexts.of, redactor), catalog, database)
     budgets = Budgets(database, leases, config.budget.policy, clock)
     zone = ZoneInfo(config.time_zone) if config.time_zone else None
     spending = Spending(priced, models.chain, catalog, budgets, clock, zone)
+    consult = Consult(priced, model.default_name, config.model.max_tokens)
+    toolbox = Toolbox(tools, contexts.of, redactor, Consulting(consult, spending).of)
+    parts = _loop_parts(config, priced, toolbox, catalog, database)
     runner = Runner(database, leases, parts, spending, contexts.endings, clock, metrics)
     ownership = _ownership(config, chassis, leases, Replicas(channels, config.endpoint, clock))
     driver = _driver(config, settings, runner, database, parts.toolbox, redactor)
@@ -266,30 +268,30 @@ def _tools(
     return builtin_tools(
         reach,
         hints=hints,
-        asking=Asking(_commands(config, reach.consult, redactor), config.fetch.taint == "ask"),
+        asking=Asking(_commands(config, redactor), config.fetch.taint == "ask"),
         memories=memories if config.memory.enabled else None,
         past=past,
     )
 
 
-def _commands(config: AgentConfig, consult: Consult, redactor: Redactor) -> CommandPolicy:
+def _commands(config: AgentConfig, redactor: Redactor) -> CommandPolicy:
     asked, judge = config.approvals, route_of(config.auxiliary, "approval")
     return CommandPolicy(
         asks=asked.mode != "off",
         asks_in_sandboxes=asked.sandboxed == "ask",
         denied=asked.deny,
-        opinion=SecondOpinion(consult, judge) if asked.mode == "smart" else None,
+        opinion=SecondOpinion(judge) if asked.mode == "smart" else None,
         redactor=redactor,
     )
 
 
-def _reach(config: AgentConfig, channels: Channels, database: Database, consult: Consult) -> Reach:
+def _reach(config: AgentConfig, channels: Channels, database: Database) -> Reach:
     async def chats(profile: str) -> Sequence[Chat]:
         return await database.read(lambda conn: known(conn, profile))
 
     web = configured_web(config.fetch, config.search)
     vision = route_of(config.auxiliary, "vision")
-    return Reach(web, consult, vision, config.mixture, GatewayDeliveries(channels), chats)
+    return Reach(web, vision, config.mixture, GatewayDeliveries(channels), chats)
 
 
 def _instructions(config: AgentConfig, model: ConfiguredModel) -> Instructions:

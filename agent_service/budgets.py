@@ -45,19 +45,22 @@ class Budgets:
             return profile in found
         return profile in self._limited
 
-    async def reserve(self, turn: LiveTurn, account: Account, asked: Amount) -> list[Standing]:
+    async def reserve(
+        self, turn: LiveTurn, account: Account, asked: Amount, reservation: str = ""
+    ) -> list[Standing]:
         """Hold what a turn's next call may take; returns how its budgets stood before.
 
-        BudgetReached when one has no room for it; Fenced when the turn has another owner.
+        Calls that are made side by side have reservations of different names. BudgetReached when
+        one has no room for it; Fenced when the turn has another owner.
         """
         found, refusing = await self._database.write(
             lambda conn: budgets.reserve(
-                conn, self._leases, turn.lease, account, asked, self.policy
+                conn, self._leases, turn.lease, account, asked, self.policy, reservation
             )
         )
         if refusing is not None:
             _refuse(refusing, asked)
-        turn.has_reserved = bool(found)
+        turn.has_reserved = turn.has_reserved or bool(found)
         return found
 
     def nearly_used_up(self, standings: Collection[Standing]) -> list[Standing]:

@@ -9,10 +9,6 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from agent_service.calls import PendingCall
-from agent_service.context.compaction import Compaction
-from agent_service.models.base import ModelMessage
-from agent_service.sandbox import NOWHERE, Place
 from agent_service.usage import Usage
 
 
@@ -265,100 +261,6 @@ class Recorded:
     attempt: int
     event: Event
 
-
-# Facts: what the loop yields to be committed
-
-
-@dataclass(frozen=True, slots=True)
-class ModelAnswered:
-    """A model call has finished; its tool calls, if any, may run once this is committed."""
-
-    step: int
-    message: ModelMessage
-
-
-@dataclass(frozen=True, slots=True)
-class Prompted:
-    """The model is told something that nobody has said, in the place of the user."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class ToolDispatched:
-    """A call that must never run twice is about to run."""
-
-    call: PendingCall
-
-
-@dataclass(frozen=True, slots=True)
-class ToolReturned:
-    """A tool call has its result, which the next model call may use once this is committed."""
-
-    call: PendingCall
-    text: str
-    is_error: bool = False
-    exit_code: int | None = None
-    place: Place = NOWHERE
-    duration_ms: int = 0
-    uncertain: bool = False
-    """It is not known whether the call had its effect."""
-    failures_in_row: int = 0
-    """In how many messages in a row the call has failed like this; 0 where it has not failed."""
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalNeeded:
-    """A tool call may only run after a person has decided on `subject`."""
-
-    call: PendingCall
-    subject: str
-    binding: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ClarificationNeeded:
-    """A tool call waits for a person's answer."""
-
-    call: PendingCall
-    question: str
-    choices: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Compacted:
-    """The conversation has been made shorter, as it is sent; the next model call rests on it."""
-
-    compaction: Compaction
-    messages: tuple[bytes, ...]
-    before_tokens: int
-    after_tokens: int
-    helped: bool
-    """Whether it is short enough now."""
-    usage: Usage
-    model: str = ""
-    """What was asked for notes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Switched:
-    """Another model answers for the rest of the turn."""
-
-    route: str
-    model: str
-
-
-Waiting = ApprovalNeeded | ClarificationNeeded
-Fact = (
-    ModelAnswered
-    | Switched
-    | Prompted
-    | ToolDispatched
-    | ToolReturned
-    | Waiting
-    | Compacted
-    | TurnFinished
-)
 
 PREVIEW_CHARS = 4000
 

@@ -11,19 +11,8 @@ from dataclasses import dataclass
 
 from agent_service.context.compressor import Compressor
 from agent_service.continuing import CUT_OFF, GO_ON, goes_on, said_before
-from agent_service.events import (
-    Compacted,
-    Fact,
-    Live,
-    ModelAnswered,
-    Notice,
-    Outcome,
-    Prompted,
-    ReasoningDelta,
-    Switched,
-    TextDelta,
-    TurnFinished,
-)
+from agent_service.events import Live, Notice, Outcome, ReasoningDelta, TextDelta, TurnFinished
+from agent_service.facts import Compacted, Fact, ModelAnswered, Prompted, Switched
 from agent_service.live_turn import LiveTurn
 from agent_service.models import base
 from agent_service.models.errors import ModelError, ModelErrorKind

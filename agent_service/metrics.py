@@ -5,7 +5,8 @@ from typing import Self
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from agent_service.events import ApprovalNeeded, Fact, ModelAnswered, ToolReturned, TurnFinished
+from agent_service.events import TurnFinished
+from agent_service.facts import ApprovalNeeded, Fact, ModelAnswered, ToolReturned
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import Usage as CallUsage
 from services.metrics import LONG_SECONDS, Meter

@@ -12,15 +12,8 @@ from typing import Protocol
 from sqlalchemy import Connection
 
 from agent_service.errors import BudgetReached, budget_reached, model_failure
-from agent_service.events import (
-    Fact,
-    ModelAnswered,
-    Notice,
-    Outcome,
-    Recorded,
-    ToolReturned,
-    TurnFinished,
-)
+from agent_service.events import Notice, Outcome, Recorded, TurnFinished
+from agent_service.facts import Fact, ModelAnswered, ToolReturned
 from agent_service.hub import TurnStream
 from agent_service.live_turn import LiveTurn
 from agent_service.loop import LoopParts, Step, run_turn

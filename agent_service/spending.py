@@ -59,17 +59,25 @@ class Spending:
     def record(self, conn: Connection, transition: Transition) -> None:
         """Count what a transition's answers used, in the transaction that stores them."""
         usage.record(conn, transition, self._day(transition.now))
-        is_settled = bool(transition.answers) or transition.finished is not None
-        if is_settled and transition.turn.has_reserved:
-            budget_rows.settle(conn, transition.turn.id)
+        if not transition.turn.has_reserved:
+            return
+        if transition.finished is not None:
+            budget_rows.settle_all(conn, transition.turn.id)
+        for reservation in transition.settled:
+            budget_rows.settle(conn, transition.turn.id, reservation)
 
     def account(self, profile: str, session_id: str, job_id: str = "") -> Account:
         """Whom a call of a session is charged to now."""
         job_id = job_id or usage.job_of(session_id)
         return Account(profile, session_id, job_id, self._day(self._clock.now()))
 
+    async def hold(self, turn: LiveTurn, request: ModelRequest, reservation: str) -> bool:
+        """Hold what a call beside the conversation may take; whether anything had to be held."""
+        found, _ = await self.reserve(turn, request, reservation=reservation)
+        return bool(found)
+
     async def reserve(
-        self, turn: LiveTurn, request: ModelRequest, scale: float
+        self, turn: LiveTurn, request: ModelRequest, scale: float = 1.0, reservation: str = ""
     ) -> tuple[list[Standing], bool]:
         """Hold what a call may take: how budgets stood, and whether the price is known.
 
@@ -83,7 +91,8 @@ class Spending:
         prompt = round(estimated_tokens((*request.messages, request.tools)) * scale)
         cost = 0 if info.price is None else info.price.most(prompt, answer)
         account = self.account(turn.profile, turn.session_id)
-        found = await self.budgets.reserve(turn, account, Amount(cost, prompt + answer))
+        asked = Amount(cost, prompt + answer)
+        found = await self.budgets.reserve(turn, account, asked, reservation)
         return found, info.price is not None
 
     def worth_saying(self, standings: list[Standing]) -> dict[str, str]:

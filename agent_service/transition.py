@@ -7,29 +7,32 @@ from typing import Any
 
 from agent_service.calls import PendingCall, StepState
 from agent_service.events import (
-    ApprovalNeeded,
     ApprovalRequested,
-    ClarificationNeeded,
     ClarificationRequested,
-    Compacted,
     Compressed,
     Durable,
-    Fact,
-    ModelAnswered,
     Noted,
     Outcome,
-    Prompted,
     Recorded,
-    Switched,
     TextFinished,
-    ToolDispatched,
     ToolFinished,
-    ToolReturned,
     ToolStarted,
     TurnFinished,
     UsageReported,
     preview,
     to_ms,
+)
+from agent_service.facts import (
+    ApprovalNeeded,
+    ClarificationNeeded,
+    Compacted,
+    Consulted,
+    Fact,
+    ModelAnswered,
+    Prompted,
+    Switched,
+    ToolDispatched,
+    ToolReturned,
 )
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ModelMessage, assistant_message, encoded
@@ -85,6 +88,8 @@ class Transition:
     )
     answers: list[tuple[str, Usage]] = field(default_factory=list[tuple[str, Usage]])
     """What each answer used, and which model gave it."""
+    settled: list[str] = field(default_factory=list[str])
+    """Reservations of the turn's budgets that are let go."""
     switched: Switched | None = None
     finished: TurnFinished | None = None
     state: str = "RUNNING"
@@ -181,34 +186,22 @@ class Transition:
                 self.step_states.append((call.sequence, StepState.DISPATCHED))
             case ToolReturned():
                 self._returned(fact)
-            case ApprovalNeeded(call, subject, binding):
-                expires_at = self.now + self.turn.approval_timeout
-                name = call.call.name
-                asked = ApprovalRequested(
-                    f"apr_{call.key}", call.key, name, subject, to_ms(expires_at), binding
-                )
-                self.approvals.append(asked)
-                self._event(asked)
+            case ApprovalNeeded() | ClarificationNeeded():
+                self._needed(fact)
             case Compacted():
                 self._compacted(fact)
+            case Consulted():
+                self._count(fact.model, fact.usage, fact.reservation)
             case Switched():
                 self.switched = fact
-            case ClarificationNeeded(call, question, choices):
-                expires_ms = to_ms(self.now + self.turn.approval_timeout)
-                clarification = ClarificationRequested(
-                    f"clr_{call.key}", call.key, question, list(choices), expires_ms
-                )
-                self.clarifications.append(clarification)
-                self._event(clarification)
             case TurnFinished():
                 self._finished(fact)
 
     def _answered(self, step: int, message: ModelMessage) -> None:
         is_first = not self._model_calls
         usage = Usage.of_call(message.usage)
-        self._usage += usage
+        self._count(message.model, usage)
         self.prompt_tokens = usage.prompt_tokens
-        self.answers.append((message.model, usage))
         self._model_calls += 1
         self._failures_in_row = 0
         self.step_states.append((self._steps, StepState.DONE))
@@ -252,6 +245,22 @@ class Transition:
             )
         )
 
+    def _needed(self, fact: ApprovalNeeded | ClarificationNeeded) -> None:
+        expires_ms = to_ms(self.now + self.turn.approval_timeout)
+        key, name = fact.call.key, fact.call.call.name
+        if isinstance(fact, ApprovalNeeded):
+            approval = ApprovalRequested(
+                f"apr_{key}", key, name, fact.subject, expires_ms, fact.binding
+            )
+            self.approvals.append(approval)
+            self._event(approval)
+        else:
+            clarification = ClarificationRequested(
+                f"clr_{key}", key, fact.question, list(fact.choices), expires_ms
+            )
+            self.clarifications.append(clarification)
+            self._event(clarification)
+
     def _finished(self, fact: TurnFinished) -> None:
         if fact.text and not self._model_calls:  # said by no model, and so not yet
             self._event(TextFinished(self.turn.step, fact.text, 0))
@@ -266,11 +275,15 @@ class Transition:
 
     def _compacted(self, fact: Compacted) -> None:
         self.compacted = fact
-        self._usage += fact.usage
-        if fact.usage.call_count:
-            self.answers.append((fact.model, fact.usage))
+        self._count(fact.model, fact.usage)
         if fact.compaction != self.turn.compaction:
             self._event(Compressed(fact.before_tokens, fact.after_tokens))
+
+    def _count(self, model: str, usage: Usage, reservation: str = "") -> None:
+        self._usage += usage
+        if usage.call_count:
+            self.answers.append((model, usage))
+        self.settled.append(reservation)
 
     def _intend_model_call(self) -> None:
         self._steps += 1

@@ -18,4 +18,4 @@ def out_of_reach() -> Reach:
         return []
 
     web = configured_web(FetchConfig(), SearchConfig())
-    return Reach(web, nobody, Route(), MixtureConfig(), nobody, chats)
+    return Reach(web, Route(), MixtureConfig(), nobody, chats)

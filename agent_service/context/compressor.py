@@ -10,7 +10,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from agent_service.context import summary
 from agent_service.context.compaction import Conversation, headed, prune, summarised
 from agent_service.context.policy import Policy
-from agent_service.events import Compacted, Fact, Live, Notice
+from agent_service.events import Live, Notice
+from agent_service.facts import Compacted, Fact
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import Model, ModelMessage, ModelRequest
 from agent_service.models.errors import ModelError

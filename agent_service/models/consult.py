@@ -1,7 +1,7 @@
 """One question to a model outside the conversation, such as what is in a picture."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from agent_service.models.base import Model, ModelMessage, ModelRequest, encoded
 from agent_service.models.errors import ModelError
@@ -13,8 +13,19 @@ class NoAnswer(Exception):
     """The model gave no answer; the message says why."""
 
 
+class Ask(Protocol):
+    """Asks a model a single question."""
+
+    async def __call__(self, messages: Sequence[Mapping[str, Any]], route: Route = USUAL, /) -> str:
+        """The answer to messages; a route without a model is the one to the usual model.
+
+        Fails with NoAnswer.
+        """
+        ...
+
+
 class Consult:
-    """Asks a model single questions."""
+    """Makes single questions into requests, and gets their answers."""
 
     def __init__(
         self, model: Model, default_name: Callable[[], Awaitable[str]], max_tokens: int
@@ -23,23 +34,30 @@ class Consult:
         self._default_name = default_name
         self._max_tokens = max_tokens
 
-    async def __call__(self, messages: Sequence[Mapping[str, Any]], route: Route = USUAL) -> str:
-        """The answer to messages; a route without a model is the one to the usual model."""
+    async def request(self, messages: Sequence[Mapping[str, Any]], route: Route) -> ModelRequest:
+        """The request that a question is; NoAnswer where nobody can be asked."""
         try:
-            request = ModelRequest(
-                model=route.model or await self._default_name(),
-                route=route.name,
-                messages=[encoded(message) for message in messages],
-                max_tokens=self._max_tokens,
-            )
-            answer = await self._answer(request)
+            model = route.model or await self._default_name()
+        except (ModelError, HermesError) as error:
+            raise NoAnswer(str(error)) from error
+        return ModelRequest(
+            model=model,
+            route=route.name,
+            messages=[encoded(message) for message in messages],
+            max_tokens=self._max_tokens,
+        )
+
+    async def answer(self, request: ModelRequest) -> ModelMessage:
+        """The answer, which says something; NoAnswer otherwise."""
+        try:
+            answer = await self._last(request)
         except (ModelError, HermesError) as error:
             raise NoAnswer(str(error)) from error
         if not answer.text.strip():
             raise NoAnswer("the model's answer is empty")
-        return answer.text.strip()
+        return answer
 
-    async def _answer(self, request: ModelRequest) -> ModelMessage:
+    async def _last(self, request: ModelRequest) -> ModelMessage:
         async with self._model.stream(request) as events:
             async for event in events:
                 if isinstance(event, ModelMessage):

@@ -19,6 +19,7 @@ budget_reservation = Table(
     "budget_reservation",
     metadata,
     Column("turn_id", String(128), primary_key=True),
+    Column("name", String(64), primary_key=True),
     Column("epoch", BigInteger, nullable=False),
     Column("profile", String(64), nullable=False),
     Column("session_id", String(128), nullable=False),
@@ -28,8 +29,9 @@ budget_reservation = Table(
     Column("tokens", BigInteger, nullable=False),
     Index("budget_reservation_by_profile", "profile"),
 )
-"""Counts while the turn's owner of that epoch holds its lease, so that nobody has to release what a
-killed owner had reserved."""
+"""`name` tells calls that a turn makes side by side from each other; empty is the one that goes on
+with the conversation. Counts while the turn's owner of that epoch holds its lease, so that nobody
+has to release what a killed owner had reserved."""
 
 budget_gate = Table(
     "budget_gate",

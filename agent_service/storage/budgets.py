@@ -16,6 +16,10 @@ from services.leases import Lease, LeaseTable
 Limits = Mapping[tuple[Scope, str], Amount]
 """Those that somebody set, by scope and which of it; empty is each."""
 
+Reservation = tuple[str, str]
+"""A turn, and which of its calls: empty is the one that goes on with the conversation."""
+NO_RESERVATION: Reservation = ("", "")
+
 _PASS = Prepared(upsert_sum(budget_gate, ("profile",), ("passed",)))
 _LIMITS = sa.select(budget_limit).where(budget_limit.c.profile == bindparam("profile"))
 _LIMITED = sa.select(budget_limit.c.profile).distinct()
@@ -26,11 +30,11 @@ _UNSET = sa.delete(budget_limit).where(
     budget_limit.c.scope_id == bindparam("scope_id"),
 )
 _RESERVE = Prepared(
-    upsert(budget_reservation, ("turn_id",), ("epoch", "day", "micro_usd", "tokens"))
+    upsert(budget_reservation, ("turn_id", "name"), ("epoch", "day", "micro_usd", "tokens"))
 )
-_SETTLE = Prepared(
-    sa.delete(budget_reservation).where(budget_reservation.c.turn_id == bindparam("turn"))
-)
+_OF_TURN = sa.delete(budget_reservation).where(budget_reservation.c.turn_id == bindparam("turn"))
+_SETTLE_ALL = Prepared(_OF_TURN)
+_SETTLE = Prepared(_OF_TURN.where(budget_reservation.c.name == bindparam("reservation")))
 _IN_FORCE = (
     sa.select(turn.c.id)
     .where(
@@ -67,7 +71,11 @@ def _standing(column: str) -> sa.Select[Any, Any, Any, Any]:
     )
     reserved = (
         sa.select(whole(held.micro_usd, "micro_usd"), whole(held.tokens, "tokens"))
-        .where(*meant(budget_reservation), held.turn_id != bindparam("turn"), _IN_FORCE)
+        .where(
+            *meant(budget_reservation),
+            sa.or_(held.turn_id != bindparam("turn"), held.name != bindparam("reservation")),
+            _IN_FORCE,
+        )
         .subquery("reserved")
     )
     return sa.select(
@@ -100,12 +108,12 @@ def set_limit(
 
 
 def standings(
-    conn: Connection, account: Account, policy: Policy, turn_id: str = ""
+    conn: Connection, account: Account, policy: Policy, own: Reservation = NO_RESERVATION
 ) -> list[Standing]:
-    """How all budgets stand that an account is held to, without what a turn has reserved itself."""
+    """How all budgets stand that an account is held to, without a reservation of its own."""
     limits = _limits(conn, account.profile)
     found = [_applying(scope, account, limits, policy) for scope in Scope]
-    return [_counted(conn, one, account, turn_id) for one in found if one is not None]
+    return [_counted(conn, one, account, own) for one in found if one is not None]
 
 
 def every_limit(conn: Connection, account: Account, policy: Policy) -> list[Standing]:
@@ -115,7 +123,7 @@ def every_limit(conn: Connection, account: Account, policy: Policy) -> list[Stan
     mine = [(s, account.id_in(s)) for s in (Scope.SESSION, Scope.JOB) if account.id_in(s)]
     keys = sorted({*limits, *each, *(key for key in mine if _limit_of(*key, limits, policy))})
     return [
-        _counted(conn, _as_standing(scope, scope_id, limits, policy), account, "")
+        _counted(conn, _as_standing(scope, scope_id, limits, policy), account, NO_RESERVATION)
         for scope, scope_id in keys
     ]
 
@@ -127,16 +135,21 @@ def reserve(
     account: Account,
     asked: Amount,
     policy: Policy,
+    name: str = "",
 ) -> tuple[list[Standing], Standing | None]:
-    """Hold what a call may take; returns how budgets stood before, and the one that refuses it."""
+    """Hold what a call may take; returns how budgets stood before, and the one that refuses it.
+
+    Another call of the turn that holds something at the same time has another name.
+    """
     leases.fence(conn, lease)
     _PASS.run(conn, {"profile": account.profile, "passed": 1})
     conn.execute(_SWEEP, {"profile": account.profile})
-    found = standings(conn, account, policy, lease.id)
+    found = standings(conn, account, policy, (lease.id, name))
     refusing = next((one for one in found if not one.has_room_for(asked)), None)
     if found and refusing is None:
         row = {
             "turn_id": lease.id,
+            "name": name,
             "epoch": lease.epoch,
             "profile": account.profile,
             "session_id": account.session_id,
@@ -149,9 +162,14 @@ def reserve(
     return found, refusing
 
 
-def settle(conn: Connection, turn_id: str) -> None:
-    """Let go of what a turn has reserved, in the transaction that counts what it really took."""
-    _SETTLE.run(conn, {"turn": turn_id})
+def settle(conn: Connection, turn_id: str, name: str) -> None:
+    """Let go of what a call has reserved, in the transaction that counts what it really took."""
+    _SETTLE.run(conn, {"turn": turn_id, "reservation": name})
+
+
+def settle_all(conn: Connection, turn_id: str) -> None:
+    """Let go of whatever a turn has reserved."""
+    _SETTLE_ALL.run(conn, {"turn": turn_id})
 
 
 def _limits(conn: Connection, profile: str) -> Limits:
@@ -180,12 +198,18 @@ def _applying(scope: Scope, account: Account, limits: Limits, policy: Policy) ->
     return standing if standing.limit else None
 
 
-def _counted(conn: Connection, standing: Standing, account: Account, turn_id: str) -> Standing:
+def _counted(conn: Connection, standing: Standing, account: Account, own: Reservation) -> Standing:
     scope = standing.scope
     scope_id = standing.scope_id or (account.id_in(scope) if _is_one(scope) else "")
     if not scope_id:
         return standing
-    values = {"profile": account.profile, "scope_id": scope_id, "turn": turn_id}
+    turn_id, name = own
+    values = {
+        "profile": account.profile,
+        "scope_id": scope_id,
+        "turn": turn_id,
+        "reservation": name,
+    }
     spent_usd, spent, reserved_usd, reserved = conn.execute(_STANDING[scope], values).one()
     return Standing(
         scope=scope,

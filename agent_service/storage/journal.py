@@ -12,6 +12,7 @@ from agent_service import events
 from agent_service.calls import PendingCall, StepState
 from agent_service.context.compaction import Compaction, sent
 from agent_service.events import Decision
+from agent_service.facts import Switched
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ToolCall, encoded
 from agent_service.prompt.overlays import Overlay
@@ -270,7 +271,7 @@ def _conversation(conn: Connection, live: LiveTurn) -> list[bytes]:
     return sent(rows, live.compaction)
 
 
-def _rerouted(conn: Connection, turn_id: str, switched: events.Switched) -> dict[str, Any]:
+def _rerouted(conn: Connection, turn_id: str, switched: Switched) -> dict[str, Any]:
     """What is kept of the turn's request, with the model that answers now."""
     request = conn.execute(_REQUEST, {"id": turn_id}).scalar_one()
     return {**request, "switched": asdict(switched)}

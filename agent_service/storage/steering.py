@@ -7,7 +7,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, bindparam
 
-from agent_service.events import Fact, Outcome, Recorded, ToolReturned, TurnFinished
+from agent_service.events import Outcome, Recorded, TurnFinished
+from agent_service.facts import Fact, ToolReturned
 from agent_service.live_turn import LiveTurn
 from agent_service.storage.event_log import insert_events
 from agent_service.storage.schema import turn

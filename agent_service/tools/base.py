@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from agent_service.events import Decision
+from agent_service.models.consult import Ask, NoAnswer
 from agent_service.requests import Unattended
 from agent_service.sandbox import Commands, Files, Place
 from agent_service.skills.shelf import ProfileSkills
@@ -105,6 +106,10 @@ async def _nowhere() -> Place:
     return Place()
 
 
+async def _nobody(*_asked: object) -> str:
+    raise NoAnswer("there is no model that could be asked")
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """What a tool may use while it runs one call."""
@@ -135,6 +140,8 @@ class ToolContext:
     """The library of the caller's profile."""
     subagents: Subagents | None = None
     """Who takes work over."""
+    ask: Ask = _nobody
+    """Asks a model something beside the conversation."""
     inner: "InnerCalls | None" = None
     """Who makes calls on the call's behalf."""
 

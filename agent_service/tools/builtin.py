@@ -8,7 +8,6 @@ from typing import Any
 from agent_service.config_web import MixtureConfig
 from agent_service.memory.store import MemoryStore
 from agent_service.messaging import Messenger
-from agent_service.models.consult import Consult
 from agent_service.models.fallback import Route
 from agent_service.search.past import PastSessions
 from agent_service.tools.base import Tool, ToolArguments
@@ -64,7 +63,6 @@ class Reach:
     """What tools use besides the sandbox."""
 
     web: Web
-    consult: Consult
     vision: Route
     mixture: MixtureConfig
     messenger: Messenger
@@ -105,8 +103,8 @@ def builtin_tools(
 def _reaching(reach: Reach, asking: Asking) -> Sequence[Listed]:
     web, mixed = reach.web, reach.mixture
     send: Tool[SendMessageArguments] = SendMessage(reach.messenger, reach.chats)
-    looking = VisionAnalyze(web.fetcher, reach.consult, reach.vision)
-    mixture = MixtureOfAgents(reach.consult, mixed.references, mixed.aggregator)
+    looking = VisionAnalyze(web.fetcher, reach.vision)
+    mixture = MixtureOfAgents(mixed.references, mixed.aggregator)
     return (
         Listed(
             Untrusted(WebSearch(web.search), "a web search"),

@@ -119,7 +119,7 @@ class JudgeCommands(Generic[A]):
         # What strangers have said may have led to this command, and be meant for its judge, too.
         if await sources(context.state):
             return False
-        return await self._policy.opinion.is_harmless(shown, verdict.families)
+        return await self._policy.opinion.is_harmless(context.ask, shown, verdict.families)
 
     async def _needs_person(self, typed: Typed, verdict: Verdict, context: ToolContext) -> bool:
         if not self._policy.asks or verdict.kind is CommandClass.SAFE:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from agent_service.models.consult import Consult, NoAnswer
+from agent_service.models.consult import Ask, NoAnswer
 from agent_service.models.fallback import Route
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
 
@@ -38,9 +38,8 @@ class MixtureOfAgents:
     toolset = "mixture"
     arguments = MixtureOfAgentsArguments
 
-    def __init__(self, consult: Consult, references: Sequence[str], aggregator: str) -> None:
+    def __init__(self, references: Sequence[str], aggregator: str) -> None:
         """`aggregator` is the id of the model that concludes; empty is the usual one."""
-        self._consult = consult
         self._references = tuple(references)
         self._aggregator = aggregator
 
@@ -56,7 +55,7 @@ class MixtureOfAgents:
         """Ask all side by side, then have their answers weighed."""
         question = {"role": "user", "content": arguments.prompt}
         answers = await asyncio.gather(
-            *(self._reference(question, name) for name in self._references)
+            *(_reference(context.ask, question, name) for name in self._references)
         )
         failed = [answer for answer in answers if isinstance(answer, NoAnswer)]
         said = [answer for answer in answers if isinstance(answer, str)]
@@ -71,14 +70,15 @@ class MixtureOfAgents:
             question,
         ]
         try:
-            answer = await self._consult(messages, Route(model=self._aggregator))
+            answer = await context.ask(messages, Route(model=self._aggregator))
         except NoAnswer as error:
             raise ToolFailed(f"The answers could not be put together: {error}") from error
         note = f"\n[{len(failed)} of {len(answers)} models did not answer]" if failed else ""
         return ToolResult(answer + note)
 
-    async def _reference(self, question: dict[str, str], name: str) -> str | NoAnswer:
-        try:
-            return await self._consult([question], Route(model=name))
-        except NoAnswer as error:
-            return error
+
+async def _reference(ask: Ask, question: dict[str, str], name: str) -> str | NoAnswer:
+    try:
+        return await ask([question], Route(model=name))
+    except NoAnswer as error:
+        return error

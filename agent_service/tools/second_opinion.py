@@ -6,7 +6,7 @@ import logging
 import secrets
 from collections.abc import Sequence
 
-from agent_service.models.consult import Consult, NoAnswer
+from agent_service.models.consult import Ask, NoAnswer
 from agent_service.models.fallback import USUAL, Route
 from agent_service.security.families import FAMILIES
 
@@ -50,21 +50,18 @@ _log = logging.getLogger(__name__)
 class SecondOpinion:
     """What a model thinks of commands."""
 
-    def __init__(
-        self, consult: Consult, route: Route = USUAL, *, time_limit_s: float = TIME_LIMIT_S
-    ) -> None:
+    def __init__(self, route: Route = USUAL, *, time_limit_s: float = TIME_LIMIT_S) -> None:
         """`route` leads to the model that is asked."""
-        self._consult = consult
         self._route = route
         self._time_limit_s = time_limit_s
 
-    async def is_harmless(self, command: str, families: Sequence[str]) -> bool:
+    async def is_harmless(self, ask: Ask, command: str, families: Sequence[str]) -> bool:
         """Whether the model is sure; no answer, a late or an unclear one is a no."""
         if not families or not NEVER.isdisjoint(families) or len(command) > MAX_CHARS:
             return False
         try:
             async with asyncio.timeout(self._time_limit_s):
-                answer = await self._consult(_messages(command, families), self._route)
+                answer = await ask(_messages(command, families), self._route)
         except (NoAnswer, TimeoutError):
             _log.warning("no second opinion on a command; a person is asked")
             return False

@@ -5,7 +5,7 @@ import json
 import logging
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,18 +14,18 @@ from pydantic import ValidationError
 
 from agent_service import events
 from agent_service.calls import PendingCall, StepState
-from agent_service.events import (
+from agent_service.events import ToolProgress, TurnFinished
+from agent_service.facts import (
     ApprovalNeeded,
     ClarificationNeeded,
     Fact,
     ToolDispatched,
-    ToolProgress,
     ToolReturned,
-    TurnFinished,
     Waiting,
 )
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import encoded
+from agent_service.models.consult import Ask
 from agent_service.requests import Unattended
 from agent_service.sandbox import CommandUncertain, PathRefused, Place, SandboxUnavailable
 from agent_service.tools import advice
@@ -59,6 +59,8 @@ _UNCERTAIN = (
 _log = logging.getLogger(__name__)
 
 ContextFactory = Callable[[LiveTurn, PendingCall, Callable[[str], None]], ToolContext]
+Asks = Callable[[LiveTurn, Callable[[Fact], Awaitable[None]]], Ask]
+"""Makes what asks models in the name of a turn, given what stores a fact of it."""
 Outcome = tuple[Fact, ...] | ToolProgress
 
 
@@ -79,9 +81,11 @@ class Toolbox:
         tools: Sequence[Tool[Any]],
         context: ContextFactory,
         redactor: Redactor | None = None,
+        asks: Asks | None = None,
     ) -> None:
-        """`redactor` takes secrets out of what a person is asked."""
+        """`redactor` takes secrets out of questions to persons; `asks` asks models."""
         self._redactor = redactor or Redactor()
+        self._asks = asks
         self._tools: Mapping[str, Tool[Any]] = {tool.name: tool for tool in tools}
         self._context = context
         self._schemas: dict[frozenset[str], bytes] = {}
@@ -100,7 +104,7 @@ class Toolbox:
     async def run(self, turn: LiveTurn) -> AsyncGenerator[Outcome]:
         """Run the turn's pending calls; each result comes as soon as it is there."""
         tools = self._allowed(turn.toolsets)
-        batch = _Batch(turn, self._context, self._prepare, tools, self._redactor)
+        batch = _Batch(turn, self._context, self._prepare, tools, self._redactor, self._asks)
         ready: list[_Prepared] = []
         last = next(reversed(turn.pending))
         for call in list(turn.pending.values()):
@@ -168,8 +172,10 @@ class _Batch:
         prepare: Prepare,
         tools: Sequence[Tool[Any]],
         redactor: Redactor,
+        asks: Asks | None,
     ) -> None:
         self._redactor = redactor
+        self._ask = None if asks is None else asks(turn, self._commit)
         self.outcomes: asyncio.Queue[_Item | _End] = asyncio.Queue()
         self.waiting: list[Waiting] = []
         self.forbidden: list[str] = []
@@ -202,7 +208,7 @@ class _Batch:
 
     async def _run(self, prepared: _Prepared) -> None:
         call, tool, arguments = prepared.call, prepared.tool, prepared.arguments
-        context = self._context(self._turn, call, self._progress(call))
+        context = self._context_of(call, self._progress(call))
         context = replace(context, inner=self._inner(call, context))
         if tool.effect(arguments) is Effect.UNSAFE:
             await self._commit(ToolDispatched(call))
@@ -236,12 +242,16 @@ class _Batch:
         # What others wait for is only over when nobody has to do it again.
         await self._commit(_returned(call, replace(result, text=text), place, duration_ms))
 
+    def _context_of(self, call: PendingCall, progress: Callable[[str], None]) -> ToolContext:
+        context = self._context(self._turn, call, progress)
+        return context if self._ask is None else replace(context, ask=self._ask)
+
     def _inner(self, outer: PendingCall, context: ToolContext) -> JournaledCalls:
         async def run(call: PendingCall) -> ToolResult:
             prepared = self._prepare(self._turn, call)
             if isinstance(prepared, ToolReturned):
                 return ToolResult(prepared.text, is_error=True)
-            inner = self._context(self._turn, call, context.progress)
+            inner = self._context_of(call, context.progress)
             async with self._alone(prepared):
                 try:
                     return await _tried(prepared, inner)

@@ -4,7 +4,7 @@ import base64
 
 from pydantic import Field
 
-from agent_service.models.consult import Consult, NoAnswer
+from agent_service.models.consult import NoAnswer
 from agent_service.models.fallback import Route
 from agent_service.security.urls import Fetcher, FetchFailed, FetchLimits, FetchRefused
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
@@ -47,10 +47,9 @@ class VisionAnalyze:
     toolset = "vision"
     arguments = VisionAnalyzeArguments
 
-    def __init__(self, fetcher: Fetcher, consult: Consult, route: Route) -> None:
+    def __init__(self, fetcher: Fetcher, route: Route) -> None:
         """`route` leads to the model that looks."""
         self._fetcher = fetcher
-        self._consult = consult
         self._route = route
 
     def effect(self, arguments: VisionAnalyzeArguments) -> Effect:
@@ -78,7 +77,7 @@ class VisionAnalyze:
         ]
         messages = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": content}]
         try:
-            return ToolResult(await self._consult(messages, self._route))
+            return ToolResult(await context.ask(messages, self._route))
         except NoAnswer as error:
             raise ToolFailed(f"The picture could not be looked at: {error}") from error
 

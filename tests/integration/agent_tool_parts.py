@@ -17,7 +17,7 @@ from agent_service.clients.leases import SandboxLeases
 from agent_service.clients.left import LeftSandboxes
 from agent_service.contexts import ToolContexts
 from agent_service.delegation import Delegation
-from agent_service.events import ToolReturned
+from agent_service.facts import ToolReturned
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ToolCall
 from agent_service.requests import TurnRequest, Unattended

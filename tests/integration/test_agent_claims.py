@@ -9,7 +9,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
-from agent_service.events import ModelAnswered, Outcome, ToolReturned, TurnFinished
+from agent_service.events import Outcome, TurnFinished
+from agent_service.facts import ModelAnswered, ToolReturned
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ModelMessage, ToolCall
 from agent_service.requests import TurnRequest, Unattended

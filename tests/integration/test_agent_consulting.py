@@ -10,10 +10,12 @@ from aiohttp import web
 
 from agent_service.config import AgentConfig
 from agent_service.config_web import MixtureConfig
-from agent_service.models.fallback import Route
+from agent_service.models.fallback import USUAL, Route
 from agent_service.sandbox import PathRefused
 from agent_service.tools.base import ToolContext
 from agent_service.tools.vision_analyze import VisionAnalyze, VisionAnalyzeArguments
+from hermes.agent.v1 import usage_pb2
+from hermes.agent.v1.usage_pb2_grpc import UsageServiceStub
 from services.config import ConfigError, load_settings
 from tests.fakes.model import answers, fake_model
 from tests.fakes.web import site
@@ -114,15 +116,14 @@ async def test_a_picture_of_the_sandbox_is_read_there() -> None:
                 raise PathRefused("there is no such file")
             return PNG
 
-    async def consult(messages: Any, route: Route) -> str:
+    async def ask(messages: Any, route: Route = USUAL, /) -> str:
         asked.append((messages, route))
         return "a dot"
 
-    seeing: Any = consult
-    tool = VisionAnalyze(out_of_reach().web.fetcher, seeing, Route())
+    tool = VisionAnalyze(out_of_reach().web.fetcher, Route())
     files: Any = Files()
     unused: Any = None
-    context = ToolContext("1", unused, files, unused, None, print)
+    context = ToolContext("1", unused, files, unused, None, print, ask=ask)
     result = await tool.run(VisionAnalyzeArguments(image="a.png"), context)
     assert result.text == "a dot"
     assert "Describe" in asked[0][0][1]["content"][0]["text"]
@@ -167,6 +168,42 @@ async def test_several_models_answer_and_one_concludes(tmp_path: Path) -> None:
     assert "## Answer 1\n4" in system["content"]
     assert "## Answer 3" not in system["content"]
     assert question == {"role": "user", "content": "What is 6 times 7?"}
+
+
+def _mixture() -> dict[str, Any]:
+    used = {"prompt_tokens": 100, "completion_tokens": 10}
+    asked = {"text": "42", "usage": used}
+    own = call("mixture_of_agents", prompt="6 times 7?")
+    return {
+        "rules": [
+            {"user": "6 times 7", "steps": [asked]},
+            {"steps": [{**own, "usage": used}, {"text": "{tool_result}", "usage": used}]},
+        ]
+    }
+
+
+async def test_what_tools_ask_counts_with_the_turn(tmp_path: Path) -> None:
+    async with fake_model(_mixture()) as model:
+        await add(tmp_path, MIXTURE)
+        async with agent(tmp_path, model.url) as client:
+            events = await client.ask("think")
+            request = usage_pb2.GetUsageRequest(group_by=usage_pb2.USAGE_GROUP_MODEL)
+            found = await UsageServiceStub(client.channels.to("agent")).GetUsage(request)
+    assert events[-1].turn_finished.usage.prompt_tokens == 600
+    by_model = {one.key: one.usage.prompt_tokens for one in found.sums}
+    assert by_model == {"scripted": 200, "one": 100, "two": 100, "three": 100, "judge": 100}
+
+
+async def test_tools_ask_nothing_past_a_budget(tmp_path: Path) -> None:
+    async with fake_model(_mixture()) as model:
+        # Each call may take 5,000 tokens and its prompt: two have room beside each other.
+        budget = "budget: {session: {tokens: 12000}}\nmodel: {max_tokens: 5000}\n"
+        await add(tmp_path, MIXTURE + budget)
+        async with agent(tmp_path, model.url) as client:
+            await client.ask("think")
+        asked = [body["model"] for body in model.bodies]
+    assert len([name for name in asked if name in {"one", "two", "three"}]) == 2
+    assert "1 of 3 models did not answer" in told(model)
 
 
 async def test_models_that_are_all_silent_are_a_failure(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 import pytest
 import pytest_asyncio
 
-from agent_service.events import ToolReturned
+from agent_service.facts import ToolReturned
 from agent_service.sandbox import Files, SandboxUnavailable
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult
 from agent_service.tools.oversize import (

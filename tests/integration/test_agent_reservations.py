@@ -52,10 +52,10 @@ async def begun(database: Database, turn_id: str, who: Claimant) -> Lease:
 
 
 def reserving(
-    lease: Lease, asked: Amount = SIXTY, job_id: str = "", day: str = DAY
+    lease: Lease, asked: Amount = SIXTY, job_id: str = "", day: str = DAY, name: str = ""
 ) -> Callable[[sa.Connection], Outcome]:
     account = Account("default", lease.id, job_id, day)
-    return lambda conn: budgets.reserve(conn, LEASES, lease, account, asked, POLICY)
+    return lambda conn: budgets.reserve(conn, LEASES, lease, account, asked, POLICY, name)
 
 
 def held(conn: sa.Connection) -> dict[str, int]:
@@ -76,8 +76,23 @@ async def test_what_one_holds_another_cannot_have(tables: Database) -> None:
     _, tomorrow = await tables.write(reserving(other, day="2026-11-24"))
     assert (again, tomorrow) == (None, None)
     assert await tables.read(held) == {"one": 90, "other": 60}
-    await tables.write(lambda conn: budgets.settle(conn, "one"))
+    await tables.write(lambda conn: budgets.settle(conn, "one", ""))
     assert await tables.read(held) == {"other": 60}
+
+
+async def test_calls_side_by_side_hold_something_each(tables: Database) -> None:
+    one = await begun(tables, "one", claimant("a"))
+    forty = Amount(tokens=40)
+    _, first = await tables.write(reserving(one, forty, name="first"))
+    _, second = await tables.write(reserving(one, forty, name="second"))
+    _, third = await tables.write(reserving(one, forty, name="third"))
+    assert (first, second) == (None, None)
+    assert third is not None
+    await tables.write(lambda conn: budgets.settle(conn, "one", "first"))
+    _, again = await tables.write(reserving(one, forty, name="third"))
+    assert again is None
+    await tables.write(lambda conn: budgets.settle_all(conn, "one"))
+    assert await tables.read(held) == {}
 
 
 async def test_a_job_is_charged_over_all_its_runs(tables: Database) -> None:

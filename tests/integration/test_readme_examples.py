@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry
 
 from agent_service import app as agent_app
 from agent_service.calls import PendingCall
-from agent_service.events import ToolReturned
+from agent_service.facts import ToolReturned
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ToolCall
 from agent_service.sandbox import FileStat, PathRefused

@@ -23,7 +23,8 @@ from agent_service.context.compaction import (
 )
 from agent_service.context.compressor import Compressor
 from agent_service.context.policy import Policy
-from agent_service.events import Compacted, Notice
+from agent_service.events import Notice
+from agent_service.facts import Compacted
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ModelEvent, ModelMessage, ModelRequest, Usage, encoded
 from agent_service.models.errors import ModelError, ModelErrorKind

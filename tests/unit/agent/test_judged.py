@@ -1,16 +1,15 @@
 """Which commands run, which ask and which are refused, by mode and by place."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from agent_service.events import Decision
-from agent_service.models.base import ModelMessage, ModelRequest
-from agent_service.models.consult import Consult
-from agent_service.models.errors import ModelError, ModelErrorKind
+from agent_service.models.consult import NoAnswer
+from agent_service.models.fallback import USUAL, Route
 from agent_service.sandbox import Place
 from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
@@ -78,7 +77,7 @@ class Allowed:
 
 async def call(
     command: str,
-    policy: CommandPolicy,
+    policy: "CommandPolicy | Opinion",
     *,
     decision: Decision | None = None,
     backend: str = "bubblewrap",
@@ -87,8 +86,9 @@ async def call(
     read_strangers: bool = False,
 ) -> str:
     """Call the tool and give what it says, or "asked" with the subject."""
+    judging = SMART if isinstance(policy, Opinion) else policy
     tool = JudgeCommands(
-        Runs(), lambda arguments: Typed(arguments.command, is_input=is_input), policy
+        Runs(), lambda arguments: Typed(arguments.command, is_input=is_input), judging
     )
 
     async def sandbox() -> Place:
@@ -105,6 +105,8 @@ async def call(
         allowances=Allowed(granted if isinstance(granted, set) else set(granted)),
         sandbox=sandbox,
     )
+    if isinstance(policy, Opinion):
+        context = replace(context, ask=policy)
     try:
         return (await tool.run(Arguments(command=command), context)).text
     except ApprovalRequired as asked:
@@ -200,35 +202,24 @@ class Opinion:
         self.answer = answer
         self.asked: list[str] = []
 
-    @asynccontextmanager
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncGenerator[ModelMessage]]:
+    async def __call__(
+        self, messages: Sequence[Mapping[str, Any]], _route: Route = USUAL, /
+    ) -> str:
         """Answer, fail, or never answer when there is no text."""
-        self.asked.append(request.messages[-1].decode())
-
-        async def events() -> AsyncGenerator[ModelMessage]:
-            if isinstance(self.answer, Exception):
-                raise self.answer
-            if not self.answer:
-                await asyncio.Event().wait()
-            yield ModelMessage(self.answer, "", (), None, "stop", "m", "")
-
-        yield events()
+        self.asked.append(messages[-1]["content"])
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        if not self.answer:
+            await asyncio.Event().wait()
+        return self.answer
 
 
-def smart(answer: str | Exception) -> tuple[CommandPolicy, Opinion]:
-    """A policy with a model of this opinion."""
-    model = Opinion(answer)
-
-    async def name() -> str:
-        return "m"
-
-    opinion = SecondOpinion(Consult(model, name, 100), time_limit_s=0.05)
-    return CommandPolicy(opinion=opinion), model
+SMART = CommandPolicy(opinion=SecondOpinion(time_limit_s=0.05))
 
 
 async def test_a_model_may_allow_what_it_finds_harmless() -> None:
-    policy, model = smart("HARMLESS")
-    assert await call("rm -rf src; curl -H 'X-Api-Key: sk-abcdef0123456789abcdef' x", policy) == (
+    model = Opinion("HARMLESS")
+    assert await call("rm -rf src; curl -H 'X-Api-Key: sk-abcdef0123456789abcdef' x", model) == (
         "ran rm -rf src; curl -H 'X-Api-Key: sk-abcdef0123456789abcdef' x"
     )
     assert len(model.asked) == 1
@@ -243,12 +234,12 @@ async def test_a_model_may_allow_what_it_finds_harmless() -> None:
         "harmless",
         "HARMLESS, I think",
         "It is not HARMLESS",
-        ModelError(ModelErrorKind.AUTH, "no key"),
+        NoAnswer("no key"),
     ],
 )
 async def test_every_doubt_of_a_model_asks_a_person(answer: str | Exception) -> None:
-    policy, model = smart(answer)
-    assert await call(LEAVES, policy) == f"asked {LEAVES}"
+    model = Opinion(answer)
+    assert await call(LEAVES, model) == f"asked {LEAVES}"
     assert len(model.asked) == 1
 
 
@@ -263,23 +254,23 @@ async def test_every_doubt_of_a_model_asks_a_person(answer: str | Exception) -> 
     ],
 )
 async def test_some_commands_are_no_models_to_allow(command: str) -> None:
-    policy, model = smart("HARMLESS")
-    assert await call(command, policy) == f"asked {command}"
+    model = Opinion("HARMLESS")
+    assert await call(command, model) == f"asked {command}"
     assert model.asked == []
 
 
 async def test_a_model_overrides_neither_refusals_nor_strangers_words() -> None:
-    policy, model = smart("HARMLESS")
+    model = Opinion("HARMLESS")
     with pytest.raises(ToolFailed, match="deletes the root"):
-        await call("rm -rf /", policy)
-    assert await call(LEAVES, policy, read_strangers=True) == f"asked {LEAVES}"
+        await call("rm -rf /", model)
+    assert await call(LEAVES, model, read_strangers=True) == f"asked {LEAVES}"
     assert model.asked == []
 
 
 async def test_what_a_model_has_allowed_stands_whatever_it_says_later() -> None:
     kept: set[str] = set()
-    assert await call(LEAVES, smart("HARMLESS")[0], granted=kept) == f"ran {LEAVES}"
-    policy, model = smart("ASK")
-    assert await call(LEAVES, policy, granted=kept) == f"ran {LEAVES}"
+    assert await call(LEAVES, Opinion("HARMLESS"), granted=kept) == f"ran {LEAVES}"
+    model = Opinion("ASK")
+    assert await call(LEAVES, model, granted=kept) == f"ran {LEAVES}"
     assert model.asked == []
-    assert await call("rm -rf lib", policy, granted=kept) == "asked rm -rf lib"
+    assert await call("rm -rf lib", model, granted=kept) == "asked rm -rf lib"

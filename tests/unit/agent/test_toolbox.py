@@ -10,7 +10,8 @@ import pytest
 from pydantic import Field
 
 from agent_service.calls import PendingCall, StepState
-from agent_service.events import ApprovalNeeded, Decision, Fact, ToolDispatched, ToolReturned
+from agent_service.events import Decision
+from agent_service.facts import ApprovalNeeded, Fact, ToolDispatched, ToolReturned
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ToolCall
 from agent_service.sandbox import NOWHERE, Place
