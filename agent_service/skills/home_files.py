@@ -94,7 +94,7 @@ class HomeSkillFiles:
         return files, folders
 
     def _read(self, path: str, max_bytes: int) -> bytes | None:
-        folder, _, name = path.rpartition("/")
+        folder, name = _split(path)
         try:
             with self._folder(folder) as parent:
                 handle = os.open(name, _FILE, dir_fd=parent)
@@ -112,7 +112,7 @@ class HomeSkillFiles:
         return data
 
     def _write(self, path: str, data: bytes) -> None:
-        folder, _, name = path.rpartition("/")
+        folder, name = _split(path)
         temporary = f".{name}.{secrets.token_hex(6)}"
         try:
             with self._folder(folder, make=True) as parent:
@@ -127,7 +127,7 @@ class HomeSkillFiles:
             raise _refused(path, error) from None
 
     def _remove(self, path: str) -> None:
-        folder, _, name = path.rpartition("/")
+        folder, name = _split(path)
         above, _, last = folder.rpartition("/")
         try:
             with self._folder(folder) as parent:
@@ -142,8 +142,8 @@ class HomeSkillFiles:
                 raise _refused(path, error) from None
 
     def _move(self, source: str, target: str) -> None:
-        source_folder, _, source_name = source.rpartition("/")
-        target_folder, _, target_name = target.rpartition("/")
+        source_folder, source_name = _split(source)
+        target_folder, target_name = _split(target)
         try:
             with (
                 self._folder(source_folder) as left,
@@ -173,8 +173,7 @@ class HomeSkillFiles:
         handle = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for name in path.split("/") if path else ():
-                if name in ("", ".", "..") or "\0" in name:
-                    raise FileRefused(f"{path!r} is no path in the library")
+                _check_name(name, path)
                 if make and not _is_there(handle, name):
                     os.mkdir(name, 0o700, dir_fd=handle)
                 inner = os.open(name, _FOLDER, dir_fd=handle)
@@ -183,6 +182,18 @@ class HomeSkillFiles:
             yield handle
         finally:
             os.close(handle)
+
+
+def _split(path: str) -> tuple[str, str]:
+    """The folder and the name of a file."""
+    folder, _, name = path.rpartition("/")
+    _check_name(name, path)
+    return folder, name
+
+
+def _check_name(name: str, path: str) -> None:
+    if name in ("", ".", "..") or "\0" in name:
+        raise FileRefused(f"{path!r} is no path in the library")
 
 
 def _try_lock(handle: int) -> bool:

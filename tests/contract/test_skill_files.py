@@ -71,7 +71,7 @@ async def test_what_is_too_deep_is_not_listed(files: SkillFiles) -> None:
     assert "a/b/references/d/e.md" not in await files.tree()
 
 
-@pytest.mark.parametrize("path", ["../x", "a//b", "a/../b", ""])
+@pytest.mark.parametrize("path", ["../x", "a//b", "a/../b", "a/..", "a\0b", ""])
 async def test_what_is_no_path_is_refused(files: SkillFiles, path: str) -> None:
     with pytest.raises(FileRefused):
         await write(files, path, b"x")
