@@ -46,6 +46,7 @@ RULES = (
         {"text": "Both are done. {tool_result}", **PIECES},
     ),
     rule("a program", calls(tool_call("execute_code", code=PROGRAM)), TELL),
+    rule("clean up", calls(terminal_call("rm -rf src; echo cleaned >>log.txt")), TELL),
     rule("show the log", calls(terminal_call("cat log.txt")), TELL),
 )
 
