@@ -1,6 +1,7 @@
 """Several agents on one database and one executor: who takes a turn over, and what it then does."""
 
 import asyncio
+import secrets
 import signal
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from agent_service.storage import schema
 from hermes.agent.v1 import turn_pb2
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from services.database import Database
+from tests.e2e.processes import with_marker
 from tests.executors import Process, end_boxes, executor_settings, until
 from tests.fakes.model import FakeModel, fake_model
 from tests.integration.agent_parts import AgentClient, answer, kinds, sequences
@@ -180,6 +182,30 @@ async def test_a_change_that_may_have_been_made_is_not_made_again(
         assert await stage.file("a") == "one"
 
 
+async def test_what_only_looks_is_done_again_where_everything_was_lost(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    write = {"name": "write_file", "arguments": {"path": "a", "content": "only one line"}}
+    read = {"name": "read_file", "arguments": {"path": "a"}}
+    script = steps({"tool_calls": [write]}, {"tool_calls": [read], "latency_s": 0.5}, TELL)
+    async with (
+        staged(tmp_path, postgres_url, script) as stage,
+        stage.agent("first") as first,
+        first.client() as before,
+    ):
+        turn_id = (await before.start("go")).turn_id
+        await stage.model.until(lambda: len(stage.model.requests) == 2)
+        stage.executor.signal(signal.SIGSTOP)
+        await stage.has_steps("INTENT")
+        first.signal(signal.SIGKILL)
+        await stage.executor.kill()
+        await end_boxes(stage.executor.settings)
+        async with stage.executor, stage.agent("second") as second, second.client() as after:
+            events = await _watched(after, turn_id)
+        assert "only one line" in answer(events)
+        await stage.has_steps("DONE", 2)
+
+
 async def test_a_turn_that_is_lost_again_and_again_is_given_to_a_person(
     tmp_path: Path, postgres_url: str
 ) -> None:
@@ -257,6 +283,35 @@ async def test_an_interrupted_turn_ends_once(
         cancelled = events[-1].turn_finished.cancelled
         assert events[-1].turn_finished.HasField("cancelled")
         assert (cancelled.survivor_count, cancelled.message) == (0, "")
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_an_interrupt_reaches_a_command_whose_agent_was_killed(
+    tmp_path: Path, postgres_url: str, is_first: bool
+) -> None:
+    marker = f"50.{secrets.randbelow(10**9):09}"
+    script = steps({"tool_calls": [_shell(f"echo ran >>log; sleep {marker}")]})
+    async with (
+        staged(tmp_path, postgres_url, script) as stage,
+        stage.agent("first") as first,
+        stage.agent("second") as second,
+        first.client() as before,
+        second.client() as after,
+    ):
+        turn_id = (await before.start("go")).turn_id
+        await _command_runs(stage, before, turn_id)
+        interrupt = turn_pb2.InterruptTurnRequest(turn_id=turn_id)
+        if is_first:
+            await after.turns.InterruptTurn(interrupt)
+            first.signal(signal.SIGKILL)
+        else:
+            first.signal(signal.SIGKILL)
+            await after.turns.InterruptTurn(interrupt)
+        events = await _watched(after, turn_id)
+        assert await asyncio.to_thread(with_marker, marker) == []
+    cancelled = events[-1].turn_finished.cancelled
+    assert events[-1].turn_finished.HasField("cancelled")
+    assert (cancelled.survivor_count, cancelled.message) == (0, "")
 
 
 async def test_an_interrupt_that_reaches_no_sandbox_says_so(
