@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from agent_service.models.endpoints import Endpoint
 from agent_service.models.errors import ModelError, ModelErrorKind
+from services.redact import Redactor
 
 Kind = ModelErrorKind
 
@@ -254,8 +255,8 @@ def _code(body: object) -> str:
 
 
 def _clean(text: str, endpoint: Endpoint) -> str:
-    """Return one printable line without the key, short enough for a message."""
+    """Return one printable line without the key, however spelled, short enough for a message."""
     key = endpoint.api_key.get_secret_value()
-    hidden = text.replace(key, "[key]") if key else text
+    hidden = Redactor([key]).redact(text.replace(key, "[key]") if key else text)
     line = " ".join("".join(char if char.isprintable() else " " for char in hidden).split())
     return line if len(line) <= _MAX_DETAIL_CHARS else line[:_MAX_DETAIL_CHARS] + "…"

@@ -1,6 +1,8 @@
 """Secrets planted wherever Hermes has some come out nowhere, also where work goes wrong."""
 
 import asyncio
+import base64
+import json
 import re
 import secrets
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
@@ -17,7 +19,9 @@ from tests.e2e.deployment import Deployment, four_processes, one_process, runnin
 from tests.e2e.model import TELL, calls, rule, terminal_call, tool_call
 from tests.e2e.processes import users_of
 from tests.fakes.model import FakeModel, fake_model
+from tests.fakes.search import SearchApis
 from tests.fakes.telegram import fake_telegram
+from tests.fakes.web import site
 from tests.postgres import PostgresServer, free_port
 
 LAYOUTS = ("one-process", "four-processes")
@@ -33,16 +37,46 @@ IN_VARIABLES = (
     "OPENAI_API_KEY",
     "ANTHROPIC_API_KEY",
     "BRAVE_API_KEY",
+    "MODAL_TOKEN_ID",
     "MODAL_TOKEN_SECRET",
+    "NOUS_API_KEY",
+    "DISCORD_BOT_TOKEN",
+    "SLACK_BOT_TOKEN",
     "AWS_SECRET_ACCESS_KEY",
+    "AZURE_CLIENT_SECRET",
+    "HF_TOKEN",
+    "NPM_TOKEN",
+    "STRIPE_SECRET_KEY",
 )
-"""The last is the user's own and nothing of Hermes."""
-IN_ENV_FILE = ("TAVILY_API_KEY", "GITHUB_TOKEN", "SMTP_PASSWORD")
+"""The last five are the user's own and nothing of Hermes; so are the first two of the next."""
+IN_ENV_FILE = (
+    "GITHUB_TOKEN",
+    "SMTP_PASSWORD",
+    "TAVILY_API_KEY",
+    "HASS_TOKEN",
+    "HONCHO_API_KEY",
+    "MATRIX_ACCESS_TOKEN",
+    "SIGNAL_PASSWORD",
+    "TWILIO_AUTH_TOKEN",
+    "WHATSAPP_APP_SECRET",
+)
+IN_AUTH_FILE = ("nous access", "nous refresh", "codex access", "codex refresh")
+AT_LEAST = 30
 
 
 def canary(name: str) -> str:
     """A secret of no known shape, so that only its value tells it."""
-    return f"canary.{name.lower().replace('_', '.')}.{secrets.token_hex(12)}"
+    return f"canary.{re.sub('[ _]', '.', name.lower())}.{secrets.token_hex(12)}"
+
+
+def spelled(value: str) -> list[str]:
+    """A secret as it is, and as programs and protocols write it."""
+    data = value.encode()
+    # Where it stands in something longer, the letters at its ends have bits of others.
+    inside = [base64.b64encode(bytes(before) + data).decode()[4:-4] for before in range(3)]
+    urlsafe = base64.urlsafe_b64encode(data).decode()[4:-4]
+    in_url = "".join(f"%{byte:02X}" if chr(byte) in ":/+@" else chr(byte) for byte in data)
+    return [value, data.hex(), data.hex().upper(), in_url, urlsafe, *inside]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +90,21 @@ class Planted:
     values: Mapping[str, str]
 
     def found_in(self, text: str) -> set[str]:
-        """Names of the secrets that are in a text, as they are or in hexadecimal digits."""
+        """Names of the secrets that are in a text, however they are spelled."""
         return {
             name
             for name, value in self.values.items()
-            if value in text or value.encode().hex() in text
+            if any(spelling in text for spelling in spelled(value))
         }
 
 
 def rules(key: str) -> Mapping[str, object]:
     """The main job, and what goes wrong; a provider may repeat the key that it refuses."""
-    refused = {"error": {"message": f"Incorrect API key provided: {key}"}}
+    refused = {"error": {"message": f"Incorrect API key provided: {repeated(key)}"}}
     job = (
         rule("look around", calls(terminal_call(LOOK_AROUND)), TELL),
         rule("a file", calls(tool_call("write_file", path="a.txt", content="a\n")), TELL),
+        rule("search", calls(tool_call("web_search", query="otters")), TELL),
         rule("read secrets", calls(tool_call("read_file", path="/proc/self/environ")), TELL),
         rule("go wrong", calls(terminal_call("echo wrong >&2; exit 3")), TELL),
         rule("refuse my key", {"status": 401, "error": refused}),
@@ -79,19 +114,36 @@ def rules(key: str) -> Mapping[str, object]:
     return {"rules": list(job)}
 
 
+def repeated(key: str) -> str:
+    """What a server may answer that repeats the key it was given."""
+    data = key.encode()
+    basic = base64.b64encode(b"user:" + data).decode()
+    return " ".join((key, data.hex(), base64.urlsafe_b64encode(data).decode(), basic))
+
+
 @pytest.fixture(params=LAYOUTS)
 async def planted(
     request: pytest.FixtureRequest, postgres: PostgresServer, tmp_path: Path
 ) -> AsyncGenerator[Planted]:
     await asyncio.to_thread(need_backend, "bubblewrap", tmp_path / "probe")
-    values = {name: canary(name) for name in (*IN_VARIABLES, *IN_ENV_FILE, "auth.json")}
+    values = {name: canary(name) for name in (*IN_VARIABLES, *IN_ENV_FILE, *IN_AUTH_FILE)}
     values["database"] = canary("database")
     values["TELEGRAM_BOT_TOKEN"] = f"424242:{secrets.token_hex(18)}"
-    async with fake_model(rules(values["HERMES_API_KEY"])) as model, fake_telegram() as telegram:
+    assert len(values) >= AT_LEAST
+    search = SearchApis(status=401, body=f"no such key: {repeated(values['BRAVE_API_KEY'])}")
+    async with (
+        fake_model(rules(values["HERMES_API_KEY"])) as model,
+        fake_telegram() as telegram,
+        site(search.handle) as searched,
+    ):
         with postgres.database() as plain_url:
             url = plain_url.replace("postgres@", f"postgres:{values['database']}@")
             port = free_port()
-            settings = {"HERMES_DATABASE_URL": url, "TELEGRAM_BASE_URL": telegram.url}
+            settings = {
+                "HERMES_DATABASE_URL": url,
+                "TELEGRAM_BASE_URL": telegram.url,
+                "BRAVE_BASE_URL": searched.url("127.0.0.1"),
+            }
             one = request.param == "one-process"
             if one:
                 settings["HERMES_METRICS_PORT"] = f"{port}"
@@ -116,7 +168,8 @@ def deploy(
     for server in made.servers.values():
         lines = [f"{name}={values[name]}\n" for name in IN_ENV_FILE]
         write_private(server.home.path / ".env", "".join(lines))
-        write_private(server.home.path / "auth.json", f'{{"t": "{values["auth.json"]}"}}')
+        kept = {name: values[name] for name in IN_AUTH_FILE}
+        write_private(server.home.path / "auth.json", json.dumps(kept))
     return made
 
 
@@ -146,10 +199,12 @@ def kept_by(folder: Path) -> Iterator[tuple[str, str]]:
             yield str(path), path.read_text(encoding="ascii").strip()
 
 
+@pytest.mark.timeout(150)
 async def test_no_secret_comes_out(planted: Planted) -> None:
     said = await asyncio.to_thread(converse, planted.deployment)
     assert "looked around" in said
     assert "refused the key" in said
+    assert "does not accept the key" in said
     sinks = {
         "answers, errors and exports": said,
         "logs": await asyncio.to_thread(planted.deployment.logs),
@@ -168,15 +223,16 @@ async def test_no_secret_comes_out(planted: Planted) -> None:
 def converse(deployment: Deployment) -> str:
     """Ask everything of one person; returns all that she sees, with the session as exported."""
     shown: list[str] = []
-    asked = ("hello", "look around", "a file", "read secrets", "go wrong")
+    session_id = ""
+    asked = ("hello", "look around", "a file", "search", "read secrets", "go wrong")
     for question in (*asked, "refuse my key", "break"):
-        result = deployment.client.run("chat", "-q", question, "--json")
+        resumed = ("--resume", session_id) if session_id else ()
+        result = deployment.client.run("chat", "-q", question, "--json", *resumed)
         shown += (result.out, result.err)
-    listed = deployment.client.run("sessions", "list", "--json")
-    for session in listed.json:
-        exported = deployment.client.run("sessions", "export", session["session_id"])
-        assert exported.status == 0, exported.err
-        shown.append(exported.out)
+        session_id = session_id or result.json["session_id"]
+    exported = deployment.client.run("sessions", "export", session_id)
+    assert exported.status == 0, exported.err
+    shown.append(exported.out)
     return "\n".join(shown)
 
 

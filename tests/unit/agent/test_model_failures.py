@@ -83,6 +83,7 @@ def test_a_cap_on_the_output_that_is_too_large_is_no_overflow() -> None:
         ([1, 2], ""),
         ({"error": {"message": "two\nlines\x1b[31m of\tnoise"}}, "two lines [31m of noise"),
         ({"error": "key sk-0123456789!"}, "key [key]!"),
+        ({"error": "key 736b2d30313233343536373839!"}, "key [REDACTED]!"),
     ],
 )
 def test_the_providers_words_are_found_and_cleaned(body: object, detail: str) -> None:
