@@ -312,8 +312,8 @@ def _loop_parts(
         )
 
     policy = config.compression.policy(route_of(config.auxiliary, "compression"))
-    compressor = Compressor(model, catalog.window_of, plan_of, policy, SystemClock())
-    return LoopParts(model, toolbox, compressor)
+    compressor = Compressor(catalog.window_of, plan_of, policy, SystemClock())
+    return LoopParts(model, model, toolbox, compressor)
 
 
 def _limits(config: AgentConfig, model: ConfiguredModel, catalog: Catalog) -> Limits:

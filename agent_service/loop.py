@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from agent_service.context.compressor import Compressor
 from agent_service.continuing import CUT_OFF, GO_ON, goes_on, said_before
 from agent_service.events import Live, Notice, Outcome, ReasoningDelta, TextDelta, TurnFinished
-from agent_service.facts import Compacted, Fact, ModelAnswered, Prompted, Switched
+from agent_service.facts import Compacted, Consulted, Fact, ModelAnswered, Prompted, Switched
 from agent_service.live_turn import LiveTurn
 from agent_service.models import base
 from agent_service.models.errors import ModelError, ModelErrorKind
@@ -30,6 +30,9 @@ class LoopParts:
     """What every turn is driven with."""
 
     model: base.Model
+    """That answers in the conversation."""
+    beside: base.Model
+    """The same, asked for something that is no part of it; no other one takes its place."""
     toolbox: Toolbox
     compressor: Compressor
 
@@ -71,17 +74,19 @@ async def _converse(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
 async def _condense(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
     """Condense the conversation because a person wants it, and say what that has changed."""
     tools, text = parts.toolbox.schemas(turn.toolsets), NOTHING_TO_CONDENSE
-    async with aclosing(parts.compressor.run(turn, tools, by_half=True)) as steps:
+    in_vain: Consulted | None = None
+    async with aclosing(parts.compressor.run(turn, tools, parts.beside, by_half=True)) as steps:
         async for step in steps:
             match step:
                 case (Compacted(before_tokens=before, after_tokens=after),) if after < before:
                     yield step
                     text = f"Condensed to about {after:,} tokens. All of it can still be found."
-                case (Compacted(),):
-                    pass
+                case (Compacted(usage=usage, model=model),):
+                    in_vain = Consulted("", model, usage)
                 case _:
                     yield step
-    yield (TurnFinished(Outcome.COMPLETED, text=text),)
+    finished = TurnFinished(Outcome.COMPLETED, text=text)
+    yield (finished,) if in_vain is None else (in_vain, finished)
 
 
 async def _answer(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step | base.ModelMessage]:
@@ -91,7 +96,8 @@ async def _answer(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step | bas
     while True:
         if is_refused or compressor.is_due(turn, tools):
             # What is refused as too long shows that the window is not what it was taken to be.
-            async with aclosing(compressor.run(turn, tools, by_half=is_refused)) as steps:
+            condensing = compressor.run(turn, tools, parts.beside, by_half=is_refused)
+            async with aclosing(condensing) as steps:
                 async for step in steps:
                     yield step
         try:

@@ -144,7 +144,10 @@ class Runner:
 
     async def _run(self, driving: Driving) -> None:
         try:
-            parts = replace(self._parts, model=self._spending.model_for(driving.turn))
+            spending, turn = self._spending, driving.turn
+            parts = replace(
+                self._parts, model=spending.model_for(turn), beside=spending.beside(turn)
+            )
             async with aclosing(run_turn(driving.turn, parts)) as steps:
                 async for step in steps:
                     await self._take(driving, step)

@@ -51,6 +51,10 @@ class Spending:
         """The model that a turn calls; a call that its budgets do not allow is BudgetReached."""
         return Switching(_Budgeted(self, self._model, turn), self._chain, turn)
 
+    def beside(self, turn: LiveTurn) -> Model:
+        """The model that a turn asks for what is no part of its conversation, as `model_for`."""
+        return _Budgeted(self, self._model, turn)
+
     def interrupted(self, turn: LiveTurn, partial: str) -> ModelMessage:
         """What an interrupted call had said, with what it is taken to have cost."""
         said = ModelMessage(partial, "", (), None, "interrupted", turn.model, "")

@@ -40,13 +40,11 @@ class Compressor:
 
     def __init__(
         self,
-        model: Model,
         window_of: Callable[[str], int],
         plan_of: Callable[[str], Awaitable[str]],
         policy: Policy,
         clock: Clock,
     ) -> None:
-        self._model = model
         self._window_of = window_of
         self._plan_of = plan_of
         self._policy = policy
@@ -60,20 +58,23 @@ class Compressor:
         return _tokens(turn.messages, tools, _rate(turn, tools)) > self._threshold(turn)
 
     async def run(
-        self, turn: LiveTurn, tools: bytes, *, by_half: bool = False
+        self, turn: LiveTurn, tools: bytes, model: Model, *, by_half: bool = False
     ) -> AsyncGenerator[Live | tuple[Fact, ...]]:
-        """Make the conversation shorter: by half, or only as far as its model needs it."""
+        """Make the conversation shorter: by half, or only as far as its model needs it.
+
+        `model` is asked for notes.
+        """
         rate, threshold = _rate(turn, tools), self._threshold(turn)
         if by_half:
             threshold = min(threshold, _tokens(turn.messages, tools, rate) / 2)
         was = headed(Conversation(turn.messages, turn.compaction), self._policy.protect_first)
         end = self._end(was, threshold * KEPT_SHARE / rate)
         found, usage = prune(was, end), Usage()
-        middle = was.messages[1 + was.compaction.head : end]
         is_enough = _tokens(found.messages, tools, rate) <= threshold * ENOUGH_SHARE
-        if not is_enough and len(middle) > 1:  # more than the notes that were made before
+        # The middle is more than the notes that were made before.
+        if not is_enough and end - was.compaction.head > 2:
             yield Notice("This conversation has become long; its middle is condensed now.")
-            found, usage = await self._summarised(turn, was, end, middle)
+            found, usage = await self._summarised(turn, model, was, end)
         before, after = (_tokens(c.messages, tools, rate) for c in (was, found))
         yield (
             Compacted(
@@ -88,13 +89,16 @@ class Compressor:
         )
 
     async def _summarised(
-        self, turn: LiveTurn, was: Conversation, end: int, middle: Sequence[bytes]
+        self, turn: LiveTurn, model: Model, was: Conversation, end: int
     ) -> tuple[Conversation, Usage]:
-        notes, usage = await self._notes(turn, middle)
+        middle = was.messages[1 + was.compaction.head : end]
+        notes, usage = await self._notes(turn, model, middle)
         plan = await self._plan_of(turn.session_id)
         return summarised(was, end, summary.message(notes, middle, plan)), usage
 
-    async def _notes(self, turn: LiveTurn, middle: Sequence[bytes]) -> tuple[str, Usage]:
+    async def _notes(
+        self, turn: LiveTurn, model: Model, middle: Sequence[bytes]
+    ) -> tuple[str, Usage]:
         """Notes of some messages, and what they cost."""
         since = self._clock.monotonic() - self._failed_at.get(turn.session_id, float("-inf"))
         if since < COOL_DOWN_S:
@@ -108,7 +112,7 @@ class Compressor:
             route=own.name if own.model else turn.route,
         )
         try:
-            answer = await self._ask(request)
+            answer = await _ask(model, request)
         except ModelError as error:
             _log.warning("a conversation is condensed without a model: %s", error)
             self._failed_at[turn.session_id] = self._clock.monotonic()
@@ -116,13 +120,6 @@ class Compressor:
         self._failed_at.pop(turn.session_id, None)
         notes = answer.text.strip() or summary.handed_off(middle)
         return notes, Usage.of_call(answer.usage)
-
-    async def _ask(self, request: ModelRequest) -> ModelMessage:
-        async with self._model.stream(request) as events:
-            async for event in events:
-                if isinstance(event, ModelMessage):
-                    return event
-        raise AssertionError("a model call ends with its message or raises")
 
     def _end(self, conversation: Conversation, kept_bytes: float) -> int:
         """Index of the first of the newest messages, which stay as they are."""
@@ -140,6 +137,14 @@ class Compressor:
         share = usual if self._policy.threshold is None else self._policy.threshold
         # An answer as long as the window would leave no room for what it answers.
         return max(window - turn.max_tokens, window // 4) * share
+
+
+async def _ask(model: Model, request: ModelRequest) -> ModelMessage:
+    async with model.stream(request) as events:
+        async for event in events:
+            if isinstance(event, ModelMessage):
+                return event
+    raise AssertionError("a model call ends with its message or raises")
 
 
 def _tokens(messages: Sequence[bytes], tools: bytes, rate: float) -> float:

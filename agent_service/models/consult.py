@@ -1,5 +1,6 @@
 """One question to a model outside the conversation, such as what is in a picture."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -43,7 +44,8 @@ class Consult:
         return ModelRequest(
             model=model,
             route=route.name,
-            messages=[encoded(message) for message in messages],
+            # A picture of some megabytes would hold everybody else up.
+            messages=await asyncio.to_thread(lambda: [encoded(message) for message in messages]),
             max_tokens=self._max_tokens,
         )
 

@@ -54,9 +54,12 @@ class MixtureOfAgents:
     async def run(self, arguments: MixtureOfAgentsArguments, context: ToolContext) -> ToolResult:
         """Ask all side by side, then have their answers weighed."""
         question = {"role": "user", "content": arguments.prompt}
-        answers = await asyncio.gather(
-            *(_reference(context.ask, question, name) for name in self._references)
-        )
+        async with asyncio.TaskGroup() as group:
+            asked = [
+                group.create_task(_reference(context.ask, question, name))
+                for name in self._references
+            ]
+        answers = [task.result() for task in asked]
         failed = [answer for answer in answers if isinstance(answer, NoAnswer)]
         said = [answer for answer in answers if isinstance(answer, str)]
         if not said:

@@ -238,7 +238,7 @@ class _Batch:
         can_read = not self._turn.toolsets or not _READING.isdisjoint(self._turn.toolsets)
         text = await self._room.fitted(result.text, call.key, context.files if can_read else None)
         news = f"[{found}]" if (found := context.news()) else ""
-        text = "\n".join(filter(None, (news, text, result.beside)))
+        text = self._redactor.redact("\n".join(filter(None, (news, text, result.beside))))
         # What others wait for is only over when nobody has to do it again.
         await self._commit(_returned(call, replace(result, text=text), place, duration_ms))
 
@@ -254,7 +254,8 @@ class _Batch:
             inner = self._context_of(call, context.progress)
             async with self._alone(prepared):
                 try:
-                    return await _tried(prepared, inner)
+                    result = await _tried(prepared, inner)
+                    return replace(result, text=self._redactor.redact(result.text))
                 except CommandUncertain:
                     return ToolResult(_UNCERTAIN, is_error=True)
 
@@ -262,7 +263,7 @@ class _Batch:
 
     def _progress(self, call: PendingCall) -> Callable[[str], None]:
         def progress(text: str) -> None:
-            self._put(ToolProgress(call.key, text))
+            self._put(ToolProgress(call.key, self._redactor.redact(text)))
 
         return progress
 

@@ -1,5 +1,6 @@
 """The `vision_analyze` tool."""
 
+import asyncio
 import base64
 
 from pydantic import Field
@@ -69,7 +70,8 @@ class VisionAnalyze:
         kind = _kind(data)
         if kind is None:
             raise ToolFailed("That is no picture of a kind that is understood.")
-        url = f"data:{kind};base64,{base64.b64encode(data).decode()}"
+        encoded = await asyncio.to_thread(base64.b64encode, data)
+        url = f"data:{kind};base64,{encoded.decode()}"
         question = arguments.question.strip() or _DESCRIBE
         content = [
             {"type": "text", "text": question},

@@ -56,6 +56,30 @@ async def interrupt(client: AgentClient, turn_id: str) -> None:
     await client.turns.InterruptTurn(turn_pb2.InterruptTurnRequest(turn_id=turn_id))
 
 
+async def test_notes_of_a_long_conversation_are_held_to_the_budget(tmp_path: Path) -> None:
+    notes = {"user": "The conversation:", "steps": [{"text": "Notes.", "usage": TOLD}]}
+    script = {"rules": [notes, {"steps": [HI]}]}
+    config = "model: {max_tokens: 500}\nmodels: {scripted: {window: 100000}}\n"
+    async with fake_model(script) as model:
+        await configure(tmp_path, config)
+        async with agent(tmp_path, model.url) as client:
+            for _ in range(6):
+                await client.ask("word " * 1000)
+            await set_budget(client, SESSION, tokens=100)
+            before = len(model.bodies)
+            turn = await client.start("/compress", kind=turn_pb2.TURN_KIND_COMPRESS)
+            assert "100 tokens" in limit_reached(await client.watch(turn.turn_id))
+            assert len(model.bodies) == before
+            await set_budget(client, SESSION, tokens=100_000)
+            turn = await client.start("/compress", kind=turn_pb2.TURN_KIND_COMPRESS)
+            finished = (await client.watch(turn.turn_id))[-1].turn_finished
+            assert finished.usage.prompt_tokens == 900
+            left = await stub_of(client).GetBudget(pb.GetBudgetRequest(session_id="session"))
+            assert [
+                budget.reserved.tokens for budget in left.budgets if budget.reserved.tokens
+            ] == []
+
+
 def limit_reached(events: Sequence[TurnEvent]) -> str:
     return events[-1].turn_finished.limit_reached.message
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -147,18 +148,31 @@ def a_turn(messages: list[bytes], **more: Any) -> LiveTurn:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Compressing:
+    """A compressor and the model that it asks."""
+
+    compressor: Compressor
+    model: Answers
+
+    def is_due(self, turn: LiveTurn, tools: bytes) -> bool:
+        """Whether the turn's next request would be too long."""
+        return self.compressor.is_due(turn, tools)
+
+
 def compressing(
     model: Answers, window: int = 9000, clock: ManualClock | None = None, **policy: Any
-) -> Compressor:
+) -> Compressing:
     async def plan_of(_session_id: str) -> str:
         return "[>] 1: make tea"
 
-    return Compressor(model, lambda _: window, plan_of, Policy(**policy), clock or ManualClock())
+    made = Compressor(lambda _: window, plan_of, Policy(**policy), clock or ManualClock())
+    return Compressing(made, model)
 
 
-async def compacted(by: Compressor, turn: LiveTurn) -> tuple[Compacted, list[str]]:
+async def compacted(by: Compressing, turn: LiveTurn) -> tuple[Compacted, list[str]]:
     notices: list[str] = []
-    async for step in by.run(turn, b""):
+    async for step in by.compressor.run(turn, b"", by.model):
         if isinstance(step, Notice):
             notices.append(step.text)
         elif isinstance(step, tuple):

@@ -121,6 +121,13 @@ async def facts(box: Toolbox, live: LiveTurn) -> list[Fact]:
     return found
 
 
+async def test_what_calls_say_has_no_known_secrets() -> None:
+    box = toolbox(Sample(), redactor=Redactor(["hunter2hunter2"]))
+    (fact,) = await facts(box, turn(("sample", '{"thing": "hunter2hunter2"}')))
+    assert isinstance(fact, ToolReturned)
+    assert fact.text == "did [REDACTED]"
+
+
 async def test_calls_run_side_by_side_but_not_more_than_eight() -> None:
     tool = Sample()
     calls = [("sample", '{"thing": "free", "seconds": 0.02}')] * 20
