@@ -57,6 +57,8 @@ check-protos: $(TESTABLE)
 	@$(BIN)/buf lint protos
 	@if release=$$($(LATEST_RELEASE)); then \
 	  $(BIN)/buf breaking protos --against ".git#tag=$$release,subdir=protos"; \
+	else \
+	  echo 'The contracts have no release yet that they could break.'; \
 	fi
 
 .PHONY: check-rules
