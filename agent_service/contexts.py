@@ -8,7 +8,6 @@ from agent_service.clients.commands import SessionCommands
 from agent_service.clients.files import SessionFiles
 from agent_service.clients.leases import SandboxLeases, TurnSandbox
 from agent_service.delegation import CallSubagents, Delegation, Endings
-from agent_service.events import Decision
 from agent_service.live_turn import LiveTurn
 from agent_service.sandbox import Place
 from agent_service.skills.shelf import SkillShelves
@@ -43,7 +42,7 @@ class ToolContexts:
             commands=SessionCommands(sandbox),
             files=SessionFiles(sandbox),
             state=_TurnState(self._database, self._turns, turn),
-            decision=_decision(turn, call),
+            decision=turn.decisions.get(call.key),
             progress=progress,
             answer=turn.answers.get(call.key, ""),
             place=lambda: sandbox.place,
@@ -106,11 +105,3 @@ class _TurnAllowances:
         await self._database.write(
             lambda conn: journal.put_grant(conn, self._turns, self._turn, (tool, binding), given_by)
         )
-
-
-def _decision(turn: LiveTurn, call: PendingCall) -> Decision | None:
-    """What was decided about this very call; else what holds for its tool in this session."""
-    decided = turn.decisions.get(call.key)
-    if decided is None and call.call.name in turn.approved_tools:
-        return Decision.SESSION
-    return decided

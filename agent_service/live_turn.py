@@ -61,8 +61,6 @@ class LiveTurn:
     """What persons decided, by call key."""
     answers: dict[str, str] = field(default_factory=dict[str, str])
     """What persons answered in words, by call key."""
-    approved_tools: frozenset[str] = frozenset()
-    """Tools that a person allowed for the whole session."""
     compaction: Compaction = NOTHING
     """How the session's messages are sent."""
     overlay: Overlay = NO_OVERLAY

@@ -12,7 +12,7 @@ from agent_service import events
 from agent_service.events import Decision
 from agent_service.storage import grants
 from agent_service.storage.event_log import insert_events
-from agent_service.storage.schema import approval, session, turn
+from agent_service.storage.schema import approval, turn
 from services.errors import FailedPrecondition, NotFound
 
 
@@ -72,12 +72,6 @@ _RESUME = (
     .where(turn.c.id == bindparam("turn_key"), turn.c.state == "WAITING_PERSON")
     .values(state="QUEUED_RESUME")
 )
-_APPROVED_TOOLS = sa.select(session.c.approved_tools).where(session.c.id == bindparam("id"))
-_APPROVE_TOOL = (
-    sa.update(session)
-    .where(session.c.id == bindparam("session_key"))
-    .values(approved_tools=bindparam("tools", type_=sa.JSON()))
-)
 
 
 def list_open(conn: Connection, profile: str, session_id: str) -> Sequence[ApprovalInfo]:
@@ -105,8 +99,10 @@ def resolve(
         raise NotFound(f"there is no approval {approval_id}")
     if row.tool == events.CLARIFY and decision is not Decision.EXPIRED:
         raise FailedPrecondition(f"{approval_id} is a question: it is answered in words")
-    if decision is Decision.ALWAYS and not row.binding:
-        raise FailedPrecondition(f"approval {approval_id} can be given once or for the session")
+    for_longer = decision in (Decision.SESSION, Decision.ALWAYS)
+    if for_longer and not row.binding:
+        # An earlier release has asked, which did not note what exactly the call does.
+        raise FailedPrecondition(f"approval {approval_id} can only be given once")
     if row.expires_at < now and decision is not Decision.EXPIRED and row.decision is None:
         raise FailedPrecondition(f"approval {approval_id} has expired")
     changed = conn.execute(
@@ -117,13 +113,9 @@ def resolve(
         if decided.decision is not decision:
             raise FailedPrecondition(f"approval {approval_id} is decided: {decided.decision}")
         return Resolved(decided, None)
-    if row.binding and decision in (Decision.SESSION, Decision.ALWAYS):
+    if for_longer:
         session_id = decided.session_id if decision is Decision.SESSION else grants.EVERY_SESSION
         grants.put(conn, row.profile, session_id, (decided.tool, row.binding), decided_by)
-    elif decision is Decision.SESSION:
-        known = conn.execute(_APPROVED_TOOLS, {"id": decided.session_id}).scalar_one()
-        tools = sorted({*known, decided.tool})
-        conn.execute(_APPROVE_TOOL, {"session_key": decided.session_id, "tools": tools})
     told: events.Durable = events.ApprovalResolved(
         decided.id, row.call_id, decision, decided.decided_by
     )

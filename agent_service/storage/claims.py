@@ -24,7 +24,6 @@ _ROW = Prepared(
         session.c.revision,
         session.c.platform,
         session.c.usage.label("session_usage"),
-        session.c.approved_tools,
     )
     .join_from(turn, session)
     .where(turn.c.id == bindparam("id"))

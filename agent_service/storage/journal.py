@@ -146,7 +146,6 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None
         session_usage=Usage(**row.session_usage),
         origin=request["origin"],
         model_calls=sum(found.state != "INTENT" for found in models),
-        approved_tools=frozenset(row.approved_tools),
     )
     if begun and hot is not None and hot.is_of(begun.revision, begun.message_count):
         said = [] if begun.message is None else [begun.message]

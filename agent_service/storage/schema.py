@@ -45,6 +45,7 @@ session = Table(
     Column("sandbox_template", String(64), nullable=False, server_default=""),
     Column("message_count", BigInteger, nullable=False),
     Column("usage", JSON, nullable=False),
+    # Written for releases that read it; what is allowed stands in approval_grant.
     Column("approved_tools", JSON, nullable=False),
     Column("parent_session_id", String(128)),
     Column("is_named", Boolean, nullable=False, server_default="0"),

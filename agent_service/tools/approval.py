@@ -1,5 +1,7 @@
 """Lets a person decide before a tool runs."""
 
+import hashlib
+import json
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -31,9 +33,9 @@ _NO_ANSWER = "Nobody answered in time whether this call is allowed, so it was no
 class ApprovalRequired(Exception):
     """The call may not run before a person has decided on `subject`."""
 
-    def __init__(self, subject: str, binding: str = "", call: PendingCall | None = None) -> None:
-        """An allowance for longer is bound to `binding`, where that is empty to the tool; `call` is
-        one that the call has made itself.
+    def __init__(self, subject: str, binding: str, call: PendingCall | None = None) -> None:
+        """An allowance for longer is bound to `binding`; `call` is one that the call has made
+        itself.
         """
         super().__init__(subject)
         self.subject = subject
@@ -71,8 +73,16 @@ class RequireApproval(Generic[A]):
         return self._inner.writes(arguments)
 
     async def run(self, arguments: A, context: ToolContext) -> ToolResult:
-        """Run the inner tool once a person has allowed it."""
-        if context.decision is None:
-            raise ApprovalRequired(self._subject(arguments))
-        check_decision(context.decision)
+        """Run the inner tool once a person has allowed it, or has allowed the very same before."""
+        binding = _binding_of(arguments)
+        if context.decision is not None:
+            check_decision(context.decision)
+        elif not await context.allowances.holds(self.name, binding):
+            raise ApprovalRequired(self._subject(arguments), binding)
         return await self._inner.run(arguments, context)
+
+
+def _binding_of(arguments: ToolArguments) -> str:
+    """What an allowance is bound to: all arguments, as one left out could say anything."""
+    said = json.dumps(arguments.model_dump(mode="json"), sort_keys=True)
+    return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()

@@ -58,7 +58,7 @@ async def _dies() -> ToolResult:
 
 
 async def _asks() -> ToolResult:
-    raise ApprovalRequired("may I?")
+    raise ApprovalRequired("may I?", "binding")
 
 
 def calls_of(door: Door, outer: PendingCall = OUTER) -> JournaledCalls:

@@ -217,6 +217,24 @@ async def test_a_person_is_asked_before_and_nothing_runs_meanwhile() -> None:
     assert tool.log == ["begin 1", "end 1"]
 
 
+async def test_an_allowance_is_bound_to_all_that_the_call_says() -> None:
+    asking = RequireApproval[SampleArguments](Sample(), lambda arguments: arguments.thing)
+    calls = [
+        ("sample", said)
+        for said in (
+            '{"thing": "x", "seconds": 0}',
+            '{"seconds": 0.0, "thing": "x"}',
+            '{"thing": "x", "seconds": 1}',
+            '{"thing": "y"}',
+        )
+    ]
+    found = await facts(toolbox(asking), turn(*calls))
+    bindings = {fact.call.key: fact.binding for fact in found if isinstance(fact, ApprovalNeeded)}
+    assert bindings["1"] == bindings["2"]
+    assert len({bindings["1"], bindings["3"], bindings["4"]}) == 3
+    assert "" not in bindings.values()
+
+
 async def test_a_question_shows_no_secret() -> None:
     asking = RequireApproval[SampleArguments](Sample(), lambda arguments: arguments.thing)
     box = toolbox(asking, redactor=Redactor(["hunter2hunter2"]))
