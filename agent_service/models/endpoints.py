@@ -149,21 +149,12 @@ def configured_endpoint(settings: EndpointSettings) -> Endpoint | None:
 
 def _custom(settings: EndpointSettings) -> Endpoint:
     base_url = _checked_url(settings.base_url)
-    host = urlsplit(base_url).hostname or ""
-    provider, default_model = "custom", ""
-    key, key_name = settings.api_key, "HERMES_API_KEY"
-    if _is_host(host, "openrouter.ai"):
-        provider, default_model = "openrouter", OPENROUTER_MODEL
-        if not _value(key):
-            key, key_name = settings.openrouter_api_key, "OPENROUTER_API_KEY"
-    elif _is_host(host, "openai.com"):
-        provider, default_model = "openai", OPENAI_MODEL
-        if not _value(key):
-            key, key_name = settings.openai_api_key, "OPENAI_API_KEY"
-    elif _is_host(host, "anthropic.com"):
-        provider, default_model = "anthropic", ANTHROPIC_MODEL
-        if not _value(key):
-            key, key_name = settings.anthropic_api_key, "ANTHROPIC_API_KEY"
+    provider, default_model = _provider_at(urlsplit(base_url).hostname or "")
+    key_name = "HERMES_API_KEY"
+    keys = _keys(settings.api_key, (), key_name)
+    if not keys and provider != "custom":
+        key_name = f"{provider.upper()}_API_KEY"
+        keys = _own_keys(settings, provider)
     api = _api(settings, base_url, provider)
     if api is Api.MESSAGES:
         # The SDK's base URL has no version, though people copy it with one.
@@ -172,13 +163,25 @@ def _custom(settings: EndpointSettings) -> Endpoint:
         base_url = base_url.removesuffix("/responses")
     return Endpoint(
         base_url=base_url,
-        api_key=_checked_key(key, key_name),
+        api_key=keys[0] if keys else _UNSET,
+        more_keys=keys[1:],
         model=settings.model.strip() or default_model,
         provider=provider,
         source="HERMES_BASE_URL",
         key_name=key_name,
         api=api,
     )
+
+
+def _provider_at(host: str) -> tuple[str, str]:
+    """Whose host it is, and which model is used there where none is set."""
+    if _is_host(host, "openrouter.ai"):
+        return "openrouter", OPENROUTER_MODEL
+    if _is_host(host, "openai.com"):
+        return "openai", OPENAI_MODEL
+    if _is_host(host, "anthropic.com"):
+        return "anthropic", ANTHROPIC_MODEL
+    return "custom", ""
 
 
 def _api(settings: EndpointSettings, base_url: str, provider: str) -> Api:
@@ -192,7 +195,7 @@ def _api(settings: EndpointSettings, base_url: str, provider: str) -> Api:
 
 
 def _openrouter(settings: EndpointSettings) -> Endpoint | None:
-    keys = _keys(settings.openrouter_api_key, settings.openrouter_api_keys, "OPENROUTER_API_KEY")
+    keys = _own_keys(settings, "openrouter")
     if not keys:
         return None
     return Endpoint(
@@ -207,7 +210,7 @@ def _openrouter(settings: EndpointSettings) -> Endpoint | None:
 
 
 def _openai(settings: EndpointSettings) -> Endpoint | None:
-    keys = _keys(settings.openai_api_key, settings.openai_api_keys, "OPENAI_API_KEY")
+    keys = _own_keys(settings, "openai")
     if not keys:
         return None
     return Endpoint(
@@ -223,7 +226,7 @@ def _openai(settings: EndpointSettings) -> Endpoint | None:
 
 
 def _anthropic(settings: EndpointSettings) -> Endpoint | None:
-    keys = _keys(settings.anthropic_api_key, settings.anthropic_api_keys, "ANTHROPIC_API_KEY")
+    keys = _own_keys(settings, "anthropic")
     if not keys:
         return None
     return Endpoint(
@@ -313,6 +316,16 @@ def _checked_key(key: SecretStr, name: str) -> SecretStr:
     if not (value.isascii() and value.isprintable()) or " " in value:
         raise InvalidEndpoint(f"{name} has characters that no key has: copy the key again.")
     return SecretStr(value)
+
+
+def _own_keys(settings: EndpointSettings, provider: str) -> tuple[SecretStr, ...]:
+    """The keys that the settings have for openrouter, openai or anthropic."""
+    one, more = {
+        "openrouter": (settings.openrouter_api_key, settings.openrouter_api_keys),
+        "openai": (settings.openai_api_key, settings.openai_api_keys),
+        "anthropic": (settings.anthropic_api_key, settings.anthropic_api_keys),
+    }[provider]
+    return _keys(one, more, f"{provider.upper()}_API_KEY")
 
 
 def _keys(one: SecretStr, more: Sequence[SecretStr], name: str) -> tuple[SecretStr, ...]:

@@ -118,3 +118,25 @@ def test_keys_are_those_of_the_settings_each_once() -> None:
     assert alone is not None
     assert (alone.provider, alone.api_key, alone.more_keys) == ("anthropic", three, ())
     assert not any(key in repr(endpoint) for key in KEYS)
+
+
+@pytest.mark.parametrize(
+    ("url", "provider"),
+    [
+        ("https://openrouter.ai/api/v1", "openrouter"),
+        ("https://eu.api.openai.com/v1", "openai"),
+        ("https://api.anthropic.com/v1", "anthropic"),
+    ],
+)
+def test_keys_of_a_provider_are_used_at_its_base_url_unless_another_is_set(
+    url: str, provider: str
+) -> None:
+    one, two, three = map(SecretStr, KEYS)
+    settings = replace(EndpointSettings(base_url=url), **{f"{provider}_api_keys": (one, two)})
+    endpoint = configured_endpoint(settings)
+    assert endpoint is not None
+    assert (endpoint.provider, endpoint.api_key, endpoint.more_keys) == (provider, one, (two,))
+    assert endpoint.key_name == f"{provider.upper()}_API_KEY"
+    other = configured_endpoint(replace(settings, api_key=three))
+    assert other is not None
+    assert (other.api_key, other.more_keys, other.key_name) == (three, (), "HERMES_API_KEY")
