@@ -33,11 +33,12 @@ class Access(Protocol):
         ...
 
     async def instead_of(
-        self, refused: Endpoint, error: ModelError, attempts: int
+        self, refused: Endpoint, error: ModelError, replaced: int
     ) -> Endpoint | None:
         """What may be accepted at once where a request was not; None where nothing may.
 
-        `attempts` is how often the same call has failed by now.
+        `replaced` is how often something else has been tried in the same call by now; raises
+        ModelError where it cannot be had.
         """
         ...
 
@@ -53,7 +54,7 @@ class OneKey:
         return self._endpoint
 
     async def instead_of(
-        self, refused: Endpoint, error: ModelError, attempts: int
+        self, refused: Endpoint, error: ModelError, replaced: int
     ) -> Endpoint | None:
         """Nothing."""
         return None
@@ -76,7 +77,7 @@ class SeveralKeys:
         return self._endpoints[min(numbers, key=lambda number: (self._rest_s(number), number))]
 
     async def instead_of(
-        self, refused: Endpoint, error: ModelError, attempts: int
+        self, refused: Endpoint, error: ModelError, replaced: int
     ) -> Endpoint | None:
         """The next that does not rest, where it is about the key that was refused."""
         if error.kind not in _REST_S:
@@ -115,10 +116,10 @@ class AtLogin:
             raise _failure(error) from None
 
     async def instead_of(
-        self, refused: Endpoint, error: ModelError, attempts: int
+        self, refused: Endpoint, error: ModelError, replaced: int
     ) -> Endpoint | None:
         """The renewed login, once; what is refused again has another reason than its age."""
-        if error.status != _UNAUTHORIZED or attempts > 1:
+        if error.status != _UNAUTHORIZED or replaced:
             return None
         try:
             return self._signed(await self._credentials.instead_of(refused.api_key))

@@ -68,7 +68,7 @@ class Provider:
         return await self._access.current()
 
     async def _attempts(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        attempt, failures, other = 1, 0, None
+        attempt, replaced, other = 1, 0, None
         while True:
             dialect = self._dialects.get(request.model, Dialect())
             endpoint, said = other, False
@@ -79,24 +79,35 @@ class Provider:
                     async for event in events:
                         said = True
                         yield event
-            except ModelError as error:
-                corrected = self._wire.corrected(dialect, error)
+            except ModelError as failed:
+                corrected = self._wire.corrected(dialect, failed)
                 if corrected is not None:
                     self._dialects[request.model] = corrected
                     continue
-                failures += 1
-                other = endpoint and await self._access.instead_of(endpoint, error, failures)
+                other, error = await self._instead_of(endpoint, failed, replaced)
+                replaced += other is not None
                 if other is not None and not said:
                     continue
                 delay = self._retries.delay_s(attempt, error)
                 if delay is None:
-                    raise
+                    raise error from failed.__cause__
                 retry = ModelRetry(attempt, error.kind, str(error), delay)
             else:
                 return
             yield retry
             await asyncio.sleep(retry.delay_s)
             attempt += 1
+
+    async def _instead_of(
+        self, endpoint: Endpoint | None, error: ModelError, replaced: int
+    ) -> tuple[Endpoint | None, ModelError]:
+        """What is tried in place of what failed, and why the call fails where nothing is."""
+        if endpoint is None:
+            return None, error
+        try:
+            return await self._access.instead_of(endpoint, error, replaced), error
+        except ModelError as unavailable:
+            return None, unavailable
 
     async def _attempt(self, call: "_Call", dialect: Dialect) -> AsyncGenerator[ModelEvent]:
         reading, model = self._wire.reading(), call.request.model

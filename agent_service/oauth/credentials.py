@@ -6,11 +6,12 @@ from dataclasses import replace
 
 from pydantic import SecretStr
 
-from agent_service.oauth.errors import LoginUsedUp
+from agent_service.oauth.errors import LoginUnavailable, LoginUsedUp
 from agent_service.oauth.issuer import Issuer, not_logged_in
 from agent_service.oauth.store import LoginStore
 from agent_service.oauth.tokens import NOTHING, Login, Token
 from services.clock import Clock
+from services.errors import Unavailable
 from services.lifecycle import unbroken
 from services.logins import PROVIDERS
 
@@ -26,14 +27,20 @@ class Credentials:
         self._clock = clock
 
     async def current(self) -> Login:
-        """The login, renewed before it ends.
+        """The login, renewed before it ends; where that fails, as it is until then.
 
         LoginNeeded says how to log in; LoginUnavailable that it cannot be renewed at the moment.
         """
         login = await self._read()
         if login.bearer.good_at(self._clock.now()):
             return login
-        return await self._renewed(refused=None)
+        try:
+            return await self._renewed(refused=None)
+        except (LoginUnavailable, Unavailable) as error:
+            if not login.bearer.lasts_at(self._clock.now()):
+                raise
+            _log.warning("%s; the login is good for a little longer", error.message)
+            return login
 
     async def instead_of(self, refused: SecretStr) -> Login:
         """The login after it was not accepted: what others have made of it since, or a new one."""

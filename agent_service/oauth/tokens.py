@@ -29,7 +29,11 @@ class Token:
 
     def good_at(self, moment: datetime) -> bool:
         """Whether there is one that does not end at that moment or soon after."""
-        return bool(self) and (self.expires_at is None or self.expires_at > moment + EARLY)
+        return self.lasts_at(moment + EARLY)
+
+    def lasts_at(self, moment: datetime) -> bool:
+        """Whether there is one that has not ended at that moment."""
+        return bool(self) and (self.expires_at is None or self.expires_at > moment)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,118 @@
+"""A login server that is down, or talks too much, and what becomes of calls meanwhile."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_service.models.access import AtLogin
+from agent_service.models.base import ModelRetry
+from agent_service.models.chat_completions import ChatCompletions
+from agent_service.models.errors import ModelErrorKind
+from agent_service.models.provider import Provider
+from agent_service.models.retries import RetryPolicy
+from agent_service.oauth.codex import OpenAICodex
+from agent_service.oauth.credentials import Credentials
+from agent_service.oauth.errors import LoginUnavailable
+from agent_service.oauth.store import LoginStore
+from tests.contract.models import NO_RETRIES, QUICK_RETRIES, ask, endpoint_at, failure
+from tests.fakes.clock import HastyClock
+from tests.fakes.logins import FakeLogins, fake_logins
+from tests.fakes.model import FakeModel, answers, fake_model
+
+REFUSED = {"status": 401, "error": {"error": {"message": "the token has expired"}}}
+BUSY = {"status": 503}
+HI = {"text": "Hi."}
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A home that is logged in, and the login server."""
+
+    server: FakeLogins
+    credentials: Credentials
+    clock: HastyClock
+    tokens: Mapping[str, Any]
+
+    @asynccontextmanager
+    async def calling(
+        self, *replies: Mapping[str, Any], retries: RetryPolicy = QUICK_RETRIES
+    ) -> AsyncGenerator[tuple[Provider, FakeModel]]:
+        async with fake_model(answers(*replies)) as model:
+            endpoint = endpoint_at(model.url)
+            access = AtLogin(endpoint, self.credentials)
+            async with Provider(endpoint, ChatCompletions(), retries, access=access) as provider:
+                yield provider, model
+
+
+@pytest.fixture
+async def home(tmp_path: Path) -> AsyncIterator[Home]:
+    clock = HastyClock()
+    async with fake_logins(clock) as server:
+        tokens = server.tokens()
+        path = tmp_path / "auth.json"
+        document = {"providers": {"openai-codex": {"tokens": tokens}}}
+        await asyncio.to_thread(path.write_text, json.dumps(document))
+        issuer = OpenAICodex(clock, server.url)
+        yield Home(server, Credentials(issuer, LoginStore(path), clock), clock, tokens)
+
+
+async def test_a_token_serves_to_its_end_while_it_cannot_be_renewed(home: Home) -> None:
+    await home.clock.sleep(home.server.token_s - 60)
+    home.server.failures = [503, 503]
+    login = await home.credentials.current()
+    assert login.bearer.value.get_secret_value() == home.tokens["access_token"]
+    await home.clock.sleep(61)
+    with pytest.raises(LoginUnavailable):
+        await home.credentials.current()
+    assert (await home.credentials.current()).bearer.value != login.bearer.value
+    assert home.server.renewals == 3
+
+
+async def test_a_token_that_is_refused_is_not_used_again_though_it_cannot_be_renewed(
+    home: Home,
+) -> None:
+    login = await home.credentials.current()
+    home.server.failures = [503]
+    with pytest.raises(LoginUnavailable):
+        await home.credentials.instead_of(login.bearer.value)
+
+
+async def test_a_token_is_renewed_also_where_the_call_has_failed_before(home: Home) -> None:
+    async with home.calling(BUSY, REFUSED, HI) as (provider, model):
+        await ask(provider)
+    assert len(model.requests) == 3
+    assert home.server.renewals == 1
+
+
+async def test_a_token_is_renewed_only_once_in_a_call(home: Home) -> None:
+    async with home.calling(REFUSED, BUSY, REFUSED) as (provider, model):
+        failed = await failure(provider)
+    assert failed.kind is ModelErrorKind.AUTH
+    assert len(model.requests) == 3
+    assert home.server.renewals == 1
+
+
+async def test_a_call_is_tried_again_where_the_refused_token_could_not_be_renewed(
+    home: Home,
+) -> None:
+    home.server.failures = [503]
+    async with home.calling(REFUSED, REFUSED, HI) as (provider, model):
+        events = await ask(provider)
+    (retry,) = [event for event in events if isinstance(event, ModelRetry)]
+    assert retry.reason is ModelErrorKind.CONNECTION
+    assert len(model.requests) == 3
+    assert home.server.renewals == 2
+
+
+async def test_a_call_fails_with_what_the_renewal_failed_with(home: Home) -> None:
+    home.server.failures = [503]
+    async with home.calling(REFUSED, retries=NO_RETRIES) as (provider, _):
+        failed = await failure(provider)
+    assert failed.kind is ModelErrorKind.CONNECTION
+    assert "try again later" in str(failed)
