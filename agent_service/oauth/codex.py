@@ -8,7 +8,7 @@ from typing import Any, cast
 from pydantic import SecretStr
 
 from agent_service.oauth.errors import LoginFailed, LoginUnavailable
-from agent_service.oauth.http import Answer, LoginServer
+from agent_service.oauth.http import Answer, Fields, LoginServer
 from agent_service.oauth.issuer import Asked, Wait
 from agent_service.oauth.issuer import refused as no
 from agent_service.oauth.tokens import Login, Token, claims, end_of, moment, seconds, text
@@ -63,7 +63,7 @@ class OpenAICodex:
         answer = await self._server.json(
             "/api/accounts/deviceauth/token",
             {
-                "device_auth_id": asked.secret.get_secret_value(),
+                "device_auth_id": asked.secret,
                 "user_code": asked.shown.user_code,
             },
         )
@@ -83,12 +83,11 @@ class OpenAICodex:
         """A new access token."""
         if not refused and login.access.good_at(self._clock.now()):
             return
-        token = login.refresh.get_secret_value()
-        if not token:
+        if not login.renewable:
             raise no(self.name, Answer(401, {}))
         answer = await self._server.json(
             "/oauth/token",
-            {"client_id": _CLIENT, "grant_type": "refresh_token", "refresh_token": token},
+            {"client_id": _CLIENT, "grant_type": "refresh_token", "refresh_token": login.refresh},
         )
         if not answer.ok:
             raise no(self.name, answer)
@@ -96,10 +95,9 @@ class OpenAICodex:
 
     async def revoke(self, login: Login) -> bool:
         """Tell OpenAI that the login is over."""
-        token = login.refresh.get_secret_value()
-        if not token:
+        if not login.renewable:
             return False
-        told = {"token": token, "token_type_hint": "refresh_token", "client_id": _CLIENT}
+        told = {"token": login.refresh, "token_type_hint": "refresh_token", "client_id": _CLIENT}
         try:
             return (await self._server.json("/oauth/revoke", told)).ok
         except LoginUnavailable:
@@ -138,17 +136,17 @@ class OpenAICodex:
         told = confirmed.body
         fields = {
             "grant_type": "authorization_code",
-            "code": text(told.get("authorization_code")),
+            "code": SecretStr(text(told.get("authorization_code"))),
             "redirect_uri": self._server.url("/deviceauth/callback"),
             "client_id": _CLIENT,
-            "code_verifier": text(told.get("code_verifier")),
+            "code_verifier": SecretStr(text(told.get("code_verifier"))),
         }
         answer = await self._patiently("/oauth/token", fields)
         if not answer.ok:
             raise no(self.name, answer)
         return self._granted(answer, Login(Token()))
 
-    async def _patiently(self, path: str, fields: Mapping[str, str]) -> Answer:
+    async def _patiently(self, path: str, fields: Fields) -> Answer:
         for _ in range(_EXCHANGES - 1):
             try:
                 return await self._server.form(path, fields)

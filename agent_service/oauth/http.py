@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
+from pydantic import SecretStr
+
 from agent_service.models.discovery import is_loopback
 from agent_service.oauth.errors import LoginUnavailable
-from agent_service.oauth.tokens import text
+from agent_service.oauth.tokens import NOTHING, text
+from services.redact import Redactor
 
 if TYPE_CHECKING:
     from httpx import AsyncClient, Response
@@ -18,6 +21,9 @@ if TYPE_CHECKING:
 TIMEOUT_S = 15.0
 MAX_ANSWER_BYTES = 256 * 1024
 _MAX_WORDS = 200
+
+Fields = Mapping[str, str | int | SecretStr]
+"""What is sent, by its names; what must not be shown is a SecretStr."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +33,8 @@ class Answer:
     status: int
     body: Mapping[str, Any]
     """Empty where it is no JSON object."""
+    sent: tuple[SecretStr, ...] = ()
+    """The secrets in the question, which the answer may repeat."""
 
     @property
     def ok(self) -> bool:
@@ -43,13 +51,14 @@ class Answer:
 
     @property
     def words(self) -> str:
-        """What the server says of the error, as one line; its status where it says nothing."""
+        """What the server says of the error, as one line without secrets; else its status."""
         error = self.body.get("error")
         inner: Mapping[str, Any] = (
             cast("Mapping[str, Any]", error) if isinstance(error, dict) else {}
         )
         said = text(self.body.get("error_description")) or text(inner.get("message")) or self.code
-        line = " ".join("".join(char if char.isprintable() else " " for char in said).split())
+        hidden = Redactor(secret.get_secret_value() for secret in self.sent).redact(said)
+        line = " ".join("".join(char if char.isprintable() else " " for char in hidden).split())
         return line[:_MAX_WORDS] or f"HTTP {self.status}"
 
 
@@ -64,23 +73,24 @@ class LoginServer:
         """The whole address of a path."""
         return f"{self._base_url}{path}"
 
-    async def form(
-        self, path: str, fields: Mapping[str, str], headers: Mapping[str, str] | None = None
-    ) -> Answer:
+    async def form(self, path: str, fields: Fields, headers: Fields | None = None) -> Answer:
         """Post a form."""
-        return await self._post(path, headers, data=fields)
+        return await self._post(path, "data", fields, headers or {})
 
-    async def json(
-        self, path: str, fields: Mapping[str, object], headers: Mapping[str, str] | None = None
+    async def json(self, path: str, fields: Fields, bearer: SecretStr = NOTHING) -> Answer:
+        """Post a JSON object, signed with a token where there is one."""
+        return await self._post(path, "json", fields, {}, bearer)
+
+    async def _post(
+        self, path: str, form: str, fields: Fields, headers: Fields, bearer: SecretStr = NOTHING
     ) -> Answer:
-        """Post a JSON object."""
-        return await self._post(path, headers, json=fields)
-
-    async def _post(self, path: str, headers: Mapping[str, str] | None, **content: Any) -> Answer:
         """Post; LoginUnavailable where there is no answer that could be one to the question."""
         import httpx  # 0.1 s, and needed only for this
 
-        told = {"Accept": "application/json", **(headers or {})}
+        told = {"Accept": "application/json", **_revealed(headers)}
+        if token := bearer.get_secret_value():
+            told["Authorization"] = f"Bearer {token}"
+        content: Any = {form: _revealed(fields)}
         try:
             async with (
                 asyncio.timeout(TIMEOUT_S),
@@ -94,7 +104,9 @@ class LoginServer:
             raise self._unavailable(f"no answer, {type(error).__name__}") from None
         if response.status_code >= 500 or response.status_code == 429:
             raise self._unavailable(f"HTTP {response.status_code}")
-        return Answer(response.status_code, _object(body))
+        values = (*fields.values(), *headers.values(), bearer)
+        sent = tuple(value for value in values if isinstance(value, SecretStr))
+        return Answer(response.status_code, _object(body), sent)
 
     async def _read(self, response: "Response") -> bytes:
         body = bytearray()
@@ -119,6 +131,13 @@ class LoginServer:
     def _unavailable(self, why: str) -> LoginUnavailable:
         host = urlsplit(self._base_url).netloc.rpartition("@")[2]
         return LoginUnavailable(f"{self._title} cannot be asked at {host} ({why}): try again later")
+
+
+def _revealed(fields: Fields) -> dict[str, Any]:
+    return {
+        name: value.get_secret_value() if isinstance(value, SecretStr) else value
+        for name, value in fields.items()
+    }
 
 
 def _object(body: bytes) -> Mapping[str, Any]:

@@ -63,7 +63,7 @@ class NousPortal:
             {
                 "grant_type": "urn:ietf:params:oauth:grant-type:device_code",
                 "client_id": _CLIENT,
-                "device_code": asked.secret.get_secret_value(),
+                "device_code": asked.secret,
             },
         )
         if answer.ok:
@@ -140,14 +140,13 @@ class NousPortal:
         }
 
     async def _refreshed(self, login: Login) -> Login:
-        token = login.refresh.get_secret_value()
-        if not token:
+        if not login.renewable:
             raise no(self.name, Answer(401, {}))
         # The portal wants it as a header; a form may be logged on its way.
         answer = await self._server.form(
             "/api/oauth/token",
             {"grant_type": "refresh_token", "client_id": _CLIENT},
-            {"x-nous-refresh-token": token},
+            {"x-nous-refresh-token": login.refresh},
         )
         if not answer.ok:
             raise no(self.name, answer)
@@ -173,7 +172,7 @@ class NousPortal:
         answer = await self._server.json(
             "/api/oauth/agent-key",
             {"min_ttl_seconds": _KEY_S},
-            {"Authorization": f"Bearer {login.access.value.get_secret_value()}"},
+            login.access.value,
         )
         if not answer.ok:
             raise no(self.name, answer)

@@ -1,14 +1,17 @@
 """A login server that is down, or talks too much, and what becomes of calls meanwhile."""
 
 import asyncio
+import base64
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
+from pydantic import SecretStr
 
 from agent_service.models.access import AtLogin
 from agent_service.models.base import ModelRetry
@@ -18,12 +21,15 @@ from agent_service.models.provider import Provider
 from agent_service.models.retries import RetryPolicy
 from agent_service.oauth.codex import OpenAICodex
 from agent_service.oauth.credentials import Credentials
-from agent_service.oauth.errors import LoginUnavailable
+from agent_service.oauth.errors import LoginFailed, LoginUnavailable
+from agent_service.oauth.nous import NousPortal
 from agent_service.oauth.store import LoginStore
+from agent_service.oauth.tokens import Login, Token
 from tests.contract.models import NO_RETRIES, QUICK_RETRIES, ask, endpoint_at, failure
 from tests.fakes.clock import HastyClock
 from tests.fakes.logins import FakeLogins, fake_logins
 from tests.fakes.model import FakeModel, answers, fake_model
+from tests.fakes.web import site
 
 REFUSED = {"status": 401, "error": {"error": {"message": "the token has expired"}}}
 BUSY = {"status": 503}
@@ -116,3 +122,36 @@ async def test_a_call_fails_with_what_the_renewal_failed_with(home: Home) -> Non
         failed = await failure(provider)
     assert failed.kind is ModelErrorKind.CONNECTION
     assert "try again later" in str(failed)
+
+
+SPELLINGS: Mapping[str, Callable[[str], str]] = {
+    "plain": str,
+    "hexadecimal": lambda token: token.encode().hex(),
+    "base64": lambda token: base64.b64encode(b"1:" + token.encode()).decode(),
+}
+SECRET = "rt_made/up+for=this.test"
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("provider", ["nous", "codex", "key of nous"])
+async def test_what_a_login_server_repeats_of_a_token_is_not_said(
+    provider: str, spelling: str
+) -> None:
+    async def repeat(request: web.Request) -> web.StreamResponse:
+        assert SECRET in (await request.text() + str(request.headers))
+        said = f"refresh_token {SPELLINGS[spelling](SECRET)} is malformed"
+        return web.json_response({"error": "invalid", "error_description": said}, status=400)
+
+    clock, token = HastyClock(), SecretStr(SECRET)
+    login = Login(Token(), token)
+    if provider == "key of nous":
+        login = Login(Token(token), wants_key=True)
+    async with site(repeat) as server:
+        url = server.url("127.0.0.1")
+        issuer = OpenAICodex(clock, url) if provider == "codex" else NousPortal(clock, url)
+        with pytest.raises(LoginFailed) as caught:
+            await anext(issuer.renewals(login, refused=False))
+    said = caught.value.message
+    assert "says no: refresh_token " in said
+    assert said.endswith("is malformed")
+    assert SPELLINGS[spelling](SECRET)[6:-6] not in said
