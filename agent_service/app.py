@@ -110,7 +110,7 @@ def build(
     memories = MemoryStore(profiles, database, limits, clock, scanner)
     context_files = ContextFiles(scanner, config.context_file_max_chars)
     reach, hints = _reach(config, channels, database), Hints(context_files)
-    redactor = Redactor(settings.secret_values())
+    redactor = settings.redactor()
     listed = _tools(config, memories, PastSessions(database), reach, hints, redactor)
     tools = offered(listed)
     toolsets = sorted({tool.toolset for tool in tools})

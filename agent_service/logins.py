@@ -20,7 +20,8 @@ async def log_in(
     Fails with LoginFailed or LoginUnavailable.
     """
     clock, config = clock or SystemClock(), settings.load(AgentConfig)
-    issuer, store = config.model.login.issuer(provider, clock), LoginStore(settings.home.auth)
+    issuer = config.model.login.issuer(provider, clock)
+    store = LoginStore(settings.home.auth, settings.redactor())
     asked = await issuer.begin()
     yield asked.shown
     login = await device_flow.confirmed(issuer, asked, clock)
@@ -31,7 +32,8 @@ async def log_in(
 async def log_out(settings: Settings, provider: str, clock: Clock | None = None) -> LoggedOut:
     """Forgets the login."""
     clock, config = clock or SystemClock(), settings.load(AgentConfig)
-    issuer, store = config.model.login.issuer(provider, clock), LoginStore(settings.home.auth)
+    issuer = config.model.login.issuer(provider, clock)
+    store = LoginStore(settings.home.auth, settings.redactor())
     return LoggedOut(*await device_flow.forget(issuer, store, clock))
 
 

@@ -54,7 +54,8 @@ def credentials(
     settings: Settings, config: AgentConfig, clock: Clock
 ) -> Callable[[str], Credentials]:
     """The logins of the home, by their providers."""
-    store, login = LoginStore(settings.home.auth), config.model.login
+    store = LoginStore(settings.home.auth, settings.redactor())
+    login = config.model.login
     found = {name: Credentials(login.issuer(name, clock), store, clock) for name in PROVIDERS}
     return found.__getitem__
 

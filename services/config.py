@@ -31,6 +31,7 @@ from services.config_fields import (
 from services.config_problems import Origins, explain
 from services.config_sources import EnvFile, Found, YamlFile, read_env_file, read_yaml, scalars
 from services.home import DEFAULT_PROFILE, HomeError, HomePaths
+from services.redact import Redactor
 
 __all__ = [
     "ConfigError",
@@ -71,6 +72,15 @@ class Settings:
     env_file: EnvFile
     yaml: YamlFile
     notices: tuple[Notice, ...] = ()
+    login_secrets: tuple[str, ...] = field(default=(), repr=False)
+    """What auth.json has when the settings are read."""
+    _redactor: Redactor = field(default_factory=Redactor, repr=False, compare=False)
+
+    def redactor(self) -> Redactor:
+        """The process's own: it knows all secret values, and the tokens that it hears of later."""
+        for value in (*self.secret_values(), *self.login_secrets):
+            self._redactor.add_secret(value)
+        return self._redactor
 
     def load(self, model: type[Model]) -> Model:
         """The validated `model`, or ConfigError naming everything in it that is wrong."""
@@ -184,6 +194,7 @@ def load_settings(
         environ=environ,
         env_file=read_env_file(home.env, environ),
         yaml=read_yaml(home.config),
+        login_secrets=tuple(_login_secrets(home.auth)),
     )
     settings = replace(settings, notices=settings.env_file.notices)
     return _in_the_workspace(_off_the_host(settings))
@@ -260,6 +271,17 @@ def _from_text(annotation: Any, value: object) -> object:
         except ValueError:
             return value
     return value
+
+
+def _login_secrets(path: Path) -> Iterator[str]:
+    """The tokens and keys in auth.json; none where it cannot be read, which who needs it says."""
+    try:
+        document = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return
+    for names, value in scalars(document):
+        if names and isinstance(value, str) and names[-1].endswith(("token", "key", "secret")):
+            yield value
 
 
 def is_secret_name(name: str) -> bool:

@@ -5,12 +5,16 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from urllib.parse import quote, quote_plus
 
 MASK = "[REDACTED]"
 
 # Shorter values would be found in ordinary words.
 MIN_SECRET_CHARS = 8
+
+_PASSING = 32
+"""How many secrets that end are known; those before them have long ended."""
 
 
 class Redactor:
@@ -22,6 +26,7 @@ class Redactor:
         on_redacted: Callable[[int], None] | None = None,
     ) -> None:
         self._spellings: tuple[str, ...] = ()
+        self._passing: dict[str, tuple[str, ...]] = {}
         self._on_redacted = on_redacted
         for value in secrets:
             self.add_secret(value)
@@ -36,10 +41,21 @@ class Redactor:
         self._spellings = tuple(sorted(found, key=len, reverse=True))
         return True
 
+    def add_passing_secret(self, value: str) -> None:
+        """Take out one that ends, such as a token; only the latest of these are known."""
+        value = value.strip()
+        if len(value) < MIN_SECRET_CHARS or value in self._passing:
+            return
+        latest = list(self._passing.items())[1 - _PASSING :]
+        # Anew, as above.
+        self._passing = dict((*latest, (value, tuple(_spellings(value)))))
+
     def redact(self, text: str) -> str:
         """The text with every secret in it replaced."""
         clean = text
-        for spelling in [each for each in self._spellings if each in text]:
+        passing = chain.from_iterable(self._passing.values())
+        found = [each for each in chain(self._spellings, passing) if each in text]
+        for spelling in sorted(found, key=len, reverse=True):
             clean = clean.replace(spelling, MASK)
         for shape in SHAPES:
             if shape.may_be_in(clean):

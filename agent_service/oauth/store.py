@@ -14,6 +14,7 @@ from agent_service.oauth.issuer import Issuer
 from agent_service.oauth.tokens import Login
 from services.errors import FailedPrecondition, Unavailable
 from services.home import replace_file
+from services.redact import Redactor
 
 LOCK_WAIT_S = 45.0
 """How long somebody else may take to renew a login: two exchanges, and some more."""
@@ -27,13 +28,20 @@ _MAX_BYTES = 4 * 1024 * 1024
 class LoginStore:
     """The file in which logins are kept, readable for its owner alone."""
 
-    def __init__(self, path: Path, *, lock_wait_s: float = LOCK_WAIT_S) -> None:
+    def __init__(
+        self, path: Path, redactor: Redactor | None = None, *, lock_wait_s: float = LOCK_WAIT_S
+    ) -> None:
+        """`redactor` hears of every token."""
+        self._redactor = redactor or Redactor()
         self.path = path
         self._lock_wait_s = lock_wait_s
 
     async def read(self, issuer: Issuer) -> Login | None:
         """The login at a provider, as it is at the moment."""
-        return issuer.read(_entry(await asyncio.to_thread(_read, self.path), issuer.entry))
+        login = issuer.read(_entry(await asyncio.to_thread(_read, self.path), issuer.entry))
+        if login is not None:
+            self._hide(login)
+        return login
 
     @asynccontextmanager
     async def locked(self) -> AsyncGenerator[None]:
@@ -49,11 +57,16 @@ class LoginStore:
 
     async def keep(self, issuer: Issuer, login: Login, now: datetime) -> None:
         """Write a login, and leave all else as it is; only while `locked`."""
+        self._hide(login)
         await asyncio.to_thread(self._keep, issuer, login, now)
 
     async def forget(self, issuer: Issuer, now: datetime) -> None:
         """Take a login out; only while `locked`."""
         await asyncio.to_thread(self._forget, issuer, now)
+
+    def _hide(self, login: Login) -> None:
+        for secret in (login.access.value, login.refresh, login.key.value):
+            self._redactor.add_passing_secret(secret.get_secret_value())
 
     def _keep(self, issuer: Issuer, login: Login, now: datetime) -> None:
         document = _read(self.path)

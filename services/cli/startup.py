@@ -12,7 +12,6 @@ from services.config_catalog import ConfigCatalog
 from services.config_check import check_settings
 from services.config_models import MODELS, ServiceConfig
 from services.logs import logging_to
-from services.redact import Redactor
 
 MODEL_MODULES = (
     "agent_service.config",
@@ -46,9 +45,6 @@ def load(arguments: argparse.Namespace) -> Settings:
 @contextmanager
 def logged(settings: Settings, service: str, file: Path | None = None) -> Generator[None]:
     """Write the process's log while inside, without secrets."""
-    redactor = Redactor()
-    for secret in settings.secret_values():
-        redactor.add_secret(secret)
     config = settings.load(ServiceConfig).log
-    with logging_to(config, redactor, service=service, file=file):
+    with logging_to(config, settings.redactor(), service=service, file=file):
         yield

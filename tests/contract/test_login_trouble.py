@@ -3,8 +3,9 @@
 import asyncio
 import base64
 import json
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import pytest
 from aiohttp import web
 from pydantic import SecretStr
 
+from agent_service.config import AgentConfig
+from agent_service.model_parts import credentials
 from agent_service.models.access import AtLogin
 from agent_service.models.base import ModelRetry
 from agent_service.models.chat_completions import ChatCompletions
@@ -25,11 +28,15 @@ from agent_service.oauth.errors import LoginFailed, LoginUnavailable
 from agent_service.oauth.nous import NousPortal
 from agent_service.oauth.store import LoginStore
 from agent_service.oauth.tokens import Login, Token
+from services.cli.startup import logged
+from services.config import load_settings
 from tests.contract.models import NO_RETRIES, QUICK_RETRIES, ask, endpoint_at, failure
 from tests.fakes.clock import HastyClock
 from tests.fakes.logins import FakeLogins, fake_logins
 from tests.fakes.model import FakeModel, answers, fake_model
 from tests.fakes.web import site
+
+_log = logging.getLogger(__name__)
 
 REFUSED = {"status": 401, "error": {"error": {"message": "the token has expired"}}}
 BUSY = {"status": 503}
@@ -122,6 +129,31 @@ async def test_a_call_fails_with_what_the_renewal_failed_with(home: Home) -> Non
         failed = await failure(provider)
     assert failed.kind is ModelErrorKind.CONNECTION
     assert "try again later" in str(failed)
+
+
+async def test_the_log_and_the_agent_hide_tokens_also_as_they_are_renewed(
+    home: Home, tmp_path: Path
+) -> None:
+    environ = {"HERMES_CODEX_AUTH_URL": home.server.url}
+    settings = await asyncio.to_thread(load_settings, {"home": str(tmp_path)}, environ)
+    await home.clock.sleep(home.server.token_s)
+    path = tmp_path / "hermes.log"
+    logins = credentials(settings, settings.load(AgentConfig), home.clock)
+    with ExitStack() as stack:
+        await asyncio.to_thread(stack.enter_context, logged(settings, "hermes", path))
+        before = home.tokens["refresh_token"]
+        _log.warning("before %s", before)
+        assert before not in settings.redactor().redact(f"with {before}")
+        after = (await logins("codex").current()).refresh.get_secret_value()
+        _log.warning("after %s", after)
+        assert after not in settings.redactor().redact(f"with {after}")
+        await asyncio.to_thread(stack.close)
+    said = await asyncio.to_thread(path.read_text)
+    assert "before [" in said
+    assert "after [" in said
+    assert after != before
+    assert before not in said
+    assert after not in said
 
 
 SPELLINGS: Mapping[str, Callable[[str], str]] = {

@@ -212,3 +212,13 @@ def test_redactions_are_counted() -> None:
 def test_bytes_that_are_no_text_can_be_a_secret() -> None:
     secret = b"caf\xe9-caf\xe9-1234".decode("utf-8", "surrogateescape")
     assert Redactor([secret]).redact(f"x {secret} y") == f"x {MASK} y"
+
+
+def test_of_secrets_that_end_the_latest_are_known() -> None:
+    redactor = Redactor()
+    tokens = [f"opaque.{number:04}.token" for number in range(100)]
+    for token in tokens:
+        redactor.add_passing_secret(token)
+    assert redactor.redact(tokens[-1]) == redactor.redact(tokens[-20]) == MASK
+    assert redactor.redact(tokens[0]) == tokens[0]
+    assert redactor.redact(tokens[-1].encode().hex()) == MASK
