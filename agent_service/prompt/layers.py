@@ -49,6 +49,35 @@ _PLATFORMS = {
         "You are talking in Telegram, usually to somebody on a phone. Keep answers short. "
         "Markdown is rendered, tables and headings are not."
     ),
+    "whatsapp": (
+        "You are talking in WhatsApp, usually to somebody on a phone. Be brief, and write "
+        "plain text: Markdown is shown as it is typed."
+    ),
+    "discord": (
+        "You are talking in Discord, to one person or before a whole server. Keep answers short. "
+        "Markdown and code blocks are rendered, tables are not."
+    ),
+    "slack": (
+        "You are talking in Slack, usually among colleagues. Be brief. Simple Markdown and code "
+        "blocks are rendered, tables and headings are not."
+    ),
+    "homeassistant": (
+        "You are talking through Home Assistant, which may read answers aloud or show them on a "
+        "small screen. Say what matters in a sentence or two of plain text."
+    ),
+    "email": (
+        "You are answering an e-mail. Write plain text that stands by itself, since the reader may "
+        "open it much later; no greeting or signature is needed."
+    ),
+    "sms": (
+        "You are talking by SMS. Answer in plain text of a sentence or two: every 160 characters "
+        "may cost the user a message."
+    ),
+    "signal": "You are talking in Signal, usually to somebody on a phone. Be short, in plain text.",
+    "matrix": (
+        "You are talking in Matrix, in a room that may have several people. Markdown and code "
+        "blocks are rendered."
+    ),
 }
 
 

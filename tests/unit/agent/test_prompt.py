@@ -69,3 +69,22 @@ def test_where_nobody_could_be_asked_nothing_is_promised() -> None:
 def test_without_commands_nothing_is_said_of_a_sandbox() -> None:
     without = replace(FACTS, toolsets=frozenset({"todo"}), sandbox=BOX)
     assert "andbox" not in build(without)
+
+
+@pytest.mark.parametrize(
+    ("platform", "said"),
+    [
+        ("cli", "in a terminal"),
+        ("telegram", "in Telegram"),
+        ("whatsapp", "plain text: Markdown is shown as it is typed"),
+        ("discord", "a whole server"),
+        ("slack", "in Slack"),
+        ("homeassistant", "read answers aloud"),
+        ("email", "an e-mail"),
+        ("sms", "by SMS"),
+        ("signal", "in Signal"),
+        ("matrix", "in Matrix"),
+    ],
+)
+def test_the_last_layer_says_where_answers_are_read(platform: str, said: str) -> None:
+    assert said in build(replace(FACTS, platform=platform)).rpartition("\n\n")[2]
