@@ -104,12 +104,12 @@ def build(
     leases = turn_leases(config.lease_s)
     executors = Executors(channels, config.executor_away_s)
     stores = _stores(settings, config, chassis, database, clock)
-    shelves, profiles = SkillShelves(stores.skills, clock), stores.documents
     scanner = ThreatScanner()
+    shelves, profiles = SkillShelves(stores.skills, clock, scanner), stores.documents
     limits = _limits(config, model, catalog)
     memories = MemoryStore(profiles, database, limits, clock, scanner)
     context_files = ContextFiles(scanner, config.context_file_max_chars)
-    reach, hints = _reach(config, channels, database), Hints(context_files)
+    reach, hints = _reach(config, channels, database, scanner), Hints(context_files)
     redactor = settings.redactor()
     listed = _tools(config, memories, PastSessions(database), reach, hints, redactor)
     tools = offered(listed)
@@ -285,13 +285,15 @@ def _commands(config: AgentConfig, redactor: Redactor) -> CommandPolicy:
     )
 
 
-def _reach(config: AgentConfig, channels: Channels, database: Database) -> Reach:
+def _reach(
+    config: AgentConfig, channels: Channels, database: Database, scanner: ThreatScanner
+) -> Reach:
     async def chats(profile: str) -> Sequence[Chat]:
         return await database.read(lambda conn: known(conn, profile))
 
     web = configured_web(config.fetch, config.search)
     vision = route_of(config.auxiliary, "vision")
-    return Reach(web, vision, config.mixture, GatewayDeliveries(channels), chats)
+    return Reach(web, vision, config.mixture, GatewayDeliveries(channels), chats, scanner)
 
 
 def _instructions(config: AgentConfig, model: ConfiguredModel) -> Instructions:

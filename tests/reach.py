@@ -6,6 +6,7 @@ from typing import Any
 from agent_service.config_web import FetchConfig, MixtureConfig, SearchConfig
 from agent_service.messaging import Target
 from agent_service.models.fallback import Route
+from agent_service.security.threats import ThreatScanner
 from agent_service.tools.builtin import Reach
 from agent_service.web.access import configured_web
 
@@ -18,4 +19,4 @@ def out_of_reach() -> Reach:
         return []
 
     web = configured_web(FetchConfig(), SearchConfig())
-    return Reach(web, Route(), MixtureConfig(), nobody, chats)
+    return Reach(web, Route(), MixtureConfig(), nobody, chats, ThreatScanner())

@@ -6,6 +6,7 @@ from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from agent_service.security.threats import ThreatScanner
 from agent_service.skills.home_files import HomeSkillFiles
 from agent_service.skills.shelf import ProfileSkills
 from services.clock import Clock
@@ -40,7 +41,7 @@ def put_skill(root: Path, folder: str, text: str = "") -> Path:
 
 def skills(root: Path, clock: Clock | None = None) -> ProfileSkills:
     """What serves the library."""
-    return ProfileSkills(HomeSkillFiles(root), clock or ManualClock())
+    return ProfileSkills(HomeSkillFiles(root), clock or ManualClock(), ThreatScanner())
 
 
 def usage(root: Path) -> dict[str, Any]:

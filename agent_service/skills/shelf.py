@@ -4,6 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from agent_service.security.threats import ThreatScanner
 from agent_service.skills.changes import Wanted
 from agent_service.skills.document import BadSkill, Surroundings
 from agent_service.skills.files import FileRefused, SkillFiles
@@ -11,6 +12,7 @@ from agent_service.skills.index import index
 from agent_service.skills.library import Catalogue, Library, Origin, Skill
 from agent_service.skills.manage import Notes, SkillManager
 from agent_service.skills.names import DOCUMENT, support_file
+from agent_service.skills.screen import Screened, SkillScreen
 from agent_service.skills.usage import Usage
 from services.clock import Clock
 
@@ -32,8 +34,9 @@ class SkillRecord:
 class ProfileSkills:
     """One profile's skills."""
 
-    def __init__(self, files: SkillFiles, clock: Clock) -> None:
+    def __init__(self, files: SkillFiles, clock: Clock, scanner: ThreatScanner) -> None:
         self._library = Library(files)
+        self._screen = SkillScreen(scanner)
         self._manager = SkillManager(self._library, clock)
         self._clock = clock
         self._recent: tuple[float, Catalogue] | None = None
@@ -42,11 +45,15 @@ class ProfileSkills:
         """What there is."""
         return await self._library.catalogue()
 
+    async def offered(self) -> Catalogue:
+        """What there is, as models are told of it."""
+        return await self._screen.catalogue(await self.catalogue())
+
     async def index(self, around: Surroundings) -> str:
         """The index for a session's prompt; empty where there is nothing to list."""
         now = self._clock.monotonic()
         if self._recent is None or now - self._recent[0] > FRESH_S:
-            self._recent = (now, await self.catalogue())
+            self._recent = (now, await self.offered())
         return index(self._recent[1], around)
 
     async def records(self) -> list[SkillRecord]:
@@ -82,6 +89,10 @@ class ProfileSkills:
             raise FileRefused(f"{skill.name} has no file {file_path!r}; its files: {has}")
         return await self._library.text(f"{skill.folder}/{path}")
 
+    async def screened(self, skill: Skill, text: str) -> Screened:
+        """Some of a skill's text as models read it."""
+        return await self._screen.text(skill.name, text)
+
     async def viewed(self, skill: Skill) -> None:
         """Count that it was read."""
         await self._manager.viewed(skill.name)
@@ -97,16 +108,20 @@ class ProfileSkills:
 class SkillShelves:
     """The skills of each profile; those used last stay read."""
 
-    def __init__(self, files: Callable[[str], SkillFiles], clock: Clock) -> None:
+    def __init__(
+        self, files: Callable[[str], SkillFiles], clock: Clock, scanner: ThreatScanner
+    ) -> None:
         self._files = files
         self._clock = clock
+        self._scanner = scanner
         self._kept: OrderedDict[str, ProfileSkills] = OrderedDict()
 
     def of(self, profile: str) -> ProfileSkills:
         """One profile's skills."""
         found = self._kept.get(profile)
         if found is None:
-            found = self._kept[profile] = ProfileSkills(self._files(profile), self._clock)
+            found = ProfileSkills(self._files(profile), self._clock, self._scanner)
+            self._kept[profile] = found
         self._kept.move_to_end(profile)
         if len(self._kept) > PROFILES_KEPT:
             self._kept.popitem(last=False)

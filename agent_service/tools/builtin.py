@@ -10,6 +10,7 @@ from agent_service.memory.store import MemoryStore
 from agent_service.messaging import Messenger
 from agent_service.models.fallback import Route
 from agent_service.search.past import PastSessions
+from agent_service.security.threats import ThreatScanner
 from agent_service.tools.base import Tool, ToolArguments
 from agent_service.tools.clarify import Clarify
 from agent_service.tools.delegate_task import DelegateTask
@@ -67,6 +68,8 @@ class Reach:
     mixture: MixtureConfig
     messenger: Messenger
     chats: KnownChats
+    scanner: ThreatScanner
+    """Looks through what comes from there."""
 
 
 def builtin_tools(
@@ -107,14 +110,14 @@ def _reaching(reach: Reach, asking: Asking) -> Sequence[Listed]:
     mixture = MixtureOfAgents(mixed.references, mixed.aggregator)
     return (
         Listed(
-            Untrusted(WebSearch(web.search), "a web search"),
+            Untrusted(WebSearch(web.search), "a web search", reach.scanner),
             missing=() if web.search.is_possible else SETTINGS,
         ),
         Listed(
-            Untrusted(WebExtract(web.fetcher), "web pages"),
+            Untrusted(WebExtract(web.fetcher), "web pages", reach.scanner),
             reason="" if pages.is_installed() else "hermes-services[web] is not installed",
         ),
-        Listed(Untrusted(looking, "a picture")),
+        Listed(Untrusted(looking, "a picture", reach.scanner)),
         Listed(mixture, missing=() if mixed.references else MIXTURE_SETTINGS),
         Listed(AskWhenTainted(send, shown, goes_elsewhere) if asking.tainted else send),
     )

@@ -36,7 +36,7 @@ class SkillsList:
 
     async def run(self, arguments: SkillsListArguments, context: ToolContext) -> ToolResult:
         """List them."""
-        catalogue = await skills_of(context).catalogue()
+        catalogue = await skills_of(context).offered()
         wanted = arguments.category
         listed = [
             each for each in catalogue.skills if not wanted or wanted == (each.category or UNSORTED)

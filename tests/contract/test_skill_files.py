@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_service.security.threats import ThreatScanner
 from agent_service.skills.files import FileRefused, SkillFiles
 from agent_service.skills.shelf import ProfileSkills
 from services.clock import SystemClock
@@ -100,7 +101,7 @@ async def test_one_at_a_time_changes_the_library(files: SkillFiles) -> None:
 
 async def test_a_library_is_served_from_it(files: SkillFiles) -> None:
     await write(files, SKILL, document("arxiv", "finds papers").encode())
-    skills = ProfileSkills(files, SystemClock())
+    skills = ProfileSkills(files, SystemClock(), ThreatScanner())
     skill = await skills.find("arxiv")
     assert "Do it." in await skills.text(skill)
     await skills.viewed(skill)

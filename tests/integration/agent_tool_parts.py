@@ -21,6 +21,7 @@ from agent_service.facts import ToolReturned
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ToolCall
 from agent_service.requests import TurnRequest, Unattended
+from agent_service.security.threats import ThreatScanner
 from agent_service.skills.home_files import HomeSkillFiles
 from agent_service.skills.shelf import SkillShelves
 from agent_service.storage import claims, journal, turns
@@ -137,7 +138,9 @@ async def open_tools(
         await database.migrate(metadata.create_all)
         turn = await database.write(begin)
         executors = Executors(channels, away_s)
-        shelves = SkillShelves(lambda _profile: HomeSkillFiles(folder / "skills"), clock)
+        shelves = SkillShelves(
+            lambda _profile: HomeSkillFiles(folder / "skills"), clock, ThreatScanner()
+        )
         delegation = Delegation(_none, _none, (), 3, database)
         sandboxes = SandboxLeases(executors, database)
         contexts = ToolContexts(database, leases, sandboxes, shelves, delegation)

@@ -57,7 +57,7 @@ def _nothing() -> PersonalLayers:
     home = FileProfiles(HomePaths(Path("/nonexistent"), Path("/nonexistent")))
     limits = Limits(dict.fromkeys(Target, 100))
     memories = MemoryStore(home, _UNUSED, limits, SystemClock(), _SCANNER)
-    shelves = SkillShelves(lambda name: HomeSkillFiles(Path(name)), SystemClock())
+    shelves = SkillShelves(lambda name: HomeSkillFiles(Path(name)), SystemClock(), _SCANNER)
     return PersonalLayers(home, memories, SkillIndexes(shelves, {}), _NOTES)
 
 
