@@ -1,9 +1,12 @@
 """The `patch` tool: a change to a part of a file."""
 
+import asyncio
 from typing import Literal
 
 from pydantic import Field
 
+from agent_service.patching.matching import NotThere, Unclear, replace
+from agent_service.patching.syntax import broken
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,
@@ -16,7 +19,7 @@ from agent_service.tools.texts import MAX_FILE_BYTES, decode_text, diff, encode_
 
 
 class PatchArguments(ToolArguments):
-    """Changes a part of a file of the sandbox and returns the diff."""
+    """Changes a part of a file of the sandbox, and returns the diff and what it broke."""
 
     mode: Literal["replace"] = Field(
         description="replace: put new_string in the place of old_string."
@@ -25,7 +28,8 @@ class PatchArguments(ToolArguments):
     old_string: str = Field(
         min_length=1,
         description=(
-            "The text to replace, exactly as it stands in the file; it must be there only once."
+            "The text to replace, exactly as it stands in the file; it must be there only once. "
+            "White space at the ends of whole lines, and by how much all are indented, may differ."
         ),
     )
     new_string: str = Field(description="The text to put there.")
@@ -52,17 +56,22 @@ class Patch:
         path = arguments.path
         data = await context.files.read(path, MAX_FILE_BYTES)
         before, encoding = decode_text(path, data)
-        count = before.count(arguments.old_string)
-        if count == 0:
+        try:
+            after = await asyncio.to_thread(
+                replace, before, arguments.old_string, arguments.new_string, arguments.replace_all
+            )
+        except NotThere as error:
             raise ToolFailed(
-                f"old_string does not stand in {path}; read the file and copy it exactly, "
+                f"old_string {error} in {path}; read the file and copy it exactly, "
                 "white space included."
-            )
-        if count > 1 and not arguments.replace_all:
+            ) from None
+        except Unclear as error:
             raise RetryWithHint(
-                f"old_string stands in {path} {count} times; take more of the lines around it, "
+                f"old_string {error} in {path}; take more of the lines around it, "
                 "or set replace_all."
-            )
-        after = before.replace(arguments.old_string, arguments.new_string)
+            ) from None
         await context.files.write(path, encode_text(path, after, encoding))
-        return ToolResult(diff(path, before, after) or "Nothing changed.")
+        return ToolResult(
+            await asyncio.to_thread(diff, path, before, after) or "Nothing changed.",
+            beside=await asyncio.to_thread(broken, path, before, after),
+        )
