@@ -17,6 +17,8 @@ MARKER = f"600.{secrets.randbelow(10**9):09}"
 
 NOTE = f"a note of run {MARKER}\nwith a second line\n"
 FLOOD_BYTES = 200_000_000
+FLOOD_GROWTH_MIB = 100
+"""What its output may add to the memory of those who handle it."""
 STORY = " ".join(f"word{number}" for number in range(40))
 
 Json = Mapping[str, Any]

@@ -13,10 +13,8 @@ from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from tests.e2e.client import ask
 from tests.e2e.deployment import Deployment
 from tests.e2e.home import check_complaint
-from tests.e2e.model import FLOOD_BYTES, MARKER, NOTE, STORY
+from tests.e2e.model import FLOOD_BYTES, FLOOD_GROWTH_MIB, MARKER, NOTE, STORY
 from tests.e2e.processes import MemoryWatch, wait_until, with_marker
-
-FLOOD_GROWTH_MIB = 100
 
 
 def test_a_command_runs_in_the_sandbox_and_not_on_the_host(

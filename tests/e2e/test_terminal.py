@@ -11,6 +11,7 @@ from tests.e2e.backends import sandboxed
 from tests.e2e.deployment import Deployment, one_process, running
 from tests.e2e.home import Home, check_complaint
 from tests.e2e.model import (
+    FLOOD_GROWTH_MIB,
     MARKER,
     STORY,
     TELL,
@@ -20,7 +21,7 @@ from tests.e2e.model import (
     rule,
     terminal_call,
 )
-from tests.e2e.processes import check_nothing_left, with_marker
+from tests.e2e.processes import MemoryWatch, check_nothing_left, with_marker
 from tests.e2e.terminal import CTRL_C, CTRL_D, terminal
 
 PROMPT = r"^>$"
@@ -36,6 +37,25 @@ def test_a_command_is_seen_and_its_answer_read(up: Deployment, backend: str) -> 
         assert re.search(rf"✓ exit 0 · {backend} · \d+\.\d s", screen)
         chat.wait_for(r"^uid=(?!0)")
         assert chat.wait_for(PROMPT).endswith("\n>")
+        chat.press(CTRL_D)
+        assert chat.wait_end() == 0
+
+
+@pytest.mark.timeout(180)
+def test_files_four_commands_at_once_and_a_flood_are_seen(up: Deployment) -> None:
+    with terminal(up.client, "chat") as chat:
+        chat.wait_for(PROMPT)
+        chat.type("write the note")
+        chat.wait_for(r"^2\|with a second line")
+        chat.wait_for(PROMPT)
+        chat.type("four naps")
+        assert chat.wait_for("^All four are over").count("✓ exit 0") == 4
+        chat.wait_for(PROMPT)
+        watch = MemoryWatch([*up.pids, chat.process.pid])
+        chat.type("flood")
+        chat.wait_for("^the last line", timeout_s=100)
+        assert watch.growth_mib() < FLOOD_GROWTH_MIB
+        chat.wait_for(PROMPT)
         chat.press(CTRL_D)
         assert chat.wait_end() == 0
 
