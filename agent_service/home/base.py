@@ -1,12 +1,12 @@
 """The seam of what keeps all files of profiles, for moving them as a whole."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from services.errors import AlreadyExists
+from services.errors import AlreadyExists, FailedPrecondition
 from services.home_files import Contents, HomeFile, LeftOut
 
 PIECE_BYTES = 256 * 1024
@@ -85,3 +85,20 @@ def refuse(conflicts: Sequence[tuple[str, str]]) -> None:
     more = f" and {len(conflicts) - _NAMED} more" if len(conflicts) > _NAMED else ""
     count = "1 file is" if len(conflicts) == 1 else f"{len(conflicts)} files are"
     raise AlreadyExists(f"{count} there already with other content: {named}{more}")
+
+
+def check_places(coming: Collection[tuple[str, str]], there: Collection[tuple[str, str]]) -> None:
+    """Refuse a file where another, by profile and path, needs a folder."""
+    folders = {(profile, folder) for profile, path in there for folder in _folders(path)}
+    for profile, path in coming:
+        problem = f"{path} is a folder" if (profile, path) in folders else ""
+        for folder in _folders(path):
+            if (profile, folder) in there:
+                problem = f"{folder} is a file"
+        if problem:
+            raise FailedPrecondition(f"{path} ({profile}) has no place: {problem}")
+
+
+def _folders(path: str) -> Sequence[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]

@@ -18,7 +18,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from agent_service.home.base import PIECE_BYTES, Existing, Taken, refuse
+from agent_service.home.base import PIECE_BYTES, Existing, Taken, check_places, refuse
 from agent_service.skills.home_files import HomeSkillFiles
 from agent_service.storage.profiles import FileProfiles
 from services.errors import FailedPrecondition, InvalidArgument
@@ -150,6 +150,7 @@ class _Incoming:
                     await locks.enter_async_context(documents.opened(profile, name))
 
     def _compared(self) -> Taken:
+        check_places(self._files, self._files)
         added: list[tuple[str, str]] = []
         replaced: list[tuple[str, str]] = []
         unchanged: list[tuple[str, str]] = []
@@ -304,6 +305,14 @@ def _recover(home: HomePaths) -> None:
             shutil.rmtree(folder, ignore_errors=True)
         except BlockingIOError:
             continue  # another replica is at it
+        except (HomeError, OSError) as error:
+            # It waits, but nobody else for it: the agent is of use without these files.
+            _log.error(
+                "an import is not finished: %s; put that right and start the agent again, "
+                "or delete %s to give up the rest of the import",
+                error,
+                folder,
+            )
         finally:
             os.close(lock)
 

@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from agent_service.home.base import PIECE_BYTES, Existing, Taken, refuse
+from agent_service.home.base import PIECE_BYTES, Existing, Taken, check_places, refuse
 from agent_service.skills.rows import LOCKED
 from agent_service.storage import profile_files as files
 from agent_service.storage.profile_locks import RowLocks
@@ -16,7 +16,7 @@ from agent_service.storage.profile_rows import NS
 from agent_service.storage.profile_schema import profile_file, profile_incoming
 from services.clock import Clock
 from services.database import Database, upsert
-from services.errors import FailedPrecondition, InvalidArgument, LimitExceeded
+from services.errors import InvalidArgument, LimitExceeded
 from services.home import HomePaths
 from services.home_files import Contents, HomeFile, LeftOut, check_path, is_secret
 from services.ids import new_id
@@ -192,19 +192,11 @@ class _Incoming:
         return Taken(added, sorted(other), (), sorted(same))
 
     def _check_places(self, conn: Connection, added: Collection[tuple[str, str]]) -> None:
-        """Refuse what could not be written into a folder: a file where another needs a folder."""
-        there: dict[str, set[str]] = {}
+        """Refuse what could not be written into a folder."""
+        there = set(self._known)
         for profile in {profile for profile, _ in added}:
-            there[profile] = {one.path for one in files.all_of(conn, profile)}
-        for profile, path in self._known:
-            there.setdefault(profile, set()).add(path)
-        for profile, path in added:
-            parts = path.split("/")
-            above = {"/".join(parts[:count]) for count in range(1, len(parts))}
-            if blocked := above & there[profile]:
-                raise FailedPrecondition(
-                    f"{path} ({profile}) has no place: {blocked.pop()} is a file"
-                )
+            there |= {(profile, one.path) for one in files.all_of(conn, profile)}
+        check_places(added, there)
 
     def _place(self, conn: Connection, wanted: Collection[tuple[str, str]], now_ns: int) -> None:
         new = profile_incoming.c

@@ -1,13 +1,13 @@
 """Every store of homes takes and gives whole trees of files in the same way."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from agent_service.home.base import Existing, HomeStore, Taken
-from services.errors import AlreadyExists, InvalidArgument
+from services.errors import AlreadyExists, FailedPrecondition, InvalidArgument
 from services.home_files import HomeFile
 from tests.profile_stores import stores
 
@@ -91,6 +91,26 @@ async def test_what_is_in_the_way_can_stay_or_go(store: HomeStore) -> None:
     replaced = await put(store, other, REPLACE)
     assert (replaced.added, replaced.replaced) == ([], [("default", "SOUL.md")])
     assert await held(store) == other
+
+
+@pytest.mark.parametrize(
+    ("there", "comes"),
+    [
+        (["d/a/x"], ["d/a"]),
+        (["d/a/x"], ["d"]),
+        (["d/a"], ["d/a/x/y"]),
+        ([], ["d", "d/a/x"]),
+        ([], ["d/a/x", "d/a"]),
+    ],
+)
+async def test_no_file_comes_where_another_needs_a_folder(
+    store: HomeStore, there: Sequence[str], comes: Sequence[str]
+) -> None:
+    before = {("default", path): b"mine" for path in there}
+    await put(store, before)
+    with pytest.raises(FailedPrecondition, match="has no place"):
+        await put(store, {("default", path): b"yours" for path in [*comes, "new"]}, REPLACE)
+    assert await held(store) == before
 
 
 async def test_what_is_not_put_is_forgotten(store: HomeStore) -> None:

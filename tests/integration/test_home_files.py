@@ -9,6 +9,7 @@ import pytest
 
 from agent_service.home.base import Existing
 from agent_service.home.files import DECISION, FOLDER, FileHomes
+from agent_service.oauth.store import LoginStore
 from agent_service.storage.profiles import FileProfiles
 from services.errors import FailedPrecondition
 from services.home import HomePaths
@@ -41,6 +42,33 @@ def test_what_was_decided_is_finished_and_what_changed_since_stays(tmp_path: Pat
     assert (tmp_path / "a" / "missing").read_text() == "late"
     assert (tmp_path / "mine").read_text() == "written since"
     assert not folder.exists()
+
+
+def test_what_cannot_be_finished_waits_for_another_try(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "a").write_text("a file where a folder is needed")
+    folder = cut_off(tmp_path, [decided(0, "a/missing")], {"0": "late"})
+    homes = FileHomes(HomePaths(tmp_path, tmp_path))
+    asyncio.run(homes.recover())
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert f"{tmp_path}/a/missing" in said
+    assert "start the agent again" in said
+    assert f"or delete {folder}" in said
+    (tmp_path / "a").unlink()
+    asyncio.run(homes.recover())
+    assert (tmp_path / "a" / "missing").read_text() == "late"
+    assert not folder.exists()
+
+
+async def test_the_lock_of_logins_stays_behind(tmp_path: Path) -> None:
+    homes = FileHomes(HomePaths(tmp_path, tmp_path))
+    for profile, folder in (("default", tmp_path), ("ann", tmp_path / "profiles" / "ann")):
+        async with LoginStore(folder / "auth.json").locked():
+            await asyncio.to_thread((folder / "auth.json").write_text, "{}")
+        found = await homes.contents(profile)
+        assert [file.path for file in found.files] == ["auth.json"]
+        assert found.left_out == []
 
 
 def test_what_was_not_decided_is_forgotten(tmp_path: Path) -> None:
