@@ -14,6 +14,9 @@ from services.errors import Unavailable
 from services.leases import Fenced, Lease, LeaseTable, Owner
 from services.lifecycle import unbroken
 
+LEASE_S = 4.0
+"""Half of what others wait, so that a replica that died holds nobody up. What takes longer is
+refused by the fence if somebody else has come meanwhile."""
 _SHORTEST_LOOK_MS = 2
 _LOOKS_MS = 8
 
@@ -31,7 +34,7 @@ class RowLocks:
         self._database = database
         self._owner = owner
         self._wait_s = wait_s
-        self._leases = LeaseTable(profile_lock)
+        self._leases = LeaseTable(profile_lock, ttl_s=LEASE_S)
         self._here: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager

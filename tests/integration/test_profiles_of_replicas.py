@@ -13,6 +13,7 @@ from agent_service.memory.store import Asked, MemoryStore
 from agent_service.security.threats import ThreatScanner
 from agent_service.storage import profile_rows
 from agent_service.storage.profile_locks import RowLocks
+from agent_service.storage.profiles import LOCK_WAIT_S
 from agent_service.storage.schema import metadata
 from services.clock import SystemClock
 from services.database import Database
@@ -107,4 +108,15 @@ async def test_a_replica_that_died_keeps_nothing_locked_after_its_start(
         after = RowLocks(database, new_owner("one"), 1)
         await after.recover()
         async with after.held("default", NAME) as lease:
+            assert lease.epoch == 2
+
+
+async def test_a_replica_that_died_holds_nobody_up_for_longer_than_others_wait(
+    postgres_url: str,
+) -> None:
+    async with Database(postgres_url, "agent") as database:
+        await database.migrate(metadata.create_all)
+        died = RowLocks(database, new_owner("one"), 1).held("default", NAME)
+        await died.__aenter__()
+        async with RowLocks(database, new_owner("two"), LOCK_WAIT_S).held("default", NAME) as lease:
             assert lease.epoch == 2
