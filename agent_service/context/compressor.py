@@ -13,7 +13,7 @@ from agent_service.context.policy import Policy
 from agent_service.events import Live, Notice
 from agent_service.facts import Compacted, Fact
 from agent_service.live_turn import LiveTurn
-from agent_service.models.base import Model, ModelMessage, ModelRequest
+from agent_service.models.base import Model, ModelRequest, whole_answer
 from agent_service.models.errors import ModelError
 from agent_service.usage import Usage
 from services.clock import Clock
@@ -112,7 +112,7 @@ class Compressor:
             route=own.name if own.model else turn.route,
         )
         try:
-            answer = await _ask(model, request)
+            answer = await whole_answer(model, request)
         except ModelError as error:
             _log.warning("a conversation is condensed without a model: %s", error)
             self._failed_at[turn.session_id] = self._clock.monotonic()
@@ -137,14 +137,6 @@ class Compressor:
         share = usual if self._policy.threshold is None else self._policy.threshold
         # An answer as long as the window would leave no room for what it answers.
         return max(window - turn.max_tokens, window // 4) * share
-
-
-async def _ask(model: Model, request: ModelRequest) -> ModelMessage:
-    async with model.stream(request) as events:
-        async for event in events:
-            if isinstance(event, ModelMessage):
-                return event
-    raise AssertionError("a model call ends with its message or raises")
 
 
 def _tokens(messages: Sequence[bytes], tools: bytes, rate: float) -> float:

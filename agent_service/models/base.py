@@ -157,3 +157,12 @@ def assistant_message(message: ModelMessage) -> dict[str, Any]:
     if message.reasoning_details:
         entry["reasoning_details"] = list(message.reasoning_details)
     return entry
+
+
+async def whole_answer(model: Model, request: ModelRequest) -> ModelMessage:
+    """Ask a model for an answer that nobody watches; raises what its stream raises."""
+    async with model.stream(request) as events:
+        async for event in events:
+            if isinstance(event, ModelMessage):
+                return event
+    raise AssertionError("a model call ends with its message or raises")

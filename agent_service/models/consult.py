@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from agent_service.models.base import Model, ModelMessage, ModelRequest, encoded
+from agent_service.models.base import Model, ModelMessage, ModelRequest, encoded, whole_answer
 from agent_service.models.errors import ModelError
 from agent_service.models.fallback import USUAL, Route
 from services.errors import HermesError
@@ -52,16 +52,9 @@ class Consult:
     async def answer(self, request: ModelRequest) -> ModelMessage:
         """The answer, which says something; NoAnswer otherwise."""
         try:
-            answer = await self._last(request)
+            answer = await whole_answer(self._model, request)
         except (ModelError, HermesError) as error:
             raise NoAnswer(str(error)) from error
         if not answer.text.strip():
             raise NoAnswer("the model's answer is empty")
         return answer
-
-    async def _last(self, request: ModelRequest) -> ModelMessage:
-        async with self._model.stream(request) as events:
-            async for event in events:
-                if isinstance(event, ModelMessage):
-                    return event
-        raise NoAnswer("the model's answer has no end")
