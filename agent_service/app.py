@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from types import TracebackType
 from typing import Self
 from zoneinfo import ZoneInfo
@@ -149,7 +150,10 @@ def build(
         usage=UsageServicer(database, spending),
         home=HomeServicer(Moving(homes, memories, histories)),
     )
-    chores = Chores((homes.recover,), (LeftSandboxes(executors, database).run, histories.run))
+    first = [homes.recover]
+    if config.model.preload:
+        first.append(partial(_preload, models.first, workers))
+    chores = Chores(first, (LeftSandboxes(executors, database).run, histories.run))
     return AgentService(database, models.routed, catalog, turns, chores, workers, servicers)
 
 
@@ -226,6 +230,11 @@ class AgentService:
     async def drain(self) -> None:
         """Lets every turn go for another replica or the next start."""
         await self._turns.drain()
+
+
+async def _preload(model: ConfiguredModel, workers: Workers) -> None:
+    """While the other services of the process start, which wait for their engines and disks."""
+    workers.start("load of the model's SDK", model.preload())
 
 
 def _stores(

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -97,6 +97,12 @@ class ConfiguredModel:
         """The model's id at the endpoint; ModelNotConfigured when none is set."""
         endpoint, _ = await self._choose()
         return endpoint.model
+
+    async def preload(self) -> None:
+        """Load what the first call would; why that is not possible, the call will say."""
+        with suppress(ModelNotConfigured, ModelError):
+            _, model = await self._choose()
+            await model.preload()
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:

@@ -67,6 +67,10 @@ class Provider:
         """The endpoint with its key as it is now; raises `ModelError`."""
         return await self._access.current()
 
+    async def preload(self) -> None:
+        """Load the SDK now, and not with the first call; raises `ModelError`."""
+        await self._transport.ready(await self._access.current())
+
     async def _attempts(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         attempt, replaced, other = 1, 0, None
         while True:

@@ -108,7 +108,7 @@ class Transport:
         no method for: its method for this one walks through what it is given and encodes it
         again, which takes twice the CPU of all the rest.
         """
-        sdk, client = await self._ready(endpoint)
+        sdk, client = await self.ready(endpoint)
         import httpx2  # loaded by the SDK
 
         try:
@@ -144,7 +144,7 @@ class Transport:
         signed = {"X-Api-Key": key} if native else {"Authorization": f"Bearer {key}"}
         return {**dict.fromkeys(_NOT_TOLD, sdk.Omit()), **signed, **endpoint.headers}
 
-    async def _ready(self, endpoint: Endpoint) -> tuple[Any, Any]:
+    async def ready(self, endpoint: Endpoint) -> tuple[Any, Any]:
         """Return the SDK and its client."""
         if self._opened is None:
             async with self._connecting:

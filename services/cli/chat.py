@@ -82,6 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.question is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise InvalidArgument("a chat needs a terminal; ask once with: hermes chat -q TEXT")
     question = _question(arguments.question)
+    arguments.preload_model = question is not None  # the first turn is about to begin
     settings = load(arguments)
     settings.home.create()
 

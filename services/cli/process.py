@@ -99,8 +99,7 @@ async def run(
                 replace_file(token_file(settings.home), token, 0o600)
 
         async def announce(addresses: tuple[Address, ...]) -> None:
-            if plan.metrics:
-                collector.serving()
+            collector.serving()
             await ready(addresses[0])
 
         await serve(
