@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from services.errors import Draining
+from services.errors import Draining, Unavailable
 
 _log = logging.getLogger(__name__)
 
@@ -104,7 +104,11 @@ class Workers:
             return
         failure = Failure(task.get_name(), error)
         self._failures.append(failure)
-        _log.error("worker %s failed", failure.name, exc_info=error)
+        if isinstance(error, Unavailable):
+            # Where it was noticed says nothing about why something else is away.
+            _log.warning("worker %s failed: %s", failure.name, error)
+        else:
+            _log.error("worker %s failed", failure.name, exc_info=error)
         if self._on_failure is not None:
             self._on_failure(failure)
 

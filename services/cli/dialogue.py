@@ -88,7 +88,7 @@ class Dialogue:
                         self._follow(response)
                         yield response
             except grpc.aio.AioRpcError as error:
-                if reason_of(error) not in (Reason.SERVICE_UNAVAILABLE, Reason.DRAINING):
+                if not self._passes(reason_of(error)):
                     raise
             finally:
                 self._call = None
@@ -96,6 +96,13 @@ class Dialogue:
                 raise ServiceUnavailable("hermes does not answer any more; is it still running?")
             await asyncio.sleep(PAUSE_S)
             waited_s += PAUSE_S
+
+    def _passes(self, reason: Reason) -> bool:
+        """Whether it is worth the while to wait until what broke the stream is over."""
+        if reason is Reason.DATABASE_UNAVAILABLE:
+            # What was said has then been refused, and is for whoever said it to repeat.
+            return not self._unaccepted
+        return reason in (Reason.SERVICE_UNAVAILABLE, Reason.DRAINING)
 
     def _connect(self) -> "Call":
         # Without an iterator of requests, which the stubs ask for, the call is written to.

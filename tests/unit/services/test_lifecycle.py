@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from services.errors import Draining
+from services.errors import Draining, ServiceUnavailable
 from services.lifecycle import DrainStep, Failure, Shutdown, Workers, share_interpreter
 
 _STUBBORN = """
@@ -53,6 +53,22 @@ async def test_a_failure_is_logged_counted_and_kept_and_ends_nobody_else(
     (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert "turn trn_1" in record.getMessage()
     assert record.exc_info is not None
+
+
+async def test_what_is_away_is_told_without_the_place_where_it_was_noticed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def ask() -> None:
+        raise ServiceUnavailable("the agent does not answer")
+
+    async with Workers() as workers:
+        await asyncio.wait([workers.start("turn trn_1", ask())])
+        await asyncio.sleep(0)
+    (failure,) = workers.failures
+    assert isinstance(failure.error, ServiceUnavailable)
+    (record,) = caplog.records
+    assert record.getMessage() == "worker turn trn_1 failed: the agent does not answer"
+    assert record.exc_info is None
 
 
 async def test_the_end_of_the_group_is_the_end_of_its_workers() -> None:

@@ -1,0 +1,47 @@
+"""A gateway whose streams break off for want of a database, at the wire."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from hermes.gateway.v1 import conversation_pb2_grpc
+from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
+from services.errors import DETAILS_KEY, DatabaseUnavailable, to_status
+
+_Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class BrokenConversations(conversation_pb2_grpc.ConversationServiceServicer):
+    """Each stream says what it was given, and all but the last then fail."""
+
+    def __init__(self, streams: Sequence[Sequence[ConverseResponse]]) -> None:
+        self._streams = list(streams)
+        self.openings: list[ConverseRequest.Open] = []
+
+    async def Converse(
+        self, request_iterator: AsyncIterator[ConverseRequest], context: _Context
+    ) -> AsyncGenerator[ConverseResponse]:
+        self.openings.append((await anext(aiter(request_iterator))).open)
+        for response in self._streams.pop(0):
+            yield response
+        if self._streams:
+            status = to_status(DatabaseUnavailable("PostgreSQL does not answer"))
+            context.set_trailing_metadata(((DETAILS_KEY, status.SerializeToString()),))
+            await context.abort(grpc.StatusCode.UNAVAILABLE, status.message)
+
+
+@asynccontextmanager
+async def serving(gateway: BrokenConversations) -> AsyncGenerator[grpc.aio.Channel]:
+    """A channel to it."""
+    server = grpc.aio.server()
+    conversation_pb2_grpc.add_ConversationServiceServicer_to_server(gateway, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            yield channel
+    finally:
+        await server.stop(None)
