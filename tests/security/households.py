@@ -14,7 +14,8 @@ from prometheus_client import CollectorRegistry
 from agent_service import app as agent_app
 from executor_service import app as executor_app
 from gateway_service import app as gateway_app
-from hermes.agent.v1 import memory_pb2, turn_pb2, usage_pb2
+from hermes.agent.v1 import home_pb2, memory_pb2, turn_pb2, usage_pb2
+from hermes.agent.v1.home_pb2_grpc import HomeServiceStub
 from hermes.agent.v1.memory_pb2_grpc import MemoryServiceStub
 from hermes.agent.v1.turn_pb2_grpc import TurnServiceStub
 from hermes.agent.v1.usage_pb2_grpc import UsageServiceStub
@@ -123,8 +124,13 @@ class Household:
 
 
 @asynccontextmanager
-async def household(home: Path, model_url: str) -> AsyncGenerator[Household]:
-    """Run all services for two people, one of whom has been busy."""
+async def household(
+    home: Path, model_url: str, database_url: str = ""
+) -> AsyncGenerator[Household]:
+    """Run all services for two people, one of whom has been busy.
+
+    With a database all that they have is in it, profiles too.
+    """
     environ = {
         "HERMES_HOME": str(home),
         "HERMES_BASE_URL": model_url,
@@ -133,7 +139,9 @@ async def household(home: Path, model_url: str) -> AsyncGenerator[Household]:
         "HERMES_WARM_POOL_SIZE": "0",
         "HERMES_KEEP_SANDBOXES": "false",
     }
-    await asyncio.to_thread(_prepare, home)
+    if database_url:
+        environ |= {"HERMES_DATABASE_URL": database_url, "HERMES_PROFILES_STORE": "database"}
+    await asyncio.to_thread((home / "config.yaml").write_text, CONFIG)
     settings = await asyncio.to_thread(load_settings, {}, environ)
     await asyncio.to_thread(settings.home.create)
     socket, tokens = UnixAddress(settings.home.socket), new_tokens()
@@ -163,20 +171,13 @@ async def household(home: Path, model_url: str) -> AsyncGenerator[Household]:
         await end_boxes(settings)
 
 
-def _prepare(home: Path) -> None:
-    skill = home / "profiles" / ANN / "skills" / SKILL
-    skill.mkdir(parents=True)
-    (skill / "SKILL.md").write_text(f"---\nname: {SKILL}\ndescription: {CANARY}\n---\n{CANARY}")
-    (home / "profiles" / BOB).mkdir()
-    (home / "config.yaml").write_text(CONFIG)
-
-
 async def _things(channels: Mapping[Identity, Channels]) -> Things:
     operator, agent = channels[Identity.OPERATOR], channels[Identity.AGENT]
     turn = await _turn(operator, "hello", "session")
     waiting = await _turn(operator, "danger", "waiting")
     asking = await _turn(operator, "which", "asking")
     await _talk(operator)
+    await _furnish(operator)
     change = await _remember(operator)
     job = await _job(operator)
     sandbox = await _sandbox(agent)
@@ -240,6 +241,23 @@ async def _talk(channels: Channels) -> None:
     call = ConversationServiceStub(channels.to("gateway")).Converse(iter(requests))
     async with open_stream(call):
         assert [answer async for answer in call]
+
+
+async def _furnish(channels: Channels) -> None:
+    """Give ann a skill, and bob something of his own."""
+    files = {
+        (ANN, f"skills/{SKILL}/SKILL.md"): f"---\nname: {SKILL}\ndescription: {CANARY}\n---\nGo.",
+        (BOB, "SOUL.md"): "Be bob's.",
+    }
+    requests = [
+        home_pb2.ImportHomeRequest(
+            file=home_pb2.HomeFile(profile=profile, path=path), data=text.encode()
+        )
+        for (profile, path), text in files.items()
+    ]
+    requests.append(home_pb2.ImportHomeRequest(finish=True))
+    taken = await HomeServiceStub(channels.to("agent")).ImportHome(iter(requests))
+    assert taken.added_count == len(files)
 
 
 async def _remember(channels: Channels) -> str:

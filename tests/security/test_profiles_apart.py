@@ -61,9 +61,9 @@ def test_a_row_names_a_profile_wherever_a_request_does() -> None:
 
 
 @pytest.mark.timeout(180)
-async def test_nobody_reaches_what_is_another_profile_s(tmp_path: Path) -> None:
+async def test_nobody_reaches_what_is_another_profile_s(tmp_path: Path, profiles_url: str) -> None:
     problems: list[str] = []
-    async with fake_model(SCRIPT) as model, household(tmp_path, model.url) as house:
+    async with fake_model(SCRIPT) as model, household(tmp_path, model.url, profiles_url) as house:
         before = await _state(house)
         assert all(before.values()), before
         assert sum(CANARY in text for text in before.values()) > len(before) / 2
