@@ -98,6 +98,11 @@ soak: $(TESTABLE) ## attack the executor at full size, for hours; writes docs/se
 	  tests/contract/test_backends.py tests/integration/test_executor_output.py \
 	  tests/unit/executor/test_docker_probe.py $(ARGS)
 
+.PHONY: soak-chaos
+soak-chaos: $(TESTABLE) ## kill, cut off and fill up at full size, for hours: a thousand kills, 200 rounds
+	@HERMES_SCALE=$${HERMES_SCALE:-full} $(BIN)/pytest -n0 --verbose --timeout=7200 \
+	  tests/chaos tests/integration/test_memory_writers.py tests/integration/test_scheduler_processes.py $(ARGS)
+
 .PHONY: clean
 clean: ## remove caches and build output; .venv stays
 	@rm -rf build dist .pytest_cache .ruff_cache .hypothesis

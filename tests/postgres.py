@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -80,6 +80,19 @@ class PostgresServer:
             self._process.wait()
             self._process = None
 
+    def kill(self) -> None:
+        """End its first process as a crash does; returns when the others have noticed, which each
+        does by itself.
+        """
+        assert self._process is not None
+        tree = Path("/proc", f"{self._process.pid}", "task", f"{self._process.pid}", "children")
+        others = [Path("/proc", pid, "status") for pid in tree.read_text().split()]
+        self.stop(signal.SIGKILL)
+        end = time.monotonic() + _START_TIMEOUT_S
+        while any(map(_is_alive, others)):
+            assert time.monotonic() < end, "the others go on"
+            time.sleep(0.01)
+
     @property
     def url(self) -> str:
         """Where the database is that every server has."""
@@ -105,6 +118,12 @@ class PostgresServer:
         lines = status.read_text().split() if status.exists() else []
         ours = self._process is not None and lines[:1] == [f"{self._process.pid}"]
         return ours and lines[-1] in {"ready", "standby"}
+
+
+def _is_alive(status: Path) -> bool:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return "\nState:\tZ" not in status.read_text()
+    return False
 
 
 def require_postgres() -> Path:

@@ -38,13 +38,14 @@ for line in ("first", "second"):
     write_file(line, line)
 """
 
+TWO_COMMANDS = (
+    {**calls(terminal_call(_command("one", "first")), text="The first one."), **PIECES},
+    {**calls(terminal_call(_command("two", "second")), text="The second one."), **PIECES},
+)
 RULES = (
-    rule(
-        "two commands",
-        {**calls(terminal_call(_command("one", "first")), text="The first one."), **PIECES},
-        {**calls(terminal_call(_command("two", "second")), text="The second one."), **PIECES},
-        {"text": "Both are done. {tool_result}", **PIECES},
-    ),
+    rule("two commands", *TWO_COMMANDS, {"text": "Both are done. {tool_result}", **PIECES}),
+    rule("errand", *TWO_COMMANDS, {"text": "re: {user}", **PIECES}),
+    rule("job", {"text": "re: {user}", **PIECES}),
     rule("a program", calls(tool_call("execute_code", code=PROGRAM)), TELL),
     rule("clean up", calls(terminal_call("rm -rf src; echo cleaned >>log.txt")), TELL),
     rule("show the log", calls(terminal_call("cat log.txt")), TELL),
@@ -133,6 +134,12 @@ class Watcher:
         """What the turn ended with."""
         return self.events[-1].turn_finished.completed.answer
 
+    def check_all_came_once(self) -> None:
+        """The turn with two commands ended with its answer, and nothing was missed or repeated."""
+        assert self.answer == ANSWER, self.events[-1]
+        assert self.sequences == list(range(1, len(self.sequences) + 1))
+        assert self.seen["tool_finished"] == 2
+
     def _take(self, response: ConverseResponse) -> None:
         kind = str(response.WhichOneof("kind"))
         assert kind != "reply", response.reply.text
@@ -159,12 +166,16 @@ async def asked(
 
 @asynccontextmanager
 async def asked_of(
-    operator: Channels, text: str, session_id: str = "", within_s: float = DONE_WITHIN_S
+    operator: Channels,
+    text: str,
+    session_id: str = "",
+    within_s: float = DONE_WITHIN_S,
+    message_id: str = "",
 ) -> AsyncGenerator[Watcher]:
     """A question and its watcher, over channels that there are."""
     opening = ConverseRequest.Open(session_id=session_id)
     async with Dialogue(operator.to("gateway"), opening) as dialogue:
-        await dialogue.say(text)
+        await dialogue.say(text, message_id)
         watcher = Watcher(dialogue)
         async with asyncio.TaskGroup() as group, asyncio.timeout(within_s):
             following = group.create_task(watcher.follow())
@@ -184,7 +195,14 @@ async def reach(watcher: Watcher, point: Point, journal: Path) -> None:
     """Return at that point of the turn."""
     if " " in point.after:
         await asyncio.to_thread(_await_step, journal, watcher, point)
-    elif point.after != "said":
+        await asyncio.sleep(point.delay_s)
+    else:
+        await reach_event(watcher, point)
+
+
+async def reach_event(watcher: Watcher, point: Point) -> None:
+    """Return at a point that needs no look into the journal."""
+    if point.after != "said":
         await watcher.until(lambda: watcher.seen[point.after] >= point.count)
     await asyncio.sleep(point.delay_s)
 

@@ -1,78 +1,144 @@
-"""A hundred turns are cut off by kills at seeded points: none is lost, none is done twice.
+"""A hundred kills at seeded points, in the middle of work: nothing is lost, nothing is twice.
 
-A kill cuts off all conversations at once, each wherever it is, so that a hundred points need only
-about a dozen restarts.
+Hermes is one process on SQLite, or four over mutual TLS on PostgreSQL, which is killed as well.
+What is killed is started again under its name, with the leases that users have. The next kill comes
+at a point of some turn, whether all is well again or not.
 """
 
 import asyncio
 import random
-from collections.abc import Iterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from functools import partial
+from typing import TypeAlias
 
 import pytest
 
-from tests.chaos.crashes import (
-    ANSWER,
-    KILL_POINTS,
-    WRITTEN,
-    Watcher,
-    asked,
-    reach,
-)
+from tests.chaos.traffic import Traffic
 from tests.e2e.backends import need_backend, sandboxed
-from tests.e2e.deployment import Deployment, one_process, running
+from tests.e2e.client import channels_of
+from tests.e2e.deployment import (
+    SERVICES,
+    Deployment,
+    Server,
+    four_processes,
+    one_process,
+    running,
+)
 from tests.e2e.model import ModelProcess
+from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
+from tests.postgres import PostgresServer, postgres_server
+from tests.security.scale import scale_name
 
-CONVERSATIONS = 10
-CUT_TURNS = 100
-MOST_KILLS = 25
-SEED = 4
-ALL_DONE_WITHIN_S = 120.0
+SEEDS = range(10 if scale_name() == "full" else 1)
+KILLS_OF_ONE, KILLS_OF_FOUR = 15, 85
+"""With each seed; one process takes the longest to start again."""
+
+Victims: TypeAlias = Mapping[str, Callable[[], None]]
+"""What kills something and starts it again."""
 
 
 @pytest.fixture
-def hermes(model: ModelProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+async def telegram() -> AsyncIterator[FakeTelegram]:
+    async with fake_telegram() as server:
+        yield server
+
+
+@pytest.fixture
+def environ(telegram: FakeTelegram) -> Mapping[str, str]:
+    return {
+        "TELEGRAM_BOT_TOKEN": TOKEN,
+        "TELEGRAM_BASE_URL": telegram.url,
+        "TELEGRAM_ALLOWED_USERS": "7",
+    }
+
+
+@pytest.fixture
+def one(
+    model: ModelProcess, environ: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Deployment]:
     """`hermes up` with processes for boxes, the quickest to start again."""
     need_backend("bubblewrap", tmp_path_factory.mktemp("probe"))
-    folder = tmp_path_factory.mktemp("many")
-    with running(one_process(folder, model.url, sandboxed("bubblewrap"))) as deployment:
+    folder = tmp_path_factory.mktemp("one")
+    with running(one_process(folder, model.url, sandboxed("bubblewrap"), **environ)) as deployment:
         yield deployment
 
 
-@pytest.mark.timeout(300)
-async def test_a_hundred_turns_that_are_cut_off_are_done_once(hermes: Deployment) -> None:
-    dice = random.Random(SEED)
-    sessions = [""] * CONVERSATIONS
-    cut = kills = 0
-    while cut < CUT_TURNS:
-        assert kills < MOST_KILLS, "the kills come when most turns have ended"
-        watchers, cut_now = await _ask_all_and_kill(hermes, sessions, dice)
-        cut, kills = cut + cut_now, kills + 1
-        for watcher in watchers:
-            assert watcher.answer == ANSWER
-            assert watcher.sequences == list(range(1, len(watcher.sequences) + 1))
-            assert watcher.seen["tool_finished"] == 2
-        sessions = [watcher.session_id for watcher in watchers]
-    assert len({*sessions}) == CONVERSATIONS
-    for session_id in sessions:
-        async with asked(hermes, "show the log", session_id) as showing:
-            pass
-        assert showing.answer == "\n".join([WRITTEN] * kills), "each command ran once"
+@pytest.fixture
+def database() -> Iterator[PostgresServer]:
+    """A server of our own, as others use that of the suite."""
+    with postgres_server() as server:
+        yield server
 
 
-async def _ask_all_and_kill(
-    hermes: Deployment, sessions: list[str], dice: random.Random
-) -> tuple[list[Watcher], int]:
-    """Ask in each session and kill with one turn at a point; returns how many were cut off."""
-    journal = hermes.client.path / "state" / "agent.db"
-    async with AsyncExitStack() as stack:
-        watchers: list[Watcher] = []
-        for session_id in sessions:
-            opening = asked(hermes, "two commands", session_id, ALL_DONE_WITHIN_S)
-            watchers.append(await stack.enter_async_context(opening))
-            await asyncio.sleep(dice.uniform(0, 0.1))
-        await reach(dice.choice(watchers), dice.choice(KILL_POINTS), journal)
-        await asyncio.to_thread(hermes.kill)
-        cut = sum(not watcher.seen["turn_finished"] for watcher in watchers)
-        await asyncio.to_thread(hermes.start)
-    return watchers, cut
+@pytest.fixture
+def four(
+    model: ModelProcess,
+    environ: Mapping[str, str],
+    database: PostgresServer,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Deployment]:
+    """Four processes that have nothing in common but the network, a CA and PostgreSQL."""
+    need_backend("bubblewrap", tmp_path_factory.mktemp("probe"))
+    folder = tmp_path_factory.mktemp("four")
+    rows = {"HERMES_DATABASE_URL": database.url, "HERMES_PROFILES_STORE": "database"}
+    config = sandboxed("bubblewrap")
+    with running(four_processes(folder, model.url, config, **rows, **environ)) as deployment:
+        yield deployment
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_one_process_is_killed_again_and_again(
+    one: Deployment, telegram: FakeTelegram, seed: int, record_property: Callable[[str, str], None]
+) -> None:
+    victims = {"hermes": partial(_restart, one.servers["up"])}
+    figure = await _kill_again_and_again(one, victims, telegram, KILLS_OF_ONE, seed)
+    record_property("figure", figure)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_every_service_and_the_database_are_killed_again_and_again(
+    four: Deployment,
+    database: PostgresServer,
+    telegram: FakeTelegram,
+    seed: int,
+    record_property: Callable[[str, str], None],
+) -> None:
+    victims = {name: partial(_restart, server) for name, server in four.servers.items()}
+
+    def restart_database() -> None:
+        database.kill()
+        database.start()
+
+    every = {**victims, "database": restart_database}
+    figure = await _kill_again_and_again(four, every, telegram, KILLS_OF_FOUR, seed)
+    record_property("figure", figure)
+
+
+def _restart(server: Server) -> None:
+    server.kill()
+    server.start()
+    server.wait_ready()
+
+
+async def _kill_again_and_again(
+    deployment: Deployment, victims: Victims, telegram: FakeTelegram, kills: int, seed: int
+) -> str:
+    """Kill each of them as often as the others; returns what was counted."""
+    dice, cut_off = random.Random(seed), 0
+    order = list(victims) * (kills // len(victims))
+    dice.shuffle(order)
+    assert len(order) == kills
+    async with channels_of(deployment.client, SERVICES) as operator:
+        traffic = Traffic(operator, telegram)
+        async with asyncio.TaskGroup() as group:
+            traffic.begin(group)
+            for name in order:
+                await traffic.reach_a_point(dice)
+                cut_off += len(traffic.cuts)
+                await asyncio.to_thread(victims[name])
+            traffic.over = True
+        assert cut_off > kills, "the kills come in the middle of work"
+        counted = await traffic.check()
+    return f"{kills} kills, each while {cut_off / kills:.1f} turns were waited for; {counted}"

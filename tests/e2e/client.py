@@ -1,7 +1,7 @@
 """Talking to a running deployment without the command: every event as it comes."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, asynccontextmanager
 
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
@@ -14,10 +14,12 @@ from tests.e2e.home import Home
 
 
 @asynccontextmanager
-async def channels_of(home: Home) -> AsyncGenerator[Channels]:
-    """Channels to the services that run, as an operator."""
+async def channels_of(
+    home: Home, services: Sequence[str] = ("gateway", "agent")
+) -> AsyncGenerator[Channels]:
+    """Channels to services that run, as an operator."""
     settings = await asyncio.to_thread(load_settings, {}, home.environ)
-    async with connected(settings, ("gateway", "agent")) as channels:
+    async with connected(settings, services) as channels:
         yield channels
 
 

@@ -1,0 +1,179 @@
+"""People and jobs that keep a Hermes busy, and the count of what came of what they asked for."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import grpc.aio
+
+from gateway_service.storage.outbox import REPEAT
+from hermes.agent.v1 import session_pb2
+from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
+from hermes.common.v1.origin_pb2 import Origin
+from hermes.scheduler.v1.job_pb2 import CreateJobRequest
+from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
+from services.channels import Channels
+from tests.chaos.crashes import KILL_POINTS, WRITTEN, Watcher, asked_of, reach_event
+from tests.fakes.telegram import FakeTelegram
+
+TERMINALS = range(3)
+CHATS, JOB_CHATS = (1, 2, 3), (8, 9)
+PATIENCE_S = 120.0
+"""How long one answer may take while something is killed all the time."""
+POINT_WITHIN_S, PAUSE_S = 5.0, 0.2
+PLACEHOLDER, MARK = "…", REPEAT.replace("_", "")
+POINTS = [point for point in KILL_POINTS if " " not in point.after]
+"""Those that a watcher sees by itself."""
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Everybody asks for the next thing when the last was answered, until it is over."""
+
+    operator: Channels
+    telegram: FakeTelegram
+    over: bool = False
+    asked: list[str] = field(default_factory=list[str])
+    """All that was asked for; no two are alike."""
+    cuts: dict[str, int] = field(default_factory=dict[str, int])
+    """By what has not been answered yet: how often something was killed meanwhile."""
+    _watchers: dict[int, Watcher] = field(default_factory=dict[int, Watcher])
+    _sessions: dict[int, str] = field(default_factory=dict[int, str])
+    """Of the terminals."""
+
+    def begin(self, group: asyncio.TaskGroup) -> None:
+        """Let everybody begin."""
+        for number in TERMINALS:
+            group.create_task(self._terminal(number))
+        for chat_id in CHATS:
+            group.create_task(self._chat(chat_id, "errand", self.telegram.say))
+        for chat_id in JOB_CHATS:
+            group.create_task(self._chat(chat_id, "job", self._schedule))
+
+    async def reach_a_point(self, dice: random.Random) -> None:
+        """Return at some moment of a turn that a terminal waits for."""
+        # A turn that is lost three times at one step is given to a person.
+        while max(self.cuts.values(), default=0) > 1:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        number, point = dice.choice(TERMINALS), dice.choice(POINTS)
+        with suppress(TimeoutError):  # what it waits for may have been lost with a connection
+            async with asyncio.timeout(POINT_WITHIN_S):
+                while number not in self._watchers:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+                await reach_event(self._watchers[number], point)
+        for text in self.cuts:
+            self.cuts[text] += 1
+
+    async def check(self) -> str:
+        """All that was asked for was done and answered once; returns the figures."""
+        shown = [text for chat in (*CHATS, *JOB_CHATS) for text in self.telegram.texts(chat)]
+        said = Counter(text for text in shown if text != PLACEHOLDER)
+        marked = {text for text in said if text.startswith(MARK)}
+        assert said.total() == len(said), "no answer is there twice without a mark"
+        answers = {_answer(text) for text in self.asked if not text.startswith("two commands")}
+        assert {text.removeprefix(MARK) for text in said} == answers
+        assert await self._turns() == Counter(self.asked), "each was one turn"
+        for number, session_id in self._sessions.items():
+            async with asked_of(self.operator, "show the log", session_id) as showing:
+                pass
+            assert showing.answer == self._written(f"two commands {number}/")
+        for chat_id in CHATS:
+            await self.telegram.say(chat_id, "show the log")
+            await self._shown(chat_id, self._written(f"errand {chat_id}/"))
+        return f"{len(self.asked)} turns, none lost or twice, {len(marked)} answers marked"
+
+    def _written(self, asked: str) -> str:
+        """What the commands of a session have written, if each ran once."""
+        return "\n".join([WRITTEN] * sum(text.startswith(asked) for text in self.asked))
+
+    async def _turns(self) -> Counter[str]:
+        """How often there is a turn for what."""
+        stub = SessionServiceStub(self.operator.to("agent"))
+        found: Counter[str] = Counter()
+        listed = await stub.ListSessions(session_pb2.ListSessionsRequest(page_size=1000))
+        for session in listed.sessions:
+            request = session_pb2.ListMessagesRequest(session_id=session.session_id, page_size=1000)
+            messages = (await stub.ListMessages(request)).messages
+            found.update(each.text for each in messages if each.role == session_pb2.ROLE_USER)
+        return found
+
+    async def _terminal(self, number: int) -> None:
+        async for text in self._questions(f"two commands {number}"):
+            while not await self._is_answered(number, text):  # noqa: ASYNC110
+                await asyncio.sleep(PAUSE_S)
+
+    async def _is_answered(self, number: int, text: str) -> bool:
+        """Ask, and wait for the answer; the same question again is the same message."""
+        session_id, message_id = self._sessions.get(number, ""), _id_of(text)
+        asking = asked_of(self.operator, text, session_id, PATIENCE_S, message_id)
+        try:
+            async with asking as self._watchers[number]:
+                pass
+        except ExceptionGroup as errors:
+            if errors.split(_is_refusal)[1] is not None:
+                raise
+            return False
+        finally:
+            watcher = self._watchers.pop(number)
+        watcher.check_all_came_once()
+        self._sessions[number] = watcher.session_id
+        return True
+
+    async def _chat(
+        self, chat_id: int, what: str, ask: Callable[[int, str], Awaitable[None]]
+    ) -> None:
+        async for text in self._questions(f"{what} {chat_id}"):
+            await ask(chat_id, text)
+            await self._shown(chat_id, _answer(text))
+
+    async def _shown(self, chat_id: int, answer: str) -> None:
+        answers = {answer, MARK + answer}
+        await self.telegram.until(
+            lambda: not answers.isdisjoint(self.telegram.texts(chat_id)), PATIENCE_S
+        )
+
+    async def _questions(self, what: str) -> AsyncGenerator[str]:
+        number = 0
+        while not self.over:
+            text = f"{what}/{number}"
+            self.asked.append(text)
+            self.cuts[text] = 0
+            yield text
+            del self.cuts[text]
+            number += 1
+
+    async def _schedule(self, chat_id: int, text: str) -> None:
+        """Have a job run at once and tell the chat."""
+        request = CreateJobRequest(
+            job_id=_id_of(text),
+            schedule="in 1 second",
+            prompt=text,
+            origin=Origin(platform="telegram", chat_id=f"{chat_id}"),
+        )
+        stub = JobServiceStub(self.operator.to("scheduler"))
+        while True:
+            try:
+                await stub.CreateJob(request, wait_for_ready=True, timeout=PATIENCE_S)
+            except grpc.aio.AioRpcError as error:
+                if not _is_refusal(error):
+                    raise
+                await asyncio.sleep(PAUSE_S)
+            else:
+                return
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Whether it was said that nothing new is taken at the moment, so that one has to ask again."""
+    refusal = grpc.StatusCode.UNAVAILABLE
+    return isinstance(error, grpc.aio.AioRpcError) and error.code() is refusal
+
+
+def _answer(text: str) -> str:
+    return f"re: {text}"
+
+
+def _id_of(text: str) -> str:
+    return text.replace(" ", "-").replace("/", "-")
