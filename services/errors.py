@@ -115,6 +115,9 @@ UNREACHABLE = frozenset(
 )
 """What a call to which no service has answered ends with."""
 
+_WRITTEN_TOO_LATE = "Internal error from Core"
+"""What gRPC says of a stream that ended while this side wrote to it, in place of why it ended."""
+
 MAX_MESSAGE_CHARS = 2000
 """A longer message is cut: it travels in the trailing metadata, which has a limit."""
 
@@ -294,7 +297,7 @@ def details_of(error: grpc.aio.AioRpcError) -> ErrorDetails:
         elif detail.Unpack(retry):
             retry_after_s = retry.retry_delay.ToMilliseconds() / 1000
     said = error.details() or error.code().name
-    if reason is None and error.code() in UNREACHABLE:
+    if reason is None and (error.code() in UNREACHABLE or said == _WRITTEN_TOO_LATE):
         reason, said = Reason.SERVICE_UNAVAILABLE, f"the service did not answer: {said}"
     return ErrorDetails(reason or Reason.INTERNAL, said, metadata, fields, retry_after_s)
 

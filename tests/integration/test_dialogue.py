@@ -25,7 +25,7 @@ async def test_who_follows_a_turn_goes_on_when_the_database_is_back() -> None:
 
 
 async def test_who_says_something_is_told_that_it_is_not_taken() -> None:
-    gateway = BrokenConversations([[], [LAST]])
+    gateway = BrokenConversations([*[[]] * 20, [LAST]])
     async with serving(gateway) as channel, Dialogue(channel, ConverseRequest.Open()) as dialogue:
         await dialogue.say("hello")
         async with aclosing(dialogue.responses()) as responses:

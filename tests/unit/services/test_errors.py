@@ -154,6 +154,12 @@ def test_a_status_without_details_says_what_the_transport_knows(
     assert message_of(received(code)) != ""
 
 
+def test_a_stream_that_ends_while_it_is_written_to_was_cut() -> None:
+    error = received(grpc.StatusCode.INTERNAL, "Internal error from Core")
+    assert reason_of(error) is Reason.SERVICE_UNAVAILABLE
+    assert reason_of(received(grpc.StatusCode.INTERNAL, "a bug")) is Reason.INTERNAL
+
+
 def test_details_that_are_not_ours_are_not_believed() -> None:
     status = status_pb2.Status(code=5, message="m")
     status.details.add().Pack(error_details_pb2.ErrorInfo(domain="other", reason="NOT_FOUND"))
