@@ -16,9 +16,9 @@ from agent_service.clients.commands import SessionCommands
 from agent_service.drafts import SessionDrafts
 from agent_service.events import Outcome, TurnFinished
 from agent_service.live_turn import LiveTurn
-from agent_service.requests import BusyMode, TurnRequest
+from agent_service.requests import PARENT_SESSION, SUBAGENT, BusyMode, TurnRequest
 from agent_service.sandbox import CommandStatus, CommandUnknown
-from agent_service.storage import sessions
+from agent_service.storage import bindings, sessions
 from agent_service.subagents import NoSubagents, Report, Task
 from agent_service.tools.delegate_task import NAME as DELEGATE_TASK
 from agent_service.tools.execute_code import NAME as EXECUTE_CODE
@@ -28,8 +28,6 @@ from agent_service.turns import Turns
 from services.database import Database
 from services.errors import Draining, NotFound
 
-KIND = "subagent"
-PLATFORM = "subagent"
 MAX_MODEL_CALLS = 50
 MAX_TASKS = 16
 LOOK_S = 1.0
@@ -73,6 +71,11 @@ class Delegation:
             has = ", ".join(sorted(own - BLOCKED)) or "none"
             raise NoSubagents(f"A subagent may have none of these toolsets; it may have: {has}.")
         return found
+
+    async def template_of(self, session_id: str) -> str:
+        """What the sandboxes of a session are made from, and those of its subagents."""
+        wish = await self._database.read(lambda conn: bindings.wish(conn, session_id))
+        return wish.template
 
     async def start(self, request: TurnRequest, untrusted: Sequence[str]) -> None:
         """Start a subagent's turn, or find it; what went into its task is labelled as before."""
@@ -140,9 +143,10 @@ class CallSubagents:
     ) -> list[Report]:
         """Have tasks done side by side."""
         allowed = self._delegation.allowed(self._turn, toolsets)
+        template = await self._delegation.template_of(self._turn.session_id)
         # One after the other, so that who cancels finds all that there are.
         for number, task in enumerate(tasks):
-            await self._delegation.start(self._request(number, task, allowed), untrusted)
+            await self._delegation.start(self._request(number, task, allowed, template), untrusted)
         async with asyncio.TaskGroup() as group:
             waiting = [group.create_task(self._report(n, ended)) for n in range(len(tasks))]
         return [each.result() for each in waiting]
@@ -152,21 +156,25 @@ class CallSubagents:
         ended(number, report)
         return report
 
-    def _request(self, number: int, task: Task, toolsets: tuple[str, ...]) -> TurnRequest:
+    def _request(
+        self, number: int, task: Task, toolsets: tuple[str, ...], template: str
+    ) -> TurnRequest:
         turn = self._turn
-        parent = {"parent_session_id": turn.session_id, "parent_turn_id": turn.id}
+        parent = {PARENT_SESSION: turn.session_id, "parent_turn_id": turn.id}
         context = f"\n\n# What you need to know\n{task.context}" if task.context.strip() else ""
         return TurnRequest(
             turn_id=turn_id_of(self._key, number),
             profile=turn.profile,
             session_id=session_id_of(self._key, number),
             text=f"{task.goal}{context}",
-            origin={"platform": PLATFORM, **parent},
-            kind=KIND,
+            origin={"platform": SUBAGENT, **parent},
+            kind=SUBAGENT,
             busy_mode=BusyMode.QUEUE,
             max_model_calls=MAX_MODEL_CALLS,
             toolsets=toolsets,
-            model=turn.model,
+            # What has taken over for it may be known to another endpoint alone.
+            model=turn.first_model,
+            sandbox_template=template,
             system_message=_INSTRUCTIONS,
             unattended=turn.unattended,
         )

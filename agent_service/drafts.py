@@ -14,7 +14,7 @@ from agent_service.prompt.context_files import skips_context_files
 from agent_service.prompt.layers import SessionFacts, build
 from agent_service.prompt.overlays import NOTHING, Overlay, Said
 from agent_service.prompt.personal import PersonalLayers
-from agent_service.requests import TurnRequest
+from agent_service.requests import SUBAGENT, TurnRequest
 from agent_service.storage.turns import SessionDraft
 from services.clock import Clock
 
@@ -42,7 +42,7 @@ class Instructions:
 
     def overlaid(self, request: TurnRequest) -> Overlay:
         """What the session of a request is sent with; a subagent's with nothing."""
-        if request.kind == "subagent":
+        if request.kind == SUBAGENT:
             return NOTHING
         chat = describe_chat(request.origin) if request.kind == "user" else ""
         own = [text for text in (chat, request.ephemeral_system_prompt) if text.strip()]

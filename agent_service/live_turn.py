@@ -9,7 +9,7 @@ from agent_service.context.compaction import NOTHING, Compaction
 from agent_service.events import Decision, TurnFinished
 from agent_service.prompt.overlays import NOTHING as NO_OVERLAY
 from agent_service.prompt.overlays import Overlay
-from agent_service.requests import Unattended
+from agent_service.requests import PARENT_SESSION, Unattended
 from agent_service.usage import Usage
 from services.leases import Lease
 
@@ -84,6 +84,11 @@ class LiveTurn:
     def epoch(self) -> int:
         """Counts the owners of the turn, from 1."""
         return self.lease.epoch
+
+    @property
+    def charged_session_id(self) -> str:
+        """The session whose budgets it is held to: where it was handed over, that of who did so."""
+        return self.origin.get(PARENT_SESSION, self.session_id)
 
     @property
     def step(self) -> int:

@@ -14,7 +14,13 @@ COMPRESS = "compress"
 """The kind of a turn that condenses its session's conversation, and adds nothing to it."""
 
 
-UNATTENDED_KINDS = frozenset({"job", "subagent"})
+SUBAGENT = "subagent"
+"""The kind of a turn that does what another one has handed over, and its platform."""
+
+PARENT_SESSION = "parent_session_id"
+"""What its origin has as the session of that other one."""
+
+UNATTENDED_KINDS = frozenset({"job", SUBAGENT})
 """Kinds of turns that nobody sits before."""
 
 
@@ -80,6 +86,11 @@ class TurnRequest:
     def platform(self) -> str:
         """The platform that the message came from."""
         return self.origin["platform"]
+
+    @property
+    def parent_session_id(self) -> str:
+        """The session that has handed it over; empty where none has."""
+        return self.origin.get(PARENT_SESSION, "")
 
     @property
     def granted(self) -> tuple[str, ...]:

@@ -94,7 +94,7 @@ class Spending:
         answer = min(request.max_tokens, info.max_output or request.max_tokens)
         prompt = round(estimated_tokens((*request.messages, request.tools)) * scale)
         cost = 0 if info.price is None else info.price.most(prompt, answer)
-        account = self.account(turn.profile, turn.session_id)
+        account = self.account(turn.profile, turn.charged_session_id)
         asked = Amount(cost, prompt + answer)
         found = await self.budgets.reserve(turn, account, asked, reservation)
         return found, info.price is not None

@@ -1,7 +1,7 @@
 """Turns on the wire."""
 
 from agent_service.convert.common import profile_of, timestamp, usage
-from agent_service.requests import COMPRESS, BusyMode, TurnInfo, TurnRequest, Unattended
+from agent_service.requests import COMPRESS, SUBAGENT, BusyMode, TurnInfo, TurnRequest, Unattended
 from hermes.agent.v1 import turn_pb2
 from hermes.common.v1 import approval_pb2, origin_pb2
 from services.errors import InvalidArgument
@@ -16,7 +16,7 @@ MAX_PREFILL = 50
 _KINDS = {
     turn_pb2.TURN_KIND_USER: "user",
     turn_pb2.TURN_KIND_JOB: "job",
-    turn_pb2.TURN_KIND_SUBAGENT: "subagent",
+    turn_pb2.TURN_KIND_SUBAGENT: SUBAGENT,
     turn_pb2.TURN_KIND_COMPRESS: COMPRESS,
 }
 _BUSY = {

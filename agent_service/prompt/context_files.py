@@ -10,7 +10,7 @@ import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
-from agent_service.requests import TurnRequest
+from agent_service.requests import SUBAGENT, TurnRequest
 from agent_service.sandbox import Files, PathRefused
 from agent_service.security.threats import ThreatScanner
 
@@ -118,7 +118,7 @@ class ContextFiles:
 
 def skips_context_files(request: TurnRequest) -> bool:
     """Whether a session begins without them: a subagent knows its task, and nothing else."""
-    return request.skip_context_files or request.kind == "subagent"
+    return request.skip_context_files or request.kind == SUBAGENT
 
 
 async def _rules(files: Files) -> list[str]:

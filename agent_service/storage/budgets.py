@@ -7,8 +7,9 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, bindparam
 
 from agent_service.budget import Account, Amount, Policy, Scope, Standing
+from agent_service.requests import SUBAGENT
 from agent_service.storage.budget_schema import budget_gate, budget_limit, budget_reservation
-from agent_service.storage.schema import turn
+from agent_service.storage.schema import session, turn
 from agent_service.storage.usage_schema import model_usage
 from services.database import Prepared, db_now, upsert, upsert_sum
 from services.leases import Lease, LeaseTable
@@ -51,28 +52,35 @@ _SWEEP = sa.delete(budget_reservation).where(
 )
 
 
+_SUBAGENTS = sa.select(session.c.id).where(
+    session.c.parent_session_id == bindparam("scope_id"), session.c.platform == SUBAGENT
+)
+"""The sessions that a session has handed work over to."""
+
+
 def _standing(column: str) -> sa.Select[Any, Any, Any, Any]:
     """What is spent and reserved of a scope, in one statement: so in one snapshot."""
 
     def whole(column: sa.ColumnElement[int], name: str) -> sa.Label[int]:
         return sa.cast(sa.func.coalesce(sa.func.sum(column), 0), sa.BigInteger).label(name)
 
-    def meant(table: sa.Table) -> tuple[sa.ColumnElement[bool], ...]:
-        return table.c.profile == bindparam("profile"), table.c[column] == bindparam("scope_id")
-
     used, held = model_usage.c, budget_reservation.c
+    is_used = used[column] == bindparam("scope_id")
+    if column == "session_id":
+        is_used |= used.session_id.in_(_SUBAGENTS)
     spent = (
         sa.select(
             whole(used.cost_micro_usd, "micro_usd"),
             whole(used.prompt_tokens + used.completion_tokens, "tokens"),
         )
-        .where(*meant(model_usage))
+        .where(used.profile == bindparam("profile"), is_used)
         .subquery("spent")
     )
     reserved = (
         sa.select(whole(held.micro_usd, "micro_usd"), whole(held.tokens, "tokens"))
         .where(
-            *meant(budget_reservation),
+            held.profile == bindparam("profile"),
+            held[column] == bindparam("scope_id"),
             sa.or_(held.turn_id != bindparam("turn"), held.name != bindparam("reservation")),
             _IN_FORCE,
         )

@@ -204,7 +204,7 @@ def _open_session(
             "message_count": 0,
             "usage": Usage().stored(),
             "approved_tools": [],
-            "parent_session_id": None,
+            "parent_session_id": request.parent_session_id or None,
             "is_named": False,
             "revision": to_ms(now),
             "created_at": now,

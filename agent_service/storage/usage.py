@@ -79,7 +79,7 @@ def record(conn: Connection, transition: Transition, day: str) -> None:
             "model": model.replace("\0", "")[:MODEL_CHARS],
             "day": day,
             "profile": turn.profile,
-            "job_id": job_of(turn.session_id),
+            "job_id": job_of(turn.charged_session_id),
         }
         _ADD.run(conn, {**whose, **used.stored()})
 

@@ -535,7 +535,9 @@ class Session(_message.Message):
     message_count: _builtins.int
     """Messages in it."""
     parent_session_id: _builtins.str
-    """The session that it was branched from; empty when it was not, or when that is gone."""
+    """The session that it was branched from, or that has handed a subagent its task; empty where there is none, or when
+    that is gone.
+    """
     is_named: _builtins.bool
     """Whether somebody gave it its title."""
     @_builtins.property
