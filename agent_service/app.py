@@ -37,10 +37,10 @@ from agent_service.metrics import AgentMetrics
 from agent_service.model_parts import model_parts
 from agent_service.models.base import Model
 from agent_service.models.catalog import Catalog
+from agent_service.models.catalogued import Catalogued
 from agent_service.models.configured import ConfiguredModel
 from agent_service.models.consult import Consult
 from agent_service.models.fallback import Routed
-from agent_service.models.priced import Priced
 from agent_service.prompt.context_files import ContextFiles
 from agent_service.prompt.personal import PersonalLayers
 from agent_service.prompt.personalities import Personalities
@@ -101,7 +101,7 @@ def build(
     database = Database(chassis.database.url_of("agent", settings.home), "agent", clock)
     models = model_parts(settings, config, clock)
     model, catalog = models.first, models.catalog
-    priced = Priced(models.routed, catalog)
+    catalogued = Catalogued(models.routed, catalog)
     leases = turn_leases(config.lease_s)
     executors = Executors(channels, config.executor_away_s)
     stores = _stores(settings, config, chassis, database, clock)
@@ -125,10 +125,10 @@ def build(
     metrics = AgentMetrics.create(meter)
     budgets = Budgets(database, leases, config.budget.policy, clock)
     zone = ZoneInfo(config.time_zone) if config.time_zone else None
-    spending = Spending(priced, models.chain, catalog, budgets, clock, zone)
-    consult = Consult(priced, model.default_name, config.model.max_tokens)
+    spending = Spending(catalogued, models.chain, catalog, budgets, clock, zone)
+    consult = Consult(catalogued, model.default_name, config.model.max_tokens)
     toolbox = Toolbox(tools, contexts.of, redactor, Consulting(consult, spending).of)
-    parts = _loop_parts(config, priced, toolbox, catalog, database)
+    parts = _loop_parts(config, catalogued, toolbox, catalog, database)
     runner = Runner(database, leases, parts, spending, contexts.endings, clock, metrics)
     ownership = _ownership(config, chassis, leases, Replicas(channels, config.endpoint, clock))
     driver = _driver(config, settings, runner, database, parts.toolbox, redactor)

@@ -86,7 +86,7 @@ class ModelConfig(ConfigModel):
     anthropic_api_keys: Annotated[tuple[SecretStr, ...], Env("ANTHROPIC_API_KEYS")] = ()
     """More keys for Anthropic, used where the one before is refused or has used up what it may."""
     max_tokens: Annotated[int, Field(ge=1, le=1_000_000), Yaml("model.max_tokens")] = 16_384
-    """Tokens that one answer may have."""
+    """Tokens that one answer may have, if its model can write so many."""
     max_retries: Annotated[int, Field(ge=0, le=10), Yaml("agent.api_max_retries")] = 3
     """How often a failed model call is tried again."""
     catalog_url: Annotated[str, AfterValidator(_catalog_url), Yaml("model.catalog_url")] = (

@@ -17,8 +17,8 @@ from agent_service.models.base import (
     ModelRequest,
 )
 from agent_service.models.catalog import Catalog
+from agent_service.models.catalogued import Catalogued
 from agent_service.models.fallback import Chain
-from agent_service.models.priced import Priced
 from agent_service.models.pricing import estimated_tokens
 from agent_service.storage import budgets as budget_rows
 from agent_service.storage import usage
@@ -32,7 +32,7 @@ class Spending:
 
     def __init__(
         self,
-        model: Priced,
+        model: Catalogued,
         chain: Chain,
         catalog: Catalog,
         budgets: Budgets,
@@ -91,7 +91,7 @@ class Spending:
         if not await self.budgets.apply_to(turn.profile):
             return [], True
         info = self.catalog.find(request.model)
-        answer = min(request.max_tokens, info.max_output or request.max_tokens)
+        answer = self.catalog.longest_answer(request.model, request.max_tokens)
         prompt = round(estimated_tokens((*request.messages, request.tools)) * scale)
         cost = 0 if info.price is None else info.price.most(prompt, answer)
         account = self.account(turn.profile, turn.charged_session_id)

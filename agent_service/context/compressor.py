@@ -10,11 +10,13 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from agent_service.context import summary
 from agent_service.context.compaction import Conversation, headed, prune, summarised
 from agent_service.context.policy import Policy
+from agent_service.errors import ModelNotConfigured
 from agent_service.events import Live, Notice
 from agent_service.facts import Compacted, Fact
 from agent_service.live_turn import LiveTurn
-from agent_service.models.base import Model, ModelRequest, whole_answer
+from agent_service.models.base import Model, ModelMessage, ModelRequest, whole_answer
 from agent_service.models.errors import ModelError
+from agent_service.models.fallback import Route
 from agent_service.usage import Usage
 from services.clock import Clock
 
@@ -26,6 +28,7 @@ COOL_DOWN_S = 600.0
 IN_VAIN_LIMIT = 2
 """After how many passes that did not help a turn tries no more."""
 SUMMARY_TOKENS = 4096
+SUMMARY_TEMPERATURE = 0.3
 LARGE_WINDOW, LARGE_SHARE, SMALL_SHARE = 512_000, 0.5, 0.75
 KEPT_SHARE = 0.2
 """How much of the threshold the newest messages have for themselves."""
@@ -69,12 +72,12 @@ class Compressor:
             threshold = min(threshold, _tokens(turn.messages, tools, rate) / 2)
         was = headed(Conversation(turn.messages, turn.compaction), self._policy.protect_first)
         end = self._end(was, threshold * KEPT_SHARE / rate)
-        found, usage = prune(was, end), Usage()
+        found, usage, asked = prune(was, end), Usage(), ""
         is_enough = _tokens(found.messages, tools, rate) <= threshold * ENOUGH_SHARE
         # The middle is more than the notes that were made before.
         if not is_enough and end - was.compaction.head > 2:
             yield Notice("This conversation has become long; its middle is condensed now.")
-            found, usage = await self._summarised(turn, model, was, end)
+            found, usage, asked = await self._summarised(turn, model, was, end)
         before, after = (_tokens(c.messages, tools, rate) for c in (was, found))
         yield (
             Compacted(
@@ -84,42 +87,53 @@ class Compressor:
                 round(after),
                 helped=after < min(before, threshold),
                 usage=usage,
-                model=self._policy.route.model or turn.model,
+                model=asked,
             ),
         )
 
     async def _summarised(
         self, turn: LiveTurn, model: Model, was: Conversation, end: int
-    ) -> tuple[Conversation, Usage]:
+    ) -> tuple[Conversation, Usage, str]:
+        """The conversation with notes, what they cost, and which model has written them."""
         middle = was.messages[1 + was.compaction.head : end]
-        notes, usage = await self._notes(turn, model, middle)
+        answer = await self._notes(turn, model, middle)
         plan = await self._plan_of(turn.session_id)
-        return summarised(was, end, summary.message(notes, middle, plan)), usage
+        notes = "" if answer is None else answer.text.strip()
+        notes = notes or summary.handed_off(middle)
+        found = summarised(was, end, summary.message(notes, middle, plan))
+        if answer is None:
+            return found, Usage(), ""
+        return found, Usage.of_call(answer.usage), answer.model
 
     async def _notes(
         self, turn: LiveTurn, model: Model, middle: Sequence[bytes]
-    ) -> tuple[str, Usage]:
-        """Notes of some messages, and what they cost."""
+    ) -> ModelMessage | None:
+        """Notes of some messages; None where no model makes them."""
         since = self._clock.monotonic() - self._failed_at.get(turn.session_id, float("-inf"))
         if since < COOL_DOWN_S:
-            return summary.handed_off(middle), Usage()
-        most_bytes = self._window_of(turn.model) * BYTES_PER_TOKEN // 2
-        own = self._policy.route
-        request = ModelRequest(
-            model=own.model or turn.model,
-            messages=summary.request(middle, most_bytes),
-            max_tokens=min(SUMMARY_TOKENS, turn.max_tokens),
-            route=own.name if own.model else turn.route,
-        )
-        try:
-            answer = await whole_answer(model, request)
-        except ModelError as error:
-            _log.warning("a conversation is condensed without a model: %s", error)
-            self._failed_at[turn.session_id] = self._clock.monotonic()
-            return summary.handed_off(middle), Usage()
-        self._failed_at.pop(turn.session_id, None)
-        notes = answer.text.strip() or summary.handed_off(middle)
-        return notes, Usage.of_call(answer.usage)
+            return None
+        own, usual = self._policy.route, Route(turn.route, turn.model)
+        for route in dict.fromkeys([own if own.model else usual, usual]):
+            request = ModelRequest(
+                model=route.model,
+                messages=summary.request(middle, self._most_bytes(route.model)),
+                max_tokens=min(SUMMARY_TOKENS, turn.max_tokens),
+                route=route.name,
+                temperature=SUMMARY_TEMPERATURE,
+            )
+            try:
+                answer = await whole_answer(model, request)
+            except (ModelError, ModelNotConfigured) as error:
+                _log.warning("%s makes no notes of a conversation: %s", route.model, error)
+            else:
+                self._failed_at.pop(turn.session_id, None)
+                return answer
+        self._failed_at[turn.session_id] = self._clock.monotonic()
+        return None
+
+    def _most_bytes(self, model: str) -> int:
+        """How much of a conversation a model is shown at once."""
+        return self._window_of(model) * BYTES_PER_TOKEN // 2
 
     def _end(self, conversation: Conversation, kept_bytes: float) -> int:
         """Index of the first of the newest messages, which stay as they are."""

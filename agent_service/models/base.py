@@ -27,6 +27,8 @@ class ModelRequest:
     max_tokens: int = DEFAULT_MAX_TOKENS
     route: str = ""
     """Of the chain of models; empty is the configured endpoint."""
+    temperature: float | None = None
+    """How freely to choose words, where the model can be told; None leaves it to the model."""
 
 
 @dataclass(frozen=True, slots=True)

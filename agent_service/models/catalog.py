@@ -96,6 +96,10 @@ class Catalog:
         """Tokens that a request of the model may have, the answer included."""
         return self.find(model).window or DEFAULT_WINDOW
 
+    def longest_answer(self, model: str, asked: int) -> int:
+        """Tokens that an answer of the model can have where so many are asked for."""
+        return min(asked, self.find(model).max_output or asked)
+
     def price_of(self, model: str) -> Price | None:
         """The model's price, where somebody told."""
         return self.find(model).price

@@ -36,7 +36,7 @@ class ChatCompletions:
         fields += [b',"%b":%d' % (dialect.max_tokens_field.encode(), request.max_tokens)]
         if dialect.stream_options:
             fields.append(b',"stream_options":{"include_usage":true}')
-        return b"".join([*fields, self._extras(dialect), b"}"])
+        return b"".join([*fields, dialect.temperature_of(request), self._extras(dialect), b"}"])
 
     def corrected(self, dialect: Dialect, error: ModelError) -> Dialect | None:
         """Leave out or rename what the model does not take."""
@@ -48,7 +48,7 @@ class ChatCompletions:
             return replace(dialect, stream_options=False)
         if self._effort and dialect.effort and "reasoning" in error.detail:
             return replace(dialect, effort=False)
-        return None
+        return dialect.without_temperature(error)
 
     def reading(self) -> Assembly:
         """Begin to read an answer."""

@@ -48,7 +48,8 @@ class Messages:
         )
         fields = [b'{"model":', encoded(request.model), b',"stream":true']
         fields.append(b',"max_tokens":%d' % request.max_tokens)
-        fields.append(self._thinking(request, turns, dialect))
+        thinking = self._thinking(request, turns, dialect)
+        fields.append(thinking or dialect.temperature_of(request))  # who thinks chooses for itself
         if request.tools:
             fields += [b',"tools":', encoded(_tools(request.tools))]
             fields.append(b',"tool_choice":{"type":"auto"}')
@@ -64,7 +65,7 @@ class Messages:
             and any(word in error.detail for word in ("adaptive", "effort"))
         ):
             return replace(dialect, adaptive_thinking=False)
-        return None
+        return dialect.without_temperature(error) if error.status == 400 else None
 
     def reading(self) -> MessagesReading:
         """Begin to read an answer."""

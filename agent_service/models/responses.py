@@ -46,6 +46,7 @@ class Responses:
             fields.append(b',"max_output_tokens":%d' % request.max_tokens)
         if dialect.encrypted_reasoning:
             fields.append(b',"include":["reasoning.encrypted_content"]')
+        fields.append(dialect.temperature_of(request))
         if self._effort and dialect.effort:
             summary = {"summary": "auto"} if dialect.summary else {}
             fields += [b',"reasoning":', encoded({"effort": self._effort, **summary})]
@@ -64,8 +65,8 @@ class Responses:
             return replace(dialect, encrypted_reasoning=False)
         if dialect.output_cap and "max_output_tokens" in words and "unsupported" in words:
             return replace(dialect, output_cap=False)
-        if not self._effort:
-            return None
+        if (other := dialect.without_temperature(error)) is not None or not self._effort:
+            return other
         if dialect.summary and "summar" in words:
             return replace(dialect, summary=False)
         if dialect.effort and ("reasoning.effort" in words or "reasoning_effort" in words):

@@ -1,10 +1,10 @@
 """What the wire formats of providers differ in; everything else of a call is theirs together."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from agent_service.models.base import ModelMessage, ModelRequest
+from agent_service.models.base import ModelMessage, ModelRequest, encoded
 from agent_service.models.errors import ModelError
 
 Json = Mapping[str, Any]
@@ -26,6 +26,20 @@ class Dialect:
     effort: bool = True
     """Whether it is told how hard to think."""
     summary: bool = True
+    temperature: bool = True
+    """Whether it is told how freely to choose words."""
+
+    def temperature_of(self, request: ModelRequest) -> bytes:
+        """How freely the request wants words to be chosen, as all APIs write it."""
+        if request.temperature is None or not self.temperature:
+            return b""
+        return b',"temperature":%b' % encoded(request.temperature)
+
+    def without_temperature(self, error: ModelError) -> "Dialect | None":
+        """The same without it, where an error says that the model does not take it."""
+        if not self.temperature or "temperature" not in error.detail:
+            return None
+        return replace(self, temperature=False)
 
 
 class Reading(Protocol):

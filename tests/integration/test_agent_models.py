@@ -108,3 +108,11 @@ async def test_a_call_costs_what_the_provider_or_else_the_catalogue_says(
         call_count=1,
     )
     assert events[-1].turn_finished.usage == expected
+
+
+async def test_no_longer_answer_is_asked_for_than_the_model_can_give(tmp_path: Path) -> None:
+    config = "models: {scripted: {max_output: 700}}\n"
+    await asyncio.to_thread((tmp_path / "config.yaml").write_text, config)
+    async with fake_model(answers({"text": "Hi."})) as model, agent(tmp_path, model.url) as client:
+        await client.ask("hi")
+    assert [body["max_tokens"] for body in model.bodies] == [700]

@@ -29,6 +29,7 @@ from agent_service.facts import Compacted
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ModelEvent, ModelMessage, ModelRequest, Usage, encoded
 from agent_service.models.errors import ModelError, ModelErrorKind
+from agent_service.models.fallback import Route
 from agent_service.usage import Usage as SessionUsage
 from services.leases import Lease
 from tests.fakes.clock import ManualClock
@@ -227,6 +228,65 @@ async def test_the_next_summary_takes_the_last_one_over() -> None:
     assert second.compaction.through > first.compaction.through
     stored = [*talk, *longer[len(first.messages) :]]
     assert [SYSTEM, *sent(numbered(stored), second.compaction)] == list(second.messages)
+
+
+def _talk(count: int) -> list[bytes]:
+    return [user(f"q{n} " + "y" * 500) for n in range(count)]
+
+
+@pytest.mark.parametrize("error", [None, ModelError(ModelErrorKind.TIMEOUT, "no")])
+async def test_nothing_that_earlier_notes_say_is_lost_or_said_twice(
+    error: ModelError | None,
+) -> None:
+    read = [calls("a", path="early.txt"), result("a", "x")]
+    opening = [SYSTEM, *_talk(3), *read, *_talk(90)]
+    long_notes = "begun. " + "n" * 6000 + " in the middle. " + "n" * 6000 + " ended."
+    first, _ = await compacted(compressing(Answers(long_notes), 20_000), a_turn(opening))
+    again = [calls("b", path="late.txt"), result("b", "x")]
+    longer = [*first.messages, *again, *_talk(200)]
+    model = Answers(error=error)
+    by = compressing(model, 20_000)
+    second, _ = await compacted(by, a_turn(longer, compaction=first.compaction))
+    asked = json.loads(model.requests[0].messages[1])["content"]
+    assert "in the middle" in asked
+    assert "make tea" not in asked
+    said = json.loads(second.messages[4])["content"]
+    assert ("in the middle" in said) is (error is not None)
+    assert said.count("early.txt, late.txt") == said.count("early.txt") == 1
+    assert said.count("make tea") == 1
+
+
+async def test_the_model_of_the_conversation_makes_notes_where_theirs_fails() -> None:
+    class Fails(Answers):
+        async def _events(self) -> AsyncIterator[ModelEvent]:
+            if self.requests[-1].model == "small":
+                raise ModelError(ModelErrorKind.BILLING, "no")
+            async for event in super()._events():
+                yield event
+
+    model = Fails()
+    by = compressing(model, route=Route("auxiliary.compression", "small"))
+    fact, _ = await compacted(by, a_turn([SYSTEM, *_talk(60)], route="spare"))
+    asked = [(request.route, request.model) for request in model.requests]
+    assert asked == [("auxiliary.compression", "small"), ("spare", "m")]
+    assert {request.temperature for request in model.requests} == {0.3}
+    assert NOTES in json.loads(fact.messages[4])["content"]
+    assert fact.model == "m"
+
+
+async def test_notes_are_asked_for_as_the_window_of_who_makes_them_allows() -> None:
+    windows = {"m": 9000, "small": 2000}
+
+    async def plan_of(_session_id: str) -> str:
+        return ""
+
+    model = Answers()
+    policy = Policy(route=Route("", "small"))
+    made = Compressor(windows.__getitem__, plan_of, policy, ManualClock())
+    await compacted(Compressing(made, model), a_turn([SYSTEM, *_talk(100)]))
+    (request,) = model.requests
+    assert request.model == "small"
+    assert sum(map(len, request.messages)) < 2000 * 4
 
 
 async def test_a_model_that_says_nothing_is_not_needed() -> None:

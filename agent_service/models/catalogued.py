@@ -1,4 +1,4 @@
-"""A model whose answers say what they cost."""
+"""A model that is called with what the catalogue knows of it."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
@@ -9,8 +9,10 @@ from agent_service.models.catalog import Catalog
 from agent_service.models.pricing import counted
 
 
-class Priced:
-    """A Model that adds to each answer its cost, and the name under which it counts."""
+class Catalogued:
+    """A Model of which no longer answer is asked than it can give, and whose answers have their
+    cost and the name under which they count.
+    """
 
     def __init__(self, inner: Model, catalog: Catalog) -> None:
         self._inner = inner
@@ -19,6 +21,8 @@ class Priced:
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
         """Call the model."""
+        max_tokens = self._catalog.longest_answer(request.model, request.max_tokens)
+        request = replace(request, max_tokens=max_tokens)
         async with (
             self._inner.stream(request) as events,
             aclosing(self._priced(request, events)) as priced,
