@@ -40,7 +40,7 @@ from agent_service.models.catalog import Catalog
 from agent_service.models.catalogued import Catalogued
 from agent_service.models.configured import ConfiguredModel
 from agent_service.models.consult import Consult
-from agent_service.models.fallback import Routed
+from agent_service.models.fallback import Route, Routed
 from agent_service.prompt.context_files import ContextFiles
 from agent_service.prompt.personal import PersonalLayers
 from agent_service.prompt.personalities import Personalities
@@ -128,7 +128,7 @@ def build(
     spending = Spending(catalogued, models.chain, catalog, budgets, clock, zone)
     consult = Consult(catalogued, model.default_name, config.model.max_tokens)
     toolbox = Toolbox(tools, contexts.of, redactor, Consulting(consult, spending).of)
-    parts = _loop_parts(config, catalogued, toolbox, catalog, database)
+    parts = _loop_parts(config, models.notes, catalogued, toolbox, catalog, database)
     runner = Runner(database, leases, parts, spending, contexts.endings, clock, metrics)
     ownership = _ownership(config, chassis, leases, Replicas(channels, config.endpoint, clock))
     driver = _driver(config, settings, runner, database, parts.toolbox, redactor)
@@ -311,18 +311,24 @@ def _instructions(config: AgentConfig, model: ConfiguredModel) -> Instructions:
         model.default_name,
         config.tool_use_enforcement,
         config.overlays.overlay,
+        config.session_id_in_prompt,
     )
 
 
 def _loop_parts(
-    config: AgentConfig, model: Model, toolbox: Toolbox, catalog: Catalog, database: Database
+    config: AgentConfig,
+    notes: Route,
+    model: Model,
+    toolbox: Toolbox,
+    catalog: Catalog,
+    database: Database,
 ) -> LoopParts:
     async def plan_of(session_id: str) -> str:
         return shown_plan(
             await database.read(lambda conn: sessions.get_state(conn, session_id, PLAN))
         )
 
-    policy = config.compression.policy(route_of(config.auxiliary, "compression"))
+    policy = config.compression.policy(notes)
     compressor = Compressor(catalog.window_of, plan_of, policy, SystemClock())
     return LoopParts(model, model, toolbox, compressor)
 

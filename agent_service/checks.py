@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agent_service.config import AgentConfig
-from agent_service.model_parts import credentials
+from agent_service.model_parts import credentials, endpoint_settings
 from agent_service.models.access import access_of
 from agent_service.models.discovery import discover_local
 from agent_service.models.endpoints import (
@@ -33,7 +33,7 @@ async def model_choice(settings: Settings) -> ModelChoice:
     Fails with InvalidArgument when what is configured cannot work.
     """
     try:
-        endpoint = configured_endpoint(settings.load(AgentConfig).model.endpoint)
+        endpoint = configured_endpoint(endpoint_settings(settings, settings.load(AgentConfig)))
     except EndpointError as error:
         raise InvalidArgument(str(error)) from error
     configured = "" if endpoint is None else _named(endpoint)
@@ -57,7 +57,7 @@ async def _endpoint(
     settings: Settings, config: AgentConfig, logins: Callable[[str], Credentials]
 ) -> Check:
     try:
-        endpoint = configured_endpoint(config.model.endpoint)
+        endpoint = configured_endpoint(endpoint_settings(settings, config))
     except EndpointError as error:
         return Check("model", Verdict.FAILED, str(error))
     if endpoint is None:

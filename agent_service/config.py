@@ -11,6 +11,7 @@ from agent_service.config_auxiliary import AuxiliaryModel
 from agent_service.config_fallback import FallbackModel
 from agent_service.config_login import LoginConfig
 from agent_service.config_overlays import OverlayConfig
+from agent_service.config_providers import ProvidersConfig
 from agent_service.config_web import FetchConfig, MixtureConfig, SearchConfig
 from agent_service.context.policy import Policy
 from agent_service.models.catalog import Override
@@ -257,8 +258,6 @@ class CompressionConfig(ConfigModel):
 
     def policy(self, route: Route) -> Policy:
         """When and how conversations are compressed, by which model if not by their own."""
-        if not route.model:
-            route = Route(model=self.summary_model)
         limits = (self.enabled, self.threshold, self.protect_first_n, self.protect_last_n)
         return Policy(*limits, route)
 
@@ -323,12 +322,14 @@ class AgentConfig(ConfigModel):
     tools: ToolsConfig
     overlays: OverlayConfig
     approvals: ApprovalsConfig
+    providers: ProvidersConfig
     auxiliary: Annotated[dict[str, AuxiliaryModel], Yaml("auxiliary")] = Field(
         default_factory=dict[str, AuxiliaryModel]
     )
     """Models of the tasks `compression`, `vision` (looks at pictures) and `approval` (looks at
     commands with `approvals.mode: smart`): `model`, and where it is elsewhere `provider`, or
-    `base_url` and `key_env`; a task without one is the conversation's model's."""
+    `base_url` and `key_env`; a task without one is the conversation's model's, but for
+    `compression` where that is OpenRouter's."""
     fallback: Annotated[
         tuple[FallbackModel, ...], Yaml("fallback_providers", "fallback_model")
     ] = ()
@@ -351,6 +352,8 @@ class AgentConfig(ConfigModel):
     ] = EAGER_TO_ANNOUNCE
     """Models whose sessions are told more strictly to act instead of announcing it; `auto` is those
     whose id has `gpt` or `codex` in it."""
+    session_id_in_prompt: Annotated[bool, Yaml("agent.session_id_in_prompt")] = True
+    """Whether new sessions are told their ids."""
     context_file_max_chars: Annotated[
         int, Field(ge=1000, le=1_000_000), Yaml("context_file_max_chars")
     ] = 20_000

@@ -130,6 +130,7 @@ def endpoint_settings(
         openai_api_keys=main.openai_api_keys if one.provider == "openai" else (),
         anthropic_api_key=main.anthropic_api_key if one.provider == "anthropic" else _UNSET,
         anthropic_api_keys=main.anthropic_api_keys if one.provider == "anthropic" else (),
+        places={name: place for name, place in main.places.items() if name == one.provider},
     )
 
 

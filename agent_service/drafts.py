@@ -39,6 +39,7 @@ class Instructions:
 
     overlay: Overlay = NOTHING
     """What is sent beside the prompt."""
+    names_session: bool = True
 
     def overlaid(self, request: TurnRequest) -> Overlay:
         """What the session of a request is sent with; a subagent's with nothing."""
@@ -88,7 +89,7 @@ class SessionDrafts:
         )
         skips = skips_context_files(request)
         facts = SessionFacts(
-            session_id=request.session_id,
+            session_id=request.session_id if self._instructions.names_session else "",
             platform=request.platform,
             started_at=self._clock.now().astimezone(self._zone),
             toolsets=toolsets,

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator
 
 from agent_service.config import AgentConfig
+from agent_service.model_parts import endpoint_settings
 from agent_service.models.endpoints import configured_endpoint
 from agent_service.models.errors import EndpointError
 from agent_service.oauth import device_flow
@@ -26,7 +27,7 @@ async def log_in(
     yield asked.shown
     login = await device_flow.confirmed(issuer, asked, clock)
     await device_flow.keep(issuer, login, store, clock)
-    yield LoggedIn(store.path, login.access.expires_at, _configured(config))
+    yield LoggedIn(store.path, login.access.expires_at, _configured(settings, config))
 
 
 async def log_out(settings: Settings, provider: str, clock: Clock | None = None) -> LoggedOut:
@@ -37,10 +38,10 @@ async def log_out(settings: Settings, provider: str, clock: Clock | None = None)
     return LoggedOut(*await device_flow.forget(issuer, store, clock))
 
 
-def _configured(config: AgentConfig) -> str:
+def _configured(settings: Settings, config: AgentConfig) -> str:
     """The provider whose models the settings choose; empty where they choose none."""
     try:
-        endpoint = configured_endpoint(config.model.endpoint)
+        endpoint = configured_endpoint(endpoint_settings(settings, config))
     except EndpointError:
         return "another"
     return "" if endpoint is None else endpoint.provider

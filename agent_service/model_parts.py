@@ -5,15 +5,21 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from agent_service.config import AgentConfig
-from agent_service.config_auxiliary import auxiliaries
+from agent_service.config_auxiliary import AuxiliaryModel, auxiliaries, route_of
 from agent_service.config_fallback import fallbacks
 from agent_service.models.access import access_of
 from agent_service.models.catalog import Catalog
 from agent_service.models.configured import Calling, ConfiguredModel, provider_of
-from agent_service.models.endpoints import Endpoint, missing_endpoint
-from agent_service.models.fallback import Chain, Routed
+from agent_service.models.endpoints import (
+    Endpoint,
+    EndpointSettings,
+    configured_endpoint,
+    missing_endpoint,
+)
+from agent_service.models.errors import EndpointError
+from agent_service.models.fallback import USUAL, Chain, Route, Routed
 from agent_service.models.listing import fetch_models
-from agent_service.models.openrouter import AppIdentity
+from agent_service.models.openrouter import FLASH_MODEL, AppIdentity
 from agent_service.models.provider import Provider
 from agent_service.models.retries import RetryPolicy
 from agent_service.oauth.credentials import Credentials
@@ -21,6 +27,9 @@ from agent_service.oauth.store import LoginStore
 from services.clock import Clock
 from services.config import Settings
 from services.logins import PROVIDERS
+
+COMPRESSION = "compression"
+"""The task of making notes of long conversations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +42,15 @@ class ModelParts:
     """All of them, by route."""
     chain: Chain
     catalog: Catalog
+    notes: Route
+    """To what makes notes of long conversations; without a model it is their own."""
 
 
 def model_parts(settings: Settings, config: AgentConfig, clock: Clock) -> ModelParts:
     """Puts the models together; nothing is opened yet."""
     connect = partial(_connect, config, credentials(settings, config, clock), clock)
     first = ConfiguredModel(
-        config.model.endpoint, connect, missing_endpoint(str(settings.home.env))
+        endpoint_settings(settings, config), connect, missing_endpoint(str(settings.home.env))
     )
     chain, routed = _chain(settings, config, first, connect, clock)
     catalog = Catalog(
@@ -47,7 +58,34 @@ def model_parts(settings: Settings, config: AgentConfig, clock: Clock) -> ModelP
         partial(fetch_models, config.model.catalog_url),
         {name: told.override for name, told in config.models.items()},
     )
-    return ModelParts(first, routed, chain, catalog)
+    return ModelParts(first, routed, chain, catalog, notes_route(settings, config))
+
+
+def endpoint_settings(settings: Settings, config: AgentConfig) -> EndpointSettings:
+    """What the choice of the endpoint depends on, with the places of all providers it may name."""
+    elsewhere = (*config.fallback, *config.auxiliary.values())
+    names = {config.model.provider, *(one.provider for one in elsewhere)}
+    places = config.providers.places(names, partial(_variable, settings))
+    return replace(config.model.endpoint, places=places)
+
+
+def notes_route(settings: Settings, config: AgentConfig) -> Route:
+    """To the model that makes notes of long conversations; one without a model is their own.
+
+    Where nobody says which, it is a small one at OpenRouter for conversations that go there anyway:
+    to others they are not shown unasked.
+    """
+    asked = config.auxiliary.get(COMPRESSION, AuxiliaryModel())
+    if asked.model or asked.provider == "main":
+        return route_of(config.auxiliary, COMPRESSION)
+    if config.compression.summary_model or config.model.providers_allowed:
+        return Route(model=config.compression.summary_model)
+    try:
+        endpoint = configured_endpoint(endpoint_settings(settings, config))
+    except EndpointError:
+        return USUAL
+    goes_there = endpoint is not None and endpoint.provider == "openrouter"
+    return Route(model=FLASH_MODEL) if goes_there else USUAL
 
 
 def credentials(
@@ -83,11 +121,8 @@ def _chain(
     connect: Callable[[Endpoint], Provider],
     clock: Clock,
 ) -> tuple[Chain, Routed]:
-    def variable(name: str) -> str:
-        found = settings.variable(name) or settings.secret_file(name)
-        return "" if found is None else str(found.value)
-
-    others = fallbacks(config.fallback, config.model.endpoint, variable)
+    variable, main = partial(_variable, settings), endpoint_settings(settings, config)
+    others = fallbacks(config.fallback, main, variable)
     models = {
         one.route.name: ConfiguredModel(
             one.endpoint,
@@ -96,6 +131,11 @@ def _chain(
             ),
             one.missing,
         )
-        for one in (*others, *auxiliaries(config.auxiliary, config.model.endpoint, variable))
+        for one in (*others, *auxiliaries(config.auxiliary, main, variable))
     }
     return Chain([one.route for one in others], clock), Routed(first, models)
+
+
+def _variable(settings: Settings, name: str) -> str:
+    found = settings.variable(name) or settings.secret_file(name)
+    return "" if found is None else str(found.value)

@@ -284,6 +284,12 @@ def _login_secrets(path: Path) -> Iterator[str]:
             yield value
 
 
+def provider_variables(provider: str) -> tuple[str, str]:
+    """The variables that have the base URL of a model provider, and its key."""
+    prefix = re.sub(r"\W", "_", provider).upper()
+    return f"{prefix}_BASE_URL", f"{prefix}_API_KEY"
+
+
 def is_secret_name(name: str) -> bool:
     """Whether what has this name is usually a secret."""
     return _SECRET_NAME.search(name) is not None

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr
 
-from services.config import Settings, is_secret_name
+from services.config import Settings, is_secret_name, provider_variables
 from services.config_catalog import ConfigCatalog
 from services.config_fields import (
     ConfigError,
@@ -30,6 +30,7 @@ from services.config_sources import (
     plain,
     read_text,
     round_trip,
+    scalars,
 )
 from services.home import DEFAULT_PROFILE, HomePaths, replace_file
 
@@ -52,6 +53,8 @@ def set_value(home: HomePaths, key: str, value: str, models: Iterable[type[Confi
     declared = catalog.declared_at(key)
     if declared is not None and (key in declared.env or (declared.secret and declared.env)):
         return _set_variable(home, declared, key if key in declared.env else declared.env[0], value)
+    if declared is None and _is_of_a_provider(home, key):
+        return _write_variable(home, key, value)
     path = tuple(key.split("."))
     if declared is None or (key not in declared.yaml and path not in catalog.paths):
         if wrong := catalog.instead_of(key, value):
@@ -83,6 +86,24 @@ def _set_path(home: HomePaths, declared: Declared, key: str, value: str) -> Path
 
 def _set_variable(home: HomePaths, declared: Declared, name: str, value: str) -> Path:
     _validate(declared, name, _settings(home, variables={name: value}))
+    return _write_variable(home, name, value)
+
+
+def _is_of_a_provider(home: HomePaths, name: str) -> bool:
+    """Whether config.yaml names the variable as one with a key, or the provider whose it is."""
+    for path, value in scalars(parse_yaml(read_text(home.config), home.config)):
+        if not isinstance(value, str) or not path:
+            continue
+        is_inside = path[0] == "providers" and len(path) > 1
+        provider = value if path[-1] == "provider" else path[1] if is_inside else ""
+        if (path[-1] == "key_env" and value == name) or (
+            provider and name in provider_variables(provider)
+        ):
+            return True
+    return False
+
+
+def _write_variable(home: HomePaths, name: str, value: str) -> Path:
     text = _with_variable(read_text(home.env), name, value)
     written = parse_env(text, home.env, {}).values.get(name)
     if written is None or written.value != value:

@@ -16,6 +16,7 @@ from agent_service.models.discovery import (
 )
 from agent_service.models.errors import InvalidEndpoint, NoEndpoint
 from agent_service.oauth import codex, nous
+from services.config import provider_variables
 from services.logins import PROVIDERS
 
 OPENROUTER_URL = "https://openrouter.ai/api/v1"
@@ -26,6 +27,8 @@ ANTHROPIC_URL = "https://api.anthropic.com"
 ANTHROPIC_MODEL = "claude-sonnet-5-5"
 
 _UNSET = SecretStr("")
+_UNNAMED = frozenset({"", "auto", "custom", "main"})
+"""What `provider` says where it names none."""
 _HOST = re.compile(r"[\w.:%-]+")
 _LISTING_TIMEOUT_S = 3.0
 _MESSAGES_VERSION = "2026-10-21"
@@ -47,11 +50,20 @@ class Api(StrEnum):
     RESPONSES = "responses"
 
 
+_KNOWN = {
+    "openrouter": (OPENROUTER_URL, OPENROUTER_MODEL, Api.CHAT_COMPLETIONS),
+    "openai": (OPENAI_URL, OPENAI_MODEL, Api.CHAT_COMPLETIONS),
+    "anthropic": (ANTHROPIC_URL, ANTHROPIC_MODEL, Api.MESSAGES),
+}
+"""Base URL, usual model and API of those for which a key is enough, in the order of choice."""
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """A base URL with its key and model.
 
-    `provider` is openrouter, openai, anthropic, nous, codex, custom or a local server's name;
+    `provider` is openrouter, openai, anthropic, nous, codex, custom, or a name of a local server
+    or of one that settings have;
     `source` says what chose the endpoint, `key_name` which setting holds its key.
     """
 
@@ -77,12 +89,24 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where a provider is found by its name; an empty text is unset."""
+
+    base_url: str
+    api_key: SecretStr = _UNSET
+    api: str = ""
+    model: str = ""
+    key_name: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class EndpointSettings:
     """What flags, environment and `config.yaml` say; an empty string counts as unset.
 
     `base_url`, `api_key` and `model` are HERMES_BASE_URL, HERMES_API_KEY and HERMES_MODEL,
     or else the `model` group of `config.yaml`, as are `provider` (openrouter, openai, anthropic,
-    nous or codex) and `api`, which is otherwise guessed from the URL.
+    nous, codex, or one of `places`) and `api`, which is otherwise guessed from the URL.
     """
 
     base_url: str = ""
@@ -97,6 +121,8 @@ class EndpointSettings:
     anthropic_api_keys: tuple[SecretStr, ...] = ()
     api: str = ""
     codex_base_url: str = codex.MODELS_URL
+    places: Mapping[str, Place] = field(default_factory=dict[str, Place])
+    """Base URLs of providers, those of OpenRouter, OpenAI and Anthropic where they are others."""
 
 
 async def find_endpoint(
@@ -141,9 +167,11 @@ def configured_endpoint(settings: EndpointSettings) -> Endpoint | None:
         return _at_login(login, settings)
     if settings.base_url.strip():
         return _custom(settings)
-    candidates = [_openrouter(settings), _openai(settings), _anthropic(settings)]
-    found = [endpoint for endpoint in candidates if endpoint is not None]
-    found.sort(key=lambda endpoint: endpoint.provider != settings.provider)
+    provider = settings.provider.strip()
+    if provider not in _KNOWN and provider not in _UNNAMED:
+        return _named(provider, settings)
+    found = [one for name in _KNOWN if (one := _known(name, settings)) is not None]
+    found.sort(key=lambda endpoint: endpoint.provider != provider)
     return found[0] if found else None
 
 
@@ -155,14 +183,9 @@ def _custom(settings: EndpointSettings) -> Endpoint:
     if not keys and provider != "custom":
         key_name = f"{provider.upper()}_API_KEY"
         keys = _own_keys(settings, provider)
-    api = _api(settings, base_url, provider)
-    if api is Api.MESSAGES:
-        # The SDK's base URL has no version, though people copy it with one.
-        base_url = base_url.removesuffix("/messages").removesuffix("/v1")
-    elif api is Api.RESPONSES:
-        base_url = base_url.removesuffix("/responses")
+    api = _api(settings.api, base_url, provider)
     return Endpoint(
-        base_url=base_url,
+        base_url=_base(base_url, api),
         api_key=keys[0] if keys else _UNSET,
         more_keys=keys[1:],
         model=settings.model.strip() or default_model,
@@ -175,69 +198,87 @@ def _custom(settings: EndpointSettings) -> Endpoint:
 
 def _provider_at(host: str) -> tuple[str, str]:
     """Whose host it is, and which model is used there where none is set."""
-    if _is_host(host, "openrouter.ai"):
-        return "openrouter", OPENROUTER_MODEL
-    if _is_host(host, "openai.com"):
-        return "openai", OPENAI_MODEL
-    if _is_host(host, "anthropic.com"):
-        return "anthropic", ANTHROPIC_MODEL
+    for domain in ("openrouter.ai", "openai.com", "anthropic.com"):
+        if _is_host(host, domain):
+            provider = domain.partition(".")[0]
+            return provider, _KNOWN[provider][1]
     return "custom", ""
 
 
-def _api(settings: EndpointSettings, base_url: str, provider: str) -> Api:
+def _api(told: str, base_url: str, provider: str) -> Api:
     """What is spoken there: as is said, else as the URL looks."""
-    if settings.api:
-        return Api(settings.api)
+    if told:
+        return Api(told)
     if urlsplit(base_url).path.endswith("/responses"):
         return Api.RESPONSES
     native = provider == "anthropic" or base_url.endswith(("/anthropic", "/messages"))
     return Api.MESSAGES if native else Api.CHAT_COMPLETIONS
 
 
-def _openrouter(settings: EndpointSettings) -> Endpoint | None:
-    keys = _own_keys(settings, "openrouter")
+def _base(base_url: str, api: Api) -> str:
+    """What paths are put behind, though people copy the URL with one."""
+    if api is Api.MESSAGES:
+        return base_url.removesuffix("/messages").removesuffix("/v1")
+    return base_url.removesuffix("/responses") if api is Api.RESPONSES else base_url
+
+
+def _known(provider: str, settings: EndpointSettings) -> Endpoint | None:
+    """OpenRouter, OpenAI or Anthropic, where there is a key or another URL for it."""
+    keys, place = _own_keys(settings, provider), settings.places.get(provider)
+    if place is not None:
+        keys = _keys(place.api_key, (), place.key_name) or keys
+        # A server that speaks like OpenAI's may want no key.
+        if keys or provider in ("openai", settings.provider):
+            return _placed(provider, settings, place, keys)
     if not keys:
         return None
+    base_url, usual, api = _KNOWN[provider]
+    model = settings.model.strip()
+    if provider == "anthropic":
+        model = _native_name(model)
+    elif provider == "openai":
+        model = model.removeprefix("openai/")
+        api = Api.RESPONSES if settings.api == Api.RESPONSES else api
+    key_name = f"{provider.upper()}_API_KEY"
     return Endpoint(
-        base_url=OPENROUTER_URL,
+        base_url=base_url,
         api_key=keys[0],
         more_keys=keys[1:],
-        model=settings.model.strip() or OPENROUTER_MODEL,
-        provider="openrouter",
-        source="OPENROUTER_API_KEY",
-        key_name="OPENROUTER_API_KEY",
+        model=model or usual,
+        provider=provider,
+        source=key_name,
+        key_name=key_name,
+        api=api,
     )
 
 
-def _openai(settings: EndpointSettings) -> Endpoint | None:
-    keys = _own_keys(settings, "openai")
-    if not keys:
-        return None
-    return Endpoint(
-        base_url=OPENAI_URL,
-        api_key=keys[0],
-        more_keys=keys[1:],
-        model=settings.model.strip().removeprefix("openai/") or OPENAI_MODEL,
-        provider="openai",
-        source="OPENAI_API_KEY",
-        key_name="OPENAI_API_KEY",
-        api=Api.RESPONSES if settings.api == Api.RESPONSES else Api.CHAT_COMPLETIONS,
-    )
+def _named(provider: str, settings: EndpointSettings) -> Endpoint:
+    place = settings.places.get(provider)
+    if place is None:
+        url_name, key_name = provider_variables(provider)
+        raise InvalidEndpoint(
+            f"The provider {provider} is not known: set {url_name} and {key_name}, "
+            f"or providers.{provider}.base_url."
+        )
+    return _placed(provider, settings, place, _keys(place.api_key, (), place.key_name))
 
 
-def _anthropic(settings: EndpointSettings) -> Endpoint | None:
-    keys = _own_keys(settings, "anthropic")
-    if not keys:
-        return None
+def _placed(
+    provider: str, settings: EndpointSettings, place: Place, keys: tuple[SecretStr, ...]
+) -> Endpoint:
+    """A provider at the URL that settings have for it."""
+    base_url = _checked_url(place.base_url, place.source)
+    _, usual = _provider_at(urlsplit(base_url).hostname or "")
+    api = _api(settings.api or place.api, base_url, provider)
     return Endpoint(
-        base_url=ANTHROPIC_URL,
-        api_key=keys[0],
+        base_url=_base(base_url, api),
+        api_key=keys[0] if keys else _UNSET,
         more_keys=keys[1:],
-        model=_native_name(settings.model.strip()) or ANTHROPIC_MODEL,
-        provider="anthropic",
-        source="ANTHROPIC_API_KEY",
-        key_name="ANTHROPIC_API_KEY",
-        api=Api.MESSAGES,
+        model=settings.model.strip() or place.model or usual,
+        provider=provider,
+        source=place.source,
+        key_name=place.key_name,
+        api=api,
     )
 
 
@@ -292,11 +333,11 @@ async def listed_by(endpoint: Endpoint, timeout_s: float) -> tuple[str, ...]:
     return await list_models(url, endpoint.api_key, timeout_s, headers, query)
 
 
-def _checked_url(text: str) -> str:
+def _checked_url(text: str, name: str = "HERMES_BASE_URL") -> str:
     url = text.strip().rstrip("/").removesuffix("/chat/completions")
     if not is_http_url(url):
         raise InvalidEndpoint(
-            "HERMES_BASE_URL is not a URL: it must look like https://host/v1 or http://127.0.0.1:8000/v1."
+            f"{name} is not a URL: it must look like https://host/v1 or http://127.0.0.1:8000/v1."
         )
     return url
 

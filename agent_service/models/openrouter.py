@@ -10,6 +10,9 @@ from agent_service.models.cache_marks import MARKED_MESSAGES, cache_control
 from agent_service.models.chat_completions import ChatCompletions
 from agent_service.models.wire import Dialect
 
+FLASH_MODEL = "google/gemini-3.7-flash"
+"""Small, fast and with a large window: for what needs no better one."""
+
 _MARKED_MODELS = ("anthropic/", "~anthropic/")
 """Whose models keep in their cache what is marked, and nothing else."""
 _ROLES = frozenset({"user", "assistant"})

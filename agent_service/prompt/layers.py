@@ -86,6 +86,7 @@ class SessionFacts:
     """What a session's prompt depends on."""
 
     session_id: str
+    """Empty where it is not told."""
     platform: str
     started_at: datetime
     """Aware, in the user's time zone."""
@@ -130,8 +131,6 @@ def _layers(facts: SessionFacts) -> Iterable[str]:
     yield from facts.memories
     yield facts.skills
     yield facts.project
-    yield (
-        f"Current time: {facts.started_at.isoformat(timespec='seconds')}\n"
-        f"Session: {facts.session_id}"
-    )
+    session = f"\nSession: {facts.session_id}" if facts.session_id else ""
+    yield f"Current time: {facts.started_at.isoformat(timespec='seconds')}{session}"
     yield _PLATFORMS.get(facts.platform, "")

@@ -201,3 +201,15 @@ async def test_what_a_provider_finds_too_long_is_condensed_and_asked_once_more(
         assert kinds(events).count("compressed") == 1
         failed = events[-1].turn_finished.failed.failure
         assert "MODEL_CONTEXT_OVERFLOW" in str(failed)
+
+
+async def test_at_openrouter_a_small_model_makes_the_notes(tmp_path: Path) -> None:
+    await _configured(tmp_path)
+    async with fake_model(_script({"text": "yes"})) as model:
+        elsewhere = {"OPENROUTER_BASE_URL": model.url, "OPENROUTER_API_KEY": "or-key"}
+        async with agent(tmp_path, "", HERMES_API_KEY="", **elsewhere) as client:
+            assert "compressed" in await _talk(client, 7)
+    asked = {
+        (_is_about_notes(body), body["model"], body.get("temperature")) for body in model.bodies
+    }
+    assert asked == {(True, "google/gemini-3.7-flash", 0.3), (False, "scripted", None)}

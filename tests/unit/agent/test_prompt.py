@@ -88,3 +88,10 @@ def test_without_commands_nothing_is_said_of_a_sandbox() -> None:
 )
 def test_the_last_layer_says_where_answers_are_read(platform: str, said: str) -> None:
     assert said in build(replace(FACTS, platform=platform)).rpartition("\n\n")[2]
+
+
+def test_the_sessions_id_can_be_left_out() -> None:
+    assert "\nSession: 20260105_120000_abcdef\n\n" in build(FACTS)
+    without = build(replace(FACTS, session_id=""))
+    assert "Session:" not in without
+    assert "Current time: 2026-01-05T12:00:00+00:00\n\n" in without

@@ -160,3 +160,15 @@ def test_a_home_that_cannot_be_written_is_one_line(home: HomePaths) -> None:
     link.symlink_to("/proc/none/config.yaml")
     with pytest.raises(HomeError, match="/proc/none cannot be made"):
         set_value(home, "agent.max_turns", "2", ALL)
+
+
+@pytest.mark.parametrize("name", ["DEEP_SEA_API_KEY", "DEEP_SEA_BASE_URL", "SPARE_TOKEN"])
+def test_a_variable_of_a_provider_that_is_named_can_be_set(home: HomePaths, name: str) -> None:
+    with pytest.raises(ConfigError, match="is not a known key"):
+        set_value(home, name, "https://deep.example", ALL)
+    home.config.write_text(
+        "model: {provider: deep-sea}\nfallback_providers: [{model: m, key_env: SPARE_TOKEN}]\n"
+    )
+    assert set_value(home, name, "https://deep.example", ALL) == home.env
+    assert home.env.read_text() == f"{name}=https://deep.example\n"
+    assert mode(home.env) == 0o600
