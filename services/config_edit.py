@@ -92,13 +92,11 @@ def _set_variable(home: HomePaths, declared: Declared, name: str, value: str) ->
 def _is_of_a_provider(home: HomePaths, name: str) -> bool:
     """Whether config.yaml names the variable as one with a key, or the provider whose it is."""
     for path, value in scalars(parse_yaml(read_text(home.config), home.config)):
-        if not isinstance(value, str) or not path:
-            continue
-        is_inside = path[0] == "providers" and len(path) > 1
-        provider = value if path[-1] == "provider" else path[1] if is_inside else ""
-        if (path[-1] == "key_env" and value == name) or (
-            provider and name in provider_variables(provider)
-        ):
+        group, last = next(iter(path), ""), "".join(path[-1:])
+        if last == "key_env" and value == name:
+            return True
+        provider = value if last == "provider" else "".join(path[1:2] * (group == "providers"))
+        if provider and name in provider_variables(str(provider)):
             return True
     return False
 
