@@ -95,8 +95,9 @@ def _is_of_a_provider(home: HomePaths, name: str) -> bool:
         group, last = next(iter(path), ""), "".join(path[-1:])
         if last == "key_env" and value == name:
             return True
-        provider = value if last == "provider" else "".join(path[1:2] * (group == "providers"))
-        if provider and name in provider_variables(str(provider)):
+        inside = "".join(path[1:2]) if group == "providers" else ""
+        provider = str(value) if last == "provider" else inside
+        if provider and name in provider_variables(provider):
             return True
     return False
 

@@ -50,6 +50,11 @@ def is_drifted(text: str) -> bool:
     return render(parse(text)) != text.rstrip("\n")
 
 
+def rewrites(operations: Sequence[Operation]) -> bool:
+    """Whether they make a text anew: all do, but for adding one entry behind what is there."""
+    return bool(operations) and [each.action for each in operations] != [Action.ADD]
+
+
 def apply(text: str, operations: Sequence[Operation], limit: int) -> str:
     """The text after all operations; MemoryRefused, and none of them is done, where one cannot be.
 
@@ -108,20 +113,20 @@ def _position(entries: Sequence[str], old_text: str) -> int:
 
 
 def _added_behind(text: str, operations: Sequence[Operation], limit: int) -> str:
-    if any(operation.action is not Action.ADD for operation in operations):
+    if rewrites(operations):
         raise MemoryRefused(
             "Somebody has edited this memory by hand in a way that a change would not keep. A copy "
-            "was made beside it. Entries can be added; ask the user to tidy the file up for more."
+            "was made beside it. Entries can be added one by one; ask the user to tidy the file up "
+            "for more."
         )
-    new = [operation.content.strip() for operation in operations]
-    for content in new:
-        _check(content)
-    kept = text.rstrip("\n")
-    missing = [content for content in dict.fromkeys(new) if content not in parse(text)]
-    changed = DELIMITER.join([kept, *missing] if kept.strip() else missing)
-    if missing and len(changed) > limit:
+    content, kept = operations[0].content.strip(), text.rstrip("\n")
+    _check(content)
+    if content in parse(text):
+        return text
+    changed = f"{kept}{DELIMITER}{content}" if kept.strip() else content
+    if len(changed) > limit:
         raise MemoryRefused(f"That would be {len(changed)} of {limit} characters.")
-    return changed if missing else text
+    return changed
 
 
 def _listed(entries: Sequence[str]) -> str:

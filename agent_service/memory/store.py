@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from agent_service.memory.entries import (
-    Action,
     MemoryRefused,
     Operation,
     apply,
     is_drifted,
     parse,
+    rewrites,
 )
 from agent_service.memory.limits import Limits, Target
 from agent_service.security.threats import ThreatScanner
@@ -142,7 +142,7 @@ class MemoryStore:
             if asked.version and asked.version != memory.version:
                 raise Aborted("the memory was changed meanwhile; look at it again")
             await asyncio.to_thread(self._check, asked.operations)
-            if memory.is_drifted and any(o.action is not Action.ADD for o in asked.operations):
+            if memory.is_drifted and rewrites(asked.operations):
                 await self._keep_copy(asked.profile, asked.target, document.data)
             after = apply(memory.text, asked.operations, memory.limit)
             return await self._write(document, memory, after, asked)

@@ -93,6 +93,8 @@ class Chain:
 
     def failed(self, route: Route, error: ModelError) -> None:
         """Leave a route alone: as long as its provider asks for, else by how it failed."""
+        if error.kind is Kind.CONTENT_POLICY:
+            return  # it was about what was said, and the next may be about something else
         usual_s = _REST_S.get(error.kind, _USUAL_REST_S)
         rest_s = usual_s if error.retry_after_s is None else error.retry_after_s
         self._rests_until[route.name] = self._clock.monotonic() + min(rest_s, _LONGEST_REST_S)
@@ -103,7 +105,7 @@ class Chain:
 
 
 def another_may_answer(error: ModelError) -> bool:
-    """Whether the failure is the endpoint's or the model's, and not the request's."""
+    """Whether another model may take what this one did not: not what no model would."""
     if error.kind is Kind.BAD_REQUEST:
         return error.status == _NO_SUCH_MODEL
-    return error.kind not in {Kind.CONTEXT_OVERFLOW, Kind.CONTENT_POLICY}
+    return error.kind is not Kind.CONTEXT_OVERFLOW

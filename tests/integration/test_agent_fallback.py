@@ -125,6 +125,28 @@ async def test_a_request_that_is_itself_refused_goes_to_nobody_else(tmp_path: Pa
     assert "tools: bad schema" in events[-1].turn_finished.failed.failure.message
 
 
+STOPPED = [
+    {"status": 400, "error": {"error": {"code": "content_policy_violation", "message": "no"}}},
+    {"finish_reason": "content_filter"},
+]
+
+
+@pytest.mark.parametrize("stopped", STOPPED)
+async def test_what_one_policy_stops_another_model_answers_and_nobody_is_left_alone(
+    tmp_path: Path, stopped: dict[str, Any]
+) -> None:
+    async with fake_model(answers(stopped, HI)) as first, fake_model(answers(HI)) as other:
+        await chain_to(tmp_path, other)
+        async with agent(tmp_path, first.url) as client:
+            events = await client.ask("how do locks work?")
+            after = await client.ask("thank you")
+    assert answer(events) == answer(after) == "Hi."
+    (said,) = notices(events)
+    assert "content policy" in said
+    assert notices(after) == []
+    assert (len(first.requests), len(other.requests)) == (2, 1)
+
+
 async def test_where_all_fail_the_turn_says_how_each_did(tmp_path: Path) -> None:
     busy = answers({"status": 503, "error": {"error": {"message": f"busy, {KEY}"}}})
     async with fake_model(answers(REFUSES)) as first, fake_model(busy) as other:

@@ -86,10 +86,12 @@ def test_what_is_too_long_already_can_be_made_shorter_bit_by_bit() -> None:
 
 def test_what_was_edited_by_hand_is_only_added_to() -> None:
     edited = "a\n§\na\n§\n  b"
-    assert apply(edited, [Operation(ADD, "c"), Operation(ADD, "a")], LIMIT) == f"{edited}\n§\nc"
-    for operation in (Operation(REPLACE, "c", "b"), Operation(REMOVE, old_text="b")):
+    assert apply(edited, [Operation(ADD, "c")], LIMIT) == f"{edited}\n§\nc"
+    assert apply(edited, [Operation(ADD, "a")], LIMIT) == edited
+    replaced, removed = Operation(REPLACE, "c", "b"), Operation(REMOVE, old_text="b")
+    for refused in ([replaced], [removed], [Operation(ADD, "c"), Operation(ADD, "d")]):
         with pytest.raises(MemoryRefused, match="edited this memory by hand"):
-            apply(edited, [operation], LIMIT)
+            apply(edited, refused, LIMIT)
 
 
 _TEXTS = st.text(st.sampled_from("ab§ \n"), max_size=8)
