@@ -48,7 +48,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_LEASE_INVALID: _ErrorReason.ValueType  # 11
     """A lease token is wrong or has expired."""
     ERROR_REASON_BACKEND_UNAVAILABLE: _ErrorReason.ValueType  # 12
-    """The named sandbox backend cannot be used on this machine; the message says why and what to do."""
+    """The named sandbox backend cannot be used on this machine; the message says why and what to do. With
+    a `google.rpc.RetryInfo` it may answer soon: nothing was done, try again after that time.
+    """
     ERROR_REASON_POOL_EXHAUSTED: _ErrorReason.ValueType  # 13
     """No sandbox became free within the time that the caller was willing to wait."""
     ERROR_REASON_SANDBOX_LOST: _ErrorReason.ValueType  # 14
@@ -114,7 +116,9 @@ ERROR_REASON_STALE_EPOCH: ErrorReason.ValueType  # 10
 ERROR_REASON_LEASE_INVALID: ErrorReason.ValueType  # 11
 """A lease token is wrong or has expired."""
 ERROR_REASON_BACKEND_UNAVAILABLE: ErrorReason.ValueType  # 12
-"""The named sandbox backend cannot be used on this machine; the message says why and what to do."""
+"""The named sandbox backend cannot be used on this machine; the message says why and what to do. With
+a `google.rpc.RetryInfo` it may answer soon: nothing was done, try again after that time.
+"""
 ERROR_REASON_POOL_EXHAUSTED: ErrorReason.ValueType  # 13
 """No sandbox became free within the time that the caller was willing to wait."""
 ERROR_REASON_SANDBOX_LOST: ErrorReason.ValueType  # 14

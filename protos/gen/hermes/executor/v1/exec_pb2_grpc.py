@@ -82,7 +82,8 @@ class ExecServiceServicer:
         """Starts a command. Idempotent by `exec_id`: the same request returns the command as it is; another
         request with the same id fails with ALREADY_EXISTS. Fails with LEASE_INVALID, STALE_EPOCH,
         SANDBOX_LOST, PATH_INVALID (no such program or folder, or no right to it), LIMIT_EXCEEDED (too
-        many commands or processes) or INVALID_ARGUMENT; then nothing was started.
+        many commands or processes), BACKEND_UNAVAILABLE (try again) or INVALID_ARGUMENT; then nothing was
+        started.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -100,7 +101,8 @@ class ExecServiceServicer:
 
     def GetExec(self, request, context):
         """Returns a command as it is. Known for at least 24 hours after it ended. Fails with NOT_FOUND,
-        LEASE_INVALID or STALE_EPOCH, or with SANDBOX_LOST where it may have run and nobody can tell.
+        LEASE_INVALID, STALE_EPOCH or BACKEND_UNAVAILABLE (try again), or with SANDBOX_LOST where it may
+        have run and nobody can tell.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -22,7 +22,8 @@ class ExecServiceStub:
     """Starts a command. Idempotent by `exec_id`: the same request returns the command as it is; another
     request with the same id fails with ALREADY_EXISTS. Fails with LEASE_INVALID, STALE_EPOCH,
     SANDBOX_LOST, PATH_INVALID (no such program or folder, or no right to it), LIMIT_EXCEEDED (too
-    many commands or processes) or INVALID_ARGUMENT; then nothing was started.
+    many commands or processes), BACKEND_UNAVAILABLE (try again) or INVALID_ARGUMENT; then nothing was
+    started.
     """
     AttachExec: _aio.StreamStreamMultiCallable[_exec_pb2.AttachExecRequest, _exec_pb2.AttachExecResponse]
     """Watches and drives a command. The first message opens, or starts the command as StartExec does and
@@ -32,7 +33,8 @@ class ExecServiceStub:
     """
     GetExec: _aio.UnaryUnaryMultiCallable[_exec_pb2.GetExecRequest, _exec_pb2.GetExecResponse]
     """Returns a command as it is. Known for at least 24 hours after it ended. Fails with NOT_FOUND,
-    LEASE_INVALID or STALE_EPOCH, or with SANDBOX_LOST where it may have run and nobody can tell.
+    LEASE_INVALID, STALE_EPOCH or BACKEND_UNAVAILABLE (try again), or with SANDBOX_LOST where it may
+    have run and nobody can tell.
     """
     WaitExec: _aio.UnaryUnaryMultiCallable[_exec_pb2.WaitExecRequest, _exec_pb2.WaitExecResponse]
     """Returns when a command has ended or `wait` is over, whichever is first. Fails as GetExec does."""
@@ -57,7 +59,8 @@ class ExecServiceServicer(metaclass=_abc_1.ABCMeta):
         """Starts a command. Idempotent by `exec_id`: the same request returns the command as it is; another
         request with the same id fails with ALREADY_EXISTS. Fails with LEASE_INVALID, STALE_EPOCH,
         SANDBOX_LOST, PATH_INVALID (no such program or folder, or no right to it), LIMIT_EXCEEDED (too
-        many commands or processes) or INVALID_ARGUMENT; then nothing was started.
+        many commands or processes), BACKEND_UNAVAILABLE (try again) or INVALID_ARGUMENT; then nothing was
+        started.
         """
 
     @_abc_1.abstractmethod
@@ -79,7 +82,8 @@ class ExecServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_exec_pb2.GetExecRequest, _abc.Awaitable[_exec_pb2.GetExecResponse]],
     ) -> _abc.Awaitable[_exec_pb2.GetExecResponse]:
         """Returns a command as it is. Known for at least 24 hours after it ended. Fails with NOT_FOUND,
-        LEASE_INVALID or STALE_EPOCH, or with SANDBOX_LOST where it may have run and nobody can tell.
+        LEASE_INVALID, STALE_EPOCH or BACKEND_UNAVAILABLE (try again), or with SANDBOX_LOST where it may
+        have run and nobody can tell.
         """
 
     @_abc_1.abstractmethod

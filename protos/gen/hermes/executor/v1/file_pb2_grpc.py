@@ -86,7 +86,7 @@ class FileServiceServicer:
     def UploadFile(self, request_iterator, context):
         """Writes a file: the first message is the header, chunks follow; the file appears whole, by rename,
         once length and digest match, or not at all. Idempotent. Fails with LEASE_INVALID, STALE_EPOCH,
-        SANDBOX_LOST, PATH_INVALID, DIGEST_MISMATCH or LIMIT_EXCEEDED.
+        SANDBOX_LOST, BACKEND_UNAVAILABLE (try again), PATH_INVALID, DIGEST_MISMATCH or LIMIT_EXCEEDED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -94,8 +94,8 @@ class FileServiceServicer:
 
     def DownloadFile(self, request, context):
         """Reads a file in chunks of at most 32 KiB. Fails with NOT_FOUND, PATH_INVALID, LEASE_INVALID,
-        STALE_EPOCH or SANDBOX_LOST; where it is the path that is NOT_FOUND, and not the sandbox, the
-        metadata `missing` is `path`.
+        STALE_EPOCH, SANDBOX_LOST or BACKEND_UNAVAILABLE (try again); where it is the path that is
+        NOT_FOUND, and not the sandbox, the metadata `missing` is `path`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -21,12 +21,12 @@ class FileServiceStub:
     UploadFile: _aio.StreamUnaryMultiCallable[_file_pb2.UploadFileRequest, _file_pb2.UploadFileResponse]
     """Writes a file: the first message is the header, chunks follow; the file appears whole, by rename,
     once length and digest match, or not at all. Idempotent. Fails with LEASE_INVALID, STALE_EPOCH,
-    SANDBOX_LOST, PATH_INVALID, DIGEST_MISMATCH or LIMIT_EXCEEDED.
+    SANDBOX_LOST, BACKEND_UNAVAILABLE (try again), PATH_INVALID, DIGEST_MISMATCH or LIMIT_EXCEEDED.
     """
     DownloadFile: _aio.UnaryStreamMultiCallable[_file_pb2.DownloadFileRequest, _file_pb2.DownloadFileResponse]
     """Reads a file in chunks of at most 32 KiB. Fails with NOT_FOUND, PATH_INVALID, LEASE_INVALID,
-    STALE_EPOCH or SANDBOX_LOST; where it is the path that is NOT_FOUND, and not the sandbox, the
-    metadata `missing` is `path`.
+    STALE_EPOCH, SANDBOX_LOST or BACKEND_UNAVAILABLE (try again); where it is the path that is
+    NOT_FOUND, and not the sandbox, the metadata `missing` is `path`.
     """
     StatPath: _aio.UnaryUnaryMultiCallable[_file_pb2.StatPathRequest, _file_pb2.StatPathResponse]
     """Describes a path, without following a symbolic link in its last part. Fails as DownloadFile does."""
@@ -70,7 +70,7 @@ class FileServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_file_pb2.UploadFileResponse]:
         """Writes a file: the first message is the header, chunks follow; the file appears whole, by rename,
         once length and digest match, or not at all. Idempotent. Fails with LEASE_INVALID, STALE_EPOCH,
-        SANDBOX_LOST, PATH_INVALID, DIGEST_MISMATCH or LIMIT_EXCEEDED.
+        SANDBOX_LOST, BACKEND_UNAVAILABLE (try again), PATH_INVALID, DIGEST_MISMATCH or LIMIT_EXCEEDED.
         """
 
     @_abc_1.abstractmethod
@@ -80,8 +80,8 @@ class FileServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_file_pb2.DownloadFileRequest, _abc.AsyncIterator[_file_pb2.DownloadFileResponse]],
     ) -> _abc.AsyncIterator[_file_pb2.DownloadFileResponse]:
         """Reads a file in chunks of at most 32 KiB. Fails with NOT_FOUND, PATH_INVALID, LEASE_INVALID,
-        STALE_EPOCH or SANDBOX_LOST; where it is the path that is NOT_FOUND, and not the sandbox, the
-        metadata `missing` is `path`.
+        STALE_EPOCH, SANDBOX_LOST or BACKEND_UNAVAILABLE (try again); where it is the path that is
+        NOT_FOUND, and not the sandbox, the metadata `missing` is `path`.
         """
 
     @_abc_1.abstractmethod

@@ -27,6 +27,10 @@ if _version_not_supported:
 
 class SandboxServiceStub:
     """Sandboxes: isolated boxes that are claimed from a warm pool, leased, and used by one profile only.
+
+    After a restart of the executor a backend may not have answered yet, and then nobody knows whether
+    its sandboxes live. Until it does, every call about one of them, here and in the other services,
+    fails with BACKEND_UNAVAILABLE and a `google.rpc.RetryInfo`: nothing was done, try again.
     """
 
     def __init__(self, channel):
@@ -74,6 +78,10 @@ class SandboxServiceStub:
 
 class SandboxServiceServicer:
     """Sandboxes: isolated boxes that are claimed from a warm pool, leased, and used by one profile only.
+
+    After a restart of the executor a backend may not have answered yet, and then nobody knows whether
+    its sandboxes live. Until it does, every call about one of them, here and in the other services,
+    fails with BACKEND_UNAVAILABLE and a `google.rpc.RetryInfo`: nothing was done, try again.
     """
 
     def GetCapabilities(self, request, context):
@@ -94,22 +102,23 @@ class SandboxServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RenewLease(self, request, context):
-        """Prolongs a lease by its own length. Idempotent. Fails with LEASE_INVALID or STALE_EPOCH.
+        """Prolongs a lease by its own length. Idempotent. Fails with LEASE_INVALID, STALE_EPOCH,
+        SANDBOX_LOST, or BACKEND_UNAVAILABLE (try again).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReleaseSandbox(self, request, context):
-        """Ends a lease and destroys the box; the workspace is kept. Idempotent. Fails with LEASE_INVALID or
-        STALE_EPOCH.
+        """Ends a lease and destroys the box; the workspace is kept. Idempotent. Fails with LEASE_INVALID,
+        STALE_EPOCH, or BACKEND_UNAVAILABLE (try again): what may live cannot be ended yet.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetSandbox(self, request, context):
-        """Returns a sandbox. Fails with NOT_FOUND.
+        """Returns a sandbox. Fails with NOT_FOUND, or BACKEND_UNAVAILABLE (try again).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -181,6 +190,10 @@ def add_SandboxServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class SandboxService:
     """Sandboxes: isolated boxes that are claimed from a warm pool, leased, and used by one profile only.
+
+    After a restart of the executor a backend may not have answered yet, and then nobody knows whether
+    its sandboxes live. Until it does, every call about one of them, here and in the other services,
+    fails with BACKEND_UNAVAILABLE and a `google.rpc.RetryInfo`: nothing was done, try again.
     """
 
     @staticmethod

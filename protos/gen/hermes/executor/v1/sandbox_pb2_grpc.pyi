@@ -13,7 +13,12 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class SandboxServiceStub:
-    """Sandboxes: isolated boxes that are claimed from a warm pool, leased, and used by one profile only."""
+    """Sandboxes: isolated boxes that are claimed from a warm pool, leased, and used by one profile only.
+
+    After a restart of the executor a backend may not have answered yet, and then nobody knows whether
+    its sandboxes live. Until it does, every call about one of them, here and in the other services,
+    fails with BACKEND_UNAVAILABLE and a `google.rpc.RetryInfo`: nothing was done, try again.
+    """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetCapabilities: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.GetCapabilitiesRequest, _sandbox_pb2.GetCapabilitiesResponse]
@@ -25,13 +30,15 @@ class SandboxServiceStub:
     the workspace with NOT_FOUND, FAILED_PRECONDITION or LIMIT_EXCEEDED (the profile's quota).
     """
     RenewLease: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.RenewLeaseRequest, _sandbox_pb2.RenewLeaseResponse]
-    """Prolongs a lease by its own length. Idempotent. Fails with LEASE_INVALID or STALE_EPOCH."""
+    """Prolongs a lease by its own length. Idempotent. Fails with LEASE_INVALID, STALE_EPOCH,
+    SANDBOX_LOST, or BACKEND_UNAVAILABLE (try again).
+    """
     ReleaseSandbox: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.ReleaseSandboxRequest, _sandbox_pb2.ReleaseSandboxResponse]
-    """Ends a lease and destroys the box; the workspace is kept. Idempotent. Fails with LEASE_INVALID or
-    STALE_EPOCH.
+    """Ends a lease and destroys the box; the workspace is kept. Idempotent. Fails with LEASE_INVALID,
+    STALE_EPOCH, or BACKEND_UNAVAILABLE (try again): what may live cannot be ended yet.
     """
     GetSandbox: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.GetSandboxRequest, _sandbox_pb2.GetSandboxResponse]
-    """Returns a sandbox. Fails with NOT_FOUND."""
+    """Returns a sandbox. Fails with NOT_FOUND, or BACKEND_UNAVAILABLE (try again)."""
     SetNetworkPolicy: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.SetNetworkPolicyRequest, _sandbox_pb2.SetNetworkPolicyResponse]
     """Replaces the whole policy of a sandbox's network: connections that the new one does not allow end
     before this returns. Commands that start afterwards know of it by their environment. Idempotent
@@ -44,7 +51,12 @@ class SandboxServiceStub:
     """
 
 class SandboxServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Sandboxes: isolated boxes that are claimed from a warm pool, leased, and used by one profile only."""
+    """Sandboxes: isolated boxes that are claimed from a warm pool, leased, and used by one profile only.
+
+    After a restart of the executor a backend may not have answered yet, and then nobody knows whether
+    its sandboxes live. Until it does, every call about one of them, here and in the other services,
+    fails with BACKEND_UNAVAILABLE and a `google.rpc.RetryInfo`: nothing was done, try again.
+    """
 
     @_abc_1.abstractmethod
     def GetCapabilities(
@@ -72,7 +84,9 @@ class SandboxServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _sandbox_pb2.RenewLeaseRequest,
         context: _aio.ServicerContext[_sandbox_pb2.RenewLeaseRequest, _abc.Awaitable[_sandbox_pb2.RenewLeaseResponse]],
     ) -> _abc.Awaitable[_sandbox_pb2.RenewLeaseResponse]:
-        """Prolongs a lease by its own length. Idempotent. Fails with LEASE_INVALID or STALE_EPOCH."""
+        """Prolongs a lease by its own length. Idempotent. Fails with LEASE_INVALID, STALE_EPOCH,
+        SANDBOX_LOST, or BACKEND_UNAVAILABLE (try again).
+        """
 
     @_abc_1.abstractmethod
     def ReleaseSandbox(
@@ -80,8 +94,8 @@ class SandboxServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _sandbox_pb2.ReleaseSandboxRequest,
         context: _aio.ServicerContext[_sandbox_pb2.ReleaseSandboxRequest, _abc.Awaitable[_sandbox_pb2.ReleaseSandboxResponse]],
     ) -> _abc.Awaitable[_sandbox_pb2.ReleaseSandboxResponse]:
-        """Ends a lease and destroys the box; the workspace is kept. Idempotent. Fails with LEASE_INVALID or
-        STALE_EPOCH.
+        """Ends a lease and destroys the box; the workspace is kept. Idempotent. Fails with LEASE_INVALID,
+        STALE_EPOCH, or BACKEND_UNAVAILABLE (try again): what may live cannot be ended yet.
         """
 
     @_abc_1.abstractmethod
@@ -90,7 +104,7 @@ class SandboxServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _sandbox_pb2.GetSandboxRequest,
         context: _aio.ServicerContext[_sandbox_pb2.GetSandboxRequest, _abc.Awaitable[_sandbox_pb2.GetSandboxResponse]],
     ) -> _abc.Awaitable[_sandbox_pb2.GetSandboxResponse]:
-        """Returns a sandbox. Fails with NOT_FOUND."""
+        """Returns a sandbox. Fails with NOT_FOUND, or BACKEND_UNAVAILABLE (try again)."""
 
     @_abc_1.abstractmethod
     def SetNetworkPolicy(
