@@ -109,4 +109,5 @@ class SessionDrafts:
             notices=project.blocked if skips else (*personal.blocked, *project.blocked),
             skips_context_files=skips,
             overlay=self._instructions.overlaid(request),
+            refusal=places.sandboxes.lack(request.sandbox_template),
         )

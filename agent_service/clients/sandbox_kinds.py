@@ -15,7 +15,7 @@ from services.errors import FailedPrecondition
 FRESH_S = 600.0
 """How long an answer counts; it changes when somebody configures the executor anew."""
 ASK_AGAIN_S = 5.0
-"""How long nobody is asked after there was no answer."""
+"""How long nobody is asked after there was no answer, or none about a template."""
 DEADLINE_S = 1.0
 """How long a turn may wait for the answer."""
 
@@ -32,18 +32,33 @@ class SandboxKinds:
     def __init__(self, channels: Channels, clock: Clock) -> None:
         self._channels = channels
         self._clock = clock
-        self._known: Mapping[str, SandboxKind] = {}
-        self._ask_at = 0.0
+        self._known: Mapping[str, SandboxKind | None] = {}
+        """By the template; None is one that cannot be had now."""
+        self._asked_at = self._ask_at = -FRESH_S
         self._asking = asyncio.Lock()
 
     async def of(self, template: str) -> SandboxKind | None:
         """What a template's sandboxes are like, the usual ones if it is empty; None when that was
         never learned."""
-        if self._clock.monotonic() >= self._ask_at:
+        name = template or _USUAL
+        if self._is_due(name):
             async with self._asking:
-                if self._clock.monotonic() >= self._ask_at:
+                if self._is_due(name):
                     await self._ask()
-        return self._known.get(template or _USUAL)
+        return self._known.get(name)
+
+    def lack(self, template: str) -> str:
+        """Why no session can have a template, as was last learned; empty where one may."""
+        if not template or not self._known or template in self._known:
+            return ""
+        listed = ", ".join(self._known)
+        return f"there is no template {template!r} of sandboxes; choose of: {listed}"
+
+    def _is_due(self, name: str) -> bool:
+        """Somebody may just have configured a template that nobody knew of."""
+        now = self._clock.monotonic()
+        is_new = name not in self._known and now >= self._asked_at + ASK_AGAIN_S
+        return is_new or now >= self._ask_at
 
     async def _ask(self) -> None:
         fresh_s = ASK_AGAIN_S
@@ -55,12 +70,13 @@ class SandboxKinds:
             pass  # what was known before is the best that there is
         else:
             self._known = {
-                found.template: _kind(found)
+                found.template: _kind(found) if found.available else None
                 for found in answer.backends
-                if found.available and found.template
+                if found.template
             }
             fresh_s = FRESH_S
-        self._ask_at = self._clock.monotonic() + fresh_s
+        self._asked_at = self._clock.monotonic()
+        self._ask_at = self._asked_at + fresh_s
 
 
 def _kind(found: sandbox_pb2.BackendCapabilities) -> SandboxKind:

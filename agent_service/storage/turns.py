@@ -23,7 +23,7 @@ from agent_service.storage.undoing import check_retry
 from agent_service.titles import title_of
 from agent_service.usage import Usage
 from services.database import Prepared, insert_ignore, is_one_of
-from services.errors import AlreadyExists, NotFound
+from services.errors import AlreadyExists, InvalidArgument, NotFound
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,8 @@ class SessionDraft:
     """What a person is to hear with the session's first answer."""
     skips_context_files: bool = False
     overlay: Overlay = NOTHING
+    refusal: str = ""
+    """Why there can be no such session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +193,10 @@ def _open_session(
             conn.execute(_PROMPT, made)
             _keep(conn, request.session_id, draft)
         return
+    if draft.refusal:
+        raise InvalidArgument(
+            draft.refusal, fields={"sandbox_template": "a template that there is"}
+        )
     conn.execute(
         _INSERT_SESSION,
         {

@@ -89,8 +89,8 @@ def test_a_session_has_the_sandbox_that_it_asks_for(home: Home, backend: str) ->
     again = home.ask("who are you", "--resume", named["session_id"])
     assert again["tool_calls"][0]["backend"] == "bubblewrap"
     assert home.ask("who are you")["tool_calls"][0]["backend"] == backend
-    unknown = home.ask("who are you", "--sandbox", "unheard-of")
-    assert unknown["tool_calls"][0]["is_error"]
+    unknown = home.run("chat", "-q", "who are you", "--sandbox", "unheard-of")
+    check_complaint(unknown, "unheard-of", "default, walled")
     by_policy = home.set(HERMES_SANDBOX_TEMPLATE="walled").ask("who are you")
     assert by_policy["tool_calls"][0]["backend"] == "bubblewrap"
 
@@ -258,13 +258,10 @@ def test_a_job_has_the_sandbox_that_it_asks_for(model: ModelProcess, tmp_path: P
             return [it["template"] for it in listed.json if it["session_id"].startswith(session)]
 
         wait_until(lambda: templates_of_runs() == ["walled"], "its run has such a sandbox")
-        session = f"cron_{early.json['job_id']}_"
-        (late,) = [
-            one["session_id"]
-            for one in client.run("sessions", "list", "--json").json
-            if one["session_id"].startswith(session)
-        ]
-        assert "choose one of default, walled" in client.run("sessions", "show", late).out
+        errors = [one["last_error"] or "" for one in client.run("jobs", "list", "--json").json]
+        (why,) = filter(None, errors)
+        assert "no template 'unheard-of'" in why
+        assert "choose of: default, walled" in why
 
 
 def test_a_job_that_failed_is_listed_with_the_reason(model: ModelProcess, tmp_path: Path) -> None:

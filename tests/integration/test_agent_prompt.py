@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from agent_service.clients.executors import Executors
@@ -102,3 +103,25 @@ async def test_an_executor_that_is_away_holds_nobody_up_for_long(tmp_path: Path)
             assert "without network" in (await drafts.draft(REQUEST)).system_prompt
         await clock.advance(FRESH_S)
         assert "without network" in (await drafts.draft(REQUEST)).system_prompt
+
+
+async def test_a_session_of_a_template_that_there_is_not_is_refused(tmp_path: Path) -> None:
+    clock, tokens = ManualClock(), new_tokens()
+    plain = executor_settings(tmp_path, "bubblewrap")
+    await asyncio.to_thread(plain.home.create)
+    wanting = replace(REQUEST, sandbox_template="walled")
+    executor = Process(plain, tokens=tokens)
+    async with asking(executor.address, tokens[Identity.AGENT], clock) as drafts:
+        assert not (await drafts.draft(wanting)).refusal, "nobody tells what there is"
+        await clock.advance(ASK_AGAIN_S)
+        async with executor:
+            refusal = (await drafts.draft(wanting)).refusal
+            assert refusal == "there is no template 'walled' of sandboxes; choose of: default"
+            assert not (await drafts.draft(REQUEST)).refusal
+            assert (await executor.stop()) == 0
+        text = "executor: {templates: {walled: {backend: docker, settings: {host: unix:///none}}}}"
+        await asyncio.to_thread((tmp_path / "config.yaml").write_text, text)
+        later = await asyncio.to_thread(executor_settings, tmp_path, "bubblewrap")
+        async with Process(later, tokens=tokens):
+            await clock.advance(ASK_AGAIN_S)
+            assert not (await drafts.draft(wanting)).refusal, "it can be had later, perhaps"

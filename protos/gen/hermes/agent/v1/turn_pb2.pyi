@@ -198,7 +198,8 @@ class StartTurnRequest(_message.Message):
     """
     sandbox_template: _builtins.str
     """The executor's template of which the session's sandboxes are made; read only by the call that
-    creates the session. Empty means the configured one.
+    creates the session, which fails with INVALID_ARGUMENT where the executor says that it has no such
+    template. Empty means the configured one.
     """
     retries: _builtins.bool
     """Takes back the last turn of the session, as UndoTurns does, and says again what a person said in

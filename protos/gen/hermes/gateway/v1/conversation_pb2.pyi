@@ -66,7 +66,7 @@ class ConverseRequest(_message.Message):
         """
         sandbox_template: _builtins.str
         """The executor's template of which a new session's sandboxes are made; empty means the configured
-        one.
+        one. The first message is refused where the executor says that it has no such template.
         """
         skip_context_files: _builtins.bool
         """A session that begins here is told nothing of SOUL.md and of what its folder says to agents."""

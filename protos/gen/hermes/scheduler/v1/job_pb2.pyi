@@ -141,8 +141,8 @@ class CreateJobRequest(_message.Message):
     """Name for people; empty means the start of the prompt."""
     sandbox_template: _builtins.str
     """The executor's template of which the sandboxes of its runs are made, at most 64 characters of
-    [A-Za-z0-9_.:-]; empty means the one that the agent has for jobs. One that the executor does not
-    have is noticed when a run needs it.
+    [A-Za-z0-9_.:-]; empty means the one that the agent has for jobs. A run with one that the executor
+    does not have fails.
     """
     unattended: _approval_pb2.UnattendedPolicy.ValueType
     """What becomes of calls of its runs that a person would have to allow; unset means what the agent
