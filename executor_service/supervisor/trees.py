@@ -6,6 +6,7 @@ Folders are opened in the ones that they are in, and links are never followed.
 from __future__ import annotations
 
 import errno
+import math
 import os
 import re
 import stat
@@ -21,6 +22,8 @@ NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,200}")
 PART = ".part-"
 """Begins the name of a copy that is being made."""
 _DEEP = ".deep-"
+_TO_READ = 0o500
+_TO_EMPTY = 0o700
 
 
 def listed(root: str) -> list[str]:
@@ -30,15 +33,17 @@ def listed(root: str) -> list[str]:
         return sorted(filter(NAME.fullmatch, folders))
 
 
-def measure(folder: str | os.PathLike[str], most_bytes: int) -> tuple[int, bool]:
-    """What a folder's content takes, and whether all was seen: not more than `most_bytes`, nor too
-    deep. Whoever fills it may change it meanwhile."""
+def measure(
+    folder: str | os.PathLike[str], most_bytes: int, most_entries: float = math.inf
+) -> tuple[int, bool]:
+    """What a folder's content takes, and whether all was seen: not more than `most_bytes` or
+    `most_entries`, nor too deep. Whoever fills it may change it meanwhile."""
     try:
         root = os.open(folder, READ_FOLDER)
     except OSError as error:
         # Whoever fills it may also close it, and then nobody has seen what is in it.
         return 0, error.errno == errno.ENOENT
-    used, stack = 0, [(root, iter(entries(root)))]
+    used, count, stack = 0, 0, [(root, iter(entries(root)))]
     try:
         while stack:
             parent, left = stack[-1]
@@ -46,16 +51,18 @@ def measure(folder: str | os.PathLike[str], most_bytes: int) -> tuple[int, bool]
             if entry is None:
                 os.close(stack.pop()[0])
                 continue
-            used += BYTES_OF_AN_ENTRY
+            used, count = used + BYTES_OF_AN_ENTRY, count + 1
             try:
                 status = entry.stat(follow_symlinks=False)
                 used += status.st_blocks * BLOCK_BYTES
                 if stat.S_ISDIR(status.st_mode):
-                    child = os.open(entry.name, READ_FOLDER, dir_fd=parent)
+                    child = _opened(entry.name, parent, _TO_READ)
                     stack.append((child, iter(entries(child))))
+            except PermissionError:
+                return used, False
             except OSError:
                 continue
-            if used > most_bytes or len(stack) > MAX_DEPTH:
+            if used > most_bytes or count > most_entries or len(stack) > MAX_DEPTH:
                 return used, False
         return used, True
     finally:
@@ -89,7 +96,7 @@ def clear(root: str, name: str) -> None:
     """Remove one thing of root that is a folder."""
     folder = os.open(root, READ_FOLDER)
     try:
-        top = _open_to_clear(name, folder)
+        top = _opened_to_clear(name, folder)
         if top is None:
             return
         try:
@@ -112,7 +119,7 @@ def _clear(folder: int, lift: Callable[[tuple[int, str]], None], depth: int) -> 
             if not entry.is_dir(follow_symlinks=False):
                 os.unlink(entry.name, dir_fd=folder)
                 continue
-            inner = _open_to_clear(entry.name, folder)
+            inner = _opened_to_clear(entry.name, folder)
             if inner is None:
                 continue
             try:
@@ -131,18 +138,24 @@ def _lift(deep: tuple[int, str], top: int) -> None:
     os.rename(name, f"{_DEEP}{number}", src_dir_fd=folder, dst_dir_fd=top)
 
 
-def _open_to_clear(name: str, folder: int) -> int | None:
-    """A folder that can be read and emptied, whatever its bits were; None if it is gone."""
+def _opened_to_clear(name: str, parent: int) -> int | None:
+    """A folder that can be read and emptied; None if it is gone."""
     try:
-        if os.geteuid() == 0:
-            return os.open(name, READ_FOLDER, dir_fd=folder)
-        held = os.open(name, os.O_PATH | READ_FOLDER, dir_fd=folder)
-        try:
-            if stat.S_IMODE(os.fstat(held).st_mode) & 0o700 != 0o700:
-                # Only through procfs can this be done to what is open and not to its name.
-                os.chmod(f"/proc/self/fd/{held}", 0o700)
-            return os.open(".", READ_FOLDER, dir_fd=held)
-        finally:
-            os.close(held)
+        return _opened(name, parent, _TO_EMPTY)
     except FileNotFoundError:
         return None
+
+
+def _opened(name: str, parent: int, bits: int) -> int:
+    """A folder with these bits for its owner, who may have closed it."""
+    if os.geteuid() == 0:
+        return os.open(name, READ_FOLDER, dir_fd=parent)
+    held = os.open(name, os.O_PATH | READ_FOLDER, dir_fd=parent)
+    try:
+        mode = stat.S_IMODE(os.fstat(held).st_mode)
+        if mode & bits != bits:
+            # Only through procfs can this be done to what is open and not to its name.
+            os.chmod(f"/proc/self/fd/{held}", mode | bits)
+        return os.open(".", READ_FOLDER, dir_fd=held)
+    finally:
+        os.close(held)

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Container
 
 
 class Rounds:
@@ -24,3 +24,7 @@ class Rounds:
         await looking
         ended = time.monotonic()
         self._due[place] = ended + max(pause_s, (ended - started) / self._share)
+
+    def forget_others(self, places: Container[str]) -> None:
+        """Only these are places from now on."""
+        self._due = {place: due for place, due in self._due.items() if place in places}

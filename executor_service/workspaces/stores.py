@@ -18,7 +18,7 @@ class Keeping:
 
     def __init__(self, templates: Templates, here: WorkspaceStore, workspaces: Workspaces) -> None:
         self._templates = templates
-        self._here = here
+        self.here = here
         self._workspaces = workspaces
 
     @property
@@ -37,7 +37,7 @@ class Keeping:
 
     def stores(self) -> dict[str, WorkspaceStore]:
         """All of them by their places."""
-        found = {self._here.place: self._here}
+        found = {self.here.place: self.here}
         for template in self._templates:
             store = self.store_of(template)
             if store is not None:
@@ -47,7 +47,7 @@ class Keeping:
     def store_of(self, template: Template) -> WorkspaceStore | None:
         """Where a template's workspaces are kept, if they can be looked after there."""
         if template.capabilities.workspaces is WorkspacePlace.HERE:
-            return self._here
+            return self.here
         return store_elsewhere(template.choice.backend)
 
     def place_of(self, template: Template) -> str:

@@ -3,12 +3,13 @@
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Coroutine, Iterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from executor_service.backends.base import Enforcement, WorkspacePlace
-from executor_service.backends.stores import WorkspaceStore
+from executor_service.backends.stores import Size, WorkspaceStore
 from executor_service.claims.leases import Leases
 from executor_service.claims.sandbox import Sandbox
 from executor_service.errors import BackendError
@@ -27,9 +28,13 @@ _INTERVAL_ELSEWHERE_S = 5.0
 _ELSEWHERE_WITHIN_S = 60.0
 _SHARE_OF_TIME = 0.05
 """How much of the time may be spent on looking at one place."""
-_TOO_DEEP = (
-    "the workspace has folders too deep inside each other for anybody to tell what they take; "
-    "remove them first"
+_SHARE_APART = 0.2
+"""How much on looking at one workspace in which there is much."""
+_MOST_ENTRIES = 50_000
+"""How many are looked at by the executor itself, before others have their turn."""
+_HIDDEN = (
+    "the workspace has folders too deep inside each other, or closed, so that nobody can tell what "
+    "they take; remove them first"
 )
 
 _log = logging.getLogger(__name__)
@@ -47,45 +52,74 @@ class WorkspaceWatch:
         self._keeping = keeping
         self._full: set[str] = set()
         """The sandboxes that had filled their workspaces elsewhere when somebody looked last."""
+        self._apart: set[str] = set()
+        """The sandboxes that have so much that it is looked at by itself, and holds up nobody."""
         self._writers: defaultdict[str, set[asyncio.Timeout]] = defaultdict(set)
         """What is written from outside, by the sandbox."""
 
     async def run(self) -> None:
         """Ends what writes to workspaces that are over the limit, until cancelled."""
-        rounds = Rounds(_SHARE_OF_TIME)
+        rounds, apart = Rounds(_SHARE_OF_TIME), Rounds(_SHARE_APART)
         async with asyncio.TaskGroup() as group:
             while True:
                 await asyncio.sleep(_TICK_S)
-                self._full.intersection_update(sandbox.claim.sandbox_id for sandbox in self._leases)
-                if rounds.is_due(_HERE):
-                    group.create_task(rounds.look(_HERE, _INTERVAL_S, self._look_here()))
-                for place, (store, written) in self._written_elsewhere().items():
-                    if rounds.is_due(place):
-                        look = self._look_at(store, written)
-                        group.create_task(rounds.look(place, _INTERVAL_ELSEWHERE_S, look))
+                living = {sandbox.claim.sandbox_id for sandbox in self._leases}
+                self._full &= living
+                self._apart &= living
+                apart.forget_others(living)
+                for look in (*self._together(rounds), *self._each_apart(apart)):
+                    group.create_task(look)
+
+    def _together(self, rounds: Rounds) -> Iterator[Coroutine[Any, Any, None]]:
+        """The looks that are due at the places of workspaces."""
+        if rounds.is_due(_HERE):
+            yield rounds.look(_HERE, _INTERVAL_S, self._look_here())
+        for place, (store, written) in self._written_elsewhere().items():
+            if rounds.is_due(place):
+                look = self._look_at(store, written, _ELSEWHERE_WITHIN_S)
+                yield rounds.look(place, _INTERVAL_ELSEWHERE_S, look)
+
+    def _each_apart(self, rounds: Rounds) -> Iterator[Coroutine[Any, Any, None]]:
+        """The looks that are due at workspaces in which there is much."""
+        for sandbox, most_bytes, store in self._written():
+            ident = sandbox.claim.sandbox_id
+            if ident in self._apart and rounds.is_due(ident):
+                look = self._look_at(store or self._keeping.here, [(sandbox, most_bytes)])
+                pause_s = _INTERVAL_S if store is None else _INTERVAL_ELSEWHERE_S
+                yield rounds.look(ident, pause_s, look)
 
     async def _look_here(self) -> None:
         for sandbox, most_bytes, store in self._written():
-            if store is None:
-                folder = Path(sandbox.claim.workspace)
-                if await asyncio.to_thread(is_larger, folder, most_bytes):
+            if store is None and sandbox.claim.sandbox_id not in self._apart:
+                size = await _seen(Path(sandbox.claim.workspace), most_bytes)
+                if _is_unclear(size, most_bytes):
+                    self._apart.add(sandbox.claim.sandbox_id)
+                elif not size.is_all:
                     self._end_writers(sandbox)
 
     def _written_elsewhere(self) -> dict[str, tuple[WorkspaceStore, list[tuple[Sandbox, int]]]]:
-        """The sandboxes that write now where others look, by the place."""
+        """The sandboxes that write now where others look, and are looked at together, by place."""
         found: dict[str, tuple[WorkspaceStore, list[tuple[Sandbox, int]]]] = {}
         for sandbox, most_bytes, store in self._written():
-            if store is not None:
+            if store is not None and sandbox.claim.sandbox_id not in self._apart:
                 found.setdefault(store.place, (store, []))[1].append((sandbox, most_bytes))
         return found
 
-    async def _look_at(self, store: WorkspaceStore, written: list[tuple[Sandbox, int]]) -> None:
+    async def _look_at(
+        self,
+        store: WorkspaceStore,
+        written: list[tuple[Sandbox, int]],
+        within_s: float | None = None,
+    ) -> None:
         wanted = {Path(sandbox.claim.workspace): most_bytes for sandbox, most_bytes in written}
         try:
-            async with asyncio.timeout(_ELSEWHERE_WITHIN_S):
+            async with asyncio.timeout(within_s):
                 sizes = await store.measure(wanted)
         except (BackendError, TimeoutError) as error:
-            _log.warning("workspaces at %s are not looked at now: %s", store.place, error)
+            if isinstance(error, TimeoutError):
+                self._apart |= {sandbox.claim.sandbox_id for sandbox, _ in written}
+            why = str(error) or f"not done within {within_s:g} s"
+            _log.warning("workspaces at %s are not looked at now: %s", store.place, why)
             return
         for sandbox, _ in written:
             self._full.discard(sandbox.claim.sandbox_id)
@@ -137,13 +171,16 @@ class WorkspaceWatch:
         """What a workspace takes; one elsewhere is asked about only if it was full."""
         path, ident = Path(sandbox.claim.workspace), sandbox.claim.sandbox_id
         if store is None:
-            used, is_all = await asyncio.to_thread(measure, path, most_bytes)
-            if not is_all and used <= most_bytes:
-                raise LimitExceeded(_TOO_DEEP)
-            return used
+            size = await _seen(path, most_bytes)
+            if _is_unclear(size, most_bytes):
+                with suppress(BackendError):
+                    size = (await self._keeping.here.measure({path: most_bytes}))[path]
+            if _is_unclear(size, most_bytes):
+                raise LimitExceeded(_HIDDEN)
+            return size.seen_bytes
         if ident not in self._full:
             return 0
-        await self._look_at(store, [(sandbox, most_bytes)])
+        await self._look_at(store, [(sandbox, most_bytes)], _ELSEWHERE_WITHIN_S)
         return most_bytes if ident in self._full else 0
 
     def _end_writers(self, sandbox: Sandbox) -> None:
@@ -169,9 +206,13 @@ class WorkspaceWatch:
         return (most_bytes, self._keeping.store_of(template)) if found.measures_workspaces else None
 
 
-def is_larger(folder: Path, most_bytes: int) -> bool:
-    """Whether a folder's content takes more than so many bytes, or is too deep to look at."""
-    return not measure(folder, most_bytes)[1]
+async def _seen(folder: Path, most_bytes: int) -> Size:
+    """What the executor itself sees of a workspace here."""
+    return Size(*await asyncio.to_thread(measure, folder, most_bytes, _MOST_ENTRIES))
+
+
+def _is_unclear(size: Size, most_bytes: int) -> bool:
+    return not size.is_all and size.seen_bytes <= most_bytes
 
 
 def _full(most_bytes: int) -> LimitExceeded:

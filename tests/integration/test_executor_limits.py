@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from executor_service.app import build
 from executor_service.errors import BackendUnavailable, JournalUnusable
-from executor_service.workspaces.watch import is_larger
+from executor_service.supervisor.trees import measure
 from hermes.executor.v1 import exec_pb2, file_pb2, sandbox_pb2
 from services.auth import Identity
 from services.channels import Channels
@@ -53,6 +53,23 @@ async def test_a_full_workspace_ends_what_fills_it(small: Settings) -> None:
         await client.signal(behaves.lease, quiet.exec_id)
         # There is room again once something was removed.
         assert await client.output(fills.lease, "rm large; echo ok") == "ok"
+
+
+async def test_more_files_than_are_counted_at_once_are_counted_apart(tmp_path: Path) -> None:
+    text = f"executor:\n  workspace_bytes: {16 * MIB}\n"
+    await asyncio.to_thread((tmp_path / "config.yaml").write_text, text)
+    settings = await asyncio.to_thread(executor_settings, tmp_path, "bubblewrap")
+    async with serving(settings) as executor, executor.client() as client:
+        lease = (await client.acquire("s")).lease
+        # An empty one counts as 256 bytes.
+        script = "seq 60000 | xargs touch; sleep 5; echo stays"
+        assert await client.output(lease, script) == "stays"
+        await upload(client, lease, "little", 10)
+        seen = await client.run(lease, script="seq 60001 68000 | xargs touch; sleep 60")
+        assert seen.exit is not None
+        assert seen.exit.reason == exec_pb2.EXIT_REASON_DISK_QUOTA
+        assert "executor.workspace_bytes" in await why(upload(client, lease, "little", 10))
+    await end_boxes(settings)
 
 
 async def test_what_is_sent_to_a_full_workspace_is_refused(small: Settings) -> None:
@@ -177,6 +194,10 @@ def test_what_is_too_deep_to_look_at_counts_as_too_much(tmp_path: Path) -> None:
     deep = deep.joinpath(*["d"] * 30)
     deep.mkdir(parents=True)
     assert is_larger(tmp_path, MIB)
+
+
+def is_larger(folder: Path, most_bytes: int) -> bool:
+    return not measure(folder, most_bytes)[1]
 
 
 async def enter(home: Path, **environ: str) -> None:

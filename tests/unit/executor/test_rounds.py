@@ -34,3 +34,5 @@ async def test_a_place_is_looked_at_again_after_a_pause() -> None:
     await asyncio.sleep(0.5)
     assert rounds.is_due("soon")
     assert not rounds.is_due("late")
+    rounds.forget_others({"soon"})
+    assert rounds.is_due("late"), "it is a new place"

@@ -15,7 +15,9 @@ import pytest
 from executor_service.supervisor.copies import CopyRefused, copy
 from executor_service.supervisor.folders import ANSWER, answered
 from executor_service.supervisor.trees import listed, measure, remove, remove_empty
+from tests.contract.dying_executor import IMPORTS
 from tests.requirements import require
+from tests.users import UID, users_folder, users_python
 
 MIB = 1024 * 1024
 ANY = 1 << 40
@@ -183,6 +185,42 @@ def test_what_is_measured_says_whether_that_is_all(root: Path) -> None:
     assert [sizes[name][1] for name in most_bytes] == [False, False, True, True]
     assert 100_000 <= sizes["wsp_some"][0] < 200_000
     assert sizes["wsp_missing"] == (0, True)
+
+
+def test_what_its_owner_has_closed_is_measured() -> None:
+    with users_folder() as folder:
+        closed = folder / "wsp_a" / "closed"
+        closed.mkdir(parents=True)
+        (closed / "file").write_bytes(bytes(100_000))
+        for path in (closed.parent, closed):
+            os.chown(path, UID, -1)
+        for mode in (0o000, 0o100, 0o400):
+            closed.chmod(mode)
+            used, is_all = measured_by_its_owner(closed.parent)
+            assert is_all
+            assert used > 100_000
+            assert stat.S_IMODE(closed.stat().st_mode) == 0o500
+        if os.geteuid() == 0:
+            # What it cannot open, it cannot tell the size of.
+            os.chown(closed, UID + 1, -1)
+            closed.chmod(0o700)
+            assert not measured_by_its_owner(closed.parent)[1]
+
+
+def measured_by_its_owner(folder: Path) -> tuple[int, bool]:
+    """What `measure` says to the ordinary user."""
+    measuring = "from executor_service.supervisor.trees import measure"
+    code = f"{measuring}; used, is_all = measure({str(folder)!r}, {ANY}); print(used, int(is_all))"
+    done = subprocess.run(
+        [users_python(), "-c", code],
+        env={"PYTHONPATH": ":".join(IMPORTS)},
+        user=UID if os.geteuid() == 0 else None,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    used, is_all = map(int, done.stdout.split())
+    return used, bool(is_all)
 
 
 def test_who_is_killed_leaves_what_the_next_one_clears(root: Path) -> None:
