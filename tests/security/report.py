@@ -1,7 +1,8 @@
 """Writes docs/security-tests.md from a run: `pytest -p tests.security.report tests/security …`.
 
 What became of each test is kept as it happens, so that a run that takes hours can be stopped: later
-runs of the same commit at the same sizes add to it, and what is run again counts as it ended last.
+runs of the same commit at the same sizes add to it, also those at the same time, and what is run
+again counts as it ended last.
 """
 
 import json
@@ -9,6 +10,7 @@ import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -20,6 +22,7 @@ PAGE = ROOT / "docs" / "security-tests.md"
 KEPT = ROOT / "build" / "security-tests.jsonl"
 _NOT_RUN = "NOT RUN"
 """Where the tests of an attack were left out or skipped."""
+_NOT_ALL_RUN = "NOT ALL RUN"
 
 Outcomes = Mapping[str, tuple[str, list[str]]]
 """By the test's whole name: how it ended, and its figures."""
@@ -31,7 +34,7 @@ same attacks at a smaller scale. Each attack is made once more with its control 
 must succeed there: so each test can fail. `tests/security/catalogue.py` names the tests of each
 number.
 
-This page is from a run with `HERMES_SCALE={scale}`, at these sizes:
+This page is from a run of the version {version} with `HERMES_SCALE={scale}`, at these sizes:
 
 {sizes}
 
@@ -42,18 +45,31 @@ An empty cell is an attack that is not made there, for these reasons:
 """
 
 
+class Item(Protocol):
+    """A test that pytest has found."""
+
+    @property
+    def nodeid(self) -> str: ...
+
+
 class Report:
     """Collects how tests end, and keeps it in a file that begins with what it is of."""
 
-    def __init__(self, kept: Path, of: str) -> None:
-        first, *lines = kept.read_text(encoding="utf-8").splitlines() if kept.exists() else [""]
-        goes_on = first == json.dumps(of)
-        self.outcomes = dict(map(_outcome, lines if goes_on else []))
+    def __init__(self, kept: Path, of: str, version: str, page: Path = PAGE) -> None:
+        self._path = kept
+        self._page = page
+        self._version = version
         self._begun: dict[str, tuple[str, list[str]]] = {}
+        self._collected: set[str] = set()
         kept.parent.mkdir(exist_ok=True)
+        goes_on = self._lines()[:1] == [json.dumps(of)]
         self._kept = kept.open("a" if goes_on else "w", encoding="utf-8", buffering=1)
         if not goes_on:
             self._keep(of)
+
+    def pytest_itemcollected(self, item: Item) -> None:
+        """There is such a test, whether or not this run makes it."""
+        self._collected.add(item.nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """One phase of one test has ended."""
@@ -64,15 +80,19 @@ class Report:
             figures = [str(value) for name, value in report.user_properties if name == "figure"]
         self._begun[report.nodeid] = (known, figures)
         if report.when == "teardown":
-            self.outcomes[report.nodeid] = self._begun.pop(report.nodeid)
-            self._keep([report.nodeid, *self.outcomes[report.nodeid]])
+            self._keep([report.nodeid, *self._begun.pop(report.nodeid)])
 
     def pytest_sessionfinish(self) -> None:
         """All tests have ended."""
-        # A process of tests that has died leaves some without their last phase.
-        self.outcomes |= {name: ("failed", []) for name in self._begun}
-        PAGE.write_text(page(self.outcomes))
         self._kept.close()
+        outcomes: Outcomes = {name: (_NOT_RUN, []) for name in self._collected}
+        outcomes = {**outcomes, **dict(map(_outcome, self._lines()[1:]))}
+        # A process of tests that has died leaves some without their last phase.
+        outcomes = {**outcomes, **{name: ("failed", []) for name in self._begun}}
+        self._page.write_text(page(outcomes, self._version))
+
+    def _lines(self) -> list[str]:
+        return self._path.read_text(encoding="utf-8").splitlines() if self._path.exists() else []
 
     def _keep(self, line: object) -> None:
         self._kept.write(f"{json.dumps(line)}\n")
@@ -86,16 +106,17 @@ def _outcome(line: str) -> tuple[str, tuple[str, list[str]]]:
 def pytest_configure(config: pytest.Config) -> None:
     """Have this run reported; where several processes run the tests, one hears of all."""
     if not hasattr(config, "workerinput"):
-        command = ("git", "rev-parse", "HEAD")
-        commit = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-        report = Report(KEPT, f"{scale_name()} {commit.stdout.strip()}")
+        command = ("git", "show", "--no-patch", "--format=%H%n%h of %cs", "HEAD")
+        shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        commit, version = shown.stdout.splitlines()
+        report = Report(KEPT, f"{scale_name()} {commit}", version)
         config.pluginmanager.register(report, "security report")
 
 
-def page(outcomes: Outcomes) -> str:
+def page(outcomes: Outcomes, version: str) -> str:
     """All of it."""
     sizes = "\n".join(f"- {size}" for size in scale().described())
-    head = _HEAD.format(scale=scale_name(), sizes=sizes)
+    head = _HEAD.format(version=version, scale=scale_name(), sizes=sizes)
     return head + table(outcomes) + _EXEMPT + "".join(map(_reason, EXEMPTIONS))
 
 
@@ -133,10 +154,10 @@ def _cell(outcomes: Outcomes, names: tuple[str, ...], backend: str, otherwise: s
         if is_one_of(Path(name.partition("[")[0]), names) and backend_of(name) == backend
     ]
     ended = {outcome for outcome, _ in found} - {"skipped"}
-    if not ended:
+    if ended <= {_NOT_RUN}:
         return otherwise
     figures = dict.fromkeys(figure for _, figures in found for figure in figures)
-    verdict = "holds" if ended == {"passed"} else "FAILED"
+    verdict = "FAILED" if "failed" in ended else _NOT_ALL_RUN if _NOT_RUN in ended else "holds"
     return f"{verdict}: {'; '.join(figures)}" if figures else verdict
 
 

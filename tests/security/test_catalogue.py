@@ -3,6 +3,7 @@
 import importlib
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
@@ -10,7 +11,7 @@ import pytest
 
 from tests.markdown import ROOT
 from tests.security.catalogue import ATTACKS, BACKENDS, EXEMPTIONS, LEAKS, Attack
-from tests.security.report import backend_of, is_one_of, table
+from tests.security.report import Report, backend_of, is_one_of, table
 
 ALWAYS_MADE = {2, 11, 12, 16, 17, 18, 21, 23, 25}
 """Attacks on what the supervisor and the executor hold themselves."""
@@ -85,7 +86,49 @@ def test_the_report_tells_what_passed_and_what_did_not() -> None:
         f"tests/{first}[bubblewrap]": ("passed", ["20 claims"]),
         f"tests/{second}[bubblewrap]": ("failed", []),
     }
-    (row,) = [line for line in table(outcomes).splitlines() if line.startswith("| 22 ")]
-    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    cells = cells_of(22, table(outcomes))
     assert cells[2:4] == ["FAILED: 20 claims", "holds: 20 claims"]
     assert set(cells[4:]) == {""}
+
+
+def test_the_report_of_a_run_that_was_stopped_is_told_from_that_of_a_whole_one(
+    tmp_path: Path,
+) -> None:
+    first, second = (
+        f"tests/{name}[docker]" for name in (*ATTACKS[21].tests, *ATTACKS[21].mutations)
+    )
+    kept, page = tmp_path / "kept.jsonl", tmp_path / "page.md"
+    stopped, beside = (Report(kept, "full abc", "abc of 2031-01-01", page) for _ in range(2))
+    for report in (stopped, beside):
+        for name in (first, second):
+            report.pytest_itemcollected(Named(name))
+    end(stopped, first)
+    stopped.pytest_sessionfinish()
+    assert "of the version abc of 2031-01-01" in page.read_text()
+    assert cells_of(22, page.read_text())[2:4] == ["NOT RUN", "NOT ALL RUN"]
+    end(beside, second)
+    beside.pytest_sessionfinish()
+    assert cells_of(22, page.read_text())[2:4] == ["NOT RUN", "holds"]
+    other = Report(kept, "full def", "def of 2031-01-02", page)
+    other.pytest_sessionfinish()
+    assert cells_of(22, page.read_text())[2:4] == ["NOT RUN", "NOT RUN"]
+
+
+@dataclass
+class Named:
+    """As much of a test as the report asks for."""
+
+    nodeid: str
+
+
+def end(report: Report, name: str) -> None:
+    """Has a test pass."""
+    for when in ("setup", "call", "teardown"):
+        report.pytest_runtest_logreport(
+            pytest.TestReport(name, ("", 0, ""), {}, "passed", None, when)
+        )
+
+
+def cells_of(number: int, text: str) -> list[str]:
+    (row,) = [line for line in text.splitlines() if line.startswith(f"| {number} ")]
+    return [cell.strip() for cell in row.strip("|").split("|")]
