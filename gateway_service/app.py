@@ -12,6 +12,7 @@ import grpc.aio
 
 from gateway_service.accounts import Held, lease_table
 from gateway_service.answers import Answers
+from gateway_service.attachments import Attachments
 from gateway_service.clients import AgentClient
 from gateway_service.commands import Tools
 from gateway_service.config import GatewayConfig
@@ -58,6 +59,7 @@ class Parts:
     metrics: GatewayMetrics
     desk: Desk
     deliveries: Deliveries
+    attachments: Attachments
     ownership: Ownership
     runners: Sequence[Runner]
 
@@ -88,13 +90,13 @@ def build_with(
         tools=Tools(database, agent, clock),
     )
     ownership = Ownership(new_owner(chassis.instance), leases, LeaseKeeper(database, leases, clock))
-    watch = Watch(clock, metrics)
+    watch, attachments = Watch(clock, metrics), Attachments(database, clock)
     runners = [
         Runner(
             each.platform,
             settings.profile,
             inbox,
-            lambda held, each=each: _work(each, held, desk, metrics),
+            lambda held, each=each: _work(each, held, desk, attachments, metrics),
             database,
             ownership,
             watch,
@@ -102,10 +104,18 @@ def build_with(
         for each in configured
     ]
     deliveries = Deliveries(database, clock, platforms)
-    return GatewayService(Parts(database, workers, metrics, desk, deliveries, ownership, runners))
+    return GatewayService(
+        Parts(database, workers, metrics, desk, deliveries, attachments, ownership, runners)
+    )
 
 
-def _work(configured: Configured, held: Held, desk: Desk, metrics: GatewayMetrics) -> Work:
+def _work(
+    configured: Configured,
+    held: Held,
+    desk: Desk,
+    attachments: Attachments,
+    metrics: GatewayMetrics,
+) -> Work:
     """Who works for an account while it is held."""
     platform, clock = configured.platform, desk.tools.clock
     if configured.access.is_closed:
@@ -117,7 +127,7 @@ def _work(configured: Configured, held: Held, desk: Desk, metrics: GatewayMetric
     limiter = Limiter(platform.traits.rate, clock.monotonic)
     answers = Answers(held, platform, limiter, desk.agent, clock)
     router = Router(held, platform, configured.access, answers, desk.turns, desk.tools, metrics)
-    return Work(router, Sender(held, platform, limiter, clock, metrics))
+    return Work(router, Sender(held, platform, attachments, limiter, clock, metrics))
 
 
 class GatewayService:
@@ -152,7 +162,7 @@ class GatewayService:
     def register(self, server: grpc.aio.Server) -> None:
         """Adds the servicers to the server."""
         ConversationServicer(self._parts.desk).register(server)
-        DeliveryServicer(self._parts.deliveries).register(server)
+        DeliveryServicer(self._parts.deliveries, self._parts.attachments).register(server)
 
     async def run(self) -> None:
         """Runs the accounts, hands out news, and sees through what was left open."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from gateway_service.attachments import MAX_BYTES
 from gateway_service.deliveries import DeliveryInfo, DeliveryOrder
 from gateway_service.errors import UnknownPlatform
 from gateway_service.events import (
@@ -18,9 +19,10 @@ from gateway_service.events import (
     ToolBegan,
     TurnEvent,
 )
-from gateway_service.messages import CLI
+from gateway_service.messages import CLI, Attachment
 from gateway_service.platforms.base import Destination
-from gateway_service.storage.outbox import State
+from gateway_service.storage.attachments import FileKey
+from gateway_service.storage.outbox import Part, State
 from hermes.agent.v1 import turn_event_pb2
 from hermes.gateway.v1 import delivery_pb2
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
@@ -32,6 +34,9 @@ MAX_TEXT_BYTES = 1024 * 1024
 MAX_MESSAGE_ID_CHARS = 64
 MAX_CHAT_ID_CHARS = 128
 MAX_THREAD_ID_CHARS = 64
+MAX_FILES = 10
+MAX_NAME_BYTES = 255
+SHA256_BYTES = 32
 
 _DECISIONS = {
     turn_event_pb2.APPROVAL_DECISION_ONCE: Decision.ONCE,
@@ -122,6 +127,21 @@ def reply(
     )
 
 
+def news(part: Part) -> ConverseResponse:
+    """News for a terminal, which may be a file."""
+    told, file = reply("", part.shown.text), part.content.attachment
+    if file is not None:
+        told.reply.attachment.CopyFrom(_attachment(file))
+        told.reply.delivery_id = part.delivery_id
+    return told
+
+
+def _attachment(file: Attachment) -> delivery_pb2.Attachment:
+    return delivery_pb2.Attachment(
+        name=file.name, length_bytes=file.length_bytes, sha256=bytes.fromhex(file.sha256)
+    )
+
+
 def turn_event(happened: turn_event_pb2.TurnEvent) -> TurnEvent | None:
     """What a chat shows of an event; None where that is nothing."""
     match happened.WhichOneof("kind"):
@@ -200,18 +220,65 @@ def delivery_order(request: delivery_pb2.DeliverRequest) -> DeliveryOrder:
         wrong["destination.chat_id"] = f"1 to {MAX_CHAT_ID_CHARS} characters"
     if len(chat.thread_id) > MAX_THREAD_ID_CHARS:
         wrong["destination.thread_id"] = f"at most {MAX_THREAD_ID_CHARS} characters"
-    if not request.text.strip() or len(request.text.encode()) > MAX_TEXT_BYTES:
+    has_some = request.text.strip() or request.attachments
+    if not has_some or len(request.text.encode()) > MAX_TEXT_BYTES:
         wrong["text"] = "some text, at most 1 MiB"
-    if wrong:
-        problems = "; ".join(f"{field}: {problem}" for field, problem in wrong.items())
-        raise InvalidArgument(f"this cannot be delivered: {problems}", fields=wrong)
+    wrong |= _wrong_files(request.attachments)
+    _refuse("this cannot be delivered", wrong)
     return DeliveryOrder(
         id=request.delivery_id,
         profile=profile_of(request.profile),
         platform=chat.platform,
         to=Destination(chat.chat_id, chat.thread_id),
         text=request.text,
+        attachments=tuple(
+            Attachment(each.name, each.length_bytes, each.sha256.hex())
+            for each in request.attachments
+        ),
     )
+
+
+def _wrong_files(files: Sequence[delivery_pb2.Attachment]) -> dict[str, str]:
+    wrong: dict[str, str] = {}
+    if len(files) > MAX_FILES or sum(each.length_bytes for each in files) > MAX_BYTES:
+        wrong["attachments"] = f"at most {MAX_FILES}, and {MAX_BYTES:,} bytes together"
+    for number, each in enumerate(files):
+        name = each.name
+        if not (1 <= len(name.encode()) <= MAX_NAME_BYTES and name.isprintable()) or "/" in name:
+            wanted = f"1 to {MAX_NAME_BYTES} bytes that can be printed, without a slash"
+            wrong[f"attachments[{number}].name"] = wanted
+        for field, problem in _wrong_contents(each.length_bytes, each.sha256).items():
+            wrong[f"attachments[{number}].{field}"] = problem
+    return wrong
+
+
+def _wrong_contents(length_bytes: int, sha256: bytes) -> dict[str, str]:
+    wrong: dict[str, str] = {}
+    if not 1 <= length_bytes <= MAX_BYTES:
+        wrong["length_bytes"] = f"1 to {MAX_BYTES:,}"
+    if len(sha256) != SHA256_BYTES:
+        wrong["sha256"] = f"{SHA256_BYTES} bytes"
+    return wrong
+
+
+def _refuse(what: str, wrong: dict[str, str]) -> None:
+    if wrong:
+        problems = "; ".join(f"{field}: {problem}" for field, problem in wrong.items())
+        raise InvalidArgument(f"{what}: {problems}", fields=wrong)
+
+
+def upload(header: delivery_pb2.UploadAttachmentRequest.Header) -> FileKey:
+    """The file that a checked header announces; InvalidArgument names what is wrong."""
+    check_id("header.delivery_id", header.delivery_id)
+    found = _wrong_contents(header.length_bytes, header.sha256)
+    wrong = {f"header.{field}": problem for field, problem in found.items()}
+    _refuse("this cannot be stored", wrong)
+    return FileKey(header.delivery_id, profile_of(header.profile), header.sha256.hex())
+
+
+def download(request: delivery_pb2.DownloadAttachmentRequest) -> FileKey:
+    """The file that is asked for."""
+    return FileKey(request.delivery_id, profile_of(request.profile), request.sha256.hex())
 
 
 def delivery(info: DeliveryInfo) -> delivery_pb2.Delivery:

@@ -3,18 +3,19 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
 from sqlalchemy import Connection
 
 from gateway_service.accounts import OUTBOX
-from gateway_service.errors import UnknownPlatform
-from gateway_service.messages import CLI, Content
+from gateway_service.errors import NotUploaded, UnknownPlatform
+from gateway_service.messages import CLI, Attachment, Content
 from gateway_service.news import CHANNEL
-from gateway_service.platforms.base import Destination, Platform
-from gateway_service.render import split
-from gateway_service.storage import outbox
+from gateway_service.platforms.base import Destination, Platform, Traits
+from gateway_service.render import split, units
+from gateway_service.storage import attachments, outbox
+from gateway_service.storage.attachments import FileKey
 from gateway_service.storage.outbox import REPEAT_UNITS, Address, Delivery, State, Stored
 from services.clock import Clock
 from services.database import Database
@@ -30,11 +31,17 @@ class DeliveryOrder:
     platform: str
     to: Destination
     text: str
+    attachments: tuple[Attachment, ...] = ()
 
     @property
     def digest(self) -> str:
         """The same for the same order."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+        files = [[each.name, each.sha256] for each in self.attachments]
+        # Without files it is what it was before there were any: an order may be repeated later.
+        said = {**asdict(replace(self, attachments=())), "attachments": files}
+        if not files:
+            del said["attachments"]
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,8 @@ class DeliveryInfo:
     sent_part_count: int
     last_error: str
     created_at: datetime
+    left_out: tuple[str, ...] = ()
+    """Names of files that the platform cannot take, where that is asked for."""
 
 
 class Deliveries:
@@ -73,16 +82,14 @@ class Deliveries:
             chat_id=order.to.chat_id,
             thread_id=order.to.thread_id,
         )
-        texts = [order.text]
-        if platform is not None:
-            texts = split(order.text, platform.traits.message_units - REPEAT_UNITS)
-        contents = [Content(text) for text in texts]
+        contents, left_out = _told(order) if platform is None else _shown(order, platform.traits)
         delivery = Delivery(order.id, address, contents, digest=order.digest)
         now = self._clock.now()
 
         def write(conn: Connection) -> Sequence[Stored]:
             stored = outbox.find(conn, order.id)
             if not stored:
+                _check_uploaded(conn, order)
                 outbox.add(conn, delivery, now)
                 stored = outbox.find(conn, order.id)
             if stored[0].digest != order.digest:
@@ -90,7 +97,8 @@ class Deliveries:
             return stored
 
         hinted = CHANNEL if platform is None else OUTBOX
-        return _info(order.id, await self._database.write(write, notify=hinted))
+        stored = await self._database.write(write, notify=hinted)
+        return replace(_info(order.id, stored), left_out=left_out)
 
     async def get(self, delivery_id: str, profile: str) -> DeliveryInfo:
         """A delivery; NotFound when there is none, or not in this profile."""
@@ -98,6 +106,39 @@ class Deliveries:
         if not stored or stored[0].profile != profile:
             raise NotFound(f"there is no delivery {delivery_id}")
         return _info(delivery_id, stored)
+
+
+def _told(order: DeliveryOrder) -> tuple[list[Content], tuple[str, ...]]:
+    """What a terminal is told, which fetches the files itself."""
+    texts = [Content(order.text)] if order.text.strip() else []
+    return [*texts, *(Content("", attachment=each) for each in order.attachments)], ()
+
+
+def _shown(order: DeliveryOrder, traits: Traits) -> tuple[list[Content], tuple[str, ...]]:
+    """What a chat is shown, and the names of the files that its platform cannot take."""
+    files = [each for each in order.attachments if each.length_bytes <= traits.file_bytes]
+    left_out = [each for each in order.attachments if each not in files]
+    text = "\n\n".join(filter(str.strip, (order.text, *map(_missing, left_out))))
+    names = tuple(each.name for each in left_out)
+    if len(files) == 1 and units(text) <= traits.caption_units - REPEAT_UNITS:
+        return [Content(text, attachment=files[0])], names
+    texts = split(text, traits.message_units - REPEAT_UNITS) if text else []
+    shown = [Content("", attachment=each) for each in files]
+    return [*(Content(each) for each in texts), *shown], names
+
+
+def _missing(file: Attachment) -> str:
+    name = file.name.replace("`", "'")
+    return (
+        f"(A file belongs here that this chat cannot take: `{name}`, {file.length_bytes:,} bytes.)"
+    )
+
+
+def _check_uploaded(conn: Connection, order: DeliveryOrder) -> None:
+    for each in order.attachments:
+        found = attachments.whole(conn, FileKey(order.id, order.profile, each.sha256))
+        if found is None or found[1] != each.length_bytes:
+            raise NotUploaded(f"{each.name} was not uploaded for delivery {order.id}")
 
 
 def _info(delivery_id: str, parts: Sequence[Stored]) -> DeliveryInfo:

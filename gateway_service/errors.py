@@ -3,6 +3,8 @@
 HermesError (services.errors)
 ├── AgentRefused          the agent said no; the reason is the agent's
 ├── UnknownPlatform       nothing that is connected here has this name
+├── DigestMismatch        a file is not what was announced
+├── NotUploaded           a file that a delivery names is not stored
 └── PlatformError         a platform did not do what it was asked for
     ├── Unreachable       it could not be asked; nothing was done
     ├── OutcomeUnknown    it did not answer; it may have been done
@@ -12,7 +14,13 @@ HermesError (services.errors)
     └── AccountRefused    the token is not valid, or another program uses it
 """
 
-from services.errors import FailedPrecondition, HermesError, InvalidArgument, Unavailable
+from services.errors import (
+    FailedPrecondition,
+    HermesError,
+    InvalidArgument,
+    Reason,
+    Unavailable,
+)
 
 
 class AgentRefused(HermesError):
@@ -21,6 +29,16 @@ class AgentRefused(HermesError):
 
 class UnknownPlatform(InvalidArgument):
     """Nothing that is connected here has this name."""
+
+
+class DigestMismatch(InvalidArgument):
+    """A file is not what was announced; nothing of it was stored."""
+
+    default_reason = Reason.DIGEST_MISMATCH
+
+
+class NotUploaded(FailedPrecondition):
+    """A file that a delivery names is not stored for it."""
 
 
 class PlatformError(HermesError):

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 from gateway_service.messages import CLI
 from gateway_service.metrics import GatewayMetrics
-from gateway_service.storage import inbox, outbox
+from gateway_service.storage import attachments, inbox, outbox
 from services.clock import Clock
 from services.database import Database
 from services.errors import DatabaseUnavailable
@@ -18,6 +18,8 @@ COUNT_EVERY_S = 10.0
 FORGET_EVERY_S = 3600.0
 KEEP = timedelta(days=7)
 """How long a platform may repeat an event, and a caller ask after a delivery."""
+KEEP_UNUSED = timedelta(days=1)
+"""How long a file waits for its delivery."""
 
 
 async def keep_house(database: Database, clock: Clock, metrics: GatewayMetrics) -> None:
@@ -43,10 +45,12 @@ async def _count(database: Database, clock: Clock, metrics: GatewayMetrics) -> N
 
 
 async def _forget(database: Database, clock: Clock) -> None:
-    before = clock.now() - KEEP
+    now = clock.now()
+    before, unused_before = now - KEEP, now - KEEP_UNUSED
 
     def write(conn: Connection) -> None:
         inbox.forget(conn, before)
         outbox.forget(conn, before)
+        attachments.forget(conn, unused_before)
 
     await database.write(write)

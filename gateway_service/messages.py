@@ -1,7 +1,7 @@
 """What comes in and goes out, whatever the platform."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -65,12 +65,25 @@ class Button:
 
 
 @dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file that a message shows."""
+
+    name: str
+    """As people see it."""
+    length_bytes: int
+    sha256: str
+    data: bytes = field(default=b"", repr=False)
+    """What is in it, once it is read to be sent; elsewhere it is empty."""
+
+
+@dataclass(frozen=True, slots=True)
 class Content:
     """What a message of a chat shows."""
 
     text: str
-    """Markdown."""
+    """Markdown; empty only beside a file."""
     buttons: tuple[Button, ...] = ()
+    attachment: Attachment | None = None
 
 
 class BusyMode(StrEnum):

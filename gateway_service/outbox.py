@@ -1,10 +1,14 @@
 """The outbox: everything that a platform is to show, sent in order, once, and not too fast."""
 
+import asyncio
 import logging
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from sqlalchemy import Connection
+
 from gateway_service.accounts import OUTBOX, Held
+from gateway_service.attachments import Attachments
 from gateway_service.errors import (
     AccountRefused,
     MessageGone,
@@ -17,10 +21,12 @@ from gateway_service.limits import Limiter
 from gateway_service.messages import Content
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.platforms.base import Destination, Platform
+from gateway_service.storage import attachments as files
 from gateway_service.storage import outbox
+from gateway_service.storage.attachments import FileKey
 from gateway_service.storage.outbox import Kind, Part, State
 from services.clock import Clock
-from services.errors import DatabaseUnavailable
+from services.errors import DatabaseUnavailable, NotFound
 from services.lifecycle import Workers
 
 _log = logging.getLogger(__name__)
@@ -33,6 +39,8 @@ ABANDON_AFTER = timedelta(hours=24)
 POLL_S = 5.0
 RETRY_S = 2.0
 FINISH_S = 4.0
+FILES_AT_ONCE = 2
+"""So many are in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +60,21 @@ class Sender:
         self,
         held: Held,
         platform: Platform,
+        attachments: Attachments,
         limiter: Limiter,
         clock: Clock,
         metrics: GatewayMetrics,
     ) -> None:
         self._held = held
         self._platform = platform
+        self._attachments = attachments
         self._limiter = limiter
         self._clock = clock
         self._metrics = metrics
         self._workers = Workers()
         self._hint = held.database.listen(OUTBOX)
         self._busy: set[str] = set()
+        self._room_for_files = asyncio.Semaphore(FILES_AT_ONCE)
         self._in_doubt = True
         self._finishing = False
 
@@ -167,9 +178,21 @@ class Sender:
             if part.version:
                 return Outcome(part, State.PENDING)
         else:
-            message_id = await self._platform.send(to, part.shown)
-            part = replace(part, message_id=message_id)
+            part = replace(part, message_id=await self._create(to, part))
         return Outcome(part, State.MARKED_DUPLICATE if part.uncertain else State.SENT)
+
+    async def _create(self, to: Destination, part: Part) -> str:
+        shown, file = part.shown, part.content.attachment
+        if file is None:
+            return await self._platform.send(to, shown)
+        key = FileKey(part.delivery_id, part.address.profile, file.sha256)
+        async with self._room_for_files:
+            try:
+                data = b"".join([piece async for piece in self._attachments.read(key)])
+            except NotFound as error:
+                raise Refused(f"{file.name} cannot be sent: {error.message}") from error
+            loaded = replace(file, data=data)
+            return await self._platform.send(to, replace(shown, attachment=loaded))
 
     def _later(self, part: Part, error: str) -> Outcome:
         if self._clock.now() - part.due_since > ABANDON_AFTER:
@@ -180,23 +203,24 @@ class Sender:
 
     async def _settle(self, outcome: Outcome) -> None:
         """Store what came of an attempt; until that is done, only this process knows it."""
-        now = self._clock.now()
+        now, part = self._clock.now(), outcome.part
         due_at = now + timedelta(seconds=outcome.wait_s)
+
+        def write(conn: Connection) -> None:
+            settled = (conn, part, outcome.state, now)
+            outbox.settle(*settled, next_attempt_at=due_at, error=outcome.error)
+            if part.content.attachment is not None and outcome.state is not State.PENDING:
+                files.drop_sent(conn, part.delivery_id)
+
         while True:
             try:
-                await self._held.write(
-                    lambda conn: outbox.settle(
-                        *(conn, outcome.part, outcome.state, now),
-                        next_attempt_at=due_at,
-                        error=outcome.error,
-                    )
-                )
+                await self._held.write(write)
             except DatabaseUnavailable as error:
-                _log.warning("%s is not noted yet: %s", outcome.part.delivery_id, error)
+                _log.warning("%s is not noted yet: %s", part.delivery_id, error)
                 await self._clock.sleep(RETRY_S)
             else:
                 break
-        is_placeholder = outcome.part.kind is Kind.ANSWER and not outcome.part.version
+        is_placeholder = part.kind is Kind.ANSWER and not part.version
         if outcome.state is not State.PENDING and not is_placeholder:
             name = outcome.state.value.lower()
             self._metrics.deliveries.labels(self._held.platform, name).inc()

@@ -38,6 +38,10 @@ class Traits:
     """How often an answer that is being written is shown anew."""
     typing_interval_s: float = 4.0
     """How often the chat is told that an answer is being written."""
+    caption_units: int = 0
+    """How long the text beside a file may be."""
+    file_bytes: int = 0
+    """How large a file may be; 0 where it cannot be sent any."""
     deaf_after_s: float = 60.0
     """A platform that has not answered a poll for so long is reported."""
 
@@ -61,7 +65,7 @@ class Platform(AbstractAsyncContextManager["Platform"], Protocol):
         ...
 
     async def send(self, destination: Destination, content: Content) -> str:
-        """Create a message; returns its id."""
+        """Create a message; returns its id. It has a file only where the traits allow it."""
         ...
 
     async def edit(self, destination: Destination, message_id: str, content: Content) -> None:

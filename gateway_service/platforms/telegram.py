@@ -16,15 +16,22 @@ from gateway_service.errors import (
     Unreachable,
 )
 from gateway_service.limits import Rate
-from gateway_service.messages import ButtonPress, Content
+from gateway_service.messages import Attachment, ButtonPress, Content
 from gateway_service.platforms.base import Destination, Received, Traits
+from gateway_service.platforms.telegram_files import (
+    CAPTION_UNITS,
+    MAX_BYTES,
+    Kind,
+    kind_of,
+    send_file,
+)
 from gateway_service.platforms.telegram_updates import Bot as Me
 from gateway_service.platforms.telegram_updates import event_of
 from gateway_service.render import to_html
 
 if TYPE_CHECKING:
     import httpx
-    from telegram import Bot, InlineKeyboardMarkup
+    from telegram import Bot, InlineKeyboardMarkup, Message
 
 _T = TypeVar("_T")
 
@@ -48,7 +55,12 @@ class TelegramPlatform:
     """A bot's account."""
 
     name = NAME
-    traits = Traits(message_units=4096, rate=Rate(per_second=1.0, burst=5))
+    traits = Traits(
+        message_units=4096,
+        rate=Rate(per_second=1.0, burst=5),
+        caption_units=CAPTION_UNITS,
+        file_bytes=MAX_BYTES,
+    )
 
     def __init__(self, token: str, base_url: str = API) -> None:
         """Take the token of @BotFather, and the URL that it is appended to."""
@@ -92,6 +104,9 @@ class TelegramPlatform:
     async def send(self, destination: Destination, content: Content) -> str:
         """Send a message."""
         bot = self._bot
+        if content.attachment is not None:
+            message = await self._send_file(destination, content, content.attachment)
+            return str(message.message_id)
         message = await _formatted(
             content,
             lambda text, mode: bot.send_message(
@@ -104,6 +119,34 @@ class TelegramPlatform:
             ),
         )
         return str(message.message_id)
+
+    async def _send_file(
+        self, destination: Destination, content: Content, file: Attachment
+    ) -> "Message":
+        """Send a file as what it looks like; where Telegram does not agree, as just a file."""
+        kind = kind_of(file)
+        try:
+            return await self._send_as(kind, destination, content, file)
+        except Refused:
+            if kind is Kind.DOCUMENT:
+                raise
+        return await self._send_as(Kind.DOCUMENT, destination, content, file)
+
+    async def _send_as(
+        self, kind: Kind, destination: Destination, content: Content, file: Attachment
+    ) -> "Message":
+        bot = self._bot
+        return await _formatted(
+            content,
+            lambda text, mode: send_file(
+                *(bot, kind, file),
+                chat_id=destination.chat_id,
+                message_thread_id=_thread(destination),
+                caption=text or None,
+                parse_mode=mode,
+                reply_markup=_keyboard(content),
+            ),
+        )
 
     async def edit(self, destination: Destination, message_id: str, content: Content) -> None:
         """Replace a message's text and buttons."""

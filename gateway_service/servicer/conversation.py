@@ -210,7 +210,7 @@ class _Conversation:
             while True:
                 reader.woken.clear()
                 while (part := await news.take(reader)) is not None:
-                    await self._outgoing.tell(convert.reply("", part.shown.text))
+                    await self._outgoing.tell(convert.news(part))
                     await news.told(part)
                 await reader.woken.wait()
 

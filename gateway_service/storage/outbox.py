@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, bindparam
 
-from gateway_service.messages import Button, Content
+from gateway_service.messages import Attachment, Button, Content
 from gateway_service.storage.schema import outbox
 from services.database import UtcTime, insert_ignore
 
@@ -207,7 +207,7 @@ def add(conn: Connection, delivery: Delivery, now: datetime) -> None:
             "delivery_id": delivery.id,
             "part": part,
             "kind": delivery.kind,
-            "payload": asdict(content),
+            "payload": _payload(content),
             "digest": delivery.digest,
             "version": 0,
             "state": State.PENDING,
@@ -229,7 +229,7 @@ def show(conn: Connection, delivery_id: str, content: Content, now: datetime) ->
     values = {
         "of_delivery": delivery_id,
         "seen_version": 0,
-        "new_payload": asdict(content),
+        "new_payload": _payload(content),
         "now": now,
     }
     return conn.execute(_SHOW, values).rowcount > 0
@@ -324,17 +324,28 @@ def forget(conn: Connection, before: datetime) -> int:
 
 def part_of(row: sa.Row[Any]) -> Part:
     """A row as the sender takes it."""
-    payload = row.payload
-    buttons = tuple(Button(**button) for button in payload["buttons"])
     return Part(
         sequence=row.sequence,
         delivery_id=row.delivery_id,
         address=Address(row.profile, row.platform, row.account_id, row.chat_id, row.thread_id),
         kind=Kind(row.kind),
-        content=Content(payload["text"], buttons),
+        content=_content(row.payload),
         version=row.version,
         uncertain=row.uncertain,
         attempts=row.attempts,
         message_id=row.platform_message_id,
         due_since=row.due_since,
     )
+
+
+def _payload(content: Content) -> dict[str, Any]:
+    payload = asdict(content)
+    if content.attachment is not None:
+        del payload["attachment"]["data"]
+    return payload
+
+
+def _content(payload: dict[str, Any]) -> Content:
+    buttons = tuple(Button(**button) for button in payload["buttons"])
+    file = payload.get("attachment")
+    return Content(payload["text"], buttons, None if file is None else Attachment(**file))

@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
-from urllib.parse import parse_qsl
 
 import uvicorn
 from starlette.applications import Starlette
@@ -22,6 +21,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from services.lifecycle import Workers
+from tests.fakes.telegram_files import KINDS, File, checked_file, posted
 from tests.fakes.telegram_rules import Refused, checked
 
 TOKEN = "4242:fake-token"
@@ -43,6 +43,7 @@ class Shown:
     buttons: list[str]
     thread_id: str = ""
     versions: list[str] = field(default_factory=list[str])
+    file: File | None = None
 
 
 @dataclass(slots=True)
@@ -140,7 +141,7 @@ class FakeTelegram:
     async def serve(self, request: Request) -> Response:
         """Answer one call, or fail to."""
         method = request.path_params["method"]
-        fields = dict(parse_qsl((await request.body()).decode(), keep_blank_values=True))
+        fields, files = await posted(request)
         fault = self.faults.next(method)
         await asyncio.sleep(self.faults.delay_s * self.faults.dice.random())
         if fault == "drop_before":
@@ -155,7 +156,10 @@ class FakeTelegram:
             self._limited_at = now if fault == "limited" else self._limited_at
             return JSONResponse(refusal.body, refusal.code)
         try:
-            result = await getattr(self, f"_{method}")(fields, request)
+            if method in KINDS:
+                result = self._show(fields, "caption", checked_file(method, files))
+            else:
+                result = await getattr(self, f"_{method}")(fields, request)
         except Refused as error:
             return JSONResponse(error.body, error.code)
         async with self._changed:
@@ -185,10 +189,13 @@ class FakeTelegram:
         return list(self._updates.values())[:100]
 
     async def _sendMessage(self, fields: dict[str, str], request: Request) -> Any:
-        text, buttons = checked(fields)
+        return self._show(fields, "text")
+
+    def _show(self, fields: dict[str, str], name: str, file: File | None = None) -> Any:
+        text, buttons = checked(fields, name)
         message_id = next(self._message_ids)
-        shown = Shown(message_id, text, fields["text"], buttons, versions=[text])
-        shown.thread_id = fields.get("message_thread_id", "")
+        html, thread_id = fields.get(name, ""), fields.get("message_thread_id", "")
+        shown = Shown(message_id, text, html, buttons, thread_id, [text], file)
         self.chats[int(fields["chat_id"])][message_id] = shown
         return self._message(fields, message_id)
 

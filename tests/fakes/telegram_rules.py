@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 TAGS = {"b", "i", "s", "u", "a", "code", "pre", "blockquote"}
-MAX_UNITS = 4096
+MAX_UNITS = {"text": 4096, "caption": 1024}
 MAX_BUTTON_BYTES = 64
 
 
@@ -22,18 +22,18 @@ class Refused(Exception):
             self.body["parameters"] = parameters
 
 
-def checked(fields: dict[str, str]) -> tuple[str, list[str]]:
+def checked(fields: dict[str, str], name: str = "text") -> tuple[str, list[str]]:
     """The visible text and the buttons' data, or what Telegram says of a bad request."""
-    text = fields["text"]
+    text = fields.get(name, "")
     if fields.get("parse_mode") == "HTML":
         reader = _Formatting()
         reader.feed(text)
         if reader.open:
             raise Refused(400, "Bad Request: can't parse entities: a tag is not closed")
         text = unescape(re.sub(r"<[^>]*>", "", text))
-    if not text.strip():
+    if name == "text" and not text.strip():
         raise Refused(400, "Bad Request: message text is empty")
-    if len(text.encode("utf-16-le")) // 2 > MAX_UNITS:
+    if len(text.encode("utf-16-le")) // 2 > MAX_UNITS[name]:
         raise Refused(400, "Bad Request: message is too long")
     keyboard = json.loads(fields.get("reply_markup", "{}")).get("inline_keyboard", [])
     buttons = [button["callback_data"] for row in keyboard for button in row]

@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 from gateway_service import accounts
 from gateway_service.accounts import Held, lease_table
 from gateway_service.answers import Answers
+from gateway_service.attachments import Attachments
 from gateway_service.authorization import Access
 from gateway_service.clients import AgentClient
 from gateway_service.commands import Tools
@@ -85,7 +86,8 @@ class Replica:
         tools = Tools(held.database, self._client, self.clock)
         access = Access(frozenset({"7"}))
         router = Router(held, self._platform, access, answers, self._turns, tools, self._metrics)
-        return Work(router, Sender(held, self._platform, limiter, self.clock, self._metrics))
+        parts = (self._platform, Attachments(held.database, self.clock), limiter)
+        return Work(router, Sender(held, *parts, self.clock, self._metrics))
 
 
 @asynccontextmanager

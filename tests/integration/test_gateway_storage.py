@@ -5,9 +5,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sqlalchemy import Connection
 
 from gateway_service.messages import CLI, ButtonPress, Content, MessageEvent, Source, TurnOrder
-from gateway_service.storage import chats, inbox, migrations, news, outbox
+from gateway_service.storage import attachments, chats, inbox, migrations, news, outbox
+from gateway_service.storage.attachments import FileKey
 from gateway_service.storage.inbox import Account
 from gateway_service.storage.outbox import Address, Delivery, Kind, State
 from gateway_service.storage.schema import metadata
@@ -137,3 +139,39 @@ async def test_news_are_told_by_one_and_again_if_that_broke_off(database: Databa
     assert again.uncertain
     assert again.shown.text.endswith("\nnew")
     assert await database.read(lambda conn: outbox.backlog(conn, CLI)) == (0, None)
+
+
+async def test_a_file_is_there_until_its_delivery_is_done(database: Database) -> None:
+    keys = [FileKey(delivery_id, "default", "00") for delivery_id in ("unused", "sent", "waiting")]
+
+    def store(conn: Connection) -> None:
+        for key in keys:
+            attachments.begin(conn, f"att_{key.delivery_id}", key, 2, NOW)
+            for position, data in enumerate((b"a", b"b")):
+                attachments.add_piece(conn, f"att_{key.delivery_id}", position, data)
+        for delivery_id in ("sent", "waiting"):
+            outbox.add(conn, Delivery(delivery_id, CHAT, [Content("hi")]), NOW)
+
+    def kept(conn: Connection) -> list[str]:
+        return [
+            key.delivery_id
+            for key in keys
+            if attachments.piece(conn, f"att_{key.delivery_id}", 1) == b"b"
+        ]
+
+    await database.write(store)
+    assert await database.read(lambda conn: attachments.whole(conn, keys[0])) is None
+    await database.write(lambda conn: attachments.finish(conn, "att_unused"))
+    assert await database.read(lambda conn: attachments.whole(conn, keys[0])) == ("att_unused", 2)
+    other = FileKey("unused", "other", "00")
+    assert await database.read(lambda conn: attachments.whole(conn, other)) is None
+    assert await database.write(lambda conn: attachments.drop_sent(conn, "sent")) == 0
+    part = await database.write(lambda conn: outbox.begin(conn, "telegram", "42", "5", NOW))
+    assert part is not None
+    assert await database.write(lambda conn: attachments.drop_sent(conn, "sent")) == 0
+    await database.write(lambda conn: outbox.settle(conn, part, State.SENT, NOW))
+    assert await database.write(lambda conn: attachments.drop_sent(conn, "sent")) == 1
+    assert await database.read(kept) == ["unused", "waiting"]
+    assert await database.write(lambda conn: attachments.forget(conn, NOW)) == 0
+    assert await database.write(lambda conn: attachments.forget(conn, LATER)) == 1
+    assert await database.read(kept) == ["waiting"]

@@ -46,6 +46,7 @@ from tests.executors import end_boxes
 
 ANN, BOB = "ann", "bob"
 CANARY = "Otterburg"
+CANARY_DIGEST = hashlib.sha256(CANARY.encode()).digest()
 """Stands in everything that ann has."""
 SKILL = "otterburg-walks"
 NEW_SESSION = re.compile(r"\b\d{8}_\d{6}_[0-9a-f]{6}\b")
@@ -341,11 +342,22 @@ async def _workspace(channels: Channels, used: str) -> tuple[str, str]:
 
 
 async def _delivery(channels: Channels) -> str:
+    stub, data = DeliveryServiceStub(channels.to("gateway")), CANARY.encode()
+    file = delivery_pb2.Attachment(name=CANARY, length_bytes=len(data), sha256=CANARY_DIGEST)
     request = delivery_pb2.DeliverRequest(
         delivery_id="delivery-of-ann",
         profile=ANN,
         destination=Origin(platform="cli", chat_id="session-of-ann"),
         text=CANARY,
+        attachments=[file],
     )
-    await DeliveryServiceStub(channels.to("gateway")).Deliver(request)
+    header = delivery_pb2.UploadAttachmentRequest.Header(
+        delivery_id=request.delivery_id, profile=ANN, length_bytes=len(data), sha256=CANARY_DIGEST
+    )
+    parts = [
+        delivery_pb2.UploadAttachmentRequest(header=header),
+        delivery_pb2.UploadAttachmentRequest(chunk=data),
+    ]
+    await stub.UploadAttachment(iter(parts))
+    await stub.Deliver(request)
     return request.delivery_id

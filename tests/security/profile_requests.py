@@ -30,6 +30,17 @@ def upload(things: Things) -> Sequence[Message]:
     return [file_pb2.UploadFileRequest(header=header), file_pb2.UploadFileRequest(chunk=b"x")]
 
 
+def attachment(things: Things) -> Sequence[Message]:
+    header = delivery_pb2.UploadAttachmentRequest.Header(
+        delivery_id=things.delivery,
+        profile=BOB,
+        length_bytes=1,
+        sha256=hashlib.sha256(b"x").digest(),
+    )
+    chunk = delivery_pb2.UploadAttachmentRequest(chunk=b"x")
+    return [delivery_pb2.UploadAttachmentRequest(header=header), chunk]
+
+
 def attach(things: Things) -> Sequence[Message]:
     opening = exec_pb2.AttachExecRequest.Open(lease=things.lease, profile=BOB, exec_id=things.exec)
     return [exec_pb2.AttachExecRequest(open=opening)]

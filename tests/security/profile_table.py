@@ -20,7 +20,7 @@ from hermes.executor.v1 import exec_pb2, file_pb2, sandbox_pb2, workspace_pb2
 from hermes.gateway.v1 import delivery_pb2
 from hermes.scheduler.v1 import job_pb2
 from tests.security import profile_requests as requests
-from tests.security.households import BOB, CANARY, Things
+from tests.security.households import BOB, CANARY, CANARY_DIGEST, Things
 
 AGENT, EXECUTOR = "/hermes.agent.v1.", "/hermes.executor.v1."
 GATEWAY, SCHEDULER = "/hermes.gateway.v1.", "/hermes.scheduler.v1."
@@ -268,6 +268,12 @@ ROWS: Mapping[str, Row] = {
     GATEWAY + "DeliveryService/Deliver": Apart(requests.delivery),
     GATEWAY + "DeliveryService/GetDelivery": Alike(
         lambda t: delivery_pb2.GetDeliveryRequest(profile=BOB, delivery_id=t.delivery)
+    ),
+    GATEWAY + "DeliveryService/UploadAttachment": Apart(requests.attachment),
+    GATEWAY + "DeliveryService/DownloadAttachment": Alike(
+        lambda t: delivery_pb2.DownloadAttachmentRequest(
+            profile=BOB, delivery_id=t.delivery, sha256=CANARY_DIGEST
+        )
     ),
     SCHEDULER + "JobService/CreateJob": Apart(requests.job),
     SCHEDULER + "JobService/GetJob": Alike(

@@ -23,7 +23,16 @@ from services.errors import details_of
 from services.streams import open_stream
 from tests.contract.test_policies import APPS, policy_of
 from tests.fakes.model import fake_model
-from tests.security.households import ANN, CANARY, NOTHING, SCRIPT, Household, Things, household
+from tests.security.households import (
+    ANN,
+    CANARY,
+    CANARY_DIGEST,
+    NOTHING,
+    SCRIPT,
+    Household,
+    Things,
+    household,
+)
 from tests.security.profile_table import (
     AGENT,
     EXECUTOR,
@@ -171,6 +180,9 @@ def _asked(things: Things) -> Mapping[str, Message]:
         ),
         GATEWAY + "DeliveryService/GetDelivery": delivery_pb2.GetDeliveryRequest(
             profile=ANN, delivery_id=things.delivery
+        ),
+        GATEWAY + "DeliveryService/DownloadAttachment": delivery_pb2.DownloadAttachmentRequest(
+            profile=ANN, delivery_id=things.delivery, sha256=CANARY_DIGEST
         ),
         SCHEDULER + "JobService/ListJobs": job_pb2.ListJobsRequest(profile=ANN),
         SCHEDULER + "JobService/ListRuns": job_pb2.ListRunsRequest(profile=ANN, job_id=things.job),

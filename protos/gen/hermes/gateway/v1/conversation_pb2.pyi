@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from hermes.agent.v1 import turn_event_pb2 as _turn_event_pb2
+from hermes.gateway.v1 import delivery_pb2 as _delivery_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -314,6 +315,8 @@ class ConverseResponse(_message.Message):
         TEXT_FIELD_NUMBER: _builtins.int
         SESSION_ID_FIELD_NUMBER: _builtins.int
         IS_ERROR_FIELD_NUMBER: _builtins.int
+        ATTACHMENT_FIELD_NUMBER: _builtins.int
+        DELIVERY_ID_FIELD_NUMBER: _builtins.int
         message_id: _builtins.str
         """The message that is answered; empty for news."""
         text: _builtins.str
@@ -322,6 +325,12 @@ class ConverseResponse(_message.Message):
         """The session that messages go to from now on; empty means the same as before."""
         is_error: _builtins.bool
         """Whether the command failed."""
+        delivery_id: _builtins.str
+        """The delivery that the file is of; empty where there is none."""
+        @_builtins.property
+        def attachment(self) -> _delivery_pb2.Attachment:
+            """A file that news bring; DownloadAttachment reads it. Not set where there is none."""
+
         def __init__(
             self,
             *,
@@ -329,10 +338,12 @@ class ConverseResponse(_message.Message):
             text: _builtins.str = ...,
             session_id: _builtins.str = ...,
             is_error: _builtins.bool = ...,
+            attachment: _delivery_pb2.Attachment | None = ...,
+            delivery_id: _builtins.str = ...,
         ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        _HasFieldArgType: _TypeAlias = _typing.Literal["attachment", b"attachment"]  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["is_error", b"is_error", "message_id", b"message_id", "session_id", b"session_id", "text", b"text"]  # noqa: Y015
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["attachment", b"attachment", "delivery_id", b"delivery_id", "is_error", b"is_error", "message_id", b"message_id", "session_id", b"session_id", "text", b"text"]  # noqa: Y015
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -3,9 +3,11 @@
 isort:skip_file
 """
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from hermes.common.v1 import origin_pb2 as _origin_pb2
 import builtins as _builtins
@@ -61,15 +63,24 @@ class DeliverRequest(_message.Message):
     PROFILE_FIELD_NUMBER: _builtins.int
     DESTINATION_FIELD_NUMBER: _builtins.int
     TEXT_FIELD_NUMBER: _builtins.int
+    ATTACHMENTS_FIELD_NUMBER: _builtins.int
     delivery_id: _builtins.str
     """Chosen by the caller, 1 to 128 characters of [A-Za-z0-9_.:-]."""
     profile: _builtins.str
     """Whose delivery it is; empty means "default"."""
     text: _builtins.str
-    """What to send, Markdown, at most 1 MiB; split where the platform needs it."""
+    """What to send, Markdown, at most 1 MiB; split where the platform needs it. Empty only with
+    attachments.
+    """
     @_builtins.property
     def destination(self) -> _origin_pb2.Origin:
         """The chat: platform, chat and thread are read."""
+
+    @_builtins.property
+    def attachments(self) -> _containers.RepeatedCompositeFieldContainer[Global___Attachment]:
+        """Files that go with it, in this order, each uploaded for this delivery before; at most 10, and
+        50,000,000 bytes together. Where the platform cannot take one, its chat is told so instead.
+        """
 
     def __init__(
         self,
@@ -78,10 +89,11 @@ class DeliverRequest(_message.Message):
         profile: _builtins.str = ...,
         destination: _origin_pb2.Origin | None = ...,
         text: _builtins.str = ...,
+        attachments: _abc.Iterable[Global___Attachment] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["destination", b"destination"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delivery_id", b"delivery_id", "destination", b"destination", "profile", b"profile", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attachments", b"attachments", "delivery_id", b"delivery_id", "destination", b"destination", "profile", b"profile", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -94,18 +106,24 @@ class DeliverResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     DELIVERY_FIELD_NUMBER: _builtins.int
+    LEFT_OUT_NAMES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def delivery(self) -> Global___Delivery:
         """The delivery, stored."""
+
+    @_builtins.property
+    def left_out_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of the attachments that the platform cannot take; the same each time."""
 
     def __init__(
         self,
         *,
         delivery: Global___Delivery | None = ...,
+        left_out_names: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["delivery", b"delivery"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delivery", b"delivery"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delivery", b"delivery", "left_out_names", b"left_out_names"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -160,6 +178,169 @@ class GetDeliveryResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetDeliveryResponse: _TypeAlias = GetDeliveryResponse  # noqa: Y015
+
+@_typing.final
+class Attachment(_message.Message):
+    """A file that goes with a message."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    LENGTH_BYTES_FIELD_NUMBER: _builtins.int
+    SHA256_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """The name that people see: 1 to 255 bytes that can be printed, without "/"; what it ends in says
+    how it is shown, such as as a picture.
+    """
+    length_bytes: _builtins.int
+    """Length, 1 to 50,000,000 bytes."""
+    sha256: _builtins.bytes
+    """SHA-256 of the contents, 32 bytes."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        length_bytes: _builtins.int = ...,
+        sha256: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["length_bytes", b"length_bytes", "name", b"name", "sha256", b"sha256"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Attachment: _TypeAlias = Attachment  # noqa: Y015
+
+@_typing.final
+class UploadAttachmentRequest(_message.Message):
+    """One message of UploadAttachment. The first must be `header`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class Header(_message.Message):
+        """Says what follows."""
+
+        DESCRIPTOR: _descriptor.Descriptor
+
+        DELIVERY_ID_FIELD_NUMBER: _builtins.int
+        PROFILE_FIELD_NUMBER: _builtins.int
+        LENGTH_BYTES_FIELD_NUMBER: _builtins.int
+        SHA256_FIELD_NUMBER: _builtins.int
+        delivery_id: _builtins.str
+        """The delivery that it is for, which need not exist yet."""
+        profile: _builtins.str
+        """Whose delivery it is; empty means "default"."""
+        length_bytes: _builtins.int
+        """Length, 1 to 50,000,000 bytes."""
+        sha256: _builtins.bytes
+        """SHA-256 of the contents, 32 bytes."""
+        def __init__(
+            self,
+            *,
+            delivery_id: _builtins.str = ...,
+            profile: _builtins.str = ...,
+            length_bytes: _builtins.int = ...,
+            sha256: _builtins.bytes = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["delivery_id", b"delivery_id", "length_bytes", b"length_bytes", "profile", b"profile", "sha256", b"sha256"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    HEADER_FIELD_NUMBER: _builtins.int
+    CHUNK_FIELD_NUMBER: _builtins.int
+    chunk: _builtins.bytes
+    """The next bytes, at most 1 MiB."""
+    @_builtins.property
+    def header(self) -> Global___UploadAttachmentRequest.Header:
+        """Says what follows."""
+
+    def __init__(
+        self,
+        *,
+        header: Global___UploadAttachmentRequest.Header | None = ...,
+        chunk: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "header", b"header", "kind", b"kind"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "header", b"header", "kind", b"kind"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["header", "chunk"]  # noqa: Y015
+    _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
+
+Global___UploadAttachmentRequest: _TypeAlias = UploadAttachmentRequest  # noqa: Y015
+
+@_typing.final
+class UploadAttachmentResponse(_message.Message):
+    """Response of UploadAttachment."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UploadAttachmentResponse: _TypeAlias = UploadAttachmentResponse  # noqa: Y015
+
+@_typing.final
+class DownloadAttachmentRequest(_message.Message):
+    """Request of DownloadAttachment."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DELIVERY_ID_FIELD_NUMBER: _builtins.int
+    PROFILE_FIELD_NUMBER: _builtins.int
+    SHA256_FIELD_NUMBER: _builtins.int
+    delivery_id: _builtins.str
+    """The delivery that it is of."""
+    profile: _builtins.str
+    """Whose delivery it is; empty means "default"."""
+    sha256: _builtins.bytes
+    """SHA-256 of the contents, 32 bytes."""
+    def __init__(
+        self,
+        *,
+        delivery_id: _builtins.str = ...,
+        profile: _builtins.str = ...,
+        sha256: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delivery_id", b"delivery_id", "profile", b"profile", "sha256", b"sha256"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DownloadAttachmentRequest: _TypeAlias = DownloadAttachmentRequest  # noqa: Y015
+
+@_typing.final
+class DownloadAttachmentResponse(_message.Message):
+    """One message of DownloadAttachment."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHUNK_FIELD_NUMBER: _builtins.int
+    chunk: _builtins.bytes
+    """The next bytes."""
+    def __init__(
+        self,
+        *,
+        chunk: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DownloadAttachmentResponse: _TypeAlias = DownloadAttachmentResponse  # noqa: Y015
 
 @_typing.final
 class Delivery(_message.Message):

@@ -45,6 +45,16 @@ class DeliveryServiceStub:
                 request_serializer=hermes_dot_gateway_dot_v1_dot_delivery__pb2.GetDeliveryRequest.SerializeToString,
                 response_deserializer=hermes_dot_gateway_dot_v1_dot_delivery__pb2.GetDeliveryResponse.FromString,
                 _registered_method=True)
+        self.UploadAttachment = channel.stream_unary(
+                '/hermes.gateway.v1.DeliveryService/UploadAttachment',
+                request_serializer=hermes_dot_gateway_dot_v1_dot_delivery__pb2.UploadAttachmentRequest.SerializeToString,
+                response_deserializer=hermes_dot_gateway_dot_v1_dot_delivery__pb2.UploadAttachmentResponse.FromString,
+                _registered_method=True)
+        self.DownloadAttachment = channel.unary_stream(
+                '/hermes.gateway.v1.DeliveryService/DownloadAttachment',
+                request_serializer=hermes_dot_gateway_dot_v1_dot_delivery__pb2.DownloadAttachmentRequest.SerializeToString,
+                response_deserializer=hermes_dot_gateway_dot_v1_dot_delivery__pb2.DownloadAttachmentResponse.FromString,
+                _registered_method=True)
 
 
 class DeliveryServiceServicer:
@@ -53,8 +63,8 @@ class DeliveryServiceServicer:
 
     def Deliver(self, request, context):
         """Stores a message for a chat and sends it. Idempotent by `delivery_id`: the same id is sent once.
-        Returns when it is stored. Fails with INVALID_ARGUMENT (unknown platform), ALREADY_EXISTS or
-        DATABASE_UNAVAILABLE.
+        Returns when it is stored. Fails with INVALID_ARGUMENT (unknown platform), ALREADY_EXISTS,
+        FAILED_PRECONDITION (an attachment was not uploaded) or DATABASE_UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -62,6 +72,25 @@ class DeliveryServiceServicer:
 
     def GetDelivery(self, request, context):
         """Returns a delivery as it is. Fails with NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UploadAttachment(self, request_iterator, context):
+        """Stores a file for a delivery that is still to be made: the first message is the header, chunks
+        follow. Idempotent by `delivery_id` and digest: a file that is stored is not read again. Returns
+        when it is stored as a whole. It goes when its delivery is done and forgotten, or after a day
+        without one. Fails with INVALID_ARGUMENT, DIGEST_MISMATCH or DATABASE_UNAVAILABLE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DownloadAttachment(self, request, context):
+        """Reads a file of a delivery, in chunks of at most 1 MiB; it is whole when length and digest match.
+        Files for platforms are there until they are sent, those for terminals for as long as their
+        delivery is. Fails with NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -79,6 +108,16 @@ def add_DeliveryServiceServicer_to_server(servicer, server):
                     servicer.GetDelivery,
                     request_deserializer=hermes_dot_gateway_dot_v1_dot_delivery__pb2.GetDeliveryRequest.FromString,
                     response_serializer=hermes_dot_gateway_dot_v1_dot_delivery__pb2.GetDeliveryResponse.SerializeToString,
+            ),
+            'UploadAttachment': grpc.stream_unary_rpc_method_handler(
+                    servicer.UploadAttachment,
+                    request_deserializer=hermes_dot_gateway_dot_v1_dot_delivery__pb2.UploadAttachmentRequest.FromString,
+                    response_serializer=hermes_dot_gateway_dot_v1_dot_delivery__pb2.UploadAttachmentResponse.SerializeToString,
+            ),
+            'DownloadAttachment': grpc.unary_stream_rpc_method_handler(
+                    servicer.DownloadAttachment,
+                    request_deserializer=hermes_dot_gateway_dot_v1_dot_delivery__pb2.DownloadAttachmentRequest.FromString,
+                    response_serializer=hermes_dot_gateway_dot_v1_dot_delivery__pb2.DownloadAttachmentResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -136,6 +175,60 @@ class DeliveryService:
             '/hermes.gateway.v1.DeliveryService/GetDelivery',
             hermes_dot_gateway_dot_v1_dot_delivery__pb2.GetDeliveryRequest.SerializeToString,
             hermes_dot_gateway_dot_v1_dot_delivery__pb2.GetDeliveryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UploadAttachment(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/hermes.gateway.v1.DeliveryService/UploadAttachment',
+            hermes_dot_gateway_dot_v1_dot_delivery__pb2.UploadAttachmentRequest.SerializeToString,
+            hermes_dot_gateway_dot_v1_dot_delivery__pb2.UploadAttachmentResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DownloadAttachment(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/hermes.gateway.v1.DeliveryService/DownloadAttachment',
+            hermes_dot_gateway_dot_v1_dot_delivery__pb2.DownloadAttachmentRequest.SerializeToString,
+            hermes_dot_gateway_dot_v1_dot_delivery__pb2.DownloadAttachmentResponse.FromString,
             options,
             channel_credentials,
             insecure,

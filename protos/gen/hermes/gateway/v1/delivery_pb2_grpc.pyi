@@ -18,11 +18,22 @@ class DeliveryServiceStub:
     def __init__(self, channel: _aio.Channel) -> None: ...
     Deliver: _aio.UnaryUnaryMultiCallable[_delivery_pb2.DeliverRequest, _delivery_pb2.DeliverResponse]
     """Stores a message for a chat and sends it. Idempotent by `delivery_id`: the same id is sent once.
-    Returns when it is stored. Fails with INVALID_ARGUMENT (unknown platform), ALREADY_EXISTS or
-    DATABASE_UNAVAILABLE.
+    Returns when it is stored. Fails with INVALID_ARGUMENT (unknown platform), ALREADY_EXISTS,
+    FAILED_PRECONDITION (an attachment was not uploaded) or DATABASE_UNAVAILABLE.
     """
     GetDelivery: _aio.UnaryUnaryMultiCallable[_delivery_pb2.GetDeliveryRequest, _delivery_pb2.GetDeliveryResponse]
     """Returns a delivery as it is. Fails with NOT_FOUND."""
+    UploadAttachment: _aio.StreamUnaryMultiCallable[_delivery_pb2.UploadAttachmentRequest, _delivery_pb2.UploadAttachmentResponse]
+    """Stores a file for a delivery that is still to be made: the first message is the header, chunks
+    follow. Idempotent by `delivery_id` and digest: a file that is stored is not read again. Returns
+    when it is stored as a whole. It goes when its delivery is done and forgotten, or after a day
+    without one. Fails with INVALID_ARGUMENT, DIGEST_MISMATCH or DATABASE_UNAVAILABLE.
+    """
+    DownloadAttachment: _aio.UnaryStreamMultiCallable[_delivery_pb2.DownloadAttachmentRequest, _delivery_pb2.DownloadAttachmentResponse]
+    """Reads a file of a delivery, in chunks of at most 1 MiB; it is whole when length and digest match.
+    Files for platforms are there until they are sent, those for terminals for as long as their
+    delivery is. Fails with NOT_FOUND.
+    """
 
 class DeliveryServiceServicer(metaclass=_abc_1.ABCMeta):
     """Deliveries: messages to chats that are not answers, such as a job's output."""
@@ -34,8 +45,8 @@ class DeliveryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_delivery_pb2.DeliverRequest, _abc.Awaitable[_delivery_pb2.DeliverResponse]],
     ) -> _abc.Awaitable[_delivery_pb2.DeliverResponse]:
         """Stores a message for a chat and sends it. Idempotent by `delivery_id`: the same id is sent once.
-        Returns when it is stored. Fails with INVALID_ARGUMENT (unknown platform), ALREADY_EXISTS or
-        DATABASE_UNAVAILABLE.
+        Returns when it is stored. Fails with INVALID_ARGUMENT (unknown platform), ALREADY_EXISTS,
+        FAILED_PRECONDITION (an attachment was not uploaded) or DATABASE_UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod
@@ -45,5 +56,28 @@ class DeliveryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_delivery_pb2.GetDeliveryRequest, _abc.Awaitable[_delivery_pb2.GetDeliveryResponse]],
     ) -> _abc.Awaitable[_delivery_pb2.GetDeliveryResponse]:
         """Returns a delivery as it is. Fails with NOT_FOUND."""
+
+    @_abc_1.abstractmethod
+    def UploadAttachment(
+        self,
+        request_iterator: _abc.AsyncIterator[_delivery_pb2.UploadAttachmentRequest],
+        context: _aio.ServicerContext[_abc.AsyncIterator[_delivery_pb2.UploadAttachmentRequest], _abc.Awaitable[_delivery_pb2.UploadAttachmentResponse]],
+    ) -> _abc.Awaitable[_delivery_pb2.UploadAttachmentResponse]:
+        """Stores a file for a delivery that is still to be made: the first message is the header, chunks
+        follow. Idempotent by `delivery_id` and digest: a file that is stored is not read again. Returns
+        when it is stored as a whole. It goes when its delivery is done and forgotten, or after a day
+        without one. Fails with INVALID_ARGUMENT, DIGEST_MISMATCH or DATABASE_UNAVAILABLE.
+        """
+
+    @_abc_1.abstractmethod
+    def DownloadAttachment(
+        self,
+        request: _delivery_pb2.DownloadAttachmentRequest,
+        context: _aio.ServicerContext[_delivery_pb2.DownloadAttachmentRequest, _abc.AsyncIterator[_delivery_pb2.DownloadAttachmentResponse]],
+    ) -> _abc.AsyncIterator[_delivery_pb2.DownloadAttachmentResponse]:
+        """Reads a file of a delivery, in chunks of at most 1 MiB; it is whole when length and digest match.
+        Files for platforms are there until they are sent, those for terminals for as long as their
+        delivery is. Fails with NOT_FOUND.
+        """
 
 def add_DeliveryServiceServicer_to_server(servicer: DeliveryServiceServicer, server: _aio.Server) -> None: ...

@@ -1,0 +1,58 @@
+"""Files as the Bot API takes them: parts of a form, of which only some methods know a kind."""
+
+from dataclasses import dataclass
+from email import policy
+from email.parser import BytesParser
+from urllib.parse import parse_qsl
+
+from starlette.requests import Request
+
+from tests.fakes.telegram_rules import Refused
+
+KINDS = {
+    f"send{kind.capitalize()}": kind
+    for kind in ("photo", "animation", "video", "audio", "voice", "document")
+}
+MAX_BYTES = 50_000_000
+MAX_PHOTO_BYTES = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file as people get it."""
+
+    kind: str
+    name: str
+    data: bytes
+
+
+async def posted(request: Request) -> tuple[dict[str, str], list[File]]:
+    """The fields of a form, and its files by their fields."""
+    body, kind = await request.body(), request.headers.get("content-type", "")
+    if not kind.startswith("multipart/"):
+        return dict(parse_qsl(body.decode(), keep_blank_values=True)), []
+    whole = f"content-type: {kind}\r\n\r\n".encode() + body
+    fields: dict[str, str] = {}
+    files: list[File] = []
+    for part in BytesParser(policy=policy.HTTP).parsebytes(whole).iter_parts():
+        name = str(part.get_param("name", header="content-disposition"))
+        data = part.get_payload(decode=True)
+        assert isinstance(data, bytes)
+        if filename := part.get_filename():
+            files.append(File(name, filename, data))
+        else:
+            fields[name] = data.decode()
+    return fields, files
+
+
+def checked_file(method: str, files: list[File]) -> File:
+    """The one file of a call, or what Telegram says of it."""
+    kind = KINDS[method]
+    found = [file for file in files if file.kind == kind]
+    if len(found) != 1 or not found[0].data:
+        raise Refused(400, "Bad Request: file must be non-empty")
+    if len(found[0].data) > (MAX_PHOTO_BYTES if kind == "photo" else MAX_BYTES):
+        raise Refused(413, "Request Entity Too Large")
+    if kind == "photo" and not found[0].data.startswith((b"\x89PNG", b"\xff\xd8\xff")):
+        raise Refused(400, "Bad Request: IMAGE_PROCESS_FAILED")
+    return found[0]
