@@ -44,6 +44,7 @@ class ToolContexts:
             state=_TurnState(self._database, self._turns, turn),
             decision=turn.decisions.get(call.key),
             progress=progress,
+            decided_on=turn.bindings.get(call.key, ""),
             answer=turn.answers.get(call.key, ""),
             place=lambda: sandbox.place,
             news=lambda: sandbox.news,

@@ -59,6 +59,8 @@ class LiveTurn:
     """Results of the running batch by message sequence, until all are there."""
     decisions: dict[str, Decision] = field(default_factory=dict[str, Decision])
     """What persons decided, by call key."""
+    bindings: dict[str, str] = field(default_factory=dict[str, str])
+    """Exactly what they decided on, by call key."""
     answers: dict[str, str] = field(default_factory=dict[str, str])
     """What persons answered in words, by call key."""
     compaction: Compaction = NOTHING

@@ -1,13 +1,17 @@
 """Messages to chats besides the answer: where they may go, and the seam to who sends them."""
 
+import hashlib
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Protocol
 
 ORIGIN = "origin"
 NO_CHATS = ("cli", "scheduler")
 """Where messages come from that nobody can be sent anything at."""
+_MEDIA = re.compile(r"\s*MEDIA:\s*(\S(?:.*\S)?)\s*")
+_FENCES = ("```", "~~~")
 _TARGET = re.compile(r"([a-z][a-z0-9_]{0,31}):([^\s:]{1,128})(?::([^\s:]{1,128}))?")
 
 
@@ -36,6 +40,55 @@ class Target:
         return cls(origin["platform"], origin["chat_id"], origin.get("thread_id", ""))
 
 
+@dataclass(frozen=True, slots=True)
+class MediaFile:
+    """A file that goes with a message."""
+
+    name: str
+    """As people see it: nothing in it plays tricks on them."""
+    data: bytes = field(repr=False)
+    sha256: bytes
+
+    @classmethod
+    def of(cls, path: str, data: bytes) -> "MediaFile":
+        """The file at a path."""
+        plain = (each if each.isprintable() else "_" for each in PurePosixPath(path).name)
+        return cls("".join(plain), data, hashlib.sha256(data).digest())
+
+    def __str__(self) -> str:
+        return f"{self.name} ({len(self.data):,} bytes)"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message to a chat."""
+
+    key: str
+    """The same for the same message."""
+    profile: str
+    target: Target
+    text: str
+    """Markdown; empty only beside files."""
+    files: Sequence[MediaFile] = ()
+
+
+def split_media(message: str) -> tuple[str, Sequence[str]]:
+    """A message's text, and the paths of its `MEDIA:` lines; those in blocks of code are text."""
+    text: list[str] = []
+    paths: list[str] = []
+    fence = ""
+    for line in message.splitlines():
+        mark = line.strip()[:3]
+        if mark in _FENCES:
+            fence = "" if mark == fence else fence or mark
+        found = None if fence else _MEDIA.fullmatch(line)
+        if found is None:
+            text.append(line)
+        else:
+            paths.append(found[1])
+    return "\n".join(text).strip() if paths else message, paths
+
+
 class NotSent(Exception):
     """The message was not taken; the message of the error says why."""
 
@@ -45,8 +98,15 @@ class SendingUnknown(Exception):
 
 
 class Messenger(Protocol):
-    """Takes messages and sends each once."""
+    """Takes messages and sends each once; NotSent and SendingUnknown from both methods."""
 
-    async def send(self, key: str, profile: str, target: Target, text: str) -> None:
-        """Have a message sent; the same key again sends nothing more. NotSent, SendingUnknown."""
+    async def has(self, key: str, profile: str) -> bool:
+        """Whether it has taken the message of this key."""
+        ...
+
+    async def send(self, message: Message) -> Sequence[str]:
+        """Have a message sent; the same key again sends nothing more.
+
+        Returns the names of the files that its chat cannot be shown.
+        """
         ...

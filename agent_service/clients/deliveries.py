@@ -1,16 +1,25 @@
 """The gateway, which sends messages to chats."""
 
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import TypeVar
+
+import grpc
 import grpc.aio
 
 from agent_service.clients.patience import patiently
-from agent_service.messaging import NotSent, SendingUnknown, Target
+from agent_service.messaging import MediaFile, Message, NotSent, SendingUnknown
 from hermes.common.v1 import origin_pb2
 from hermes.gateway.v1 import delivery_pb2, delivery_pb2_grpc
 from services.channels import Channels
 from services.errors import FailedPrecondition, is_passing, message_of
 
 CALL_S = 10.0
+UPLOAD_S = 120.0
 PATIENCE_S = 20.0
+CHUNK_BYTES = 256 * 1024
+
+_T = TypeVar("_T")
+_Stub = delivery_pb2_grpc.DeliveryServiceStub
 
 
 class GatewayDeliveries:
@@ -20,22 +29,71 @@ class GatewayDeliveries:
         self._channels = channels
         self._patience_s = patience_s
 
-    async def send(self, key: str, profile: str, target: Target, text: str) -> None:
+    async def has(self, key: str, profile: str) -> bool:
+        """Whether the gateway has taken the message of this key."""
+        request = delivery_pb2.GetDeliveryRequest(delivery_id=key, profile=profile)
+
+        async def look(stub: _Stub) -> bool:
+            try:
+                await stub.GetDelivery(request, timeout=CALL_S)
+            except grpc.aio.AioRpcError as error:
+                if error.code() is grpc.StatusCode.NOT_FOUND:
+                    return False
+                raise
+            return True
+
+        return await self._ask(look)
+
+    async def send(self, message: Message) -> Sequence[str]:
         """Have a message sent; the same key again sends nothing more."""
+        target = message.target
         request = delivery_pb2.DeliverRequest(
-            delivery_id=key,
-            profile=profile,
+            delivery_id=message.key,
+            profile=message.profile,
             destination=origin_pb2.Origin(
                 platform=target.platform, chat_id=target.chat_id, thread_id=target.thread_id
             ),
-            text=text,
+            text=message.text,
+            attachments=[
+                delivery_pb2.Attachment(
+                    name=file.name, length_bytes=len(file.data), sha256=file.sha256
+                )
+                for file in message.files
+            ],
         )
+        for file in message.files:
+            await self._ask(
+                lambda stub, file=file: stub.UploadAttachment(
+                    _upload(message, file), timeout=UPLOAD_S
+                )
+            )
+        answer = await self._ask(lambda stub: stub.Deliver(request, timeout=CALL_S))
+        return answer.left_out_names
+
+    async def _ask(self, call: Callable[[_Stub], Awaitable[_T]]) -> _T:
+        """Do what may be done twice."""
         try:
-            stub = delivery_pb2_grpc.DeliveryServiceStub(self._channels.to("gateway"))
-            await patiently(lambda: stub.Deliver(request, timeout=CALL_S), self._patience_s)
+            stub = _Stub(self._channels.to("gateway"))
+            return await patiently(lambda: call(stub), self._patience_s)
         except FailedPrecondition as error:
             raise NotSent(error.message) from error
         except grpc.aio.AioRpcError as error:
             if is_passing(error):
                 raise SendingUnknown from error
             raise NotSent(message_of(error)) from error
+
+
+async def _upload(
+    message: Message, file: MediaFile
+) -> AsyncGenerator[delivery_pb2.UploadAttachmentRequest]:
+    yield delivery_pb2.UploadAttachmentRequest(
+        header=delivery_pb2.UploadAttachmentRequest.Header(
+            delivery_id=message.key,
+            profile=message.profile,
+            length_bytes=len(file.data),
+            sha256=file.sha256,
+        )
+    )
+    for start in range(0, len(file.data), CHUNK_BYTES):
+        chunk = file.data[start : start + CHUNK_BYTES]
+        yield delivery_pb2.UploadAttachmentRequest(chunk=chunk)

@@ -41,7 +41,7 @@ _MESSAGES = (
     .order_by(message.c.sequence)
 )
 _STEPS = sa.select(step).where(step.c.turn_id == bindparam("id")).order_by(step.c.sequence)
-_DECISIONS = sa.select(approval.c.call_id, approval.c.decision).where(
+_DECISIONS = sa.select(approval.c.call_id, approval.c.decision, approval.c.binding).where(
     approval.c.turn_id == bindparam("id"), approval.c.decision.is_not(None)
 )
 _CANCEL_WAITING = (
@@ -244,8 +244,9 @@ def _load_pending(
                 resumed=resumed,
             )
     if live.pending:
-        rows = conn.execute(_DECISIONS, {"id": live.id})
+        rows = conn.execute(_DECISIONS, {"id": live.id}).all()
         live.decisions = {row.call_id: Decision(row.decision) for row in rows}
+        live.bindings = {row.call_id: row.binding for row in rows}
         if Decision.ANSWERED in live.decisions.values():
             live.answers = answers(conn, live.id)
 

@@ -27,6 +27,10 @@ NOBODY_TO_ASK = (
     "not try the same in another form; go on without it, and say at the end what was not done."
 )
 HALTED = "A person would have to allow this call, so it was not run, and the work ended here."
+_CHANGED = (
+    "What the user has allowed is not what would be done now: it has changed meanwhile. It was not "
+    "done. Make the call again if it is still right, and the user is asked anew."
+)
 _NO_ANSWER = "Nobody answered in time whether this call is allowed, so it was not run."
 
 
@@ -54,6 +58,17 @@ def check_decision(decision: Decision) -> None:
             return
 
 
+async def check_allowed(tool: str, subject: str, binding: str, context: ToolContext) -> None:
+    """Returns where a person has allowed this, or the very same before; else it is asked."""
+    if context.decision is None:
+        if not await context.allowances.holds(tool, binding):
+            raise ApprovalRequired(subject, binding)
+        return
+    check_decision(context.decision)
+    if context.decided_on != binding:
+        raise ToolFailed(_CHANGED)
+
+
 class RequireApproval(Generic[A]):
     """A tool whose every call waits for a person."""
 
@@ -74,15 +89,15 @@ class RequireApproval(Generic[A]):
 
     async def run(self, arguments: A, context: ToolContext) -> ToolResult:
         """Run the inner tool once a person has allowed it, or has allowed the very same before."""
-        binding = _binding_of(arguments)
-        if context.decision is not None:
-            check_decision(context.decision)
-        elif not await context.allowances.holds(self.name, binding):
-            raise ApprovalRequired(self._subject(arguments), binding)
+        subject, binding = self._subject(arguments), binding_of(arguments)
+        await check_allowed(self.name, subject, binding, context)
         return await self._inner.run(arguments, context)
 
 
-def _binding_of(arguments: ToolArguments) -> str:
-    """What an allowance is bound to: all arguments, as one left out could say anything."""
+def binding_of(arguments: ToolArguments, *digests: str) -> str:
+    """What an allowance is bound to: all arguments, as one left out could say anything, and what is
+    in the files that they name.
+    """
     said = json.dumps(arguments.model_dump(mode="json"), sort_keys=True)
+    said = " ".join((said, *digests))
     return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()

@@ -128,6 +128,8 @@ class ToolContext:
     news: Callable[[], str] = str
     """What the model has to be told of the sandbox beside the result; mostly nothing."""
     caller: Caller = Caller()
+    decided_on: str = ""
+    """The binding of what the person was shown who decided."""
     answer: str = ""
     """What a person answered in words, where the decision is that they did."""
     allowances: Allowances = field(default_factory=NothingAllowed)

@@ -26,13 +26,7 @@ from agent_service.tools.patch import Patch
 from agent_service.tools.process import Process, ProcessArguments
 from agent_service.tools.read_file import ReadFile
 from agent_service.tools.search_files import SearchFiles
-from agent_service.tools.send_message import (
-    KnownChats,
-    SendMessage,
-    SendMessageArguments,
-    goes_elsewhere,
-    shown,
-)
+from agent_service.tools.send_message import KnownChats, SendMessage
 from agent_service.tools.session_search import SessionSearch
 from agent_service.tools.skill_manage import SkillManage
 from agent_service.tools.skill_view import SkillView
@@ -105,7 +99,7 @@ def builtin_tools(
 
 def _reaching(reach: Reach, asking: Asking) -> Sequence[Listed]:
     web, mixed = reach.web, reach.mixture
-    send: Tool[SendMessageArguments] = SendMessage(reach.messenger, reach.chats)
+    send = SendMessage(reach.messenger, reach.chats, asks=asking.tainted)
     looking = VisionAnalyze(web.fetcher, reach.vision)
     mixture = MixtureOfAgents(mixed.references, mixed.aggregator)
     return (
@@ -119,7 +113,7 @@ def _reaching(reach: Reach, asking: Asking) -> Sequence[Listed]:
         ),
         Listed(Untrusted(looking, "a picture", reach.scanner)),
         Listed(mixture, missing=() if mixed.references else MIXTURE_SETTINGS),
-        Listed(AskWhenTainted(send, shown, goes_elsewhere) if asking.tainted else send),
+        Listed(send),
     )
 
 

@@ -1,11 +1,25 @@
 """The `send_message` tool."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from pydantic import Field
 
-from agent_service.messaging import NO_CHATS, ORIGIN, Messenger, NotSent, SendingUnknown, Target
+from agent_service.messaging import (
+    NO_CHATS,
+    ORIGIN,
+    MediaFile,
+    Message,
+    Messenger,
+    NotSent,
+    SendingUnknown,
+    Target,
+    split_media,
+)
+from agent_service.sandbox import PathRefused
+from agent_service.tools.approval import binding_of, check_allowed
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,
@@ -14,8 +28,14 @@ from agent_service.tools.base import (
     ToolFailed,
     ToolResult,
 )
+from agent_service.tools.taint import must_ask
 
 MAX_CHARACTERS = 100_000
+MAX_FILES = 10
+MAX_FILE_BYTES = 50_000_000
+"""Of all files of a message; what the gateway takes."""
+FILES_AT_ONCE = 2
+"""So many messages with files are in memory."""
 
 KnownChats = Callable[[str], Awaitable[Sequence[Target]]]
 """The chats that a profile's messages came from, the latest first."""
@@ -29,8 +49,8 @@ _UNKNOWN = (
 class SendMessageArguments(ToolArguments):
     """Sends a message to a chat, besides the answer that you give.
 
-    Your answer goes to where the user's message came from by itself: use this only to reach another
-    chat, or to send something ahead. `list` shows the chats that are known.
+    Your answer goes to where the user's message came from by itself: use this to reach another
+    chat, to send something ahead, or to send files. `list` shows the chats that are known.
     """
 
     action: Literal["send", "list"] = Field(default="send", description="What to do.")
@@ -39,7 +59,12 @@ class SendMessageArguments(ToolArguments):
         description="origin, where the user's message came from, or platform:chat[:thread].",
     )
     message: str = Field(
-        default="", max_length=MAX_CHARACTERS, description="The message, in Markdown; for send."
+        default="",
+        max_length=MAX_CHARACTERS,
+        description=(
+            "The message, in Markdown; for send. A line MEDIA:<path> sends a file of the sandbox "
+            "with it, such as MEDIA:/workspace/plot.png; at most 10 files, 50 MB together."
+        ),
     )
 
 
@@ -50,47 +75,95 @@ class SendMessage:
     toolset = "messaging"
     arguments = SendMessageArguments
 
-    def __init__(self, messenger: Messenger, chats: KnownChats) -> None:
+    def __init__(self, messenger: Messenger, chats: KnownChats, *, asks: bool = True) -> None:
+        """`asks` lets a person decide before anything leaves a session that has read strangers'
+        data for another chat than its own.
+        """
         self._messenger = messenger
         self._chats = chats
+        self._asks = asks
+        self._room = asyncio.Semaphore(FILES_AT_ONCE)
 
     def effect(self, arguments: SendMessageArguments) -> Effect:
         """The call's key is the delivery's, and each delivery is sent once."""
         return Effect.PURE if arguments.action == "list" else Effect.KEYED
 
     def writes(self, arguments: SendMessageArguments) -> frozenset[str]:
-        """Messages go out in the order in which the model has written them."""
-        return frozenset() if arguments.action == "list" else frozenset({"chats"})
+        """Messages go out as the model has ordered them, and wait for changes of their files."""
+        if arguments.action == "list":
+            return frozenset()
+        return frozenset({"chats", *split_media(arguments.message)[1]})
 
     async def run(self, arguments: SendMessageArguments, context: ToolContext) -> ToolResult:
         """Send, or list."""
         origin = Target.of_origin(context.caller.origin)
         if arguments.action == "list":
             return ToolResult(_listed(origin, await self._chats(context.caller.profile)))
-        if not arguments.message.strip():
-            raise RetryWithHint("There is no message to send.")
         target = _target(arguments, context)
+        text, paths = split_media(arguments.message)
+        if not text.strip() and not paths:
+            raise RetryWithHint("There is no message to send.")
+        message = Message(context.key, context.caller.profile, target, text)
         try:
-            await self._messenger.send(
-                context.key, context.caller.profile, target, arguments.message
-            )
+            if not paths:
+                return await self._send(message, arguments, context)
+            async with self._room:
+                # What a file says may be another thing by now, or its sandbox be lost.
+                if await self._messenger.has(message.key, message.profile):
+                    return ToolResult(f"The message to {target} is on its way.")
+                files = await _read(paths, context)
+                return await self._send(replace(message, files=files), arguments, context)
         except NotSent as error:
             raise ToolFailed(f"The message was not sent: {error}") from error
         except SendingUnknown as error:
             raise ToolFailed(_UNKNOWN) from error
-        return ToolResult(f"The message to {target} is on its way.")
+
+    async def _send(
+        self, message: Message, arguments: SendMessageArguments, context: ToolContext
+    ) -> ToolResult:
+        """Send a message, once a person has allowed it where that is needed."""
+        goes_elsewhere = message.target != Target.of_origin(context.caller.origin)
+        if self._asks and goes_elsewhere and await must_ask(context):
+            digests = [file.sha256.hex() for file in message.files]
+            binding = binding_of(arguments, *digests)
+            await check_allowed(self.name, _shown(message, arguments), binding, context)
+        left_out = await self._messenger.send(message)
+        lines = [f"The message to {message.target} is on its way{_with(message.files)}."]
+        if left_out:
+            named = ", ".join(left_out)
+            lines.append(f"That chat cannot be shown {named}: it is told of what it lacks instead.")
+        return ToolResult("\n".join(lines))
 
 
-def goes_elsewhere(arguments: SendMessageArguments, context: ToolContext) -> bool:
-    """Whether a call tells something to another chat than the one that it came from."""
-    origin = Target.of_origin(context.caller.origin)
-    is_origin = arguments.target == ORIGIN or Target.parse(arguments.target) == origin
-    return arguments.action == "send" and not is_origin
+async def _read(paths: Sequence[str], context: ToolContext) -> Sequence[MediaFile]:
+    if len(paths) > MAX_FILES:
+        raise RetryWithHint(f"A message takes at most {MAX_FILES} files: send several messages.")
+    files: list[MediaFile] = []
+    left = MAX_FILE_BYTES
+    for path in paths:
+        if "://" in path:
+            raise RetryWithHint(f"{path} is no file of the sandbox: download it there first.")
+        try:
+            file = MediaFile.of(path, await context.files.read(path, max_bytes=left))
+        except PathRefused as error:
+            raise ToolFailed(f"{path} cannot be sent, so nothing was: {error}") from error
+        if not file.data:
+            raise ToolFailed(f"{path} cannot be sent, so nothing was: it is empty.")
+        files.append(file)
+        left -= len(file.data)
+    return files
 
 
-def shown(arguments: SendMessageArguments) -> str:
-    """What a person is asked about."""
-    return f"to {arguments.target}: {arguments.message}"
+def _with(files: Sequence[MediaFile]) -> str:
+    return f", with {', '.join(map(str, files))}" if files else ""
+
+
+def _shown(message: Message, arguments: SendMessageArguments) -> str:
+    """What a person is asked about; the files before a text that may be cut where it is shown."""
+    shown = [f"to {arguments.target}"]
+    shown += [f"with the file {file}, SHA-256 {file.sha256.hex()[:16]}" for file in message.files]
+    where = "\n".join(shown)
+    return f"{where}: {message.text}" if message.text else where
 
 
 def _target(arguments: SendMessageArguments, context: ToolContext) -> Target:

@@ -2,7 +2,7 @@
 
 import asyncio
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,7 +15,7 @@ from agent_service.facts import ApprovalNeeded, Fact, ToolDispatched, ToolReturn
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ToolCall
 from agent_service.sandbox import NOWHERE, Place
-from agent_service.tools.approval import RequireApproval
+from agent_service.tools.approval import RequireApproval, binding_of
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
 from agent_service.tools.toolbox import MAX_PARALLEL_CALLS, Toolbox
 from agent_service.usage import Usage
@@ -106,7 +106,8 @@ def toolbox(
     def context(live: LiveTurn, call: PendingCall, progress: object) -> ToolContext:
         decision = live.decisions.get(call.key)
         unused: Any = None
-        return ToolContext(call.key, unused, unused, unused, decision, print, lambda: place)
+        made = ToolContext(call.key, unused, unused, unused, decision, print, lambda: place)
+        return replace(made, decided_on=live.bindings.get(call.key, ""))
 
     return Toolbox([tool], context, redactor)
 
@@ -210,11 +211,25 @@ async def test_a_person_is_asked_before_and_nothing_runs_meanwhile() -> None:
     asking = RequireApproval[SampleArguments](tool, lambda arguments: arguments.thing)
     live = turn(("sample", '{"thing": "x"}'), ("sample", '{"thing": "y"}'))
     live.decisions["1"] = Decision.ONCE
+    live.bindings["1"] = binding_of(SampleArguments(thing="x"))
     found = await facts(toolbox(asking), live)
     assert [type(fact) for fact in found] == [ToolReturned, ApprovalNeeded]
     assert isinstance(found[1], ApprovalNeeded)
     assert found[1].subject == "y"
     assert tool.log == ["begin 1", "end 1"]
+
+
+async def test_what_is_allowed_is_what_the_person_was_shown() -> None:
+    tool = Sample()
+    asking = RequireApproval[SampleArguments](tool, lambda arguments: arguments.thing)
+    live = turn(("sample", '{"thing": "x"}'))
+    live.decisions["1"] = Decision.ALWAYS
+    for binding in ("", binding_of(SampleArguments(thing="y"))):
+        live.bindings["1"] = binding
+        (found,) = await facts(toolbox(asking), live)
+        assert isinstance(found, ToolReturned)
+        assert (found.is_error, "has changed meanwhile" in found.text) == (True, True)
+    assert tool.log == []
 
 
 async def test_an_allowance_is_bound_to_all_that_the_call_says() -> None:
