@@ -12,6 +12,7 @@ import sys
 
 from tests.bench import (
     commands,
+    deciding,
     execution,
     long_sessions,
     model_call,
@@ -33,6 +34,7 @@ _GROUPS = (
     Group(("model_call_cpu_ms_20", "model_call_cpu_ms_1000"), model_call.processor_time),
     Group(("turn_plain_ms", "first_token_added_ms", "model_direct_ms"), turns.plain),
     Group(("turn_terminal_ms", "four_sleeps_s"), turns.with_commands),
+    Group(("classify_cpu_ms_p99",), deciding.command_classes),
     Group(("compression_added_ms",), long_sessions.compression),
     Group(("turns_per_s_64",), throughput.plain),
     Group(("command_turns_per_s_64",), throughput.with_commands),

@@ -105,6 +105,7 @@ FIGURES = (
     Figure("compression_added_ms", "2,000 messages condensed, beside the model", 50),
     Figure("model_call_cpu_ms_20", "processor time of a model call, 20 messages", 2),
     Figure("model_call_cpu_ms_1000", "processor time of a model call, 1,000 messages", 4),
+    Figure("classify_cpu_ms_p99", "processor time of judging a command, 99 of 100", 2),
     Figure("search_newest_sqlite_ms", "20 newest of 100,000 messages", 10, slow_bar=10),
     Figure("search_relevance_sqlite_ms", "20 best of the 2,000 newest matches", 50, slow_bar=50),
     Figure("append_ms_p99_sqlite", "99 of 100 messages stored within", 5),
