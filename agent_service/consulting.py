@@ -26,21 +26,26 @@ class Consulting:
     def of(self, turn: LiveTurn, commit: Commit) -> Ask:
         """What asks in the name of a turn."""
 
-        async def ask(messages: Sequence[Mapping[str, Any]], route: Route = USUAL) -> str:
+        async def ask(
+            messages: Sequence[Mapping[str, Any]],
+            route: Route = USUAL,
+            /,
+            *,
+            time_limit_s: float | None = None,
+        ) -> str:
             request = await self._consult.request(messages, route)
             reservation = new_id("ask")
             try:
                 held = await self._spending.hold(turn, request, reservation)
             except BudgetReached as error:
                 raise NoAnswer(str(error)) from error
-            try:
-                answer = await self._consult.answer(request)
-            except NoAnswer:
-                if held:
-                    await commit(Consulted(reservation))
-                raise
+            given = await self._consult.answer(request, time_limit_s)
             # A call that is cancelled keeps its part of the budget held until its turn ends.
-            await commit(Consulted(reservation, answer.model, Usage.of_call(answer.usage)))
-            return answer.text.strip()
+            if held or given.paid:
+                model = given.paid[-1].model if given.paid else ""
+                await commit(Consulted(reservation, model, Usage.of_answers(given.paid)))
+            if given.failure:
+                raise NoAnswer(given.failure)
+            return given.text
 
         return ask

@@ -83,9 +83,10 @@ class Compacted:
 
 @dataclass(frozen=True, slots=True)
 class Consulted:
-    """A tool has asked a model something, or tried to, for which a part of the budget was held."""
+    """A model was asked for what is no answer of the conversation, or has given none."""
 
-    reservation: str
+    reservation: str | None
+    """The held part of the budget that is given back; None while the call goes on."""
     model: str = ""
     usage: Usage = field(default_factory=Usage)
 

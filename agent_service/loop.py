@@ -19,6 +19,7 @@ from agent_service.models.errors import ModelError, ModelErrorKind
 from agent_service.requests import COMPRESS
 from agent_service.tools.advice import STOP_AT
 from agent_service.tools.toolbox import Toolbox
+from agent_service.usage import Usage
 
 Step = Live | tuple[Fact, ...]
 
@@ -135,6 +136,8 @@ async def _ask(
                 case base.ModelRetry():
                     said = thought = 0
                     yield Notice(f"{event.message} Trying again {_after(event.delay_s)}.")
+                case base.ModelWasted(message):
+                    yield (Consulted(None, message.model, Usage.of_call(message.usage)),)
                 case base.ModelSwitched(route, name):
                     said = thought = 0
                     yield (Switched(route, name),)

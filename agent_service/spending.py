@@ -57,8 +57,7 @@ class Spending:
 
     def interrupted(self, turn: LiveTurn, partial: str) -> ModelMessage:
         """What an interrupted call had said, with what it is taken to have cost."""
-        said = ModelMessage(partial, "", (), None, "interrupted", turn.model, "")
-        return self._model.price(ModelRequest(turn.model, turn.messages), said)
+        return self._model.interrupted(ModelRequest(turn.model, turn.messages), partial)
 
     def record(self, conn: Connection, transition: Transition) -> None:
         """Count what a transition's answers used, in the transaction that stores them."""

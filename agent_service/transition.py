@@ -279,11 +279,12 @@ class Transition:
         if fact.compaction != self.turn.compaction:
             self._event(Compressed(fact.before_tokens, fact.after_tokens))
 
-    def _count(self, model: str, usage: Usage, reservation: str = "") -> None:
+    def _count(self, model: str, usage: Usage, reservation: str | None = "") -> None:
         self._usage += usage
         if usage.call_count:
             self.answers.append((model, usage))
-        self.settled.append(reservation)
+        if reservation is not None:
+            self.settled.append(reservation)
 
     def _intend_model_call(self) -> None:
         self._steps += 1

@@ -1,7 +1,9 @@
 """What model calls used, summed up."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from agent_service.models.base import ModelMessage
 from agent_service.models.base import Usage as CallUsage
 
 
@@ -31,6 +33,11 @@ class Usage:
             call_count=1,
             cache_write_tokens=call.cache_write_tokens,
         )
+
+    @classmethod
+    def of_answers(cls, answers: Iterable[ModelMessage]) -> "Usage":
+        """What several model calls used together."""
+        return sum((cls.of_call(answer.usage) for answer in answers), cls())
 
     @property
     def tokens(self) -> int:

@@ -14,7 +14,7 @@ from agent_service.errors import ModelNotConfigured
 from agent_service.events import Live, Notice
 from agent_service.facts import Compacted, Fact
 from agent_service.live_turn import LiveTurn
-from agent_service.models.base import Model, ModelMessage, ModelRequest, whole_answer
+from agent_service.models.base import Model, ModelMessage, ModelRequest, Unwatched
 from agent_service.models.errors import ModelError
 from agent_service.models.fallback import Route
 from agent_service.usage import Usage
@@ -96,22 +96,20 @@ class Compressor:
     ) -> tuple[Conversation, Usage, str]:
         """The conversation with notes, what they cost, and which model has written them."""
         middle = was.messages[1 + was.compaction.head : end]
-        answer = await self._notes(turn, model, middle)
+        notes, paid = await self._notes(turn, model, middle)
         plan = await self._plan_of(turn.session_id)
-        notes = "" if answer is None else answer.text.strip()
-        notes = notes or summary.handed_off(middle)
-        found = summarised(was, end, summary.message(notes, middle, plan))
-        if answer is None:
-            return found, Usage(), ""
-        return found, Usage.of_call(answer.usage), answer.model
+        said = summary.message(notes or summary.handed_off(middle), middle, plan)
+        asked = paid[-1].model if paid else ""
+        return summarised(was, end, said), Usage.of_answers(paid), asked
 
     async def _notes(
         self, turn: LiveTurn, model: Model, middle: Sequence[bytes]
-    ) -> ModelMessage | None:
-        """Notes of some messages; None where no model makes them."""
+    ) -> tuple[str, Sequence[ModelMessage]]:
+        """Notes of some messages, empty where no model makes them, and what is to be paid for."""
+        paid: list[ModelMessage] = []
         since = self._clock.monotonic() - self._failed_at.get(turn.session_id, float("-inf"))
         if since < COOL_DOWN_S:
-            return None
+            return "", paid
         own, usual = self._policy.route, Route(turn.route, turn.model)
         for route in dict.fromkeys([own if own.model else usual, usual]):
             request = ModelRequest(
@@ -121,15 +119,18 @@ class Compressor:
                 route=route.name,
                 temperature=SUMMARY_TEMPERATURE,
             )
+            call = Unwatched(model, request)
             try:
-                answer = await whole_answer(model, request)
+                answer = await call.answer()
             except (ModelError, ModelNotConfigured) as error:
                 _log.warning("%s makes no notes of a conversation: %s", route.model, error)
             else:
                 self._failed_at.pop(turn.session_id, None)
-                return answer
+                return answer.text.strip(), paid
+            finally:
+                paid += call.paid
         self._failed_at[turn.session_id] = self._clock.monotonic()
-        return None
+        return "", paid
 
     def _most_bytes(self, model: str) -> int:
         """How much of a conversation a model is shown at once."""

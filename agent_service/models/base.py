@@ -104,6 +104,16 @@ class ModelMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelWasted:
+    """An answer that says nothing, and is paid for all the same: every delta of it is void.
+
+    Another attempt follows, or `ModelError`.
+    """
+
+    message: ModelMessage
+
+
+@dataclass(frozen=True, slots=True)
 class ModelNotice:
     """Something about the call that a person is to hear; comes before anything that is said."""
 
@@ -121,7 +131,15 @@ class ModelSwitched:
     model: str
 
 
-ModelEvent = TextDelta | ReasoningDelta | ModelRetry | ModelNotice | ModelSwitched | ModelMessage
+ModelEvent = (
+    TextDelta
+    | ReasoningDelta
+    | ModelRetry
+    | ModelWasted
+    | ModelNotice
+    | ModelSwitched
+    | ModelMessage
+)
 
 
 class Model(Protocol):
@@ -161,10 +179,31 @@ def assistant_message(message: ModelMessage) -> dict[str, Any]:
     return entry
 
 
-async def whole_answer(model: Model, request: ModelRequest) -> ModelMessage:
-    """Ask a model for an answer that nobody watches; raises what its stream raises."""
-    async with model.stream(request) as events:
-        async for event in events:
-            if isinstance(event, ModelMessage):
-                return event
-    raise AssertionError("a model call ends with its message or raises")
+class Unwatched:
+    """A model call that nobody watches, and what has come of it, however it ends."""
+
+    def __init__(self, model: Model, request: ModelRequest) -> None:
+        self.said = ""
+        """By the attempt that has not ended."""
+        self.paid: list[ModelMessage] = []
+        """Answers that have to be paid for, also those that say nothing."""
+        self._model = model
+        self._request = request
+
+    async def answer(self) -> ModelMessage:
+        """The whole answer; raises what the model's stream raises."""
+        async with self._model.stream(self._request) as events:
+            async for event in events:
+                match event:
+                    case TextDelta(text) | ReasoningDelta(text):
+                        self.said += text
+                    case ModelRetry():
+                        self.said = ""
+                    case ModelWasted(message):
+                        self.paid.append(message)
+                    case ModelMessage():
+                        self.paid.append(event)
+                        return event
+                    case _:
+                        pass
+        raise AssertionError("a model call ends with its message or raises")

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 
-from agent_service.models.base import Model, ModelEvent, ModelMessage, ModelRequest
+from agent_service.models.base import Model, ModelEvent, ModelMessage, ModelRequest, ModelWasted
 from agent_service.models.catalog import Catalog
 from agent_service.models.pricing import counted
 
@@ -33,9 +33,20 @@ class Catalogued:
         self, request: ModelRequest, events: AsyncIterator[ModelEvent]
     ) -> AsyncGenerator[ModelEvent]:
         async for event in events:
-            yield self.price(request, event) if isinstance(event, ModelMessage) else event
+            match event:
+                case ModelMessage():
+                    yield self._price(request, event)
+                case ModelWasted(message):
+                    yield ModelWasted(self._price(request, message))
+                case _:
+                    yield event
 
-    def price(self, request: ModelRequest, message: ModelMessage) -> ModelMessage:
+    def interrupted(self, request: ModelRequest, said: str) -> ModelMessage:
+        """What a call had said when it was broken off, with what it is taken to have cost."""
+        broken_off = ModelMessage(said, "", (), None, "interrupted", request.model, "")
+        return self._price(request, broken_off)
+
+    def _price(self, request: ModelRequest, message: ModelMessage) -> ModelMessage:
         """An answer with all that is known of its use."""
         message = counted(message, (*request.messages, request.tools))
         assert message.usage is not None, "it has been counted"

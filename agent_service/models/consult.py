@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from agent_service.models.base import Model, ModelMessage, ModelRequest, encoded, whole_answer
+from agent_service.models.base import ModelMessage, ModelRequest, Unwatched, encoded
+from agent_service.models.catalogued import Catalogued
 from agent_service.models.errors import ModelError
 from agent_service.models.fallback import USUAL, Route
 from services.errors import HermesError
@@ -17,19 +19,38 @@ class NoAnswer(Exception):
 class Ask(Protocol):
     """Asks a model a single question."""
 
-    async def __call__(self, messages: Sequence[Mapping[str, Any]], route: Route = USUAL, /) -> str:
+    async def __call__(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        route: Route = USUAL,
+        /,
+        *,
+        time_limit_s: float | None = None,
+    ) -> str:
         """The answer to messages; a route without a model is the one to the usual model.
 
-        Fails with NoAnswer.
+        Fails with NoAnswer, also when the time is over.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What came of a question."""
+
+    text: str
+    """Empty where there is no answer."""
+    paid: Sequence[ModelMessage]
+    """What has to be paid for, whether it answers or not."""
+    failure: str = ""
+    """Why there is none."""
 
 
 class Consult:
     """Makes single questions into requests, and gets their answers."""
 
     def __init__(
-        self, model: Model, default_name: Callable[[], Awaitable[str]], max_tokens: int
+        self, model: Catalogued, default_name: Callable[[], Awaitable[str]], max_tokens: int
     ) -> None:
         self._model = model
         self._default_name = default_name
@@ -49,12 +70,16 @@ class Consult:
             max_tokens=self._max_tokens,
         )
 
-    async def answer(self, request: ModelRequest) -> ModelMessage:
-        """The answer, which says something; NoAnswer otherwise."""
+    async def answer(self, request: ModelRequest, time_limit_s: float | None) -> Given:
+        """What comes of a request within the time."""
+        call = Unwatched(self._model, request)
         try:
-            answer = await whole_answer(self._model, request)
+            async with asyncio.timeout(time_limit_s):
+                text = (await call.answer()).text.strip()
+        except TimeoutError:
+            # It was sent, and whoever works on it is paid although nobody reads on.
+            paid = (*call.paid, self._model.interrupted(request, call.said))
+            return Given("", paid, "the model's answer took too long")
         except (ModelError, HermesError) as error:
-            raise NoAnswer(str(error)) from error
-        if not answer.text.strip():
-            raise NoAnswer("the model's answer is empty")
-        return answer
+            return Given("", call.paid, str(error))
+        return Given(text, call.paid, "" if text else "the model's answer is empty")

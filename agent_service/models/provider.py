@@ -14,6 +14,7 @@ from agent_service.models.base import (
     ModelMessage,
     ModelRequest,
     ModelRetry,
+    ModelWasted,
     ReasoningDelta,
     TextDelta,
 )
@@ -128,7 +129,11 @@ class Provider:
                 text = "".join(text for text, _ in added)
                 if text:
                     yield TextDelta(well_formed(text), call.attempt)
-        yield _finished(reading, call)
+        message = _finished(reading, call)
+        if not message.text and not message.tool_calls:
+            yield ModelWasted(message)
+            raise empty_failure(call.endpoint, model, message.finish_reason)
+        yield message
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,15 +190,12 @@ def _added(reading: Reading, chunks: Iterable[Json], call: _Call) -> list[tuple[
 
 
 def _finished(reading: Reading, call: _Call) -> ModelMessage:
-    """Return the whole answer, if it is whole and an answer."""
+    """Return the whole answer, if it is whole."""
     if not reading.finish_reason:
         raise cut_failure(call.endpoint, "it has no end")
     if reading.finish_reason == "error":
         raise stream_failure(call.endpoint, call.request.model, {})
     try:
-        message = reading.message(call.request.model, call.endpoint.provider)
+        return reading.message(call.request.model, call.endpoint.provider)
     except MalformedChunk as error:
         raise cut_failure(call.endpoint, str(error)) from error
-    if not message.text and not message.tool_calls:
-        raise empty_failure(call.endpoint, call.request.model, message.finish_reason)
-    return message

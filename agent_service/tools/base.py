@@ -106,7 +106,7 @@ async def _nowhere() -> Place:
     return Place()
 
 
-async def _nobody(*_asked: object) -> str:
+async def _nobody(*_asked: object, **_options: object) -> str:
     raise NoAnswer("there is no model that could be asked")
 
 

@@ -1,6 +1,5 @@
 """Asks a model whether a command that looks dangerous is harmless; every doubt is a no."""
 
-import asyncio
 import json
 import logging
 import secrets
@@ -60,9 +59,10 @@ class SecondOpinion:
         if not families or not NEVER.isdisjoint(families) or len(command) > MAX_CHARS:
             return False
         try:
-            async with asyncio.timeout(self._time_limit_s):
-                answer = await ask(_messages(command, families), self._route)
-        except (NoAnswer, TimeoutError):
+            answer = await ask(
+                _messages(command, families), self._route, time_limit_s=self._time_limit_s
+            )
+        except NoAnswer:
             _log.warning("no second opinion on a command; a person is asked")
             return False
         return answer.strip() == HARMLESS

@@ -10,6 +10,7 @@ import pytest
 from agent_service.models.base import (
     ModelMessage,
     ModelRetry,
+    ModelWasted,
     TextDelta,
 )
 from agent_service.models.errors import ModelErrorKind
@@ -211,7 +212,9 @@ async def test_an_answer_that_is_not_streamed_is_read(connect: Connect) -> None:
 
 async def test_an_empty_answer_is_an_error(connect: Connect) -> None:
     async with scripted(connect, answers({}, {"text": "Hi"}), QUICK_RETRIES) as (model, _):
-        retry, *_ = await ask(model)
+        wasted, retry, *_ = await ask(model)
+    assert isinstance(wasted, ModelWasted)
+    assert wasted.message.text == ""
     assert isinstance(retry, ModelRetry)
     assert retry.reason is ModelErrorKind.EMPTY
 

@@ -80,6 +80,23 @@ async def test_notes_of_a_long_conversation_are_held_to_the_budget(tmp_path: Pat
             ] == []
 
 
+async def test_answers_that_say_nothing_are_counted_too(tmp_path: Path) -> None:
+    nothing = {"text": "", "usage": TOLD}
+    await configure(tmp_path)
+    async with (
+        fake_model({"rules": [{"steps": [[nothing, nothing, HI]]}]}) as model,
+        agent(tmp_path, model.url) as client,
+    ):
+        await set_budget(client, DAY, usd=1)
+        events = await client.ask("hi")
+        stood = await standing(client)
+    assert answer(events) == "Hi."
+    used = events[-1].turn_finished.usage
+    assert (used.prompt_tokens, used.completion_tokens, used.cost_micro_usd) == (2700, 300, 30_000)
+    assert stood.spent.micro_usd == 30_000
+    assert not stood.reserved.micro_usd
+
+
 def limit_reached(events: Sequence[TurnEvent]) -> str:
     return events[-1].turn_finished.limit_reached.message
 

@@ -116,7 +116,9 @@ async def test_a_picture_of_the_sandbox_is_read_there() -> None:
                 raise PathRefused("there is no such file")
             return PNG
 
-    async def ask(messages: Any, route: Route = USUAL, /) -> str:
+    async def ask(
+        messages: Any, route: Route = USUAL, /, *, time_limit_s: float | None = None
+    ) -> str:
         asked.append((messages, route))
         return "a dot"
 

@@ -1,6 +1,5 @@
 """Which commands run, which ask and which are refused, by mode and by place."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -203,18 +202,25 @@ class Opinion:
         self.asked: list[str] = []
 
     async def __call__(
-        self, messages: Sequence[Mapping[str, Any]], _route: Route = USUAL, /
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        _route: Route = USUAL,
+        /,
+        *,
+        time_limit_s: float | None = None,
     ) -> str:
-        """Answer, fail, or never answer when there is no text."""
+        """Answer, fail, or take too long when there is no text."""
         self.asked.append(messages[-1]["content"])
         if isinstance(self.answer, Exception):
             raise self.answer
         if not self.answer:
-            await asyncio.Event().wait()
+            assert time_limit_s == SHORT_S
+            raise NoAnswer("it took too long")
         return self.answer
 
 
-SMART = CommandPolicy(opinion=SecondOpinion(time_limit_s=0.05))
+SHORT_S = 0.05
+SMART = CommandPolicy(opinion=SecondOpinion(time_limit_s=SHORT_S))
 
 
 async def test_a_model_may_allow_what_it_finds_harmless() -> None:
