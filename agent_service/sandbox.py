@@ -185,3 +185,11 @@ class Files(Protocol):
     async def write(self, path: str, data: bytes) -> None:
         """Replace or make the file as a whole, and the folders above it."""
         ...
+
+    async def move(self, source: str, target: str) -> None:
+        """Give a file, if it is still there, another name, also that of a file that is there."""
+        ...
+
+    async def remove(self, path: str) -> None:
+        """Remove a file, if it is still there."""
+        ...

@@ -106,6 +106,44 @@ class SessionFiles:
 
         await self._ask(path, upload)
 
+    async def move(self, source: str, target: str) -> None:
+        """Give a file, if it is still there, another name, also that of a file that is there."""
+
+        async def rename(held: Held) -> file_pb2.MovePathResponse:
+            request = file_pb2.MovePathRequest(
+                lease=held.lease,
+                profile=self._sandbox.profile,
+                source_path=source,
+                target_path=target,
+                overwrite=True,
+            )
+            return await FileServiceStub(held.channel).MovePath(request)
+
+        await self._once(source, rename)
+
+    async def remove(self, path: str) -> None:
+        """Remove a file, if it is still there."""
+
+        async def unlink(held: Held) -> file_pb2.RemovePathResponse:
+            request = file_pb2.RemovePathRequest(
+                lease=held.lease, profile=self._sandbox.profile, path=path
+            )
+            return await FileServiceStub(held.channel).RemovePath(request)
+
+        await self._once(path, unlink)
+
+    async def _once(self, path: str, call: Callable[[Held], Awaitable[object]]) -> None:
+        """Do what finds nothing the second time: an answer that was lost has done it."""
+
+        async def done(held: Held) -> None:
+            try:
+                await call(held)
+            except grpc.aio.AioRpcError as error:
+                if not _is_missing(error):
+                    raise
+
+        await self._ask(path, done)
+
     async def _ask(self, path: str, call: Callable[[Held], Awaitable[_T]]) -> _T:
         """Do what may be done twice; once more when the sandbox had to be claimed anew."""
         held = await self._sandbox.hold(keyed=False)

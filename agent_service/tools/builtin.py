@@ -22,7 +22,7 @@ from agent_service.tools.listing import Listed
 from agent_service.tools.memory import MemoryTool
 from agent_service.tools.mixture_of_agents import SETTINGS as MIXTURE_SETTINGS
 from agent_service.tools.mixture_of_agents import MixtureOfAgents
-from agent_service.tools.patch import Patch
+from agent_service.tools.patch import Patch, paths_of
 from agent_service.tools.process import Process, ProcessArguments
 from agent_service.tools.read_file import ReadFile
 from agent_service.tools.search_files import SearchFiles
@@ -79,11 +79,14 @@ def builtin_tools(
     terminal: Tool[TerminalArguments] = Terminal()
     process: Tool[ProcessArguments] = Process()
     program: Tool[ExecuteCodeArguments] = ExecuteCode()
-    files = (ReadFile(), WriteFile(), Patch(), SearchFiles(), ListDirectory())
     everywhere: list[Tool[Any]] = [
         JudgeCommands(terminal, _typed, asking.commands),
         JudgeCommands(process, _input, asking.commands),
-        *(hinted(tool, hints) for tool in files),
+        hinted(ReadFile(), hints),
+        hinted(WriteFile(), hints),
+        hinted(Patch(), hints, paths_of),
+        hinted(SearchFiles(), hints),
+        hinted(ListDirectory(), hints),
         Todo(),
         Clarify(),
         *(() if memories is None else (_careful(MemoryTool(memories), asking),)),

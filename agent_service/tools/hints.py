@@ -31,6 +31,10 @@ def folders_of(path: str) -> list[str]:
     return [f"{ROOT}/{'/'.join(parts[: depth + 1])}" for depth in range(len(parts))]
 
 
+def _path(arguments: Any) -> Sequence[str]:
+    return (arguments.path,)
+
+
 class Hints:
     """Finds what the folders of sessions say."""
 
@@ -62,12 +66,12 @@ class Hints:
 class WithHints(Generic[A]):
     """A tool whose results have, once, what the folders say that a call leads to."""
 
-    def __init__(self, inner: Tool[A], path: Callable[[A], str], hints: Hints) -> None:
+    def __init__(self, inner: Tool[A], paths: Callable[[A], Sequence[str]], hints: Hints) -> None:
         self.name = inner.name
         self.toolset = inner.toolset
         self.arguments = inner.arguments
         self._inner = inner
-        self._path = path
+        self._paths = paths
         self._hints = hints
 
     def effect(self, arguments: A) -> Effect:
@@ -81,18 +85,21 @@ class WithHints(Generic[A]):
     async def run(self, arguments: A, context: ToolContext) -> ToolResult:
         """Run the inner tool, and look into the folders once it has succeeded."""
         result = await self._inner.run(arguments, context)
-        path = self._path(arguments)
-        folders = folders_of(path)
-        if posixpath.basename(path) in NAMES:
-            # Who reads or writes the notes themselves has them.
-            folders = folders[:-2]
-        return replace(result, beside=await self._hints.of(folders, context)) if folders else result
+        folders = dict.fromkeys(f for path in self._paths(arguments) for f in _led_through(path))
+        if not folders:
+            return result
+        said = await self._hints.of(list(folders), context)
+        return replace(result, beside="\n\n".join(filter(None, (result.beside, said))))
 
 
-def hinted(tool: Tool[Any], hints: Hints | None) -> Tool[Any]:
-    """A file tool with hints, where there are any."""
-    return tool if hints is None else WithHints(tool, _path, hints)
+def _led_through(path: str) -> list[str]:
+    folders = folders_of(path)
+    # Who reads or writes the notes themselves has them.
+    return folders[:-2] if posixpath.basename(path) in NAMES else folders
 
 
-def _path(arguments: Any) -> str:
-    return arguments.path
+def hinted(
+    tool: Tool[Any], hints: Hints | None, paths: Callable[[Any], Sequence[str]] = _path
+) -> Tool[Any]:
+    """A file tool with hints, where there are any, of the paths that a call names."""
+    return tool if hints is None else WithHints(tool, paths, hints)

@@ -1,11 +1,14 @@
-"""The `patch` tool: a change to a part of a file."""
+"""The `patch` tool: changes to parts of files."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import Field
 
+from agent_service.patching.changes import FileChange, Malformed
 from agent_service.patching.matching import NotThere, Unclear, replace
+from agent_service.patching.reading import read
 from agent_service.patching.syntax import broken
 from agent_service.tools.base import (
     Effect,
@@ -15,25 +18,51 @@ from agent_service.tools.base import (
     ToolFailed,
     ToolResult,
 )
-from agent_service.tools.texts import MAX_FILE_BYTES, decode_text, diff, encode_text
+from agent_service.tools.patched_files import PatchedFiles
+from agent_service.tools.texts import MAX_FILE_BYTES, decode_text, diff, encode_text, same_file
 
 
 class PatchArguments(ToolArguments):
-    """Changes a part of a file of the sandbox, and returns the diff and what it broke."""
+    """Changes parts of files of the sandbox, and returns the diff and what it broke.
 
-    mode: Literal["replace"] = Field(
-        description="replace: put new_string in the place of old_string."
+    A patch is for several places or files: it is made as a whole, or not at all.
+    """
+
+    mode: Literal["replace", "patch"] = Field(
+        description=(
+            "replace: put new_string in the place of old_string in path. patch: do what patch says."
+        )
     )
-    path: str = Field(min_length=1, description="The file, absolute or relative to /workspace.")
+    path: str = Field(
+        default="", description="For replace: the file, absolute or relative to /workspace."
+    )
     old_string: str = Field(
-        min_length=1,
+        default="",
         description=(
             "The text to replace, exactly as it stands in the file; it must be there only once. "
             "White space at the ends of whole lines, and by how much all are indented, may differ."
         ),
     )
-    new_string: str = Field(description="The text to put there.")
+    new_string: str = Field(default="", description="The text to put there.")
     replace_all: bool = Field(default=False, description="Replace every occurrence.")
+    patch: str = Field(
+        default="",
+        description=(
+            "For patch: a unified diff, or `*** Begin Patch`, then for each file `*** Update File: "
+            "path` (below it `*** Move to: path` if it moves), `*** Add File: path` or `*** Delete "
+            "File: path`, then `*** End Patch`. Below an update stand hunks, each after a line "
+            "`@@`, which may name a line further up such as `@@ def main():`; in a hunk a line "
+            "begins with a space if it stays, `-` if it goes and `+` if it is new. The lines are "
+            "searched for as old_string is; line numbers may be wrong."
+        ),
+    )
+
+
+def paths_of(arguments: PatchArguments) -> Sequence[str]:
+    """The files that a call names."""
+    if arguments.mode == "replace":
+        return (arguments.path,)
+    return [path for change in _changes(arguments) for path in change.paths]
 
 
 class Patch:
@@ -48,30 +77,48 @@ class Patch:
         return Effect.UNSAFE
 
     def writes(self, arguments: PatchArguments) -> frozenset[str]:
-        """The file."""
-        return frozenset({arguments.path})
+        """The files."""
+        try:
+            return frozenset(map(same_file, paths_of(arguments)))
+        except Malformed:
+            return frozenset()
 
     async def run(self, arguments: PatchArguments, context: ToolContext) -> ToolResult:
-        """Change it."""
-        path = arguments.path
-        data = await context.files.read(path, MAX_FILE_BYTES)
-        before, encoding = decode_text(path, data)
+        """Change them."""
+        if arguments.mode == "replace":
+            return await _replaced(arguments, context)
         try:
-            after = await asyncio.to_thread(
-                replace, before, arguments.old_string, arguments.new_string, arguments.replace_all
-            )
-        except NotThere as error:
-            raise ToolFailed(
-                f"old_string {error} in {path}; read the file and copy it exactly, "
-                "white space included."
-            ) from None
-        except Unclear as error:
-            raise RetryWithHint(
-                f"old_string {error} in {path}; take more of the lines around it, "
-                "or set replace_all."
-            ) from None
-        await context.files.write(path, encode_text(path, after, encoding))
-        return ToolResult(
-            await asyncio.to_thread(diff, path, before, after) or "Nothing changed.",
-            beside=await asyncio.to_thread(broken, path, before, after),
-        )
+            changes = await asyncio.to_thread(_changes, arguments)
+        except Malformed as error:
+            raise RetryWithHint(f"The patch cannot be read: {error}.") from None
+        return await PatchedFiles(context.files).apply(changes)
+
+
+def _changes(arguments: PatchArguments) -> list[FileChange]:
+    if not arguments.patch.strip():
+        raise Malformed("there is none")
+    return read(arguments.patch)
+
+
+async def _replaced(arguments: PatchArguments, context: ToolContext) -> ToolResult:
+    path, old, new = arguments.path, arguments.old_string, arguments.new_string
+    if not path or not old or "new_string" not in arguments.model_fields_set:
+        raise RetryWithHint("replace needs path, old_string and new_string.")
+    data = await context.files.read(path, MAX_FILE_BYTES)
+    before, encoding = decode_text(path, data)
+    try:
+        after = await asyncio.to_thread(replace, before, old, new, arguments.replace_all)
+    except NotThere as error:
+        raise ToolFailed(
+            f"old_string {error} in {path}; read the file and copy it exactly, "
+            "white space included."
+        ) from None
+    except Unclear as error:
+        raise RetryWithHint(
+            f"old_string {error} in {path}; take more of the lines around it, or set replace_all."
+        ) from None
+    await context.files.write(path, encode_text(path, after, encoding))
+    return ToolResult(
+        await asyncio.to_thread(diff, path, before, after) or "Nothing changed.",
+        beside=await asyncio.to_thread(broken, path, before, after),
+    )

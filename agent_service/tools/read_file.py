@@ -4,7 +4,7 @@ from pydantic import Field
 
 from agent_service.tools.base import Effect, RetryWithHint, ToolArguments, ToolContext, ToolResult
 from agent_service.tools.oversize import RESULT_CHARS
-from agent_service.tools.texts import MAX_FILE_BYTES, decode_text, lines_of
+from agent_service.tools.texts import MAX_FILE_BYTES, decode_text, lines_of, same_file
 
 MAX_LINES = 2000
 MAX_LINE_CHARS = 2000
@@ -33,7 +33,7 @@ class ReadFile:
 
     def writes(self, arguments: ReadFileArguments) -> frozenset[str]:
         """It waits for a change to the same file that was asked for before."""
-        return frozenset({arguments.path})
+        return frozenset({same_file(arguments.path)})
 
     async def run(self, arguments: ReadFileArguments, context: ToolContext) -> ToolResult:
         """Read the lines."""

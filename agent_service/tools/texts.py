@@ -1,9 +1,11 @@
 """What the file tools share about texts."""
 
 import difflib
+import posixpath
 
 from agent_service.tools.base import ToolFailed
 
+WORKSPACE = "/workspace"
 MAX_FILE_BYTES = 8 * 1024 * 1024
 MAX_DIFF_LINES = 400
 
@@ -34,14 +36,24 @@ def lines_of(text: str) -> list[str]:
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
 
 
-def diff(path: str, before: str, after: str) -> str:
-    """What changed, as a unified diff that is cut when it is long."""
-    lines = list(
-        difflib.unified_diff(
-            before.splitlines(), after.splitlines(), f"a/{path}", f"b/{path}", lineterm="", n=2
-        )
-    )
+def diff(path: str, before: str | None, after: str | None, was: str = "") -> str:
+    """What changed, as a unified diff that is cut when it is long; None where there is no file.
+
+    `was` is the file's name before, where that was another one.
+    """
+    names = (_side("a", was or path, before), _side("b", path, after))
+    texts = ((before or "").splitlines(), (after or "").splitlines())
+    lines = list(difflib.unified_diff(*texts, *names, lineterm="", n=2))
     if len(lines) > MAX_DIFF_LINES:
         more = len(lines) - MAX_DIFF_LINES
         lines = [*lines[:MAX_DIFF_LINES], f"[{more} more lines of the diff]"]
     return "\n".join(lines)
+
+
+def _side(letter: str, path: str, text: str | None) -> str:
+    return "/dev/null" if text is None else f"{letter}/{path}"
+
+
+def same_file(path: str) -> str:
+    """One spelling for all that a path may be called by, whether or not it is there."""
+    return posixpath.normpath(posixpath.join(WORKSPACE, path))

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult
-from agent_service.tools.texts import lines_of
+from agent_service.tools.texts import lines_of, same_file
 
 
 class WriteFileArguments(ToolArguments):
@@ -29,7 +29,7 @@ class WriteFile:
 
     def writes(self, arguments: WriteFileArguments) -> frozenset[str]:
         """The file."""
-        return frozenset({arguments.path})
+        return frozenset({same_file(arguments.path)})
 
     async def run(self, arguments: WriteFileArguments, context: ToolContext) -> ToolResult:
         """Write it."""

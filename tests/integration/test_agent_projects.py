@@ -27,6 +27,7 @@ def _calls(*calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 READ = _calls(("read_file", {"path": "src/deep/code.py"}))
+BREAKS = "*** Add File: src/a.py\n+(\n*** Add File: lib/b.txt\n+b"
 SCRIPT = {
     "rules": [
         {
@@ -43,6 +44,7 @@ SCRIPT = {
                 WELL,
             ],
         },
+        {"user": "break", "steps": [_calls(("patch", {"mode": "patch", "patch": BREAKS})), WELL]},
         {
             "user": "touch",
             "steps": [_calls(("terminal", {"command": "touch made"})), {"text": "{tool_result}"}],
@@ -236,6 +238,18 @@ async def test_deeper_notes_join_the_first_result_from_there(tmp_path: Path) -> 
         assert sorted("Of lib." in result for result in lib) == [False, True]
         await projects.ask(folder, "walk", session="same")
         assert not any("[Notes of" in result for result in projects.results[6:])
+
+
+async def test_notes_join_what_a_patch_broke(tmp_path: Path) -> None:
+    async with working(tmp_path) as projects:
+        folder = await projects.make({"src/AGENTS.md": "Of src.", "lib/AGENTS.md": "Of lib."})
+        for name in ("src", "lib"):
+            (folder / name).chmod(0o777)
+        await projects.ask(folder, "break")
+        (result,) = projects.results
+        assert "[src/a.py is no valid Python since this change: line 1" in result
+        for name in ("src", "lib"):
+            assert f"[Notes of /workspace/{name}, to be followed for what is in there:]" in result
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,134 @@ async def test_what_cannot_be_patched(tools: Tools, folder: str) -> None:
     assert await tools.refusal("patch", path="/usr/bin/env", **change)
 
 
+async def test_a_patch_of_many_files(tools: Tools, folder: str) -> None:
+    await tools.shell(
+        f"cd {folder}; printf 'a\\nb\\n' >changed.py; printf 'x = (\\n' >moved.sh; "
+        "chmod 750 moved.sh; "
+        r"printf 'gone' >gone; printf 'caf\351\r\nold\r\n' >latin; printf '\0' >binary"
+    )
+    patch = f"""*** Begin Patch
+*** Add File: {folder}/new/n.py
++def f(:
+*** Update File: {folder}/changed.py
+@@
+-  a
++  A
+*** Update File: {folder}/moved.sh
+*** Move to: {folder}/deep/er.sh
+@@
+-x = (
++x = 1
+*** Delete File: ./{folder}/gone
+*** Update File: {folder}/latin
+@@
+-old
++new
+*** Move File: {folder}/binary -> {folder}/b2
+*** End Patch"""
+    lines = (await tools.text("patch", mode="patch", patch=patch)).splitlines()
+    for shown in ("+A", "+def f(:", "+x = 1", "-gone", f"Moved {folder}/binary to {folder}/b2."):
+        assert shown in lines
+    assert [f"--- a/{folder}/moved.sh", f"+++ b/{folder}/deep/er.sh"] in _pairs(lines)
+    assert [f"--- a/./{folder}/gone", "+++ /dev/null"] in _pairs(lines)
+    assert lines[-1].startswith(f"[{folder}/new/n.py is no valid Python since this change: line 1")
+    found = await tools.shell(
+        f"cd {folder}; cat new/n.py changed.py deep/er.sh; stat -c %a deep/er.sh; od -An -c latin; "
+        "stat -c %s b2; find . -type f | sort"
+    )
+    assert found.split("\n") == [
+        *("def f(:", "A", "b", "x = 1", "750", r"   c   a   f 351  \r  \n   n   e   w  \r  \n"),
+        *("1", "./b2", "./changed.py", "./deep/er.sh", "./latin", "./new/n.py"),
+    ]
+
+
+def _pairs(lines: list[str]) -> list[list[str]]:
+    return [lines[at : at + 2] for at in range(len(lines))]
+
+
+async def test_a_diff_is_told_from_the_other_form(tools: Tools, folder: str) -> None:
+    await tools.shell(f"cd {folder}; seq 9 >a; git init -q .; git add a; seq 2 10 >a")
+    patch = (await tools.shell(f"cd {folder}; git diff")).replace("/a", f"/{folder}/a")
+    await tools.shell(f"cd {folder}; seq 9 >a")
+    await tools.text("patch", mode="patch", patch=patch)
+    assert await tools.shell(f"cat {folder}/a") == "\n".join(map(str, range(2, 11)))
+
+
+@pytest.mark.parametrize(
+    ("last", "why"),
+    [
+        ("*** Update File: {}/a\n@@\n one\n-three\n+3", "{}/a: hunk 1 of 1 .*line 2 is\ntwo"),
+        ("*** Delete File: {}/none", "There is no {}/none"),
+        ("*** Add File: {}/a\n+x", "{}/a is there already"),
+        ("*** Move File: {}/a -> {}/b", "{}/b is there already"),
+        ("*** Delete File: {}", "{}"),
+        ("*** Update File: /usr/bin/env\n@@\n-x", "/usr/bin/env"),
+        ("*** Add File: /proc/none\n+x", "/proc/none"),
+        ("*** Add File: {}/a/b\n+x", "{}/a/b"),
+    ],
+)
+async def test_a_patch_that_does_not_fit_changes_nothing(
+    tools: Tools, folder: str, last: str, why: str
+) -> None:
+    await tools.shell(f"cd {folder}; printf 'one\\ntwo\\n' >a; echo b >b; echo c >c; chmod 700 b")
+    first = "*** Add File: {0}/new\n+n\n*** Move File: {0}/b -> {0}/d\n*** Delete File: {0}/c\n"
+    if "-> {}/b" in last:
+        first = "*** Add File: {0}/new\n+n\n"
+    patch = (first + last.replace("{}", "{0}")).format(folder)
+    refusal = await tools.refusal("patch", mode="patch", patch=patch)
+    assert re.search(f"(?s){why.replace('{}', folder)}.*Nothing was changed", refusal), refusal
+    found = await tools.shell(f"cd {folder}; ls; cat a b c; stat -c %a b")
+    assert found.split() == ["a", "b", "c", "one", "two", "b", "c", "700"]
+
+
+async def test_one_patch_may_name_a_file_again(tools: Tools, folder: str) -> None:
+    await tools.shell(f"cd {folder}; seq 3 >a; echo b >b")
+    patch = f"""*** Update File: {folder}/a
+-1
++one
+*** Move File: {folder}/a -> {folder}/c
+*** Update File: {folder}/c
+-3
++three
+*** Add File: {folder}/a
++new
+*** Delete File: {folder}/b
+*** Add File: {folder}/b
++again"""
+    await tools.text("patch", mode="patch", patch=patch)
+    assert (await tools.shell(f"cd {folder}; cat a b c")).split() == [
+        *("new", "again", "one", "2", "three"),
+    ]
+
+
+async def test_calls_of_one_message_change_a_file_in_their_order(tools: Tools, folder: str) -> None:
+    path = f"{folder}/a"
+    add = f"*** Update File: ./{path}\n@@\n-0\n+1"
+    more = f"--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-1\n+2"
+    results = await tools.all(
+        ("write_file", {"path": f"/workspace/{path}", "content": "0\n"}),
+        ("patch", {"mode": "patch", "patch": add}),
+        ("patch", {"mode": "patch", "patch": more}),
+        ("read_file", {"path": path}),
+    )
+    assert [result.is_error for result in results] == [False] * 4
+    assert results[3].text == "1|2"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"mode": "patch"},
+        {"mode": "patch", "patch": "a\nb"},
+        {"mode": "replace", "path": "a", "old_string": "a"},
+        {"mode": "replace", "old_string": "a", "new_string": "a"},
+        {"mode": "replace", "path": "a", "new_string": "a"},
+    ],
+)
+async def test_what_is_no_patch(tools: Tools, arguments: dict[str, str]) -> None:
+    assert re.search("cannot be read|needs path", await tools.refusal("patch", **arguments))
+
+
 async def test_searching_lines(tools: Tools, folder: str) -> None:
     await tools.shell(
         f"cd {folder}; mkdir sub; printf 'alpha\\nbeta 1\\n' >a.py; printf 'beta 2\\n' >sub/b.py; "
