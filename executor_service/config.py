@@ -200,7 +200,8 @@ class BoxConfig(ConfigModel):
     pids: Annotated[int, Field(ge=16, le=32_768), Yaml("executor.pids")] = 256
     """Processes and threads of a sandbox."""
     tmp_bytes: Annotated[int, Field(ge=_MIB), Yaml("executor.tmp_bytes")] = 512 * _MIB
-    """Size of a sandbox's /tmp in bytes, which is memory."""
+    """Size of a sandbox's /tmp in bytes, which is memory: at most a quarter of
+    `executor.memory_bytes`."""
     workspace_bytes: Annotated[int, Field(ge=_MIB), Yaml("executor.workspace_bytes")] = 10 * _GIB
     """Size of a session's workspace in bytes."""
 

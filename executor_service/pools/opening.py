@@ -159,11 +159,14 @@ def _for_tls(text: str) -> Rule:
 
 
 def _limits(usual: BoxConfig, wanted: TemplateConfig) -> Limits:
+    memory_bytes = wanted.memory_bytes or usual.memory_bytes
     return Limits(
-        memory_bytes=wanted.memory_bytes or usual.memory_bytes,
+        memory_bytes=memory_bytes,
         cpu_count=wanted.cpu_count or usual.cpu_count,
         pids=wanted.pids or usual.pids,
-        tmp_bytes=wanted.tmp_bytes or usual.tmp_bytes,
+        # A file there counts as memory until somebody removes it: were there room for more than all
+        # of it, a full /tmp would have every later command killed. All places have less than half.
+        tmp_bytes=min(wanted.tmp_bytes or usual.tmp_bytes, memory_bytes // 4),
         workspace_bytes=wanted.workspace_bytes or usual.workspace_bytes,
     )
 

@@ -204,3 +204,18 @@ def test_a_wrong_template_is_one_clear_line(
     with pytest.raises(ConfigError, match=said) as caught:
         settings_with(tmp_path, {"x": template}).load(ExecutorConfig)
     assert "\n" not in str(caught.value)
+
+
+async def test_what_fills_memory_with_files_leaves_room_for_commands(tmp_path: Path) -> None:
+    small = {"small": {"memory_bytes": 256 << 20}}
+    settings = await asyncio.to_thread(settings_with, tmp_path, small)
+    async with serving(settings) as executor, executor.client() as client:
+        lease = (await client.acquire(template="small")).lease
+        places = "/tmp /var/tmp /run /dev/shm"
+        script = f"for it in {places}; do head -c 1G /dev/zero >$it/full; done; du -cm {places}"
+        seen = await client.run(lease, script=script)
+        assert seen.code == 0, seen.exit
+        assert seen.stderr.count(b"No space left on device") == 4
+        taken_mib = int(seen.stdout.split()[-2])
+        assert 64 < taken_mib < 160, seen.stdout
+        assert await client.output(lease, "python3 -c 'print(len(bytes(64 << 20)))'")
