@@ -48,6 +48,8 @@ def start_commands(
         terminal=terminal(request.terminal) if request.HasField("terminal") else None,
         stdin=request.stdin,
         run_timeout_s=seconds("run_timeout", request.run_timeout, _DEFAULT_RUN_S, _LONGEST_RUN_S),
+        output_limit_bytes=in_range("output_limit_bytes", request.output_limit_bytes, 0, 1 << 62)
+        or None,
         kill_grace_s=seconds("kill_grace", request.kill_grace, _DEFAULT_GRACE_S, _LONGEST_GRACE_S),
         leave_children=request.leave_children,
     )

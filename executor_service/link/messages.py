@@ -57,6 +57,8 @@ class StartCommand:
     """Whether input will be sent; without it standard input is empty."""
     run_timeout_s: float | None = None
     """Measured in the box; then the whole tree is ended with reason TIMEOUT."""
+    output_limit_bytes: int | None = None
+    """Of both streams together; with more the whole tree is killed with reason OUTPUT_LIMIT."""
     kill_grace_s: float = 2.0
     """Time between the polite signal and SIGKILL."""
     heartbeat_s: float | None = 5.0
@@ -77,6 +79,9 @@ class StartCommand:
             "heartbeat_ms": _milliseconds(self.heartbeat_s),
             "leave_children": self.leave_children,
         }
+        # A request without it has the digest that it had before there was one.
+        if self.output_limit_bytes is not None:
+            message["output_limit_bytes"] = self.output_limit_bytes
         canonical = json.dumps(message, sort_keys=True).encode("ascii")
         message["digest"] = hashlib.sha256(canonical).hexdigest()
         return message

@@ -18,6 +18,7 @@ class StartRequest(NamedTuple):
     """Stands for the whole request: the same id with another digest is another command."""
     launch: Launch
     run_timeout_s: float | None
+    output_limit_bytes: int | None
     kill_grace_s: float
     heartbeat_s: float | None
     leave_children: bool
@@ -28,6 +29,7 @@ def start_request(message: dict[str, Any]) -> StartRequest:
     """The request in a START frame."""
     try:
         run_timeout_ms = message.get("run_timeout_ms")
+        output_limit_bytes = message.get("output_limit_bytes")
         heartbeat_ms = message.get("heartbeat_ms")
         terminal = message.get("terminal")
         argv = [_text(argument) for argument in message["argv"]]
@@ -44,6 +46,7 @@ def start_request(message: dict[str, Any]) -> StartRequest:
                 takes_input=bool(message.get("stdin")),
             ),
             run_timeout_s=None if run_timeout_ms is None else int(run_timeout_ms) / 1000,
+            output_limit_bytes=None if output_limit_bytes is None else int(output_limit_bytes),
             kill_grace_s=int(message.get("kill_grace_ms", 2000)) / 1000,
             heartbeat_s=None if heartbeat_ms is None else max(100, int(heartbeat_ms)) / 1000,
             leave_children=bool(message.get("leave_children")),

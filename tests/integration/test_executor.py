@@ -198,6 +198,15 @@ async def test_time_is_limited(client: Client, lease: Lease) -> None:
     assert (await client.wait(lease, waited.exec_id)).state == exec_pb2.EXEC_STATE_EXITED
 
 
+async def test_output_is_limited_where_that_is_wanted(client: Client, lease: Lease) -> None:
+    seen = await client.run(lease, "yes", output_limit_bytes=1000)
+    assert seen.exit is not None
+    assert seen.exit.reason == exec_pb2.EXIT_REASON_OUTPUT_LIMIT
+    assert seen.exit.stdout_bytes > 1000
+    seen = await client.run(lease, script="head -c 1M /dev/zero")
+    assert (seen.code, len(seen.stdout)) == (0, 1024 * 1024)
+
+
 async def test_four_commands_run_side_by_side(client: Client, lease: Lease) -> None:
     started = asyncio.get_running_loop().time()
     seen = await asyncio.gather(*(client.run(lease, "sleep", "0.5") for _ in range(4)))

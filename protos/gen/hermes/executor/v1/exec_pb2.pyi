@@ -65,7 +65,7 @@ class _ExitReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ExitReason
     EXIT_REASON_OOM: _ExitReason.ValueType  # 5
     """The memory limit."""
     EXIT_REASON_OUTPUT_LIMIT: _ExitReason.ValueType  # 6
-    """The output limit."""
+    """It wrote more than `output_limit_bytes`."""
     EXIT_REASON_DISK_QUOTA: _ExitReason.ValueType  # 7
     """The workspace quota."""
     EXIT_REASON_PIDS_LIMIT: _ExitReason.ValueType  # 8
@@ -95,7 +95,7 @@ EXIT_REASON_CANCELLED: ExitReason.ValueType  # 4
 EXIT_REASON_OOM: ExitReason.ValueType  # 5
 """The memory limit."""
 EXIT_REASON_OUTPUT_LIMIT: ExitReason.ValueType  # 6
-"""The output limit."""
+"""It wrote more than `output_limit_bytes`."""
 EXIT_REASON_DISK_QUOTA: ExitReason.ValueType  # 7
 """The workspace quota."""
 EXIT_REASON_PIDS_LIMIT: ExitReason.ValueType  # 8
@@ -173,6 +173,7 @@ class StartExecRequest(_message.Message):
     LEAVE_CHILDREN_FIELD_NUMBER: _builtins.int
     STDIN_FIELD_NUMBER: _builtins.int
     SECRET_REFS_FIELD_NUMBER: _builtins.int
+    OUTPUT_LIMIT_BYTES_FIELD_NUMBER: _builtins.int
     profile: _builtins.str
     """Whose sandbox it is; empty means "default"."""
     exec_id: _builtins.str
@@ -186,6 +187,10 @@ class StartExecRequest(_message.Message):
     stdin: _builtins.bool
     """Whether input will come over AttachExec; otherwise standard input is empty. A command with a
     terminal always takes input.
+    """
+    output_limit_bytes: _builtins.int
+    """The whole tree is killed, reason OUTPUT_LIMIT, once it has written more than so many bytes to both
+    streams together; 0 means never. What is stored of its output is bounded in any case.
     """
     @_builtins.property
     def lease(self) -> _sandbox_pb2.Lease:
@@ -235,10 +240,11 @@ class StartExecRequest(_message.Message):
         leave_children: _builtins.bool = ...,
         stdin: _builtins.bool = ...,
         secret_refs: _abc.Iterable[_builtins.str] | None = ...,
+        output_limit_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["argv", b"argv", "command", b"command", "kill_grace", b"kill_grace", "lease", b"lease", "run_timeout", b"run_timeout", "script", b"script", "terminal", b"terminal"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["argv", b"argv", "command", b"command", "cwd", b"cwd", "env", b"env", "exec_id", b"exec_id", "kill_grace", b"kill_grace", "lease", b"lease", "leave_children", b"leave_children", "profile", b"profile", "run_timeout", b"run_timeout", "script", b"script", "secret_refs", b"secret_refs", "stdin", b"stdin", "terminal", b"terminal"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["argv", b"argv", "command", b"command", "cwd", b"cwd", "env", b"env", "exec_id", b"exec_id", "kill_grace", b"kill_grace", "lease", b"lease", "leave_children", b"leave_children", "output_limit_bytes", b"output_limit_bytes", "profile", b"profile", "run_timeout", b"run_timeout", "script", b"script", "secret_refs", b"secret_refs", "stdin", b"stdin", "terminal", b"terminal"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_command: _TypeAlias = _typing.Literal["argv", "script"]  # noqa: Y015
     _WhichOneofArgType_command: _TypeAlias = _typing.Literal["command", b"command"]  # noqa: Y015
@@ -322,7 +328,7 @@ Global___StartExecResponse: _TypeAlias = StartExecResponse  # noqa: Y015
 
 @_typing.final
 class AttachExecRequest(_message.Message):
-    """One message of AttachExec to the executor. The first must be `open`."""
+    """One message of AttachExec to the executor. The first must be `open` or `start`."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
