@@ -27,6 +27,7 @@ from services.config_fields import (
     declared_fields,
     holds_many,
     holds_mapping,
+    holds_several_mappings,
 )
 from services.config_problems import Origins, explain
 from services.config_sources import EnvFile, Found, YamlFile, read_env_file, read_yaml, scalars
@@ -104,7 +105,7 @@ class Settings:
         """What the strongest source says about a field, in the shape that its type wants."""
         found = self._find_text(declared)
         if found is None:
-            return self._find_yaml(declared)
+            return self.find_yaml(declared)
         return Found(found.key, found.where, _from_text(declared.annotation, found.value))
 
     def variable(self, name: str) -> Found | None:
@@ -152,11 +153,14 @@ class Settings:
         files = map(self.secret_file, declared.env if declared.secret else ())
         return next(filter(None, chain(variables, files)), None)
 
-    def _find_yaml(self, declared: Declared) -> Found | None:
+    def find_yaml(self, declared: Declared) -> Found | None:
+        """What config.yaml says about a field, by the first of its names that is there."""
         for path in declared.yaml:
             found = self.yaml.find(path)
             if found is None:
                 continue
+            if holds_several_mappings(declared.annotation) and isinstance(found.value, dict):
+                return replace(found, value=[found.value])
             # `model: name` and `model: {default: name}` are both in use: a mapping is a value
             # of the shorter path only where the field wants a mapping.
             several = len(declared.yaml) > 1
@@ -198,6 +202,16 @@ def load_settings(
     )
     settings = replace(settings, notices=settings.env_file.notices)
     return _in_the_workspace(_off_the_host(settings))
+
+
+def editing(
+    flags: Mapping[str, object], environ: Mapping[str, str] | None = None
+) -> tuple[HomePaths, str]:
+    """The home, which may have files that cannot be read, and the editor of whoever mends them."""
+    if environ is None:
+        environ = dict(os.environ)
+    home, _ = _choose_home(flags, environ)
+    return home, environ.get("VISUAL") or environ.get("EDITOR") or ""
 
 
 def _choose_home(flags: Mapping[str, object], environ: Mapping[str, str]) -> tuple[HomePaths, str]:

@@ -58,11 +58,11 @@ class ConfigCatalog:
 
     def __init__(self, models: Iterable[type[ConfigModel]]) -> None:
         self.models = tuple(models)
-        self._declared = tuple(d for model in self.models for d in declared_fields(model))
-        self.paths = KnownPaths(self._declared)
+        self.declared = tuple(d for model in self.models for d in declared_fields(model))
+        self.paths = KnownPaths(self.declared)
         self.variables: frozenset[str] = frozenset(
             name
-            for declared in self._declared
+            for declared in self.declared
             for variable in declared.env
             for name in (variable, variable + FILE_SUFFIX)[: 1 + declared.secret]
         )
@@ -70,14 +70,14 @@ class ConfigCatalog:
     @property
     def entries(self) -> tuple[Entry, ...]:
         """Each setting; made when it is asked for, since it reads the models' source."""
-        return tuple(map(_entry, self._declared))
+        return tuple(map(_entry, self.declared))
 
     def declared_at(self, key: str) -> Declared | None:
         """The field that a variable or a path in config.yaml sets, or is a part of."""
-        for declared in self._declared:
+        for declared in self.declared:
             if key in declared.env or key in declared.yaml:
                 return declared
-        above = [d for d in self._declared if any(key.startswith(f"{p}.") for p in d.yaml)]
+        above = [d for d in self.declared if any(key.startswith(f"{p}.") for p in d.yaml)]
         return next((d for d in above if holds_mapping(d.annotation)), None)
 
     def instead_of(self, section: str, value: object) -> str:
@@ -91,7 +91,7 @@ class ConfigCatalog:
 
     def show(self, settings: Settings) -> list[Shown]:
         """Each setting's value and what set it."""
-        return [_shown(e, d, settings) for e, d in zip(self.entries, self._declared, strict=True)]
+        return [_shown(e, d, settings) for e, d in zip(self.entries, self.declared, strict=True)]
 
 
 def _is_choice_of(declared: Declared | None, value: object) -> bool:

@@ -80,7 +80,7 @@ def _set_path(home: HomePaths, declared: Declared, key: str, value: str) -> Path
     _validate(declared, key, _settings(home, yaml=data))
     private = is_secret_name(name) or not home.config.exists()
     mode = _PRIVATE if private else stat.S_IMODE(home.config.stat().st_mode)
-    replace_file(home.config, _dumped(data, text), mode)
+    replace_file(home.config, dumped(data, text), mode)
     return home.config
 
 
@@ -178,7 +178,8 @@ def _quoted(value: Any) -> Any:
     return value
 
 
-def _dumped(data: Any, before: str) -> str:
+def dumped(data: Any, before: str) -> str:
+    """The text of round-trip data, laid out as the text was that it was read from."""
     yaml = round_trip()
     if mapping := _INDENTED_KEY.search(before):
         yaml.indent(mapping=len(mapping[1]))

@@ -176,6 +176,11 @@ def holds_mapping(annotation: Any) -> bool:
     return isinstance(origin, type) and issubclass(origin, (BaseModel, Mapping))
 
 
+def holds_several_mappings(annotation: Any) -> bool:
+    """Whether the type takes several of those, of which files may have a single one as it is."""
+    return holds_many(annotation) and any(map(holds_mapping, get_args(without_none(annotation))))
+
+
 def type_text(annotation: Any) -> str:
     """The type in the words of the documentation."""
     annotation = without_none(annotation)

@@ -45,7 +45,7 @@ COMMANDS = {
     "serve": "run one service",
     "home": "move a home: take every file of one, or write them all into a folder",
     "doctor": "check everything this machine needs",
-    "config": "show, set and check the configuration",
+    "config": "show, set, edit, migrate and check the configuration",
     "certs": "make certificates for services that talk over TCP",
 }
 """Each is a module beside this one, imported when it is called."""
