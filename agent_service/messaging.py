@@ -8,8 +8,9 @@ from pathlib import PurePosixPath
 from typing import Protocol
 
 ORIGIN = "origin"
-NO_CHATS = ("cli", "scheduler")
-"""Where messages come from that nobody can be sent anything at."""
+TERMINAL = "cli"
+NO_CHATS = (TERMINAL, "scheduler")
+"""Where messages come from that nobody can be sent anything at, but for files in a terminal."""
 _MEDIA = re.compile(r"\s*MEDIA:\s*(\S(?:.*\S)?)\s*")
 _FENCES = ("```", "~~~")
 _TARGET = re.compile(r"([a-z][a-z0-9_]{0,31}):([^\s:]{1,128})(?::([^\s:]{1,128}))?")

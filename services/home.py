@@ -66,6 +66,11 @@ class HomePaths:
         return self.root / "skills"
 
     @property
+    def received(self) -> Path:
+        """Files that came with messages to a terminal."""
+        return self.root / "received"
+
+    @property
     def cron(self) -> Path:
         """jobs.json and the output of runs."""
         return self.root / "cron"

@@ -10,6 +10,7 @@ from pydantic import Field
 from agent_service.messaging import (
     NO_CHATS,
     ORIGIN,
+    TERMINAL,
     MediaFile,
     Message,
     Messenger,
@@ -99,8 +100,8 @@ class SendMessage:
         origin = Target.of_origin(context.caller.origin)
         if arguments.action == "list":
             return ToolResult(_listed(origin, await self._chats(context.caller.profile)))
-        target = _target(arguments, context)
         text, paths = split_media(arguments.message)
+        target = _target(arguments, context, has_files=bool(paths))
         if not text.strip() and not paths:
             raise RetryWithHint("There is no message to send.")
         message = Message(context.key, context.caller.profile, target, text)
@@ -166,10 +167,11 @@ def _shown(message: Message, arguments: SendMessageArguments) -> str:
     return f"{where}: {message.text}" if message.text else where
 
 
-def _target(arguments: SendMessageArguments, context: ToolContext) -> Target:
+def _target(arguments: SendMessageArguments, context: ToolContext, *, has_files: bool) -> Target:
     if arguments.target == ORIGIN:
         origin = Target.of_origin(context.caller.origin)
-        if origin is None or origin.platform in NO_CHATS:
+        takes_files = origin is not None and has_files and origin.platform == TERMINAL
+        if origin is None or (origin.platform in NO_CHATS and not takes_files):
             raise RetryWithHint("This message came from no chat: say it in your answer.")
         return origin
     target = Target.parse(arguments.target)

@@ -18,7 +18,9 @@ from services.channels import Channels
 from services.cli.console import printable
 from services.cli.dialogue import Dialogue
 from services.cli.recall import recall
+from services.cli.received import receive
 from services.cli.turn_view import TurnView
+from services.errors import HermesError, message_of
 from services.home import HomePaths
 from services.ids import new_id
 from services.lifecycle import Workers
@@ -88,7 +90,8 @@ class Talk:
         self._told_by = channels.to("agent") if goes_on and agent_is_near else None
         self._opened = asyncio.Event()
         opening.takes_news = True
-        self._dialogue = Dialogue(channels.to("gateway"), opening)
+        self._gateway = channels.to("gateway")
+        self._dialogue = Dialogue(self._gateway, opening)
         self._console = Console()
         self._view = TurnView(self._console)
         self._home = home
@@ -102,17 +105,33 @@ class Talk:
     async def run(self) -> int:
         """Talk until the user leaves."""
         async with self._dialogue, Workers() as workers:
-            reader = workers.start("responses", self._read())
+            reader = workers.start("responses", self._read(workers))
             talker = workers.start("prompt", self._prompt(workers))
             done, _ = await asyncio.wait({reader, talker}, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
         return 0
 
-    async def _read(self) -> None:
+    async def _read(self, workers: Workers) -> None:
         async with aclosing(self._dialogue.responses()) as responses:
             async for response in responses:
-                self._show(response)
+                if response.reply.HasField("attachment"):
+                    workers.start("file", self._receive(response.reply))
+                else:
+                    self._show(response)
+
+    async def _receive(self, told: ConverseResponse.Reply) -> None:
+        """Fetch a file, and say where it is, or why there is none."""
+        name, style = told.attachment.name, ""
+        try:
+            path = await receive(self._gateway, self._profile, told, self._home.received)
+            line = f"{told.text}{name}, {told.attachment.length_bytes:,} bytes, is in {path}"
+        except grpc.aio.AioRpcError as error:
+            line, style = f"{name} could not be fetched: {message_of(error)}", "red"
+        except (OSError, HermesError) as error:
+            line, style = f"{name} could not be fetched: {error}", "red"
+        self._console.print("── news", style="dim")
+        self._console.print(printable(line), style=style, markup=False, highlight=False)
 
     async def _prompt(self, workers: Workers) -> None:
         session: PromptSession[str] = PromptSession(

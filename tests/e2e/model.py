@@ -55,6 +55,12 @@ SCENARIOS: Sequence[Json] = (
         TELL,
     ),
     rule(
+        "send the report",
+        calls(tool_call("write_file", path="report.txt", content=NOTE)),
+        calls(tool_call("send_message", message="MEDIA:report.txt")),
+        TELL,
+    ),
+    rule(
         "draw an otter",
         calls(tool_call("clarify", question="Which otter?", choices=["river otter", "sea otter"])),
         TELL,

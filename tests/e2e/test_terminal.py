@@ -13,6 +13,7 @@ from tests.e2e.home import Home, check_complaint
 from tests.e2e.model import (
     FLOOD_GROWTH_MIB,
     MARKER,
+    NOTE,
     STORY,
     TELL,
     ModelProcess,
@@ -55,6 +56,20 @@ def test_files_four_commands_at_once_and_a_flood_are_seen(up: Deployment) -> Non
         chat.type("flood")
         chat.wait_for("^the last line", timeout_s=100)
         assert watch.growth_mib() < FLOOD_GROWTH_MIB
+        chat.wait_for(PROMPT)
+        chat.press(CTRL_D)
+        assert chat.wait_end() == 0
+
+
+def test_files_are_received_into_the_home_beside_what_is_there(up: Deployment) -> None:
+    received = up.client.path / "received"
+    with terminal(up.client, "chat") as chat:
+        for name in ("report.txt", "report-2.txt"):
+            chat.wait_for(PROMPT)
+            chat.type("send the report")
+            chat.wait_for(rf"^report\.txt, {len(NOTE)} bytes, is in [^>]*{name}")
+            assert (received / name).read_text() == NOTE
+        assert {each.stat().st_mode & 0o777 for each in received.iterdir()} == {0o600}
         chat.wait_for(PROMPT)
         chat.press(CTRL_D)
         assert chat.wait_end() == 0
