@@ -130,7 +130,7 @@ def broken(stand_in: StandIn, tmp_path: Path) -> dict[str, ClusterAddress]:
 
     return {
         "executor.kubernetes.kubeconfig": ClusterAddress(),
-        "no cluster is known": ClusterAddress(str(tmp_path / "none")),
+        f"there is no file {tmp_path}/none": ClusterAddress(str(tmp_path / "none")),
         "Expected object with name no-such": ClusterAddress(str(stand_in.kubeconfig), "no-such"),
         "no Kubernetes API server answers": changed("silent", url, "https://127.0.0.1:9"),
         "CERTIFICATE_VERIFY_FAILED": changed("untrusted", "certificate-authority", "ignored"),

@@ -8,11 +8,13 @@ asyncio, which use the address, the trust and the token that the client has load
 import asyncio
 import contextlib
 import json
+import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http import HTTPStatus
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlencode
 
@@ -55,6 +57,11 @@ class ClusterAddress:
         from kubernetes import config
         from kubernetes.client import ApiClient, Configuration
 
+        named = self.kubeconfig.split(os.pathsep)
+        if self.kubeconfig and not any(Path(file).expanduser().is_file() for file in named):
+            raise BackendUnavailable(
+                f"executor.kubernetes.kubeconfig: there is no file {self.kubeconfig}"
+            )
         # Else a proxy that the environment names would come between.
         configuration = Configuration(proxy="", no_proxy="", retries=cast("Any", False))
         loaders = cast("Any", config)
