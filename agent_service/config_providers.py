@@ -69,11 +69,10 @@ class ProvidersConfig(ConfigModel):
             "openai": self.openai,
             "anthropic": self.anthropic,
         }
-        found = {
+        return {
             name: _place(name, self.named.get(name, NamedProvider()), known.get(name, ""), variable)
             for name in {*known, *self.named, *names} - {""}
         }
-        return {name: place for name, place in found.items() if place.base_url}
 
 
 def _place(name: str, one: NamedProvider, url: str, variable: Callable[[str], str]) -> Place:

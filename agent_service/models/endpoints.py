@@ -93,6 +93,7 @@ class Place:
     """Where a provider is found by its name; an empty text is unset."""
 
     base_url: str
+    """Empty where only its key is known."""
     api_key: SecretStr = _UNSET
     api: str = ""
     model: str = ""
@@ -183,6 +184,10 @@ def _custom(settings: EndpointSettings) -> Endpoint:
     if not keys and provider != "custom":
         key_name = f"{provider.upper()}_API_KEY"
         keys = _own_keys(settings, provider)
+    named = settings.places.get(settings.provider)
+    if not keys and provider == "custom" and named is not None and settings.provider not in _KNOWN:
+        key_name = named.key_name
+        keys = _keys(named.api_key, (), key_name)
     api = _api(settings.api, base_url, provider)
     return Endpoint(
         base_url=_base(base_url, api),
@@ -225,8 +230,9 @@ def _base(base_url: str, api: Api) -> str:
 def _known(provider: str, settings: EndpointSettings) -> Endpoint | None:
     """OpenRouter, OpenAI or Anthropic, where there is a key or another URL for it."""
     keys, place = _own_keys(settings, provider), settings.places.get(provider)
-    if place is not None:
-        keys = _keys(place.api_key, (), place.key_name) or keys
+    if place is not None and place.base_url:
+        own = _keys(place.api_key, (), place.key_name)
+        keys = keys if not own or own[0] in keys else own
         # A server that speaks like OpenAI's may want no key.
         if keys or provider in ("openai", settings.provider):
             return _placed(provider, settings, place, keys)
@@ -254,7 +260,7 @@ def _known(provider: str, settings: EndpointSettings) -> Endpoint | None:
 
 def _named(provider: str, settings: EndpointSettings) -> Endpoint:
     place = settings.places.get(provider)
-    if place is None:
+    if place is None or not place.base_url:
         url_name, key_name = provider_variables(provider)
         raise InvalidEndpoint(
             f"The provider {provider} is not known: set {url_name} and {key_name}, "

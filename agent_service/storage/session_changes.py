@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, bindparam
 
 from agent_service.events import to_ms
+from agent_service.requests import SUBAGENT
 from agent_service.storage import search_index, sessions
 from agent_service.storage.grants import grant
 from agent_service.storage.schema import (
@@ -81,6 +82,12 @@ _COPY_STATE = sa.insert(session_state).from_select(
 )
 """The plan, and that it has read what strangers have said."""
 _BRANCHES = sa.select(session.c.id).where(session.c.parent_session_id == bindparam("parent"))
+_SUBAGENTS = sa.select(session.c.id).where(
+    session.c.parent_session_id == bindparam("parent"),
+    session.c.platform == SUBAGENT,
+    ~session.c.is_named,
+)
+"""Those that it has handed work over to, but for what somebody has named to keep it."""
 _ORPHAN = (
     sa.update(session)
     .where(session.c.parent_session_id == bindparam("parent"))
@@ -193,8 +200,13 @@ def branch(conn: Connection, wanted: Branch, now: datetime) -> SessionInfo:
 
 
 def delete(conn: Connection, session_id: str, profile: str, now: datetime) -> None:
-    """Delete the session and all that belongs to it; its sandbox is ended as one that was left."""
+    """Delete the session and all that belongs to it, the sessions of its subagents too.
+
+    Their sandboxes are ended as those that were left.
+    """
     hold_idle(conn, session_id, profile)
+    for subagent_id in conn.scalars(_SUBAGENTS, {"parent": session_id}).all():
+        delete(conn, subagent_id, profile, now)
     # What branches have copied is found in them from now on.
     branches = conn.scalars(_BRANCHES, {"parent": session_id}).all()
     conn.execute(_ORPHAN, {"parent": session_id})

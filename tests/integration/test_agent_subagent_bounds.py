@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from agent_service.storage.schema import session
-from hermes.agent.v1 import session_pb2, turn_pb2
+from hermes.agent.v1 import session_change_pb2, session_pb2, turn_pb2
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from hermes.common.v1.content_pb2 import MessagePart
@@ -115,3 +115,21 @@ async def test_a_subagent_asks_for_the_first_model_also_where_another_has_taken_
     assert told == "done"
     assert models_of(first) == ["scripted", "scripted"]
     assert models_of(other) == ["other-1", "other-1"]
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+async def test_what_subagents_said_is_deleted_with_who_asked_unless_somebody_has_named_it(
+    tmp_path: Path, *, is_named: bool
+) -> None:
+    async with fake_model(_script(_small_job())) as model, agent(tmp_path, model.url) as client:
+        await _run(client, "session")
+        stub = SessionServiceStub(client.channels.to("agent"))
+        listed = await stub.ListSessions(session_pb2.ListSessionsRequest(platform="subagent"))
+        (own,) = listed.sessions
+        if is_named:
+            renamed = session_pb2.RenameSessionRequest(session_id=own.session_id, title="kept")
+            await stub.RenameSession(renamed)
+        await stub.DeleteSession(session_change_pb2.DeleteSessionRequest(session_id="session"))
+        left = (await stub.ListSessions(session_pb2.ListSessionsRequest())).sessions
+    kept = [("kept", "")] if is_named else []
+    assert [(one.title, one.parent_session_id) for one in left] == kept

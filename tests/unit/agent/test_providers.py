@@ -98,6 +98,26 @@ def test_a_provider_that_is_nowhere_is_not_replaced_by_another(tmp_path: Path) -
         configured_endpoint(settings)
 
 
+def test_its_key_goes_along_to_a_base_url_that_is_set_with_its_name(tmp_path: Path) -> None:
+    text = "model: {{provider: {}, base_url: 'https://deep.example/v1', default: m}}"
+    keys = {"DEEP_API_KEY": "deep-key", **KEYS}
+    named = chosen(tmp_path, text.format("deep"), **keys)
+    assert (key(named), named.key_name) == ("deep-key", "DEEP_API_KEY")
+    assert key(chosen(tmp_path, text.format("openai"), **keys)) == ""
+    assert key(chosen(tmp_path, text.format("deep"), HERMES_API_KEY="own", **keys)) == "own"
+
+
+def test_all_keys_of_a_provider_are_used_where_it_is_elsewhere(tmp_path: Path) -> None:
+    url = {"OPENAI_BASE_URL": "http://gateway/v1", "OPENAI_API_KEYS": "two,three"}
+    endpoint = chosen(tmp_path, "", OPENAI_API_KEY="one", **url)
+    more = [each.get_secret_value() for each in endpoint.more_keys]
+    assert (key(endpoint), more) == ("one", ["two", "three"])
+    own = chosen(
+        tmp_path, "providers: {openai: {key_env: GATEWAY_TOKEN}}", GATEWAY_TOKEN="gate", **url
+    )
+    assert (key(own), own.more_keys, own.key_name) == ("gate", (), "GATEWAY_TOKEN")
+
+
 NOTES = f"{COMPRESSION}: {{summary_model: old}}\n"
 OWN = "auxiliary: {compression: {model: own}}\n"
 

@@ -163,7 +163,7 @@ class SessionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteSession(self, request, context):
-        """Deletes a session and its turns for good. NOT_FOUND when it is gone already;
+        """Deletes a session and its turns for good, and so the unnamed sessions of its subagents. NOT_FOUND when it is gone already;
         FAILED_PRECONDITION while a turn is unfinished.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

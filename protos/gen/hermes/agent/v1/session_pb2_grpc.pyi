@@ -41,7 +41,7 @@ class SessionServiceStub:
     FAILED_PRECONDITION while a turn is unfinished.
     """
     DeleteSession: _aio.UnaryUnaryMultiCallable[_session_change_pb2.DeleteSessionRequest, _session_change_pb2.DeleteSessionResponse]
-    """Deletes a session and its turns for good. NOT_FOUND when it is gone already;
+    """Deletes a session and its turns for good, and so the unnamed sessions of its subagents. NOT_FOUND when it is gone already;
     FAILED_PRECONDITION while a turn is unfinished.
     """
     PruneSessions: _aio.UnaryUnaryMultiCallable[_session_change_pb2.PruneSessionsRequest, _session_change_pb2.PruneSessionsResponse]
@@ -133,7 +133,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_change_pb2.DeleteSessionRequest,
         context: _aio.ServicerContext[_session_change_pb2.DeleteSessionRequest, _abc.Awaitable[_session_change_pb2.DeleteSessionResponse]],
     ) -> _abc.Awaitable[_session_change_pb2.DeleteSessionResponse]:
-        """Deletes a session and its turns for good. NOT_FOUND when it is gone already;
+        """Deletes a session and its turns for good, and so the unnamed sessions of its subagents. NOT_FOUND when it is gone already;
         FAILED_PRECONDITION while a turn is unfinished.
         """
 
