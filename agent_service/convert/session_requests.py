@@ -10,7 +10,8 @@ from agent_service.convert.common import profile_of
 from agent_service.convert.sessions import ROLES, hit
 from agent_service.search.query import Query, parse
 from agent_service.storage import search
-from agent_service.storage.search import Hit, Wanted
+from agent_service.storage.search import Hit
+from agent_service.storage.search_wanted import Wanted
 from agent_service.storage.session_changes import Unused
 from hermes.agent.v1 import session_change_pb2, session_pb2
 from services.errors import InvalidArgument

@@ -8,7 +8,8 @@ from sqlalchemy import Connection
 from agent_service.search.query import Query, parse
 from agent_service.search.terms import excerpt, text_of
 from agent_service.storage import search, sessions
-from agent_service.storage.search import Hit, Wanted
+from agent_service.storage.search import Hit
+from agent_service.storage.search_wanted import Wanted
 from agent_service.storage.sessions import SessionInfo
 from services.database import Database
 

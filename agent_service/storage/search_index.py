@@ -12,6 +12,7 @@ from sqlalchemy import Connection, bindparam
 
 from agent_service.search.terms import searchable, terms
 from agent_service.storage.schema import message, session
+from agent_service.storage.search_marks import pairs
 from agent_service.storage.search_schema import message_text
 from services.database import Prepared, insert_ignore
 
@@ -75,13 +76,17 @@ def add(
     """Index a session's messages; a copy is only found where its session is searched."""
     whose = "" if is_copy else f"{token('P', profile)} "
     within = token("S", session_id)
+    has_places = conn.dialect.name == "sqlite"
     rows: list[dict[str, Any]] = [
         {
             "id": id_at(entry.created_at) + entry.sequence % _PER_MICROSECOND,
             "profile": profile,
             "session_id": session_id,
             "sequence": entry.sequence,
-            "scope": f"{whose}{within} {token('R', entry.role)}",
+            "scope": " ".join(
+                [f"{whose}{within}", token("R", entry.role)]
+                + ([] if has_places else pairs(entry.terms))
+            ),
             "terms": entry.terms,
         }
         for entry in entries

@@ -44,6 +44,8 @@ _SESSION = {
     # Nothing of ours waits for anything else in a transaction. Whoever was cut off in one holds
     # its locks until then, and nobody can take over what they are on.
     "idle_in_transaction_session_timeout": "5s",
+    # To compile a plan takes longer than any of ours runs.
+    "jit": "off",
 }
 _UNHURRIED = sa.text(
     "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '5min'; "

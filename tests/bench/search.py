@@ -9,7 +9,8 @@ from sqlalchemy import Connection
 from agent_service.search.query import parse
 from agent_service.storage import migrations, search
 from agent_service.storage.schema import metadata
-from agent_service.storage.search import Hit, Wanted
+from agent_service.storage.search import Hit
+from agent_service.storage.search_wanted import Wanted
 from services.database import Database
 from services.migrations import prepare
 from tests.bench.figures import Plan, Reading, Spread

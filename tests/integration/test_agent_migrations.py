@@ -1,17 +1,28 @@
 """The agent's migrations lead to the schema that its code works with."""
 
+from functools import partial
 from pathlib import Path
 
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from agent_service.search.query import parse
 from agent_service.storage import (
     budget_schema,
     grants,
     migrations,
     profile_schema,
+    search,
     search_schema,
     undo_schema,
     usage_schema,
 )
 from agent_service.storage.schema import metadata
+from agent_service.storage.search_index import id_at, token
+from agent_service.storage.search_wanted import Wanted
+from services.database import Database
+from services.migrations import upgrade
+from tests.integration.agent_history import BEGUN, said, store
 from tests.migrations import assert_migrations_match
 from tests.postgres import PostgresServer
 
@@ -26,3 +37,38 @@ async def test_the_migrations_end_at_the_schema(tmp_path: Path, postgres: Postgr
         undo_schema.undone_message,
     )
     assert {table.name for table in tables} <= metadata.tables.keys()
+
+
+_OLD_ROW = sa.text(
+    "INSERT INTO message_text (id, profile, session_id, sequence, scope, terms)"
+    " VALUES (:id, 'default', :session_id, :sequence, :scope, :terms)"
+)
+
+
+async def test_what_was_indexed_before_the_slices_is_found(database_url: str) -> None:
+    texts = ["in the end of docker", "the end in docker", "docker"]
+
+    def fill(conn: Connection) -> None:
+        store(conn, "old", [said("user", text) for text in texts], is_indexed=False)
+        for sequence, text in enumerate(texts, 1):
+            row = {
+                "id": id_at(BEGUN) + sequence,
+                "session_id": "old",
+                "sequence": sequence,
+                "scope": f"{token('P', 'default')} {token('S', 'old')} {token('R', 'user')}",
+                "terms": text,
+            }
+            conn.execute(_OLD_ROW, row)
+
+    async def found(text: str) -> list[int]:
+        wanted = Wanted("default", parse(text), role="user")
+        hits = await database.read(lambda conn: search.newest(conn, wanted, 10))
+        return [hit.sequence for hit in hits]
+
+    async with Database(database_url, "agent") as database:
+        await database.migrate(partial(upgrade, migrations=migrations, to="0012"))
+        await database.write(fill)
+        await database.migrate(partial(upgrade, migrations=migrations))
+        assert await found("docker") == [3, 2, 1]
+        assert await found('"in the end"') == [1]
+        assert await found('"the end"') == [2, 1]

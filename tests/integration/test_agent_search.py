@@ -1,23 +1,28 @@
 """What was said is found, on SQLite as on PostgreSQL."""
 
+import itertools
 import random
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from agent_service.search.query import parse
+from agent_service.search.query import Query, parse
+from agent_service.search.terms import terms
 from agent_service.storage import search, search_index
 from agent_service.storage.schema import message
-from agent_service.storage.search import Hit, Wanted
+from agent_service.storage.search import Hit
 from agent_service.storage.search_schema import message_text
+from agent_service.storage.search_wanted import Wanted
 from services.database import Database
 from services.errors import InvalidArgument
 from tests.integration.agent_history import BEGUN, history, said, store
 
 Place = tuple[str, int]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
 
 @pytest.fixture
@@ -155,21 +160,66 @@ async def test_messages_of_the_same_time_are_all_found(database_url: str) -> Non
         assert await database.read(lambda conn: conn.scalar(count)) == 3
 
 
-async def test_what_is_far_back_is_found(database_url: str) -> None:
-    def fill(conn: Connection) -> None:
-        store(conn, "first", [said("user", "formerly here")])
-        texts = [said("user", f"common word{number}") for number in range(12)]
-        store(conn, "second", texts, begun=BEGUN + timedelta(days=1))
+_SAMPLED_MICROSECOND = 340
+"""The first message of such a time is one of those that PostgreSQL sees the spread of all from."""
+_TALK = ("in", "the", "end of", "a day", "words", "of old fame", "docker", "kubernetes", "東", "京")
 
+
+def _talk(draw: random.Random, count: int) -> list[tuple[datetime, str, str]]:
+    """When something was said, by whom and what: at once as well as after months, oldest first."""
+    said_at, told = (BEGUN - _EPOCH) // _MICROSECOND, list[tuple[datetime, str, str]]()
+    for number in range(count):
+        said_at += draw.choice((1, 10**4, 10**6, 10**8, 10**10, 10**13))
+        said_at += (_SAMPLED_MICROSECOND - said_at) % 1021
+        words = draw.choices(_TALK, k=draw.randrange(1, 12))
+        role = draw.choice(("user", "assistant"))
+        word = "formerly" if number < count // 3 else "lately"
+        told.append((_EPOCH + said_at * _MICROSECOND, role, " ".join([*words, word])))
+    return told
+
+
+def _is_said(query: Query, text: str) -> bool:
+    padded = f" {terms(text)} "
+    return all(any(f" {phrase} " in padded for phrase in group) for group in query.groups)
+
+
+async def test_in_slices_of_time_is_found_what_a_look_at_each_message_finds(
+    database_url: str,
+) -> None:
+    draw = random.Random(3)
+    talk = _talk(draw, 250)
+
+    def fill(conn: Connection) -> None:
+        for number, (at, role, text) in enumerate(talk):
+            store(conn, f"s{number}", [said(role, text)], begun=at)
+        store(conn, "hers", [said("user", " ".join(_TALK))], profile="hers", begun=talk[9][0])
+
+    texts = ["the", "formerly", "lately old", '"of the"', '"in the end" OR kubernetes', "東京"]
+    texts += ['"of the" formerly', '"end of a day"', '"docker kubernetes"', "absent", '"of" OR a']
     async with history(database_url) as database:
         await database.write(fill)
-        for text, expected in (("formerly", [("first", 1)]), ("word1", [("second", 2)])):
-            wanted = Wanted("default", parse(text))
-            hits = await database.read(
-                lambda conn, wanted=wanted: search.newest(conn, wanted, 2, look_through=5)
-            )
-            assert places(hits) == expected
-        assert await found(database, "common") == [("second", n) for n in range(12, 2, -1)]
+        for text, most in itertools.product(texts, (1, 7, 300)):
+            since, until = sorted(at for at, _, _ in draw.sample(talk, 2))
+            for how in ({}, {"role": "user"}, {"since": since}, {"since": since, "until": until}):
+                wanted = Wanted("default", parse(text), **how)  # type: ignore[arg-type]
+                hits = await database.read(
+                    lambda conn, wanted=wanted, most=most: search.newest(conn, wanted, most)
+                )
+                assert (
+                    places(hits)
+                    == [
+                        (f"s{number}", 1)
+                        for number, (at, role, said_) in reversed(list(enumerate(talk)))
+                        if _is_said(wanted.query, said_)
+                        and role == (wanted.role or role)
+                        and (wanted.since is None or wanted.since <= at)
+                        and (wanted.until is None or at < wanted.until)
+                    ][:most]
+                )
+                ranked = await database.read(
+                    lambda conn, wanted=wanted: search.most_relevant(conn, wanted, 300)
+                )
+                assert len(hits) == min(most, len(ranked))
 
 
 async def test_copies_are_found_in_their_session_only(database_url: str) -> None:
