@@ -13,10 +13,11 @@ SPANS = (53, 50, 47, 44, 41, 38, 35)
 """How many bits of an id make 102 days, 13 days, 38 hours and so on, down to 34 seconds."""
 _MOST_SPANS = 100
 """A slice of more of the longest, which is one with a strange date, is not told by spans."""
-_SHORT = 4
+_SHORT = 3
 """Characters of the words whose pairs are marked: those that are everywhere are short."""
-_PAIRS = 4096
-"""Pairs are told apart as so many, which is enough to rule out the most of the messages."""
+_PAIRS = 1 << 16
+"""So many pairs are told apart: with fewer each has a long list, of which PostgreSQL writes the
+whole again when a message is added."""
 _MOST_TOGETHER = 8
 """So many samples are between two slices at most."""
 
