@@ -1,6 +1,8 @@
 """Finding what was said among many messages, and storing one more of them."""
 
-from collections.abc import Callable
+import os
+from asyncio import to_thread
+from collections.abc import Callable, Sequence
 from math import ceil
 from time import perf_counter
 
@@ -24,6 +26,9 @@ _LEAST = 10_000
 """Fewer have not every word that is looked for."""
 _TOGETHER = 500
 _PAGE = 20
+_IN_TURN = 10
+_FLUSHED_BYTES = 65_536
+"""About what storing a message writes."""
 _QUERIES = (
     *("w0", "w1", "w2", "w10", "w100", "w1000", "w9000", OLD),
     *("w0 w1", "w3 w50", '"w0 w1"', '"w1 w0 w2"', "w0 w1 w2 w3", "w5000 OR w6000", "absent"),
@@ -63,17 +68,16 @@ async def _measure(plan: Plan, kind: str, url: str) -> list[Reading]:
         note = f"{corpus.count} messages, stored in {perf_counter() - begun:.0f} s"
         newest, slowest = await _searches(plan, database, search.newest)
         ranked, worst = await _searches(plan, database, search.most_relevant)
-        appended = await _appends(plan, database, corpus)
+        appended, flushed = await _appends(plan, database, corpus)
     newest_key, relevance_key, append_key = keys_of(kind)
-    p99 = sorted(appended)[ceil(len(appended) * 0.99) - 1]
     return [
         Reading(newest_key, newest, f"{note}; slowest {slowest}"),
         Reading(relevance_key, ranked, f"slowest {worst}"),
         Reading(
             append_key,
-            round(p99, 3),
-            f"{len(appended)}; p50 {sorted(appended)[len(appended) // 2]:.2f}, "
-            f"longest {max(appended):.1f} ms",
+            round(_p99(appended), 3),
+            f"{_spread(appended)}; beside it fdatasync of {_FLUSHED_BYTES >> 10} kB: "
+            f"p99 {_p99(flushed):.2f}, {_spread(flushed)}",
         ),
     ]
 
@@ -94,12 +98,32 @@ async def _searches(plan: Plan, database: Database, find: _Find) -> tuple[Spread
     return Spread.of(every), f"{slowest!r} {middle[slowest]:.1f} ms"
 
 
-async def _appends(plan: Plan, database: Database, corpus: Corpus) -> list[float]:
-    times: list[float] = []
-    for number in range(plan.samples * 10):
-        begun = perf_counter()
-        await database.write(
-            lambda conn, number=number: fill(conn, corpus, corpus.count + number, 1)
-        )
-        times.append((perf_counter() - begun) * 1000)
-    return times
+async def _appends(
+    plan: Plan, database: Database, corpus: Corpus
+) -> tuple[list[float], list[float]]:
+    """How long appends take, and in turn with them the disk alone."""
+    appended: list[float] = []
+    flushed: list[float] = []
+    with (plan.folder / "flushed").open("wb", buffering=0) as file:
+        for first in range(corpus.count, corpus.count + plan.samples * 10, _IN_TURN):
+            for number in range(first, first + _IN_TURN):
+                begun = perf_counter()
+                await database.write(lambda conn, number=number: fill(conn, corpus, number, 1))
+                appended.append((perf_counter() - begun) * 1000)
+            flushed += [await to_thread(_flush, file.fileno()) for _ in range(_IN_TURN)]
+    return appended, flushed
+
+
+def _flush(file: int) -> float:
+    os.pwrite(file, os.urandom(_FLUSHED_BYTES), 0)
+    begun = perf_counter()
+    os.fdatasync(file)
+    return (perf_counter() - begun) * 1000
+
+
+def _p99(times: Sequence[float]) -> float:
+    return sorted(times)[ceil(len(times) * 0.99) - 1]
+
+
+def _spread(times: Sequence[float]) -> str:
+    return f"{len(times)}; p50 {sorted(times)[len(times) // 2]:.2f}, longest {max(times):.1f} ms"
