@@ -32,8 +32,7 @@ CROSS JOIN LATERAL (
   ORDER BY id + 0 DESC
 ) found LIMIT :enough"""
 """A slice is looked into when those before it had too few; by sums only the index of words can."""
-_IN_A_ROW = """
-strpos(terms, :{name}) > 0 AND strpos(' ' || terms || ' ', ' ' || :{name} || ' ') > 0"""
+_IN_A_ROW = "strpos(' ' || terms || ' ', :{name}) > 0"
 _BETWEEN = "AND sequence BETWEEN :from_sequence AND :to_sequence"
 
 _Range = tuple[int, int]
@@ -102,7 +101,7 @@ def _conditions(wanted: Wanted) -> tuple[str, Mapping[str, str]]:
         ways: list[str] = []
         for phrase in group:
             name = f"phrase_{len(phrases)}"
-            phrases[name] = phrase
+            phrases[name] = f" {phrase} "
             ways.append(_IN_A_ROW.format(name=name))
         conditions.append(f"AND ({' OR '.join(ways)})")
     return " ".join(conditions), phrases
