@@ -29,6 +29,7 @@ from agent_service.delegation import Delegation
 from agent_service.drafts import Instructions, Places, SessionDrafts
 from agent_service.histories import Histories
 from agent_service.home.moving import Moving
+from agent_service.logins import login_store
 from agent_service.loop import LoopParts
 from agent_service.memory.limits import Limits, Target
 from agent_service.memory.store import MemoryStore
@@ -99,7 +100,7 @@ def build(
     config, chassis = settings.load(AgentConfig), settings.load(ServiceConfig)
     clock, workers = clock or SystemClock(), Workers()
     database = Database(chassis.database.url_of("agent", settings.home), "agent", clock)
-    models = model_parts(settings, config, clock)
+    models = model_parts(settings, config, login_store(settings, config, database), clock)
     model, catalog = models.first, models.catalog
     catalogued = Catalogued(models.routed, catalog)
     leases = turn_leases(config.lease_s)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agent_service.config import AgentConfig
+from agent_service.logins import opened_store
 from agent_service.model_parts import credentials, endpoint_settings
 from agent_service.models.access import access_of
 from agent_service.models.discovery import discover_local
@@ -45,12 +46,16 @@ async def model_choice(settings: Settings) -> ModelChoice:
 async def checks(settings: Settings) -> list[Check]:
     """The model endpoint, and who approves commands."""
     config = settings.load(AgentConfig)
-    logins = credentials(settings, config, SystemClock())
-    return [
-        await _endpoint(settings, config, logins),
-        *await _logins(settings, logins),
-        _approvals(config),
-    ]
+    try:
+        async with opened_store(settings, config) as store:
+            logins = credentials(store, config, SystemClock())
+            found = [
+                await _endpoint(settings, config, logins),
+                *await _logins(settings, logins),
+            ]
+    except HermesError as error:
+        found = [Check("login", Verdict.FAILED, error.message)]
+    return [*found, _approvals(config)]
 
 
 async def _endpoint(
@@ -99,7 +104,7 @@ def _login(name: str, title: str, login: Login) -> Check:
 
 
 def _is_open(path: Path) -> bool:
-    return bool(path.stat().st_mode & 0o077)
+    return path.exists() and bool(path.stat().st_mode & 0o077)
 
 
 def _named(endpoint: Endpoint) -> str:

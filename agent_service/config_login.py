@@ -2,13 +2,15 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, SecretStr
 
 from agent_service.oauth import codex, nous
 from agent_service.oauth.http import fit_for_tokens
 from agent_service.oauth.issuer import Issuer
 from services.clock import Clock
 from services.config import ConfigModel, Env, Yaml
+
+SHORTEST_KEY = 32
 
 
 def _url(text: str) -> str:
@@ -17,6 +19,12 @@ def _url(text: str) -> str:
         # It is not repeated, as it may hold a password.
         raise ValueError("is not a URL that tokens may be sent to: it must begin with https://")
     return url
+
+
+def _long(key: SecretStr) -> SecretStr:
+    if 0 < len(key) < SHORTEST_KEY:
+        raise ValueError(f"is too short: it has at least {SHORTEST_KEY} characters")
+    return key
 
 
 Url = Annotated[str, AfterValidator(_url)]
@@ -37,6 +45,15 @@ class LoginConfig(ConfigModel):
         codex.MODELS_URL
     )
     """Where the models of that login are, spoken to by the Responses API."""
+
+    shared_key: Annotated[SecretStr, AfterValidator(_long), Env("HERMES_LOGIN_KEY")] = SecretStr("")
+    """A secret of at least 32 characters, with which logins are sealed in the agent's PostgreSQL
+    for replicas that share no disk; empty keeps them in `auth.json` of the home."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether all replicas share the logins."""
+        return bool(self.shared_key.get_secret_value())
 
     def issuer(self, name: str, clock: Clock) -> Issuer:
         """The provider of that name."""

@@ -46,9 +46,11 @@ class ModelParts:
     """To what makes notes of long conversations; without a model it is their own."""
 
 
-def model_parts(settings: Settings, config: AgentConfig, clock: Clock) -> ModelParts:
+def model_parts(
+    settings: Settings, config: AgentConfig, logins: LoginStore, clock: Clock
+) -> ModelParts:
     """Puts the models together; nothing is opened yet."""
-    connect = partial(_connect, config, credentials(settings, config, clock), clock)
+    connect = partial(_connect, config, credentials(logins, config, clock), clock)
     first = ConfiguredModel(
         endpoint_settings(settings, config), connect, missing_endpoint(str(settings.home.env))
     )
@@ -89,10 +91,9 @@ def notes_route(settings: Settings, config: AgentConfig) -> Route:
 
 
 def credentials(
-    settings: Settings, config: AgentConfig, clock: Clock
+    store: LoginStore, config: AgentConfig, clock: Clock
 ) -> Callable[[str], Credentials]:
-    """The logins of the home, by their providers."""
-    store = LoginStore(settings.home.auth, settings.redactor())
+    """The logins, by their providers."""
     login = config.model.login
     found = {name: Credentials(login.issuer(name, clock), store, clock) for name in PROVIDERS}
     return found.__getitem__

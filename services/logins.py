@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
 PROVIDERS = {"nous": "Nous Portal", "codex": "OpenAI Codex"}
 """Where one can log in, by the name that commands and settings have for it."""
@@ -20,9 +19,10 @@ class DeviceCode:
 
 @dataclass(frozen=True, slots=True)
 class LoggedIn:
-    """The login is kept in the home."""
+    """The login is kept."""
 
-    file: Path
+    place: str
+    """The file that it is in, or else where it is in words."""
     expires_at: datetime | None
     """Until when it serves as it is; it is renewed by itself. None where nobody says."""
     configured: str
@@ -31,7 +31,7 @@ class LoggedIn:
 
 @dataclass(frozen=True, slots=True)
 class LoggedOut:
-    """The login is no longer in the home."""
+    """The login is no longer kept."""
 
     was_there: bool
     revoked: bool

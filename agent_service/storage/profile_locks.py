@@ -30,11 +30,13 @@ _FREE = sa.select(profile_lock.c.id).where(
 class RowLocks:
     """Held by one replica at a time; within it, one after another."""
 
-    def __init__(self, database: Database, owner: Owner, wait_s: float) -> None:
+    def __init__(
+        self, database: Database, owner: Owner, wait_s: float, *, lease_s: float = LEASE_S
+    ) -> None:
         self._database = database
         self._owner = owner
         self._wait_s = wait_s
-        self._leases = LeaseTable(profile_lock, ttl_s=LEASE_S)
+        self._leases = LeaseTable(profile_lock, ttl_s=lease_s)
         self._here: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager

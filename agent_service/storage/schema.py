@@ -8,6 +8,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     String,
     Table,
@@ -196,6 +197,15 @@ memory_change = Table(
     Index("memory_change_by_time", "profile", "created_at", "key"),
 )
 """`key` is the call's that asks for it, and the same when that is resumed."""
+
+sealed_login = Table(
+    "sealed_login",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("data", LargeBinary, nullable=False),
+)
+"""Logins at model providers, for replicas that share no disk. `id` is a digest of the key that
+`data` is sealed with."""
 
 transcript_import = Table(
     "transcript_import",

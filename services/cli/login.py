@@ -24,8 +24,12 @@ examples:
   hermes login codex             a subscription of ChatGPT
   hermes login codex --json      one JSON object a line: the code, then the login
 
-The login is kept in auth.json of the home, for you alone, and renewed by itself. Ctrl-C stops
-waiting for the code to be confirmed, and leaves everything as it was."""
+The login is kept in auth.json of the home, for you alone, or with HERMES_LOGIN_KEY sealed in the
+agent's database for all its replicas, and is renewed by itself. Ctrl-C stops waiting for the code
+to be confirmed, and leaves everything as it was."""
+
+SHARED_KEY = "HERMES_LOGIN_KEY"
+"""With it the agent keeps logins where all its replicas have them."""
 
 LOG_IN = "agent_service.logins:log_in"
 
@@ -46,9 +50,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def at_home(settings: Settings) -> Settings:
-    """The settings, where the agent uses logins of this home; else FailedPrecondition."""
+    """The settings, where the agent uses logins of this home, or shared ones; else
+    FailedPrecondition.
+    """
     settings.home.create()
-    if found := elsewhere(settings, ("agent",)):
+    if not _are_shared(settings) and (found := elsewhere(settings, ("agent",))):
         raise FailedPrecondition(
             f"the agent is at {found['agent']} and uses the logins of the home there: log in there"
         )
@@ -88,18 +94,24 @@ def _show_code(code: DeviceCode, provider: str, *, as_json: bool) -> None:
 
 def _show_login(settings: Settings, found: LoggedIn, provider: str, *, as_json: bool) -> None:
     """Say that it is done, and have its models used where no others are."""
-    path = None if found.configured else _use(settings, provider)
+    is_elsewhere = bool(elsewhere(settings, ("agent",)))
+    path = None if found.configured or is_elsewhere else _use(settings, provider)
     if as_json:
         ends = None if found.expires_at is None else found.expires_at.isoformat()
         in_use = found.configured in ("", provider)
-        kept = {"file": str(found.file), "expires_at": ends, "in_use": in_use}
+        kept = {"file": found.place, "expires_at": ends, "in_use": in_use}
         print_json({"event": "logged_in", "provider": provider, **kept})
         return
-    say(f"Logged in at {PROVIDERS[provider]}; the login is kept in {found.file}.")
+    say(f"Logged in at {PROVIDERS[provider]}; the login is kept in {found.place}.")
     if path is not None:
         say(f"Its models are used from now on (model.provider in {path}).")
     elif found.configured != provider:
         say(f"To use its models: hermes config set model.provider {provider}")
+
+
+def _are_shared(settings: Settings) -> bool:
+    key = settings.variable(SHARED_KEY) or settings.secret_file(SHARED_KEY)
+    return key is not None and bool(key.value)
 
 
 def _use(settings: Settings, provider: str) -> Path:

@@ -25,6 +25,7 @@ from agent_service.models.retries import RetryPolicy
 from agent_service.oauth.codex import OpenAICodex
 from agent_service.oauth.credentials import Credentials
 from agent_service.oauth.errors import LoginFailed, LoginUnavailable
+from agent_service.oauth.login_file import LoginFile
 from agent_service.oauth.nous import NousPortal
 from agent_service.oauth.store import LoginStore
 from agent_service.oauth.tokens import Login, Token
@@ -72,7 +73,7 @@ async def home(tmp_path: Path) -> AsyncIterator[Home]:
         document = {"providers": {"openai-codex": {"tokens": tokens}}}
         await asyncio.to_thread(path.write_text, json.dumps(document))
         issuer = OpenAICodex(clock, server.url)
-        yield Home(server, Credentials(issuer, LoginStore(path), clock), clock, tokens)
+        yield Home(server, Credentials(issuer, LoginStore(LoginFile(path)), clock), clock, tokens)
 
 
 async def test_a_token_serves_to_its_end_while_it_cannot_be_renewed(home: Home) -> None:
@@ -138,7 +139,8 @@ async def test_the_log_and_the_agent_hide_tokens_also_as_they_are_renewed(
     settings = await asyncio.to_thread(load_settings, {"home": str(tmp_path)}, environ)
     await home.clock.sleep(home.server.token_s)
     path = tmp_path / "hermes.log"
-    logins = credentials(settings, settings.load(AgentConfig), home.clock)
+    store = LoginStore(LoginFile(settings.home.auth), settings.redactor())
+    logins = credentials(store, settings.load(AgentConfig), home.clock)
     with ExitStack() as stack:
         await asyncio.to_thread(stack.enter_context, logged(settings, "hermes", path))
         before = home.tokens["refresh_token"]

@@ -19,6 +19,7 @@ from agent_service.oauth.credentials import Credentials
 from agent_service.oauth.errors import LoginFailed, LoginNeeded, LoginUnavailable, NotPaid
 from agent_service.oauth.http import fit_for_tokens
 from agent_service.oauth.issuer import Issuer
+from agent_service.oauth.login_file import LoginFile
 from agent_service.oauth.nous import MODELS_URL, NousPortal
 from agent_service.oauth.store import LoginStore
 from agent_service.oauth.tokens import Login, Token
@@ -40,8 +41,12 @@ class Parts:
 
     issuer: Issuer
     server: FakeLogins
-    store: LoginStore
+    path: Path
     clock: HastyClock
+
+    @property
+    def store(self) -> LoginStore:
+        return LoginStore(LoginFile(self.path))
 
     @property
     def credentials(self) -> Credentials:
@@ -52,17 +57,17 @@ class Parts:
 
     async def text(self) -> str:
         """All of auth.json; empty where there is none."""
-        path = self.store.path
+        path = self.path
         return await asyncio.to_thread(lambda: path.read_text("latin-1") if path.exists() else "")
 
     async def write(self, document: Mapping[str, Any]) -> None:
         await self.put(json.dumps(document))
 
     async def put(self, text: str) -> None:
-        await asyncio.to_thread(self.store.path.write_text, text, "latin-1")
+        await asyncio.to_thread(self.path.write_text, text, "latin-1")
 
     async def mode(self) -> int:
-        return stat.S_IMODE((await asyncio.to_thread(self.store.path.stat)).st_mode)
+        return stat.S_IMODE((await asyncio.to_thread(self.path.stat)).st_mode)
 
     async def log_in(self) -> Login:
         asked = await self.issuer.begin()
@@ -79,16 +84,14 @@ async def parts(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     clock = HastyClock()
     async with fake_logins(clock) as server:
         issuer = issuer_of(request.param, clock, server.url)
-        yield Parts(issuer, server, LoginStore(tmp_path / "auth.json"), clock)
+        yield Parts(issuer, server, tmp_path / "auth.json", clock)
 
 
 @pytest.fixture
 async def nous(tmp_path: Path) -> AsyncIterator[Parts]:
     clock = HastyClock()
     async with fake_logins(clock) as server:
-        yield Parts(
-            NousPortal(clock, server.url), server, LoginStore(tmp_path / "auth.json"), clock
-        )
+        yield Parts(NousPortal(clock, server.url), server, tmp_path / "auth.json", clock)
 
 
 async def test_a_code_that_is_confirmed_becomes_a_login_for_the_owner_alone(parts: Parts) -> None:
@@ -159,7 +162,7 @@ async def test_all_else_in_the_file_stays(parts: Parts) -> None:
     entry = {"label": "mine", "tokens": {"id_token": "kept"}}
     providers = {**OLD_HOME["providers"], parts.issuer.entry: entry}
     await parts.write({**OLD_HOME, "providers": providers})
-    await asyncio.to_thread(parts.store.path.chmod, 0o644)
+    await asyncio.to_thread(parts.path.chmod, 0o644)
     await parts.log_in()
     found = await parts.document()
     assert found["credential_pool"] == OLD_HOME["credential_pool"]
@@ -201,6 +204,7 @@ import asyncio, sys
 from pathlib import Path
 from agent_service.oauth.codex import OpenAICodex
 from agent_service.oauth.credentials import Credentials
+from agent_service.oauth.login_file import LoginFile
 from agent_service.oauth.nous import MODELS_URL, NousPortal
 from agent_service.oauth.store import LoginStore
 from services.clock import SystemClock
@@ -208,7 +212,7 @@ from services.clock import SystemClock
 async def main(name, url, path):
     clock = SystemClock()
     issuer = NousPortal(clock, url) if name == "nous" else OpenAICodex(clock, url)
-    login = await Credentials(issuer, LoginStore(Path(path)), clock).current()
+    login = await Credentials(issuer, LoginStore(LoginFile(Path(path))), clock).current()
     print(login.bearer.value.get_secret_value())
 
 asyncio.run(main(*sys.argv[1:]))
@@ -220,12 +224,13 @@ async def test_processes_that_renew_at_once_do_it_once(name: str, tmp_path: Path
     clock = HastyClock()
     async with fake_logins() as server:
         server.token_s = 60  # which is as good as over
-        store = LoginStore(tmp_path / "auth.json")
+        path = tmp_path / "auth.json"
+        store = LoginStore(LoginFile(path))
         issuer = issuer_of(name, clock, server.url)
         login = await device_flow.confirmed(issuer, await issuer.begin(), clock)
         await device_flow.keep(issuer, login, store, clock)
         server.token_s = 3600
-        command = (sys.executable, "-c", RENEW, name, server.url, str(store.path))
+        command = (sys.executable, "-c", RENEW, name, server.url, str(path))
         running = [
             await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
             for _ in range(3)

@@ -11,8 +11,13 @@ from typing import Any
 import pytest
 
 from agent_service.checks import checks
+from agent_service.logins import log_in
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
+from services.checks import Verdict
 from services.config import load_settings
+from services.errors import FailedPrecondition
+from services.logins import LoggedIn
+from tests.fakes.clock import HastyClock
 from tests.fakes.logins import ACCOUNT, FakeLogins, fake_logins
 from tests.fakes.model import FakeModel, answers, fake_model
 from tests.fakes.responses import RESPONSES
@@ -226,3 +231,31 @@ async def test_doctor_says_whether_there_is_a_login(provider: str, tmp_path: Pat
         assert f"run hermes login {provider}" in await told()
         said = await told()
         assert [secret for secret in deployment.server.issued if secret in said] == []
+
+
+async def test_replicas_without_a_shared_disk_use_what_one_was_logged_in_with(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    """Logged in beside one of them with the command's own steps, and used by another."""
+    homes = tmp_path / "one", tmp_path / "two"
+    await asyncio.to_thread(lambda: [home.mkdir() for home in homes])
+    async with deployed("codex", homes[0], answers(HI)) as deployment:
+        shared = {"HERMES_DATABASE_URL": postgres_url, "HERMES_LOGIN_KEY": "k" * 32}
+        environ = {"HERMES_HOME": str(homes[1]), "HERMES_CODEX_AUTH_URL": deployment.server.url}
+        settings = await asyncio.to_thread(load_settings, {}, {**environ, **shared})
+        steps = [step async for step in log_in(settings, "codex", HastyClock())]
+        assert isinstance(steps[-1], LoggedIn)
+        assert steps[-1].place == "the agent's database"
+        async with deployment.agent(**shared) as client:
+            assert answer(await client.ask("hello")) == "Hi."
+        assert deployment.bearers()[0] in deployment.server.issued
+        assert not await asyncio.to_thread(lambda: list(tmp_path.rglob("auth.*")))
+        (check,) = [one for one in await checks(settings) if one.name == "login"]
+        assert check.verdict is Verdict.OK
+
+
+async def test_a_key_without_a_server_is_refused(tmp_path: Path) -> None:
+    environ = {"HERMES_HOME": str(tmp_path), "HERMES_LOGIN_KEY": "k" * 32}
+    settings = await asyncio.to_thread(load_settings, {}, environ)
+    with pytest.raises(FailedPrecondition, match="HERMES_DATABASE_URL"):
+        await anext(log_in(settings, "nous"))

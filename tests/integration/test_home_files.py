@@ -9,7 +9,7 @@ import pytest
 
 from agent_service.home.base import Existing
 from agent_service.home.files import DECISION, FOLDER, FileHomes
-from agent_service.oauth.store import LoginStore
+from agent_service.oauth.login_file import LoginFile
 from agent_service.storage.profiles import FileProfiles
 from services.errors import FailedPrecondition
 from services.home import HomePaths
@@ -64,7 +64,7 @@ def test_what_cannot_be_finished_waits_for_another_try(
 async def test_the_lock_of_logins_stays_behind(tmp_path: Path) -> None:
     homes = FileHomes(HomePaths(tmp_path, tmp_path))
     for profile, folder in (("default", tmp_path), ("ann", tmp_path / "profiles" / "ann")):
-        async with LoginStore(folder / "auth.json").locked():
+        async with LoginFile(folder / "auth.json").locked():
             await asyncio.to_thread((folder / "auth.json").write_text, "{}")
         found = await homes.contents(profile)
         assert [file.path for file in found.files] == ["auth.json"]
