@@ -10,12 +10,15 @@ from contextlib import aclosing, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import grpc.aio
+
 from hermes.agent.v1.session_pb2 import ListMessagesRequest
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
 from services.channels import Channels
 from services.cli.dialogue import Dialogue
+from services.errors import Reason, reason_of
 from tests.e2e.client import channels_of
 from tests.e2e.deployment import Deployment
 from tests.e2e.model import TELL, calls, rule, terminal_call, tool_call
@@ -23,7 +26,7 @@ from tests.e2e.model import TELL, calls, rule, terminal_call, tool_call
 WRITTEN = "first\nsecond"
 OUTPUTS = ["one begins\none ends", "two begins\ntwo ends"]
 ANSWER = f"Both are done. {OUTPUTS[1]}"
-DONE_WITHIN_S = 40.0
+DONE_WITHIN_S, SAID_AGAIN_AFTER_S = 40.0, 0.2
 PIECES = {"chunk_chars": 4, "chunk_delay_s": 0.02}
 
 
@@ -110,7 +113,16 @@ class Watcher:
     _moved: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def follow(self) -> None:
-        """Take what comes until the turn has finished."""
+        """Take what comes until the turn has finished; what is refused meanwhile is said again."""
+        while not self.seen["turn_finished"]:
+            try:
+                await self._follow()
+            except grpc.aio.AioRpcError as error:
+                if reason_of(error) is not Reason.DATABASE_UNAVAILABLE:
+                    raise
+                await asyncio.sleep(SAID_AGAIN_AFTER_S)
+
+    async def _follow(self) -> None:
         async with aclosing(self.dialogue.responses()) as responses:
             async for response in responses:
                 self._take(response)
@@ -170,12 +182,11 @@ async def asked_of(
     text: str,
     session_id: str = "",
     within_s: float = DONE_WITHIN_S,
-    message_id: str = "",
 ) -> AsyncGenerator[Watcher]:
     """A question and its watcher, over channels that there are."""
     opening = ConverseRequest.Open(session_id=session_id)
     async with Dialogue(operator.to("gateway"), opening) as dialogue:
-        await dialogue.say(text, message_id)
+        await dialogue.say(text)
         watcher = Watcher(dialogue)
         async with asyncio.TaskGroup() as group, asyncio.timeout(within_s):
             following = group.create_task(watcher.follow())

@@ -16,14 +16,21 @@ from hermes.common.v1.origin_pb2 import Origin
 from hermes.scheduler.v1.job_pb2 import CreateJobRequest
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
 from services.channels import Channels
-from tests.chaos.crashes import KILL_POINTS, WRITTEN, Watcher, asked_of, reach_event
+from tests.chaos.crashes import (
+    KILL_POINTS,
+    SAID_AGAIN_AFTER_S,
+    WRITTEN,
+    Watcher,
+    asked_of,
+    reach_event,
+)
 from tests.fakes.telegram import FakeTelegram
 
 TERMINALS = range(3)
 CHATS, JOB_CHATS = (1, 2, 3), (8, 9)
 PATIENCE_S = 120.0
 """How long one answer may take while something is killed all the time."""
-POINT_WITHIN_S, PAUSE_S = 5.0, 0.2
+POINT_WITHIN_S = 5.0
 PLACEHOLDER, MARK = "…", REPEAT.replace("_", "")
 POINTS = [point for point in KILL_POINTS if " " not in point.after]
 """Those that a watcher sees by itself."""
@@ -102,25 +109,12 @@ class Traffic:
 
     async def _terminal(self, number: int) -> None:
         async for text in self._questions(f"two commands {number}"):
-            while not await self._is_answered(number, text):  # noqa: ASYNC110
-                await asyncio.sleep(PAUSE_S)
-
-    async def _is_answered(self, number: int, text: str) -> bool:
-        """Ask, and wait for the answer; the same question again is the same message."""
-        session_id, message_id = self._sessions.get(number, ""), _id_of(text)
-        asking = asked_of(self.operator, text, session_id, PATIENCE_S, message_id)
-        try:
-            async with asking as self._watchers[number]:
-                pass
-        except ExceptionGroup as errors:
-            if errors.split(_is_refusal)[1] is not None:
-                raise
-            return False
-        finally:
-            watcher = self._watchers.pop(number)
-        watcher.check_all_came_once()
-        self._sessions[number] = watcher.session_id
-        return True
+            asking = asked_of(self.operator, text, self._sessions.get(number, ""), PATIENCE_S)
+            async with asking as watcher:
+                self._watchers[number] = watcher
+            del self._watchers[number]
+            watcher.check_all_came_once()
+            self._sessions[number] = watcher.session_id
 
     async def _chat(
         self, chat_id: int, what: str, ask: Callable[[int, str], Awaitable[None]]
@@ -148,7 +142,7 @@ class Traffic:
     async def _schedule(self, chat_id: int, text: str) -> None:
         """Have a job run at once and tell the chat."""
         request = CreateJobRequest(
-            job_id=_id_of(text),
+            job_id=text.replace(" ", "-").replace("/", "-"),
             schedule="in 1 second",
             prompt=text,
             origin=Origin(platform="telegram", chat_id=f"{chat_id}"),
@@ -158,22 +152,12 @@ class Traffic:
             try:
                 await stub.CreateJob(request, wait_for_ready=True, timeout=PATIENCE_S)
             except grpc.aio.AioRpcError as error:
-                if not _is_refusal(error):
+                if error.code() is not grpc.StatusCode.UNAVAILABLE:
                     raise
-                await asyncio.sleep(PAUSE_S)
+                await asyncio.sleep(SAID_AGAIN_AFTER_S)
             else:
                 return
 
 
-def _is_refusal(error: BaseException) -> bool:
-    """Whether it was said that nothing new is taken at the moment, so that one has to ask again."""
-    refusal = grpc.StatusCode.UNAVAILABLE
-    return isinstance(error, grpc.aio.AioRpcError) and error.code() is refusal
-
-
 def _answer(text: str) -> str:
     return f"re: {text}"
-
-
-def _id_of(text: str) -> str:
-    return text.replace(" ", "-").replace("/", "-")
