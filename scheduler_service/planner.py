@@ -86,8 +86,7 @@ class Planner:
     async def run(self) -> None:
         """Plan until cancelled."""
         self._hint = self._database.listen(CHANNEL)
-        clear = partial(self._holder.leases.clear_earlier_boots, owner=self._holder.owner)
-        await self._database.write(clear)
+        await self._clear_earlier_boots()
         async with asyncio.TaskGroup() as parts:
             parts.create_task(self._plan(), name="planner")
             parts.create_task(self._keeper.run(), name="run leases")
@@ -103,6 +102,17 @@ class Planner:
             await asyncio.wait(held.values())
             let_go = partial(claims.let_go, holder=self._holder, held=list(held))
             await self._database.write(let_go, notify=CHANNEL)
+
+    async def _clear_earlier_boots(self) -> None:
+        clear = partial(self._holder.leases.clear_earlier_boots, owner=self._holder.owner)
+        while True:
+            try:
+                await self._database.write(clear)
+            except DatabaseUnavailable as error:
+                _log.warning("cannot take up what was under way: %s", error)
+                await self._clock.sleep(_DATABASE_RETRY_S)
+            else:
+                return
 
     async def _plan(self) -> None:
         while True:
