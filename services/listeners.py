@@ -7,6 +7,7 @@ import fcntl
 import os
 import socket
 import stat
+import struct
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -18,6 +19,9 @@ import grpc.aio
 from services.addresses import Address, TcpAddress, UnixAddress
 from services.errors import FailedPrecondition
 from services.tls import TlsFiles, check_files, server_credentials
+
+_PEER = struct.Struct("3i")  # process, user and group
+_CONNECT_S = 1.0
 
 _ADVICE: Mapping[int, str] = {
     errno.EADDRINUSE: "it is in use; stop the program that listens there, or choose another port",
@@ -85,6 +89,7 @@ def _reserve(address: UnixAddress) -> int:
     descriptor = _open_lock(address.path)
     try:
         _lock(descriptor, address)
+        _check_unused(address)
         _remove_socket(address.path)
     except BaseException:
         os.close(descriptor)
@@ -108,10 +113,29 @@ def _lock(descriptor: int, address: UnixAddress) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        owner = os.pread(descriptor, 20, 0).decode(errors="replace").strip() or "unknown"
-        raise ListenFailed(f"{address} is in use by process {owner}; stop that one first") from None
+        owner = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
+        raise _in_use(address, f"process {owner}" if owner else "another program") from None
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+
+
+def _check_unused(address: UnixAddress) -> None:
+    """A program that is not Hermes knows nothing of the lock, but would lose its socket."""
+    with socket.socket(socket.AF_UNIX) as trial:
+        trial.settimeout(_CONNECT_S)
+        try:
+            trial.connect(str(address.path))
+            peer = trial.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+        except (FileNotFoundError, ConnectionRefusedError):
+            return
+        except OSError:  # it takes no more connections, or none of ours
+            raise _in_use(address, "another program") from None
+    process, *_ = _PEER.unpack(peer)
+    raise _in_use(address, f"process {process}")
+
+
+def _in_use(address: UnixAddress, by: str) -> ListenFailed:
+    return ListenFailed(f"{address} is in use by {by}; stop that one first")
 
 
 def _remove_socket(path: Path) -> None:

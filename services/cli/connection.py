@@ -26,9 +26,10 @@ from services.errors import Draining, FailedPrecondition, ServiceUnavailable
 from services.lifecycle import Shutdown, Workers
 from services.listeners import ListenFailed
 
-START_ATTEMPTS = 25
 HEALTH_S = 3.0
-"""How long a service elsewhere has to say that it serves."""
+"""How long a service has to say that it serves."""
+START_S = 5.0
+"""How long a command tries to start services in a home that somebody else may be starting."""
 PATIENCE_S = 10.0
 """How long a command waits for services elsewhere to serve."""
 TELL_AFTER_S = 3.0
@@ -130,13 +131,14 @@ async def _join(
     """Channels to the services on the home's socket, started here if nobody else has them."""
     config = settings.load(ServiceConfig)
     addresses: dict[str, Address] = dict.fromkeys(services, UnixAddress(settings.home.socket))
+    started = monotonic()
     for attempt in count():
         if not await is_running(settings):
             try:
                 channels = await stack.enter_async_context(_embedded(settings, services))
             except ListenFailed:
                 # Another command was faster, and answers in a moment.
-                if attempt >= START_ATTEMPTS:
+                if monotonic() - started >= START_S:
                     raise
             else:
                 stack.push_async_callback(clients.outlive_others)
@@ -183,12 +185,18 @@ def at_home(settings: Settings, services: Sequence[str]) -> tuple[str, ...]:
 
 
 async def is_running(settings: Settings) -> bool:
-    """Whether somebody answers on the home's socket."""
+    """Whether Hermes answers on the home's socket; who else listens there is in its way."""
     try:
         _, writer = await asyncio.open_unix_connection(settings.home.socket)
     except OSError:
-        return False
+        return False  # without the pause of gRPC, which would try again
     writer.close()
+    async with Channels(Identity.OPERATOR, {"home": str(UnixAddress(settings.home.socket))}) as own:
+        health: Any = HealthStub(own.to("home"))
+        try:
+            await health.Check(HealthCheckRequest(), timeout=HEALTH_S)
+        except grpc.aio.AioRpcError:
+            return False
     return True
 
 

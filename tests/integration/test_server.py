@@ -142,6 +142,20 @@ async def test_two_servers_that_start_at_the_same_time_never_share_a_port() -> N
     assert len(failed) == 1
 
 
+async def test_the_socket_of_another_program_stays_its_own(tmp_path: Path) -> None:
+    address = UnixAddress(tmp_path / "hermes.sock")
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(address.path))
+        other.listen()
+        with pytest.raises(ListenFailed, match=f"in use by process {os.getpid()}; stop that one"):
+            async with Server([], Listen((address,), tokens=TOKENS)):
+                pass
+        _, visitor = await asyncio.open_unix_connection(address.path)
+        visitor.close()
+    async with Server([], Listen((address,), tokens=TOKENS)):
+        pass  # what a program has left that is gone is in nobody's way
+
+
 async def test_an_address_of_another_machine_is_refused() -> None:
     listen = Listen((TcpAddress("127.0.0.1", 1), UnixAddress(Path("/nowhere/s"))), tokens=TOKENS)
     with pytest.raises(ListenFailed, match="/nowhere/s: No such file"):
