@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
 
+import grpc
 import grpc.aio
 
 from hermes.agent.v1.turn_event_pb2 import ApprovalDecision, TurnEvent
@@ -28,6 +29,8 @@ class Dialogue:
         self._stub = ConversationServiceStub(channel)
         self._opening = opening
         self._call: Call | None = None
+        self._cut = False
+        """What was written to the call did not get out."""
         self._writing = asyncio.Lock()
         """A stream takes one message at a time, and breaks if it gets two."""
         self._unaccepted: dict[str, ConverseRequest] = {}
@@ -79,7 +82,8 @@ class Dialogue:
         while True:
             try:
                 async with open_stream(self._connect()) as call:
-                    await call.write(ConverseRequest(open=self._opening))
+                    self._cut = False
+                    await self._write(call, ConverseRequest(open=self._opening))
                     self._call = call
                     for request in [*self._unaccepted.values(), *self._unheard.values()]:
                         await self._send(request)
@@ -88,7 +92,7 @@ class Dialogue:
                         self._follow(response)
                         yield response
             except grpc.aio.AioRpcError as error:
-                if not self._passes(reason_of(error)):
+                if not self._passes(error):
                     raise
             finally:
                 self._call = None
@@ -97,8 +101,11 @@ class Dialogue:
             await asyncio.sleep(PAUSE_S)
             waited_s += PAUSE_S
 
-    def _passes(self, reason: Reason) -> bool:
-        """Whether it is worth the while to wait until what broke the stream is over."""
+    def _passes(self, error: grpc.aio.AioRpcError) -> bool:
+        """Whether to connect again; gRPC may say of a write that failed what hides the reason."""
+        if self._cut and error.code() is grpc.StatusCode.INTERNAL:
+            return True
+        reason = reason_of(error)
         if reason is Reason.DATABASE_UNAVAILABLE:
             # What was said has then been refused, and is for whoever said it to repeat.
             return not self._unaccepted
@@ -110,13 +117,16 @@ class Dialogue:
         return converse()
 
     async def _send(self, request: ConverseRequest) -> None:
+        async with self._writing:
+            if self._call is not None:
+                await self._write(self._call, request)
+
+    async def _write(self, call: "Call", request: ConverseRequest) -> None:
         try:
-            async with self._writing:
-                if self._call is not None:
-                    await self._call.write(request)
+            await call.write(request)
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
             # The reader notices the same, connects again and repeats what was not accepted.
-            return
+            self._cut = True
 
     def _follow(self, response: ConverseResponse) -> None:
         """Remember where to go on after a reconnect."""
