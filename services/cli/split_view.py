@@ -7,8 +7,6 @@ from rich.console import Console
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from services.cli.turn_view import TurnView
 
-WORDS = ("text_delta", "text_snapshot", "text_finished")
-
 
 class SplitView:
     """Writes the words to standard output; tools and notices to a terminal beside it, if any."""
@@ -18,10 +16,10 @@ class SplitView:
         self._words = TurnView(Console(quiet=True), tells_failure=False)
         self._steps: TurnView | None = None
         if sys.stderr.isatty():
-            self._steps = TurnView(Console(stderr=True), tells_failure=False)
+            self._steps = TurnView(Console(stderr=True), tells_failure=False, writes_words=False)
 
     def show(self, event: TurnEvent) -> None:
         """Show one event."""
         self._words.show(event)
-        if self._steps is not None and event.WhichOneof("kind") not in WORDS:
+        if self._steps is not None:
             self._steps.show(event)

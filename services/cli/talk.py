@@ -17,6 +17,7 @@ from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
 from services.channels import Channels
 from services.cli.console import printable
 from services.cli.dialogue import Dialogue
+from services.cli.markdown import rendered
 from services.cli.recall import recall
 from services.cli.received import receive
 from services.cli.turn_view import TurnView
@@ -264,8 +265,8 @@ class Talk:
                 if not response.reply.message_id:
                     self._console.print("── news", style="dim")
                 style = "red" if response.reply.is_error else ""
-                text = printable(response.reply.text)
-                self._console.print(text, style=style, markup=False, highlight=False)
+                text = rendered(printable(response.reply.text))
+                self._console.print(text, style=style, highlight=False)
                 self._waiting.discard(response.reply.message_id)
             case "event":
                 for event in response.event.events:

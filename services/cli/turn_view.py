@@ -9,6 +9,7 @@ from rich.text import Text
 
 from hermes.agent.v1.turn_event_pb2 import ToolFinished, ToolStarted, TurnEvent, TurnFinished
 from services.cli.console import printable
+from services.cli.markdown import MarkdownStream
 from services.cli.transcript import interrupted
 
 SHOWN_CHARS = 200
@@ -26,9 +27,14 @@ def plain() -> "TurnView":
 class TurnView:
     """Writes events as lines; the answer's text is written as it comes."""
 
-    def __init__(self, console: Console, *, tells_failure: bool = True) -> None:
+    def __init__(
+        self, console: Console, *, tells_failure: bool = True, writes_words: bool = True
+    ) -> None:
         self._console = console
         self._tells_failure = tells_failure
+        self._writes_words = writes_words
+        self._markdown = None if console.color_system is None else MarkdownStream()
+        self._calls = _Calls()
         self._written = 0
         self._step = 0
         self._attempt = 0
@@ -48,12 +54,15 @@ class TurnView:
             case "text_finished":
                 self._text(event.text_finished.step, 0, event.text_finished.text)
                 self._end_line()
+                self._calls.expect(event.text_finished.tool_call_count)
             case "tool_started":
-                self._line(_started(event.tool_started))
+                self._line(_started(event.tool_started, self._calls.begin(event.tool_started)))
             case "tool_progress":
-                self._progress(event.tool_progress.text)
+                progress = event.tool_progress
+                self._progress(progress.text, self._calls.mark(progress.call_id))
             case "tool_finished":
-                self._line(_finished(event.tool_finished))
+                finished = event.tool_finished
+                self._line(_finished(finished, self._calls.mark(finished.call_id)))
             case "notice" | "compressed":
                 self._restart()
                 self._line(_told(event))
@@ -67,17 +76,18 @@ class TurnView:
         if step != self._step:
             self._step, self._written = step, 0
         new = text[max(0, self._written - offset) :]
-        if new:
-            self._write(printable(new))
+        if new and self._writes_words:
+            shown = printable(new)
+            self._write(shown if self._markdown is None else self._markdown.feed(shown))
             self._written = offset + len(text)
 
     def _restart(self) -> None:
         self._end_line()
         self._written = 0
 
-    def _progress(self, text: str) -> None:
+    def _progress(self, text: str, mark: str) -> None:
         for line in printable(text).splitlines()[-SHOWN_PROGRESS_LINES:]:
-            self._line(Text(f"  │ {line}", style="dim"))
+            self._line(Text(f"{mark} │ {line}", style="dim"))
 
     def _ended(self, finished: TurnFinished) -> None:
         self._restart()
@@ -92,13 +102,41 @@ class TurnView:
         self._console.print(text, highlight=False, soft_wrap=True)
 
     def _end_line(self) -> None:
+        if self._markdown is not None:
+            self._write(self._markdown.finish())
         if not self._at_line_start:
             self._write("\n")
 
     def _write(self, text: str) -> None:
+        if not text:
+            return
         self._console.file.write(text)
         self._console.file.flush()
         self._at_line_start = text.endswith("\n")
+
+
+class _Calls:
+    """Numbers the calls that run side by side, so that one sees whose output is whose."""
+
+    def __init__(self) -> None:
+        self._are_several = False
+        self._numbers: dict[str, int] = {}
+
+    def expect(self, count: int) -> None:
+        """Take note of how many calls an answer asks for."""
+        self._are_several = count > 1
+        self._numbers.clear()
+
+    def begin(self, started: ToolStarted) -> str:
+        """What a call is called by, where there are others; else nothing."""
+        if not self._are_several:
+            return ""
+        return str(self._numbers.setdefault(started.call_id, len(self._numbers) + 1))
+
+    def mark(self, call_id: str) -> str:
+        """What stands before whatever belongs to a call."""
+        number = self._numbers.get(call_id)
+        return " " if number is None else f" {number}"
 
 
 def _failure(finished: TurnFinished) -> Text | None:
@@ -123,8 +161,8 @@ def _told(event: TurnEvent) -> Text:
     return Text(text, style="dim")
 
 
-def _started(started: ToolStarted) -> Text:
-    text = Text("▸ ", style="cyan")
+def _started(started: ToolStarted, number: str) -> Text:
+    text = Text(f"▸ {number} " if number else "▸ ", style="cyan")
     text.append(started.name, style="bold cyan")
     text.append(f"  {_argument(started.arguments_json)}", style="cyan")
     return text
@@ -146,7 +184,7 @@ def _shortened(text: str) -> str:
     return line if len(line) <= SHOWN_CHARS else line[: SHOWN_CHARS - 1] + "…"
 
 
-def _finished(finished: ToolFinished) -> Text:
+def _finished(finished: ToolFinished, before: str) -> Text:
     milliseconds = finished.duration.ToMilliseconds()
     facts = [f"{milliseconds / 1000:.1f} s"] if milliseconds else []
     if finished.backend:
@@ -157,4 +195,4 @@ def _finished(finished: ToolFinished) -> Text:
     elif finished.is_error:
         facts.insert(0, _shortened(finished.preview))
     mark, style = ("✗", "red") if finished.is_error else ("✓", "green")
-    return Text(f"  {mark} {' · '.join(facts)}", style=style)
+    return Text(f"{before} {mark} {' · '.join(facts)}", style=style)
