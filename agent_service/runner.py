@@ -12,7 +12,7 @@ from typing import Protocol
 from sqlalchemy import Connection
 
 from agent_service.errors import BudgetReached, budget_reached, model_failure
-from agent_service.events import Notice, Outcome, Recorded, TurnFinished
+from agent_service.events import Live, Notice, Outcome, Recorded, TurnFinished
 from agent_service.facts import Fact, ModelAnswered, ToolReturned
 from agent_service.hub import TurnStream
 from agent_service.live_turn import LiveTurn
@@ -25,7 +25,7 @@ from agent_service.storage import journal, steering
 from agent_service.storage.claims import Claimed
 from agent_service.transition import Transition
 from services.clock import Clock
-from services.database import Database
+from services.database import Database, DatabaseDamaged
 from services.errors import DatabaseUnavailable, HermesError
 from services.leases import Fenced, LeaseTable
 from services.lifecycle import unbroken
@@ -109,6 +109,9 @@ class Runner:
                 work = await self._attempt(driving, work)
         except Fenced:
             _log.warning("the turn has another owner now")
+        except DatabaseDamaged as error:
+            _log.error("the turn was let go: %s", error)
+            driving.stream.failed = error
         except HermesError as error:
             # Nothing more can be stored; whoever claims the turn next goes on from the journal.
             _log.error("the turn was let go: %s", error)
@@ -122,6 +125,8 @@ class Runner:
             if driving.stopped is Stop.DETACH:
                 raise
             _log.warning("the turn waits for the database: %s", error)
+            if work != self._retreat:
+                self._show(driving, Notice(f"This waits: {error}"))
             return self._retreat
 
     async def _stoppable(self, driving: Driving, work: _Work) -> _Work | None:
@@ -163,10 +168,12 @@ class Runner:
         if isinstance(step, tuple):
             await self._commit(driving, step)
             return
-        turn = driving.turn
         if isinstance(step, Notice):
-            driving.stream.void_partial(turn.step)
-        driving.stream.publish(Recorded(0, self._clock.now(), turn.epoch, step))
+            driving.stream.void_partial(driving.turn.step)
+        self._show(driving, step)
+
+    def _show(self, driving: Driving, event: Live) -> None:
+        driving.stream.publish(Recorded(0, self._clock.now(), driving.turn.epoch, event))
 
     async def _commit(self, driving: Driving, facts: tuple[Fact, ...]) -> None:
         """Store facts and show them, to the end even when the turn is stopped meanwhile."""

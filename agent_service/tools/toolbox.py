@@ -43,7 +43,8 @@ from agent_service.tools.clarify import ClarificationRequired
 from agent_service.tools.inner import JournaledCalls
 from agent_service.tools.oversize import ResultRoom
 from agent_service.tools.schema import describe, explain
-from services.errors import DatabaseUnavailable, Reason
+from services.database import DatabaseDamaged
+from services.errors import DatabaseUnavailable, HermesError, Reason
 from services.lifecycle import Workers
 from services.redact import Redactor
 
@@ -180,7 +181,7 @@ class _Batch:
         self.waiting: list[Waiting] = []
         self.forbidden: list[str] = []
         """What a person would have to allow of a turn that ends there."""
-        self.unsaved: DatabaseUnavailable | None = None
+        self.unsaved: HermesError | None = None
         """Why a call did not come to its end; whoever takes the turn up next goes on with it."""
         self._turn = turn
         self._context = context
@@ -230,7 +231,7 @@ class _Batch:
         except CommandUncertain:
             await self._commit(ToolReturned(call, _UNCERTAIN, is_error=True, uncertain=True))
             return
-        except DatabaseUnavailable as error:
+        except (DatabaseUnavailable, DatabaseDamaged) as error:
             self.unsaved = error
             return
         duration_ms = round((time.monotonic() - started) * 1000)
@@ -281,7 +282,7 @@ async def _tried(prepared: _Prepared, context: ToolContext) -> ToolResult:
     tool, key = prepared.tool, prepared.call.key
     try:
         return await tool.run(prepared.arguments, context)
-    except (ClarificationRequired, CommandUncertain, DatabaseUnavailable):
+    except (ClarificationRequired, CommandUncertain, DatabaseUnavailable, DatabaseDamaged):
         raise
     except ApprovalRequired:
         if context.unattended is Unattended.DENY:

@@ -94,6 +94,9 @@ async def test_a_database_in_trouble_loses_nothing(
         ended = ada.outcome(waiting)
         assert ended is not None
         assert ended.completed.answer == SLOW
+        if not trouble.lasts_s:
+            told = [event.notice.text for event in ada.events(ada.turn(waiting))]
+            assert any(trouble.complaint in text for text in told), "it waited without a word"
     assert await say(running, new, new_id) == "Something new."
     counts = asked(model)
     assert counts.pop("slow, please") <= 2

@@ -19,10 +19,10 @@ from services.database import (
     DatabaseFull,
     DatabaseInUse,
     DatabaseReadOnly,
-    DatabaseUnavailable,
     db_now,
 )
 from services.database.sqlite import SqliteStore
+from services.errors import HermesError
 from tests.disks import filled, small_disk
 from tests.fakes.clock import ManualClock
 
@@ -59,9 +59,9 @@ def path_of(url: str) -> Path:
     return Path(url.removeprefix("sqlite:///"))
 
 
-async def opening_fails(url: str) -> DatabaseUnavailable:
+async def opening_fails(url: str) -> HermesError:
     """Open a database that cannot be opened, and return the error, whose message is one line."""
-    with pytest.raises(DatabaseUnavailable) as caught:
+    with pytest.raises(HermesError) as caught:
         async with Database(url, "test"):
             pass
     assert "\n" not in caught.value.message
