@@ -171,7 +171,15 @@ async def serve(
             await stop.drain(_drain_steps(server, components))
         if failures:
             first = failures[0]
-            raise ComponentFailed(f"{first.name} failed: {first.error}") from first.error
+            raise ComponentFailed(f"{first.name} failed: {_first(first.error)}") from first.error
+
+
+def _first(error: BaseException) -> BaseException:
+    """What has failed first; a group says only how many have."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    group = cast("BaseExceptionGroup[BaseException]", error)
+    return _first(group.exceptions[0])
 
 
 def _drain_steps(server: Server, components: Sequence[Component]) -> list[DrainStep]:

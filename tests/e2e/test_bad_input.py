@@ -3,15 +3,17 @@
 import os
 import shutil
 import socket
+import sqlite3
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.backends import sandboxed
-from tests.e2e.deployment import one_process, running
+from tests.e2e.deployment import make_certificates, one_process, running, tls_of
 from tests.e2e.home import HERMES, Home, Result, check_complaint
 from tests.e2e.model import ModelProcess
 from tests.postgres import free_port
@@ -59,18 +61,18 @@ def test_an_unknown_variable_is_an_error(home: Home) -> None:
 @pytest.mark.parametrize(
     ("argv", "part"),
     [
-        (["chat", "--moedl", "x"], "--moedl"),
-        (["serve", "kitchen"], "kitchen"),
-        (["up", "--metrics-port", "many"], "many"),
-        (["jobs", "add"], "schedule"),
-        (["chta"], "chta"),
-        (["chat", "--json"], "-q"),
-        (["chat"], "-q"),
+        (["chat", "--moedl", "x"], "--moedl x; see hermes chat --help"),
+        (["serve", "kitchen"], "'agent', 'executor', 'gateway', 'scheduler'); see hermes serve"),
+        (["up", "--metrics-port", "many"], "'many'; see hermes up --help"),
+        (["jobs", "add"], "schedule, prompt; see hermes jobs add --help"),
+        (["chta"], "'chta'; see hermes --help"),
+        (["chat", "--json"], "--json goes with -q"),
+        (["chat"], "ask once with: hermes chat -q"),
         (["config", "set", "agent.maxturns", "5"], "agent.max_turns?"),
-        (["config", "set", "agent.max_turns", "many"], "many"),
+        (["config", "set", "agent.max_turns", "many"], "must be a valid integer, not 'many'"),
     ],
 )
-def test_a_wrong_command_line_says_what_is_wrong(home: Home, argv: list[str], part: str) -> None:
+def test_a_wrong_command_line_says_what_to_do(home: Home, argv: list[str], part: str) -> None:
     check_complaint(home.run(*argv), part)
 
 
@@ -91,9 +93,9 @@ def test_a_home_that_wants_the_host_gets_a_sandbox(home: Home, tmp_path: Path) -
 def test_an_endpoint_that_does_not_answer(home: Home) -> None:
     address = f"127.0.0.1:{free_port()}"
     away = home.set(HERMES_BASE_URL=f"http://{address}/v1")
-    check_complaint(away.run("chat", "-q", "hello"), address)
+    check_complaint(away.run("chat", "-q", "hello"), address, "check that the URL is right")
     unnamed = home.set(HERMES_BASE_URL=f"http://{address}/v1", HERMES_MODEL="")
-    check_complaint(unnamed.run("chat", "-q", "hello"), address, "HERMES_BASE_URL")
+    check_complaint(unnamed.run("chat", "-q", "hello"), address, "check HERMES_BASE_URL")
     nonsense = home.set(HERMES_BASE_URL="not a url")
     for argv in (["chat", "-q", "hello"], ["config", "check"]):
         check_complaint(nonsense.run(*argv), "HERMES_BASE_URL (", "https://host/v1")
@@ -108,7 +110,7 @@ def test_a_service_alone_needs_an_address_and_certificates(home: Home) -> None:
 
 def test_a_wrong_key(home: Home) -> None:
     refused = home.run("chat", "-q", "refuse my key")
-    check_complaint(refused, "refused the key", "HERMES_API_KEY")
+    check_complaint(refused, "refused the key", "check HERMES_API_KEY")
     assert "test-key" not in refused.err
 
 
@@ -121,24 +123,45 @@ def test_no_model_at_all(tmp_path: Path) -> None:
 def test_an_unknown_backend(home: Home) -> None:
     home.configure(sandboxed("podman"))
     for argv in (["chat", "-q", "hello"], ["up", "--no-chat"]):
-        check_complaint(home.run(*argv), "podman", "bubblewrap", "docker")
+        check_complaint(home.run(*argv), "'podman'; choose one of docker, bubblewrap")
 
 
 def test_a_docker_backend_without_an_engine(home: Home, tmp_path: Path) -> None:
     home.configure(sandboxed("docker"))
     dead = home.set(DOCKER_HOST=f"unix://{tmp_path}/docker.sock")
     for argv in (["chat", "-q", "touch a file"], ["up", "--no-chat"]):
-        check_complaint(dead.run(*argv), "docker.sock")
+        check_complaint(dead.run(*argv), f"{tmp_path}/docker.sock", "start Docker", "leave it out")
     assert list(tmp_path.rglob("made")) == [], "nothing ran anywhere else"
 
 
-def test_ports_and_sockets_in_use(home: Home) -> None:
+def test_ports_in_use(home: Home) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        check_complaint(home.run("up", "--no-chat", "--metrics-port", f"{port}"), f"{port}")
-        serve = home.set(**{f"HERMES_{name}": "127.0.0.1:1" for name in ("GATEWAY_ADDRESS",)})
+        up = home.run("up", "--no-chat", "--metrics-port", f"{port}")
+        check_complaint(up, f"127.0.0.1:{port}", "services.metrics.port (0 for any free port)")
+        certs = make_certificates(home.path.parent, ["agent"])
+        serve = home.set(**tls_of(certs, "agent"))
         asked = serve.run("serve", "agent", "--listen", f"127.0.0.1:{port}")
-        check_complaint(asked, f"{port}")
+        check_complaint(asked, f"127.0.0.1:{port}: it is in use; stop the program that listens")
+
+
+@pytest.mark.timeout(120)
+def test_a_socket_that_another_program_has(home: Home) -> None:
+    path = home.path / "run" / "hermes.sock"
+    path.parent.mkdir()
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(path))
+        other.listen()
+        for argv in (["up", "--no-chat"], ["chat", "-q", "hello"]):
+            check_complaint(
+                home.run(*argv), f"unix:{path} is in use by process {os.getpid()}", "stop that one"
+            )
+        (failed, *_) = _checks(home.run("doctor", "--json"), "sandbox")
+        assert f"is in use by process {os.getpid()}; stop that one first" in failed["message"]
+    assert home.ask("hello")["answer"] == "You said: hello", "a dead program's socket is replaced"
+    path.write_text("a file", encoding="utf-8")
+    check_complaint(home.run("up", "--no-chat"), f"{path} is in the way", "move it away")
+    assert path.read_text(encoding="utf-8") == "a file"
 
 
 def test_a_second_server_in_the_same_home(home: Home) -> None:
@@ -158,11 +181,48 @@ def test_a_corrupt_database(home: Home, service: str) -> None:
         leftover.unlink()
     damaged = b"not a database, but somebody's data\n" * 1000
     path.write_bytes(damaged)
-    check_complaint(home.run("up", "--no-chat"), f"{path}")
+    check_complaint(home.run("up", "--no-chat"), f"{path} is damaged", "put a backup in its place")
     doctor = home.run("doctor", "--json")
     assert doctor.status == 1
     assert any(str(path) in check["message"] for check in doctor.json)
     assert path.read_bytes() == damaged, "what is in the file may still be saved"
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    ("service", "table"), [("agent", "message"), ("agent", "step"), ("gateway", "inbox")]
+)
+def test_a_damaged_page_in_a_database(home: Home, service: str, table: str) -> None:
+    before = home.ask("hello")
+    path = home.path / "state" / f"{service}.db"
+    backup = path.read_bytes()
+    _damage(path, table)
+    asked = home.run("chat", "-q", "hello again", "--resume", before["session_id"])
+    check_complaint(asked, f"{path} is damaged", "put a backup in its place, or move it away")
+    (broken,) = [
+        check
+        for check in _checks(home.run("doctor", "--json"), "database")
+        if check["verdict"] == "failed"
+    ]
+    assert f"{path} is damaged" in broken["message"]
+    for leftover in home.path.glob(f"state/{service}.db-*"):
+        leftover.unlink()
+    path.write_bytes(backup)
+    again = home.ask("hello again", "--resume", before["session_id"])
+    assert again["answer"] == "You said: hello again"
+    shown = home.run("sessions", "show", before["session_id"], "--json").json
+    assert shown["messages"][0]["content"] == "hello"
+
+
+def _damage(path: Path, table: str) -> None:
+    """Overwrite the first page of a table."""
+    with closing(sqlite3.connect(path)) as database:
+        (size,) = database.execute("PRAGMA page_size").fetchone()
+        row = database.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,))
+        (page,) = row.fetchone()
+    with path.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xa5" * size)
 
 
 def test_doctor_asks_the_database_that_is_used(home: Home) -> None:
@@ -249,7 +309,7 @@ def test_a_full_disk(small_disk: Home) -> None:
     filler = small_disk.path / "filler"
     assert small_disk.ask("hello")["answer"] == "You said: hello"
     _fill(filler)
-    check_complaint(small_disk.run("chat", "-q", "hello"), "space")
+    check_complaint(small_disk.run("chat", "-q", "hello"), "no space is left", "free some")
     doctor = small_disk.run("doctor", "--json")
     assert (doctor.status, doctor.err) == (1, "")
     assert "space" in doctor.out
@@ -265,7 +325,7 @@ def test_a_disk_that_fills_while_hermes_runs(small_disk: Home, tmp_path: Path) -
     with running(type(deployment)(small_disk, {"up": server}, tmp_path)):
         first = small_disk.ask("hello")
         _fill(filler)
-        check_complaint(small_disk.run("chat", "-q", "hello"), "space")
+        check_complaint(small_disk.run("chat", "-q", "hello"), "no space is left", "free some")
         filler.unlink()
         again = small_disk.ask("hello again", "--resume", first["session_id"])
         assert again["answer"] == "You said: hello again"
@@ -282,7 +342,7 @@ def test_a_home_that_belongs_to_somebody_else(home: Home) -> None:
     home.path.chmod(0o555)
     try:
         for argv in (["chat", "-q", "hello"], ["up", "--no-chat"]):
-            check_complaint(_run(home, wrapper, argv), "no permission", folder)
+            check_complaint(_run(home, wrapper, argv), "no permission", folder, "chown")
         home.path.chmod(0o000)
         closed = _run(home, wrapper, ["chat", "-q", "hello"])
         check_complaint(closed, f"give your user access to {folder} (", "HERMES_HOME")

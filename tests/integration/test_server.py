@@ -220,11 +220,18 @@ async def test_a_signal_stops_the_process_gracefully(tmp_path: Path) -> None:
     assert sample.steps[-3:] == ["drain", "cancelled", "exit"]
 
 
+@pytest.mark.parametrize(
+    "failure",
+    [
+        OSError("the disk is gone"),
+        ExceptionGroup("2 have failed", [OSError("the disk is gone"), OSError("so is this")]),
+    ],
+)
 async def test_a_component_that_fails_ends_the_process_and_the_others_drain(
-    tmp_path: Path,
+    tmp_path: Path, failure: Exception
 ) -> None:
     healthy, broken = Sample("healthy"), Sample("broken", policy={})
-    broken.failure = OSError("the disk is gone")
+    broken.failure = failure
     listen = Listen((UnixAddress(tmp_path / "hermes.sock"),), tokens=TOKENS)
     with pytest.raises(ComponentFailed) as caught:
         await serve([healthy, broken], listen)

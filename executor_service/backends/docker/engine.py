@@ -36,6 +36,7 @@ _STDOUT, _STDERR = 1, 2
 _CHUNK_HEAD = struct.Struct("!BxxxI")
 _MAX_STDERR_BYTES = 4096
 _CLOSE_DEADLINE_S = 1.0
+_START = "start Docker, or say with DOCKER_HOST where it is"
 _UPGRADE = ("Connection: Upgrade", "Upgrade: tcp")
 
 
@@ -285,7 +286,9 @@ class Engine:
             raise self._silent(f"no answer within {deadline_s:g} s") from error
         except PermissionError as error:
             raise self._silent("no permission; add this user to the group docker") from error
-        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+        except OSError as error:
+            raise self._silent(f"{error.strerror or error}; {_START}") from error
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
             raise self._silent(str(error)) from error
 
     def _silent(self, why: str) -> BackendUnavailable:
