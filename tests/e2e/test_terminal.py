@@ -50,7 +50,11 @@ def test_files_four_commands_at_once_and_a_flood_are_seen(up: Deployment) -> Non
         chat.wait_for(r"^2\|with a second line")
         chat.wait_for(PROMPT)
         chat.type("four naps")
-        assert chat.wait_for("^All four are over").count("✓ exit 0") == 4
+        screen = chat.wait_for("^All four are over")
+        for number in range(4):
+            assert f"▸ {number + 1} terminal  sleep 0.5; echo nap {number}" in screen
+            assert f"\n {number + 1} │ nap {number}\n" in screen
+            assert f"\n {number + 1} ✓ exit 0" in screen
         chat.wait_for(PROMPT)
         watch = MemoryWatch([*up.pids, chat.process.pid])
         chat.type("flood")
@@ -113,6 +117,15 @@ def test_the_answer_appears_word_by_word(up: Deployment) -> None:
         assert "word39" not in chat.wait_for("word3")
         told = "".join(chat.wait_for("word39").split())
         assert told.count("".join(STORY.split())) == 1, "lines end where the terminal's do"
+
+
+def test_markdown_is_shown_as_it_is_meant(up: Deployment) -> None:
+    with terminal(up.client, "chat") as chat:
+        chat.wait_for(PROMPT)
+        chat.type("say **this** and `that` of 2 * 3 * 4")
+        chat.wait_for(r"^You said: say this and that of 2 \* 3 \* 4$")
+    piped = up.client.run("chat", "-q", "say **this**")
+    assert piped.out == "You said: say **this**\n", "a script gets what was written"
 
 
 def test_the_last_session_goes_on(up: Deployment) -> None:
