@@ -87,11 +87,8 @@ class MarkdownStream:
         while (mark := _MARK.search(text, at)) is not None:
             shown += text[at : mark.start()]
             at = mark.start()
-            found = next(
-                ((span, style) for like, style in _SPANS if (span := like.match(text, at))), None
-            )
-            if found is not None and (is_over or found[0].end() < len(text)):
-                span, style = found
+            span, style = _span(text, at)
+            if span is not None and (is_over or span.end() < len(text)):
                 shown += span[2] if self._is_heading and style is BOLD else _styled(span[2], style)
                 at = span.end()
             elif not is_over and text[mark.end() : mark.end() + 1] != " ":
@@ -123,6 +120,14 @@ def rendered(text: str) -> Text:
     """A whole text with its styles."""
     stream = MarkdownStream()
     return Text.from_ansi(stream.feed(text) + stream.finish())
+
+
+def _span(text: str, at: int) -> tuple[re.Match[str] | None, tuple[str, str]]:
+    """The styled words that begin here, if any, and their style."""
+    for like, style in _SPANS:
+        if (span := like.match(text, at)) is not None:
+            return span, style
+    return None, ("", "")
 
 
 def _styled(text: str, style: tuple[str, str]) -> str:
