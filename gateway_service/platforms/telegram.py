@@ -226,7 +226,14 @@ async def _formatted(content: Content, call: Callable[[str, str | None], Awaitab
 
 
 def _thread(destination: Destination) -> int | None:
-    return int(destination.thread_id) if destination.thread_id else None
+    if not destination.thread_id:
+        return None
+    try:
+        return int(destination.thread_id)
+    except ValueError:
+        raise Refused(
+            f"telegram: {destination.thread_id!r} is no thread, which are numbers"
+        ) from None
 
 
 def _keyboard(content: Content) -> "InlineKeyboardMarkup | None":

@@ -35,9 +35,14 @@ class Sender:
         self._stub = DeliveryServiceStub(running.operator.to("gateway"))
 
     async def deliver(
-        self, delivery_id: str, text: str, chat_id: str = "1", platform: str = "telegram"
+        self,
+        delivery_id: str,
+        text: str,
+        chat_id: str = "1",
+        platform: str = "telegram",
+        thread_id: str = "",
     ) -> Delivery:
-        destination = Origin(platform=platform, chat_id=chat_id)
+        destination = Origin(platform=platform, chat_id=chat_id, thread_id=thread_id)
         request = DeliverRequest(delivery_id=delivery_id, destination=destination, text=text)
         return (await self._stub.Deliver(request)).delivery
 
@@ -136,6 +141,19 @@ async def test_what_telegram_refuses_is_given_up_with_the_reason(tmp_path: Path)
         assert (await sends.ended("dlv_2")).state == DELIVERY_STATE_SENT
         given_up = {"platform": "telegram", "outcome": "abandoned"}
         assert await running.counted("hermes_deliveries_total", **given_up) == 1
+
+
+async def test_a_thread_that_cannot_be_one_is_given_up_and_holds_nobody_up(tmp_path: Path) -> None:
+    async with sender(tmp_path) as (telegram, sends, _):
+        await sends.deliver("dlv_1", "Lost.", thread_id="general")
+        await sends.deliver("dlv_2", "The next.", thread_id="12")
+        ended = await sends.ended("dlv_1")
+        assert ended.state == DELIVERY_STATE_ABANDONED
+        assert "general" in ended.last_error
+        assert (await sends.ended("dlv_2")).state == DELIVERY_STATE_SENT
+        assert [(it.text, it.thread_id) for it in telegram.chats[1].values()] == [
+            ("The next.", "12")
+        ]
 
 
 async def test_formatting_that_is_not_understood_is_left_out(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ async def test_a_file_is_there_until_its_delivery_is_done(database: Database) ->
             for position, data in enumerate((b"a", b"b")):
                 attachments.add_piece(conn, f"att_{key.delivery_id}", position, data)
         for delivery_id in ("sent", "waiting"):
-            outbox.add(conn, Delivery(delivery_id, CHAT, [Content("hi")]), NOW)
+            outbox.add(conn, Delivery(delivery_id, CHAT, [Content("h\0i")]), NOW)
 
     def kept(conn: Connection) -> list[str]:
         return [
