@@ -64,7 +64,8 @@ class SendMessageArguments(ToolArguments):
         max_length=MAX_CHARACTERS,
         description=(
             "The message, in Markdown; for send. A line MEDIA:<path> sends a file of the sandbox "
-            "with it, such as MEDIA:/workspace/plot.png; at most 10 files, 50 MB together."
+            "with it, such as MEDIA:/workspace/plot.png; at most 10 files, 50 MB together. In your "
+            "answer such lines send nothing."
         ),
     )
 
