@@ -191,6 +191,9 @@ class Sender:
                 data = b"".join([piece async for piece in self._attachments.read(key)])
             except NotFound as error:
                 raise Refused(f"{file.name} cannot be sent: {error.message}") from error
+            except DatabaseUnavailable as error:
+                # Nothing was sent, so nothing is in doubt.
+                raise Unreachable(f"{file.name} cannot be read: {error.message}") from error
             loaded = replace(file, data=data)
             return await self._platform.send(to, replace(shown, attachment=loaded))
 

@@ -1,21 +1,42 @@
 """The gateway's statements, which mean the same on both kinds of database."""
 
+import asyncio
+import hashlib
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from prometheus_client import CollectorRegistry
 from sqlalchemy import Connection
 
-from gateway_service.messages import CLI, ButtonPress, Content, MessageEvent, Source, TurnOrder
+from gateway_service.attachments import Attachments
+from gateway_service.deliveries import Deliveries, DeliveryOrder
+from gateway_service.housekeeping import KEEP_UNUSED, keep_house
+from gateway_service.limits import Rate
+from gateway_service.messages import (
+    CLI,
+    Attachment,
+    ButtonPress,
+    Content,
+    MessageEvent,
+    Source,
+    TurnOrder,
+)
+from gateway_service.metrics import GatewayMetrics
+from gateway_service.platforms.base import Destination, Traits
 from gateway_service.storage import attachments, chats, inbox, migrations, news, outbox
 from gateway_service.storage.attachments import FileKey
 from gateway_service.storage.inbox import Account
 from gateway_service.storage.outbox import Address, Delivery, Kind, State
 from gateway_service.storage.schema import metadata
+from services.clock import SystemClock
 from services.database import Database
 from services.errors import AlreadyExists
+from services.lifecycle import Workers
+from services.metrics import Meter
 from services.migrations import prepare
+from tests.fakes.platform import MemoryPlatform
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=1)
@@ -175,3 +196,51 @@ async def test_a_file_is_there_until_its_delivery_is_done(database: Database) ->
     assert await database.write(lambda conn: attachments.forget(conn, NOW)) == 0
     assert await database.write(lambda conn: attachments.forget(conn, LATER)) == 1
     assert await database.read(kept) == ["waiting"]
+
+
+async def test_a_chat_that_cannot_be_shown_a_file_is_told_what_it_lacks(database: Database) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        yield b"plan"
+
+    traits = Traits(message_units=1000, rate=Rate(1.0, 1), caption_units=100, file_bytes=3)
+    platform, clock = MemoryPlatform(traits=traits), SystemClock()
+    deliveries = Deliveries(database, clock, {"memory": platform})
+    digest = hashlib.sha256(b"plan").hexdigest()
+    file = Attachment("the `plan`.pdf", 4, digest)
+    for delivery_id, text in (("dlv_1", "Look."), ("dlv_2", "")):
+        key = FileKey(delivery_id, "default", digest)
+        await Attachments(database, clock).store(key, 4, chunks())
+        order = DeliveryOrder(delivery_id, "default", "memory", Destination("5"), text, (file,))
+        info = await deliveries.deliver(order)
+        assert (info.part_count, info.left_out) == (1, ("the `plan`.pdf",))
+    now = clock.now()
+    part = await database.write(lambda conn: outbox.begin(conn, "memory", "1", "5", now))
+    assert part is not None
+    lacks = "(A file belongs here that this chat cannot take: `the 'plan'.pdf`, 4 bytes.)"
+    assert part.content == Content(f"Look.\n\n{lacks}")
+    part = await database.write(lambda conn: outbox.begin(conn, "memory", "1", "5", now))
+    assert part is not None
+    assert part.content == Content(lacks)
+
+
+async def test_house_keeping_drops_files_that_nobody_delivers(
+    database: Database,
+) -> None:
+    clock = SystemClock()
+    ages = {"old": KEEP_UNUSED + timedelta(minutes=1), "new": timedelta(0)}
+
+    def store(conn: Connection) -> None:
+        for name, age in ages.items():
+            key = FileKey(name, "default", "00")
+            attachments.begin(conn, name, key, 1, clock.now() - age)
+            attachments.add_piece(conn, name, 0, b"x")
+
+    def kept(conn: Connection) -> list[str]:
+        return [name for name in ages if attachments.piece(conn, name, 0) is not None]
+
+    await database.write(store)
+    metrics = GatewayMetrics.create(Meter(CollectorRegistry()))
+    async with asyncio.timeout(20), Workers() as workers:
+        workers.start("house keeping", keep_house(database, clock, metrics))
+        while await database.read(kept) != ["new"]:  # noqa: ASYNC110 - rows change without an event
+            await asyncio.sleep(0.02)
