@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 import grpc.aio
 
+from agent_service.answer_files import AnswerFiles
 from agent_service.budgets import Budgets
 from agent_service.clients.deliveries import GatewayDeliveries
 from agent_service.clients.executors import Executors
@@ -123,13 +124,13 @@ def build(
     projects = Projects(executors, database, context_files)
     contexts = ToolContexts(database, leases, sandboxes, shelves, delegation)
     indexes = SkillIndexes(shelves, {tool.name: tool.toolset for tool in tools})
-    metrics = AgentMetrics.create(meter)
+    metrics, files = AgentMetrics.create(meter), AnswerFiles(reach.messenger, contexts.files)
     budgets = Budgets(database, leases, config.budget.policy, clock)
     zone = ZoneInfo(config.time_zone) if config.time_zone else None
     spending = Spending(catalogued, models.chain, catalog, budgets, clock, zone)
     consult = Consult(catalogued, model.default_name, config.model.max_tokens)
     toolbox = Toolbox(tools, contexts.of, redactor, Consulting(consult, spending).of)
-    parts = _loop_parts(config, models.notes, catalogued, toolbox, catalog, database)
+    parts = _loop_parts(config, models.notes, catalogued, toolbox, catalog, database, files)
     runner = Runner(database, leases, parts, spending, contexts.endings, clock, metrics)
     ownership = _ownership(config, chassis, leases, Replicas(channels, config.endpoint, clock))
     driver = _driver(config, settings, runner, database, parts.toolbox, redactor)
@@ -323,6 +324,7 @@ def _loop_parts(
     toolbox: Toolbox,
     catalog: Catalog,
     database: Database,
+    files: AnswerFiles,
 ) -> LoopParts:
     async def plan_of(session_id: str) -> str:
         return shown_plan(
@@ -331,7 +333,7 @@ def _loop_parts(
 
     policy = config.compression.policy(notes)
     compressor = Compressor(catalog.window_of, plan_of, policy, SystemClock())
-    return LoopParts(model, model, toolbox, compressor)
+    return LoopParts(model, model, toolbox, compressor, files)
 
 
 def _limits(config: AgentConfig, model: ConfiguredModel, catalog: Catalog) -> Limits:

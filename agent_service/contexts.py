@@ -56,6 +56,10 @@ class ToolContexts:
             subagents=CallSubagents(self._delegation, turn, call.key),
         )
 
+    def files(self, turn: LiveTurn) -> SessionFiles:
+        """The files of a turn's session, beside its calls."""
+        return SessionFiles(TurnSandbox(self._sandboxes, turn, resumed=False))
+
     def endings(self, turn: LiveTurn) -> Endings:
         """What ends the calls of an interrupted turn."""
         sandbox = TurnSandbox(self._sandboxes, turn, resumed=False)

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 
+from agent_service.answer_files import AnswerFiles, answer_in_wait
 from agent_service.context.compressor import Compressor
 from agent_service.continuing import CUT_OFF, GO_ON, goes_on, said_before
 from agent_service.events import Live, Notice, Outcome, ReasoningDelta, TextDelta, TurnFinished
@@ -36,6 +37,7 @@ class LoopParts:
     """The same, asked for something that is no part of it; no other one takes its place."""
     toolbox: Toolbox
     compressor: Compressor
+    files: AnswerFiles
 
 
 def run_turn(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
@@ -51,7 +53,7 @@ async def _converse(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
                     yield outcome
             if turn.waits_for_person or turn.finished:
                 return
-        if (ended := _limit_reached(turn)) is not None:
+        if (ended := await _ending(turn, parts.files)) is not None:
             yield (ended,)
             return
         message: base.ModelMessage | None = None
@@ -62,14 +64,29 @@ async def _converse(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
                 else:
                     yield event
         assert message is not None, "a model call ends with its message or raises"
-        answered = ModelAnswered(turn.step, message)
-        if message.tool_calls:
-            yield (answered,)
-        elif goes_on(turn, message):
-            yield answered, Prompted(GO_ON)
-        else:
-            yield answered, _answered(turn, message)
+        yield _said(turn, message, parts.files)
+        if turn.finished:
             return
+
+
+def _said(turn: LiveTurn, message: base.ModelMessage, files: AnswerFiles) -> tuple[Fact, ...]:
+    """What a message of the model comes to."""
+    answered = ModelAnswered(turn.step, message)
+    if message.tool_calls:
+        return (answered,)
+    if goes_on(turn, message):
+        return answered, Prompted(GO_ON)
+    finished = _answered(turn, message)
+    if finished.outcome is Outcome.COMPLETED and files.are_in(turn, finished.text):
+        return (answered,)  # it is stored before anything of it leaves
+    return answered, finished
+
+
+async def _ending(turn: LiveTurn, files: AnswerFiles) -> TurnFinished | None:
+    """How a turn ends without another model call; None where there is to be one."""
+    if (answer := answer_in_wait(turn)) is not None:
+        return TurnFinished(Outcome.COMPLETED, text=await files.send(turn, answer))
+    return _limit_reached(turn)
 
 
 async def _condense(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:

@@ -19,7 +19,7 @@ from agent_service.messaging import (
     Target,
     split_media,
 )
-from agent_service.sandbox import PathRefused
+from agent_service.sandbox import Files, PathRefused
 from agent_service.tools.approval import binding_of, check_allowed
 from agent_service.tools.base import (
     Effect,
@@ -64,8 +64,8 @@ class SendMessageArguments(ToolArguments):
         max_length=MAX_CHARACTERS,
         description=(
             "The message, in Markdown; for send. A line MEDIA:<path> sends a file of the sandbox "
-            "with it, such as MEDIA:/workspace/plot.png; at most 10 files, 50 MB together. In your "
-            "answer such lines send nothing."
+            "with it, such as MEDIA:/workspace/plot.png; at most 10 files, 50 MB together. In a "
+            "chat such lines of your answer do so, too."
         ),
     )
 
@@ -113,7 +113,7 @@ class SendMessage:
                 # What a file says may be another thing by now, or its sandbox be lost.
                 if await self._messenger.has(message.key, message.profile):
                     return ToolResult(f"The message to {target} is on its way.")
-                files = await _read(paths, context)
+                files = await read_files(paths, context.files)
                 return await self._send(replace(message, files=files), arguments, context)
         except NotSent as error:
             raise ToolFailed(f"The message was not sent: {error}") from error
@@ -137,7 +137,8 @@ class SendMessage:
         return ToolResult("\n".join(lines))
 
 
-async def _read(paths: Sequence[str], context: ToolContext) -> Sequence[MediaFile]:
+async def read_files(paths: Sequence[str], source: Files) -> Sequence[MediaFile]:
+    """The files of a message; ToolFailed or RetryWithHint where one cannot be sent."""
     if len(paths) > MAX_FILES:
         raise RetryWithHint(f"A message takes at most {MAX_FILES} files: send several messages.")
     files: list[MediaFile] = []
@@ -146,7 +147,7 @@ async def _read(paths: Sequence[str], context: ToolContext) -> Sequence[MediaFil
         if "://" in path:
             raise RetryWithHint(f"{path} is no file of the sandbox: download it there first.")
         try:
-            file = MediaFile.of(path, await context.files.read(path, max_bytes=left))
+            file = MediaFile.of(path, await source.read(path, max_bytes=left))
         except PathRefused as error:
             raise ToolFailed(f"{path} cannot be sent, so nothing was: {error}") from error
         if not file.data:

@@ -202,3 +202,60 @@ async def test_what_a_person_allows_is_the_file_as_it_was_shown(tmp_path: Path) 
         assert "b.txt (6 bytes)" in third.subject
         assert on.sent == [("hi", {"b.txt": b"two\n"})] * 2
         await client.turns.InterruptTurn(InterruptTurnRequest(turn_id=turn.turn_id))
+
+
+ANSWER = {"text": "Here it is:\nMEDIA:b.txt"}
+
+
+async def test_files_that_an_answer_names_go_to_its_chat(tmp_path: Path) -> None:
+    async with (
+        stage(tmp_path, shell("echo b >b.txt"), ANSWER) as on,
+        AgentProcess(on.place, "only") as running,
+        running.client() as client,
+    ):
+        turn = await client.start("send", origin=CHAT)
+        assert answer(await client.watch(turn.turn_id)) == "Here it is:"
+        assert on.sent == [("", {"b.txt": b"b\n"})]
+        assert len(on.model.requests) == 2
+        # What follows is told the answer as the model gave it.
+        await client.watch((await client.start("more", origin=CHAT)).turn_id)
+        assert {"role": "assistant", "content": ANSWER["text"]} in on.model.bodies[-1]["messages"]
+
+
+async def test_an_answer_says_which_files_it_lacks(tmp_path: Path) -> None:
+    async with (
+        stage(tmp_path, {"text": "Here it is:\nMEDIA:none.txt"}) as on,
+        AgentProcess(on.place, "only") as running,
+        running.client() as client,
+    ):
+        turn = await client.start("send", origin=CHAT)
+        told_user = answer(await client.watch(turn.turn_id))
+        assert told_user.startswith("Here it is:\n\n(The files of this answer were not sent. none")
+        assert on.sent == []
+
+
+async def test_an_answer_to_no_chat_is_what_it_says(tmp_path: Path) -> None:
+    async with (
+        stage(tmp_path, ANSWER) as on,
+        AgentProcess(on.place, "only") as running,
+        running.client() as client,
+    ):
+        turn = await client.start("send", origin=Origin(platform="cli", chat_id="session"))
+        assert answer(await client.watch(turn.turn_id)) == ANSWER["text"]
+        assert on.sent == []
+
+
+async def test_a_killed_agent_sends_the_files_of_its_answer_once(tmp_path: Path) -> None:
+    async with stage(tmp_path, shell("echo one >b.txt"), ANSWER) as on:
+        on.deliveries.lost_answers = 10**6
+        async with AgentProcess(on.place, "only") as first, first.client() as client:
+            turn = await client.start("send", origin=CHAT)
+            while not on.deliveries.calls:  # noqa: ASYNC110 - it tells of what it stores only
+                await asyncio.sleep(0.02)
+        await on.change("b.txt", b"two\n")
+        on.deliveries.lost_answers = 0
+        async with AgentProcess(on.place, "only") as second, second.client() as client:
+            assert answer(await client.watch(turn.turn_id)) == "Here it is:"
+        assert on.sent == [("", {"b.txt": b"one\n"})]
+        assert on.deliveries.conflicts == []
+        assert len(on.model.requests) == 2
