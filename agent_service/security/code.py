@@ -58,7 +58,8 @@ _SOCKET = re.compile(
     r"Client)|TCPClient|Sockets\.|require\(?\s*['\"](?:net|tls|dgram)['\"]|ztcp|gen_tcp|"
     r"socket_create|"
     r"sockaddr_in|pack_sockaddr|Socket::INET|socat|luasocket|/dev/tcp/|/dev/udp/|Deno\.connect|"
-    r"Bun\.connect|\bSocketAddr|TcpListener|open_connection|start_server|websocket|socketserver",
+    r"Bun\.connect|\bSocketAddr|TcpListener|open_connection|start_server|websocket|socketserver|"
+    r"socketConnection|tcpclient|Net::Telnet|\[socket\b",
 )
 _LISTENS = re.compile(
     r"\bbind\b|listen|accept\b|TCPServer|createServer|TcpListener|Listen\b|start_server|"
@@ -77,12 +78,12 @@ _FETCH = re.compile(
     r"URI\.open|Net::HTTP"
     r"|file_get_contents\s*\(\s*['\"]\s*(?:http|ftp)|curl_exec|https?\.get|fetch\(|axios|"
     r"http\.request"
-    r"|DownloadString|DownloadFile|Invoke-WebRequest|\biwr\b|\bURI\(|\bdownload\(|\bgot\("
+    r"|DownloadString|DownloadFile|Invoke-WebRequest|getstore|File::Fetch|openStream|HTTP\.\w+\(|\biwr\b|\bURI\(|\bdownload\(|\bgot\("
 )
 _EVALUATES = re.compile(
     r"\bexec\b[\s(]|\beval\b|__import__|\bcompile\(|\bsystem\b|popen|subprocess|spawn|"
     r"execSync|shell_exec"
-    r"|passthru|Function\(|loadstring|load\(|\biex\b|invoke-expression|assert\s*\(|marshal|"
+    r"|passthru|Function\(|loadstring|(?<![\w.])load\(|\biex\b|invoke-expression|assert\s*\(|marshal|"
     r"create_function"
     r"|instance_eval|os\.execute|include\b|require_once|vm\.run|pickle\.loads|child_process|"
     r"getattr"
@@ -106,13 +107,13 @@ _DELETES = re.compile(
     r"delete_recursive|deleteDirectory|recursive\s*[=:]\s*(?:true|TRUE|True)"
 )
 _WRITES = re.compile(
-    r"open\w*\s*\(?[^;\n]*?[\"'](?:[wax]\+?b?\+?|r\+b?|>>?|\+<)[\"',]|\.write|writeFile|"
+    r"open\w*\s*\(?[^;\n]{0,200}?[\"'](?:[wax]\+?b?\+?|r\+b?|>>?|\+<)[\"',]|\.write|writeFile|"
     r"appendFile|file_put_contents"
     r"|fputs|fwrite|write_text|write_bytes|copyfile|shutil\.(?:copy|move)|os\.(?:rename|"
     r"replace|link|symlink)"
     r"|FileWriter|Out-File|Set-Content|Add-Content|print\s*>|>\s*[\"']/|truncate|"
     r"createWriteStream|\bspit\b"
-    r"|openout|fopen\s*\([^)]*[\"'][wa]|copy\s*\(|rename\s*\(|File\.(?:write|open|rename)|"
+    r"|openout|fopen\s*\([^)]{0,200}[\"'][wa]|copy\s*\(|rename\s*\(|File\.(?:write|open|rename)|"
     r"IO\.write|\bunlink\b"
     r"|os\.remove|\bopen\(f\s*->|symlink|download\(|chmod|\bsed\b",
 )
@@ -121,7 +122,7 @@ _PATH = re.compile(
 )
 _KILL = re.compile(
     r"\bkill\s*\(?\s*(?:-1\b|['\"]?(?:SIG)?KILL['\"]?\s*,\s*-1|9\s*,\s*-1|-1\s*,)|"
-    r"Process\.kill\([^)]*,\s*-1"
+    r"Process\.kill\([^)]{0,100},\s*-1"
 )
 _FORKS = re.compile(
     r"while\s*(?:\(\s*)?(?:1|True|true|\(1\)|:;)\s*\)?\s*[:{]?\s*(?:os\.)?fork|"
@@ -132,18 +133,30 @@ _FORKS = re.compile(
     re.DOTALL,
 )
 _SERVES = re.compile(
-    r"http\.server|SimpleHTTPServer|WEBrick|HTTPServer|httpd|pyftpdlib|Plack::|uploadserver"
+    r"http\.server|SimpleHTTPServer|WEBrick|HTTPServer|httpd|pyftpdlib|Plack::|uploadserver|HTTP::Server|HTTP::Daemon"
 )
 _SENDS = re.compile(
-    r"requests\.(?:post|put)|urlopen\([^)]*data|http\.client|CURLOPT_POSTFIELDS|"
+    r"requests\.(?:post|put)|urlopen\([^)]{0,400}data|http\.client|CURLOPT_POSTFIELDS|"
     r"Net::HTTP(?:::|\.)Post|sendall|\.send\("
     r"|UploadFile|smtplib|\.post\("
 )
+_SAVES = re.compile(
+    r"urlretrieve|getstore|copy_stream|File::Fetch|DownloadFile|transferFrom|OutFile|\bmirror\("
+)
+_READS = re.compile(r"open|read|file|getline|slurp|\bcat\b", re.IGNORECASE)
+_URL = re.compile(r"\b(?:https?|ftp)://[^\s'\"`)]*")
+_HANDLED = re.compile(
+    r"(?:open|read|write|file|copy|path|store|retrieve|download|stream|\bcp)\w*\s*\(?\s*"
+    r"(?:[^;\n()]|\([^()\n]*\)){0,160}?[\"'](/[^\"'\n]+)[\"']|-OutFile\s+[\"']?(/[^\s\"';]+)",
+    re.IGNORECASE,
+)
+_ENVIRON = re.compile(r"\benviron\b|\bgetenv\b|\bENV\[|process\.env")
+_OPENS_NAMED = re.compile(r"(?<!url)open\w*\s*\(\s*(?:[\w.]*environ|e|[\w.]*getenv|ENV)\b\s*[\[(]")
 _REBOOT = re.compile(
     r"\b(?:os\.)?reboot\s*\(|RB_AUTOBOOT|Stop-Computer|Restart-Computer|ExitWindowsEx"
 )
 _SETUID = re.compile(r"setuid\s*\(\s*0\s*\)|\$[<>]\s*=\s*0|POSIX::setuid|Process::Sys\.setuid")
-_MODES = re.compile(r"chmod\w*\s*\(?[^)\n]*(?:0?o?[0-7]?777|0?o?[246][0-7]{3}\b|S_ISUID)")
+_MODES = re.compile(r"chmod\w*\s*\(?[^)\n]{0,200}(?:0?o?[0-7]?777|0?o?[246][0-7]{3}\b|S_ISUID)")
 
 
 def judge(code: str) -> Judged:
@@ -201,7 +214,7 @@ def _endings(code: str) -> Iterator[Finding]:
 
 def _files(code: str, literals: list[str]) -> Iterator[Finding]:
     paths = [text for text in literals if _PATH.fullmatch(text) or text in (".", "..", "*")]
-    paths += [match[0] for match in _PATH.finditer(code) if len(match[0]) > 4]
+    paths += [match[0] for match in _PATH.finditer(_URL.sub(" ", code)) if len(match[0]) > 4]
     deletes, writes = _DELETES.search(code), _WRITES.search(code)
     if deletes:
         yield from _deleted(paths)
@@ -216,8 +229,23 @@ def _files(code: str, literals: list[str]) -> Iterator[Finding]:
             yield Finding("device-write")
         if family := written_family(path):
             yield Finding(family)
-    if writes and _FETCH.search(code) and any(is_outside(path) for path in paths):
+    yield from _moved(code)
+
+
+def _moved(code: str) -> Iterator[Finding]:
+    """What the text sends out of files, or brings into them, beyond the workspace."""
+    is_fetch = _FETCH.search(code) or _URL.search(code)
+    if not (is_fetch or _SOCKET.search(code)):
+        return
+    handled = [next(filter(None, match.groups())) for match in _HANDLED.finditer(code)]
+    saves = _SAVES.search(code)
+    is_named_elsewhere = _OPENS_NAMED.search(code) or (saves and _ENVIRON.search(code))
+    if not is_named_elsewhere and not any(map(is_outside, handled)):
+        return
+    if saves or _WRITES.search(code):
         yield Finding("download")
+    elif _READS.search(code):
+        yield Finding("upload")
 
 
 def _deleted(paths: list[str]) -> Iterator[Finding]:

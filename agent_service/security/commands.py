@@ -2,16 +2,21 @@
 
 import re
 
+from agent_service.security import code
 from agent_service.security.families import FAMILIES, CommandClass, Verdict
+from agent_service.security.interpreters import language_of
+from agent_service.security.invocation import program_name
 from agent_service.security.marks import plain
 from agent_service.security.programs import Programs, written
 from agent_service.security.rules import by_program
+from agent_service.security.scene import Scene
 from agent_service.security.shell import Shell, new_parser
 
 _STARTS_ITSELF = re.compile(
     r"\$\{?(?:0|BASH_SOURCE)\}?\"?\s*[&|]\s*\"?\$\{?(?:0|BASH_SOURCE)|"
     r"do\s+\"?\$\{?0\}?\"?\s*&(?!&)"
 )
+_TYPED = re.compile(r"\s*([\w./+-]+)(?:[ \t]+-[\w=-]+)*[ \t]*\n(.+)", re.DOTALL)
 LONGEST = 65_536
 """Characters of a command that is looked at; a longer one is not understood."""
 
@@ -33,6 +38,7 @@ class CommandClassifier:
             text = text[: LONGEST // 8]
         try:
             shell.script(text)
+            _judge_typed(scene, text)
             if _STARTS_ITSELF.search(text):
                 scene.find("fork-bomb")
         except RecursionError:
@@ -46,6 +52,14 @@ class CommandClassifier:
             normalised=tuple(scene.programs),
             certain=scene.is_certain and not scene.is_broken,
         )
+
+
+def _judge_typed(scene: Scene, text: str) -> None:
+    """Judge lines behind an interpreter that waits for some as what is typed into it."""
+    typed = _TYPED.fullmatch(text)
+    if typed is not None and language_of(program_name(typed[1])):
+        for finding in code.judge(typed[2]).findings:
+            scene.find(finding.family, finding.reach)
 
 
 def _class_of(families: tuple[str, ...], *, is_broken: bool) -> CommandClass:

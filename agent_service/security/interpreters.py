@@ -33,6 +33,7 @@ CODE_OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "R": ("-e",),
         "osascript": ("-e",),
         "groovy": ("-e",),
+        "groovysh": ("-e",),
         "scala": ("-e",),
         "elixir": ("-e", "--eval"),
         "erl": ("-eval",),
@@ -69,8 +70,13 @@ CODE_OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "tclsh": (),
         "wish": (),
         "ghci": (),
-        "irb": (),
-        "dotnet": (),
+        "irb": ("-e",),
+        "dotnet": ("-e",),
+        "gimp": ("-b", "--batch"),
+        "cpan": (),
+        "pip": (),
+        "pip3": (),
+        "easy_install": (),
         "m4": (),
         "runghc": (),
         "go": (),
@@ -118,10 +124,25 @@ def code_of(invocation: Invocation, files: Mapping[str, str]) -> list[str]:
     if found:
         return found
     operands = invocation.operands
-    found = [files[operand] for operand in operands if operand in files]
+    found = [
+        files[named]
+        for named in (arg.rpartition("=")[2] for arg in invocation.args)
+        if named in files
+    ]
+    found += [files[path] for path in files if _may_be_read(path, invocation)]
+    found = list(dict.fromkeys(found))
     if not found and (not operands or operands[0] in ("-", "/dev/stdin")) and invocation.stdin:
         found = [invocation.stdin]
     return found
+
+
+def _may_be_read(path: str, invocation: Invocation) -> bool:
+    """Whether a file is in a folder that the program is given, or one of a name not known."""
+    named = (arg.rpartition("=")[2] for arg in invocation.args)
+    return any(
+        not is_known(arg) or arg == "." or (bool(arg) and path.startswith(f"{arg.rstrip('/')}/"))
+        for arg in named
+    )
 
 
 _EDITORS = frozenset({"vim", "vi", "nvim", "view", "rvim", "rview", "vimdiff", "emacs"})

@@ -21,7 +21,7 @@ from agent_service.security.running import (
     run_text,
     try_text,
 )
-from agent_service.security.scene import Pipes, Reach, Scene
+from agent_service.security.scene import MOST_STARTED, Pipes, Reach, Scene
 from agent_service.security.shell import Shell
 from agent_service.security.wrappers import is_wrapper, unwrap
 
@@ -58,8 +58,24 @@ class Programs:
         """Follow one call and give what it would print."""
         scene = shell.scene
         scene.note(*argv)
-        if scene.is_full:
+        if scene.started >= MOST_STARTED:
+            scene.is_broken = True
+        if scene.is_full or scene.started >= MOST_STARTED:
             return UNKNOWN
+        scene.started += 1
+        try:
+            return self._called(shell, argv, pipes, settings)
+        finally:
+            scene.started -= 1
+
+    def _called(
+        self,
+        shell: Shell,
+        argv: Sequence[str],
+        pipes: Pipes,
+        settings: Sequence[tuple[str, str]],
+    ) -> str:
+        scene = shell.scene
         for name, value in settings:
             if _RUN_LATER.match(name) and not is_wordlike(value):
                 run_text(shell, value.removeprefix("|").lstrip("-"), Pipes())
@@ -257,7 +273,8 @@ def written(scene: Scene, operator: str, target: str) -> None:
     if is_device(target):
         scene.find("device-write")
     elif re.match(r"/dev/(?:tcp|udp)/", target) and operator != ">&":
-        return
+        if operator == "<>":
+            scene.find("download")
     elif target.startswith("/proc/sysrq-trigger"):
         scene.find("shutdown")
     elif family := written_family(target, scene.cwd):

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 
-from agent_service.security.invocation import Invocation
+from agent_service.security.invocation import Invocation, listed
 from agent_service.security.marks import UNKNOWN, without_marks
 from agent_service.security.scene import Scene
 
@@ -56,21 +56,22 @@ def _filled(arg: str, mark: str, items: list[str]) -> list[str]:
     return items if arg == mark else [arg.replace(mark, " ".join(items))]
 
 
+_EXECS = listed("-exec -execdir -ok -okdir -x -X --exec --exec-batch")
+_ENDS = (";", "+", "\\;")
+
+
 def _found_exec(invocation: Invocation) -> Started:
     found: Started = []
     args = list(invocation.args)
     roots = [arg for arg in args[:8] if not arg.startswith(("-", "(", "!"))][:1] or ["."]
+    name = roots[0] if "-name" not in args and "-iname" not in args else f"{roots[0]}/{UNKNOWN}"
+    end = 0
     for number, arg in enumerate(args):
-        if arg in ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"):
-            inner = args[number + 1 :]
-            ends = [inner.index(end) for end in (";", "+", "\\;") if end in inner]
-            inner = inner[: min(ends)] if ends else inner
-            name = (
-                roots[0]
-                if "-name" not in args and "-iname" not in args
-                else f"{roots[0]}/{UNKNOWN}"
-            )
-            found.append([word.replace("{}", name) for word in inner])
+        # What it runs may run something itself, and is followed on its own.
+        if number < end or arg not in _EXECS:
+            continue
+        end = next((n for n in range(number, len(args)) if args[n] in _ENDS), len(args))
+        found.append([word.replace("{}", name) for word in args[number + 1 : end]])
     return found
 
 

@@ -12,6 +12,8 @@ MOST_PROGRAMS = 1000
 """Programs of one command that are looked at; more make it unparseable."""
 DEEPEST = 14
 """How deep texts may run texts."""
+MOST_STARTED = 24
+"""How deep programs may start programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ class Scene:
     programs: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
     calling: list[str] = field(default_factory=list[str])
     depth: int = 0
+    started: int = 0
+    """How deep programs are that were started by others."""
     is_broken: bool = False
     has_socket: bool = False
     """Whether the text has opened a connection as a file."""

@@ -15,6 +15,8 @@ Call = Callable[["Shell", Sequence[str], Pipes, Sequence[tuple[str, str]]], str]
 Written = Callable[[Scene, str, str], None]
 
 _DEEPEST_NODE = 100
+_NEAR = 64
+"""Programs of a pipeline before and behind one that are looked at."""
 # What bash itself refuses: a redirection without a target.
 _DANGLING = re.compile(r"(?<![<>&\\'\"])[<>](?=\s*(?:$|[\n|;)]|<(?![(<])|>(?![(>&|])))")
 # The grammar's scanner looks characters up in a table of 256 entries, and reads past its end for
@@ -185,8 +187,8 @@ class Shell:
         named = [first_names(stage) for stage in stages]
         output, is_fed = pipes.stdin, pipes.is_fed
         for number, stage in enumerate(stages):
-            before = pipes.feeds.union(*named[:number])
-            behind = pipes.fed.union(*named[number + 1 :])
+            before = pipes.feeds.union(*named[max(0, number - _NEAR) : number])
+            behind = pipes.fed.union(*named[number + 1 : number + 1 + _NEAR])
             output = self._run(stage, Pipes(output, is_fed or number > 0, before, behind))
             is_fed = True
         return output

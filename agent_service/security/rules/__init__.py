@@ -12,6 +12,7 @@ from agent_service.security.rules.files import FILE_RULES
 from agent_service.security.rules.machine import MACHINE_RULES
 from agent_service.security.rules.network import NETWORK_RULES
 from agent_service.security.rules.tools import TOOL_RULES
+from agent_service.security.rules.transfers import TRANSFER_RULES
 
 RULES: tuple[Rule, ...] = (
     *FILE_RULES,
@@ -19,6 +20,7 @@ RULES: tuple[Rule, ...] = (
     *DEVICE_RULES,
     *MACHINE_RULES,
     *NETWORK_RULES,
+    *TRANSFER_RULES,
     *DATA_RULES,
     *TOOL_RULES,
 )

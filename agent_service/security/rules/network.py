@@ -118,7 +118,7 @@ def _shares(invocation: Invocation) -> bool:
     if invocation.name in ("xhost",):
         return invocation.has("+") or any(arg.startswith("+") for arg in invocation.args)
     if invocation.name in ("xterm", "gnome-terminal", "konsole"):
-        return bool(re.search(r"-display\s+\S*\d\S*:\d", invocation.text))
+        return bool(re.search(r"-display\s+[^\s:]+:\d", invocation.text))
     if invocation.name in ("ngrok", "bore", "frpc", "chisel"):
         return bool(
             re.search(r"\btcp\b|\bR:|--reverse|\blocal (?:22|3389|5900)\b", invocation.text)
@@ -234,7 +234,7 @@ def _serves_files(invocation: Invocation) -> bool:
     if invocation.name == "php":
         return bool(re.search(r"-S\s*(?:0\.0\.0\.0|\[::\])", text))
     if invocation.name in ("busybox", "httpd"):
-        return bool(re.search(r"httpd.*-h\s*/|^-\w*h\s*/", text))
+        return bool(re.search(r"httpd\s.*-\w*[hp]|^-\w*h\s*/", text))
     return False
 
 

@@ -117,6 +117,7 @@ def test_texts_in_texts_end() -> None:
     verdict = CLASSIFIER.classify(command)
     assert verdict.kind in (CommandClass.SAFE, CommandClass.UNPARSEABLE)
     assert CLASSIFIER.classify("f() { f; }; f").kind is CommandClass.SAFE
+    assert CLASSIFIER.classify("find -exec " * 1000).kind is CommandClass.UNPARSEABLE
     assert CLASSIFIER.classify("(" * 3000).kind is CommandClass.UNPARSEABLE
     assert CLASSIFIER.classify("a={1..99}{1..99}{1..99}; echo $a$a$a").kind in CommandClass
 
