@@ -109,6 +109,17 @@ class FileStat:
     modified_at_ms: int
 
 
+NO_ISOLATION = "none"
+
+
+class Opening(StrEnum):
+    """How texts of others can come into a sandbox; the values name it as where they are from."""
+
+    MACHINE = "a machine that is no sandbox"
+    FOLDER = "a folder that was there before"
+    NETWORK = "a sandbox with a network"
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """The sandbox in which something was done; empty where none was needed."""
@@ -117,11 +128,13 @@ class Place:
     isolation: str = ""
     """What stands between it and its machine: none, namespace, userspace_kernel or microvm."""
     sandbox_id: str = ""
+    opening: Opening | None = None
+    """None where nothing is in there but what the session itself has put there."""
 
     @property
     def warning(self) -> str:
         """What the model is told of it with each result; empty where it is a real sandbox."""
-        if self.isolation != "none":
+        if self.isolation != NO_ISOLATION:
             return ""
         return f"[{self.backend} is no sandbox: this was done on the machine itself]"
 

@@ -60,6 +60,10 @@ class Kept:
         """The stored value, or None."""
         return json.loads(self.values.get(name, "null"))
 
+    async def add(self, name: str, text: str) -> bool:
+        """Not called."""
+        raise AssertionError(name)
+
     async def put(self, name: str, value: Mapping[str, Any]) -> None:
         """Store a value."""
         self.values[name] = json.dumps(value)

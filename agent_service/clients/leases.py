@@ -10,10 +10,16 @@ from google.protobuf.duration_pb2 import Duration
 
 from agent_service.clients.executors import Executors
 from agent_service.live_turn import LiveTurn
-from agent_service.sandbox import CommandUncertain, Place, SandboxUnavailable
+from agent_service.sandbox import (
+    NO_ISOLATION,
+    CommandUncertain,
+    Opening,
+    Place,
+    SandboxUnavailable,
+)
 from agent_service.storage import bindings
 from agent_service.storage.bindings import Binding
-from hermes.executor.v1 import sandbox_pb2
+from hermes.executor.v1 import network_pb2, sandbox_pb2
 from services.database import Database
 from services.errors import Reason, message_of, reason_of
 from services.ids import new_id
@@ -154,7 +160,7 @@ class SandboxLeases:
         await self._check_owner(turn)
         binding = Binding(answer.sandbox.sandbox_id, answer.endpoint, answer.sandbox.workspace_id)
         return Held(
-            place=_place(answer.sandbox),
+            place=place_of(answer.sandbox, wish.workdir),
             lease=answer.lease,
             binding=binding,
             channel=self._executors.channel(answer.endpoint),
@@ -204,13 +210,18 @@ def is_gone(error: grpc.aio.AioRpcError) -> bool:
     return reason_of(error) in GONE
 
 
-def _place(sandbox: sandbox_pb2.Sandbox) -> Place:
+def place_of(sandbox: sandbox_pb2.Sandbox, workdir: str) -> Place:
+    """Where a sandbox is, and how texts of others can have come into it."""
     level = sandbox_pb2.IsolationLevel.Name(sandbox.isolation)
-    return Place(
-        backend=sandbox.backend,
-        isolation=level.removeprefix("ISOLATION_LEVEL_").lower(),
-        sandbox_id=sandbox.sandbox_id,
-    )
+    isolation = level.removeprefix("ISOLATION_LEVEL_").lower()
+    opening = None
+    if isolation == NO_ISOLATION:
+        opening = Opening.MACHINE
+    elif workdir:
+        opening = Opening.FOLDER
+    elif sandbox.network_policy.mode != network_pb2.NETWORK_MODE_NONE:
+        opening = Opening.NETWORK
+    return Place(sandbox.backend, isolation, sandbox.sandbox_id, opening)
 
 
 def _news(before: Binding, now: Binding) -> str:

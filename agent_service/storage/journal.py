@@ -224,6 +224,13 @@ def put_state(conn: Connection, leases: LeaseTable, live: LiveTurn, name: str, v
     put_session_state(conn, live.session_id, name, value)
 
 
+def add_state(conn: Connection, leases: LeaseTable, live: LiveTurn, name: str, text: str) -> None:
+    """Add a text to a set of them that a tool keeps with the session."""
+    leases.fence(conn, live.lease)
+    known: list[str] = get_session_state(conn, live.session_id, name) or []
+    put_session_state(conn, live.session_id, name, sorted({*known, text}))
+
+
 def _unattended(row: sa.Row[Any], defaults: Defaults) -> Unattended | None:
     if row.kind not in UNATTENDED_KINDS:
         return None

@@ -67,6 +67,10 @@ class SessionState(Protocol):
         """Store a value under the running turn's fence."""
         ...
 
+    async def add(self, name: str, text: str) -> bool:
+        """Add a text to a stored set of them, likewise; whether it is new there."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Caller:

@@ -31,7 +31,7 @@ from agent_service.tools.session_search import SessionSearch
 from agent_service.tools.skill_manage import SkillManage
 from agent_service.tools.skill_view import SkillView
 from agent_service.tools.skills_list import SkillsList
-from agent_service.tools.taint import AskWhenTainted, Untrusted
+from agent_service.tools.taint import AskWhenTainted, FromSandbox, Untrusted
 from agent_service.tools.terminal import Terminal, TerminalArguments
 from agent_service.tools.todo import Todo
 from agent_service.tools.vision_analyze import VisionAnalyze
@@ -80,13 +80,13 @@ def builtin_tools(
     process: Tool[ProcessArguments] = Process()
     program: Tool[ExecuteCodeArguments] = ExecuteCode()
     everywhere: list[Tool[Any]] = [
-        JudgeCommands(terminal, _typed, asking.commands),
-        JudgeCommands(process, _input, asking.commands),
-        hinted(ReadFile(), hints),
+        FromSandbox(JudgeCommands(terminal, _typed, asking.commands)),
+        FromSandbox(JudgeCommands(process, _input, asking.commands)),
+        hinted(FromSandbox(ReadFile()), hints),
         hinted(WriteFile(), hints),
-        hinted(Patch(), hints, paths_of),
-        hinted(SearchFiles(), hints),
-        hinted(ListDirectory(), hints),
+        hinted(FromSandbox(Patch()), hints, paths_of),
+        hinted(FromSandbox(SearchFiles()), hints),
+        hinted(FromSandbox(ListDirectory()), hints),
         Todo(),
         Clarify(),
         *(() if memories is None else (_careful(MemoryTool(memories), asking),)),
@@ -95,7 +95,7 @@ def builtin_tools(
         SkillView(),
         _careful(SkillManage(), asking),
         DelegateTask(),
-        JudgeCommands(program, _code, asking.commands),
+        FromSandbox(JudgeCommands(program, _code, asking.commands)),
     ]
     return (*map(Listed, everywhere), *_reaching(reach, asking))
 

@@ -20,7 +20,7 @@ from agent_service.tools.base import (
     ToolResult,
 )
 from agent_service.tools.second_opinion import SecondOpinion
-from agent_service.tools.taint import sources
+from agent_service.tools.taint import has_read_strangers
 from services.redact import Redactor
 
 _log = logging.getLogger(__name__)
@@ -117,7 +117,7 @@ class JudgeCommands(Generic[A]):
         if self._policy.opinion is None or verdict.kind is not CommandClass.DANGEROUS:
             return False
         # What strangers have said may have led to this command, and be meant for its judge, too.
-        if await sources(context.state):
+        if await has_read_strangers(context.state):
             return False
         return await self._policy.opinion.is_harmless(context.ask, shown, verdict.families)
 

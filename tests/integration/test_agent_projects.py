@@ -1,6 +1,7 @@
 """What folders say to agents that work in them: in the prompt, and with results from deeper."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -198,7 +199,7 @@ async def test_what_a_folder_said_first_stays_and_its_sandbox_is_used(tmp_path: 
         folder = await projects.make({"AGENTS.md": "Use tabs."})
         await projects.ask(folder, "hi", session="same")
         await asyncio.to_thread(_write, folder, {"AGENTS.md": "Use spaces."})
-        assert await projects.ask(folder, "touch it", session="same") == "[no output]"
+        assert "[no output]" in await projects.ask(folder, "touch it", session="same")
         assert await asyncio.to_thread((folder / "made").exists)
         assert len(set(projects.system)) == 1
         assert "Use tabs." in projects.system[0]
@@ -229,12 +230,13 @@ async def test_deeper_notes_join_the_first_result_from_there(tmp_path: Path) -> 
         folder = await projects.make(files)
         await projects.ask(folder, "walk", session="same")
         first, other, *lib, again, docs = projects.results
-        assert first.startswith("1|1\n[Notes of /workspace/src, to be followed")
+        assert re.search(r"\n1\|1\n\[End .*\]\n\[Notes of /workspace/src, to be followed", first)
         assert "Of src.\n[BLOCKED: " in first
         assert first.endswith(
             "[Notes of /workspace/src/deep, to be followed for what is in there:]\nOf deep."
         )
-        assert (other, again, docs) == ("1|2", "1|1", "1|Of docs.")
+        said = [result.split("\n")[1:-1] for result in (other, again, docs)]
+        assert said == [["1|2"], ["1|1"], ["1|Of docs."]]
         assert sorted("Of lib." in result for result in lib) == [False, True]
         await projects.ask(folder, "walk", session="same")
         assert not any("[Notes of" in result for result in projects.results[6:])

@@ -28,6 +28,10 @@ class State:
         """The value, or None."""
         return self.values.get(name)
 
+    async def add(self, name: str, text: str) -> bool:
+        """Not called."""
+        raise AssertionError(name)
+
     async def put(self, name: str, value: Any) -> None:
         """Keep it."""
         self.values[name] = value

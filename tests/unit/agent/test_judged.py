@@ -53,6 +53,10 @@ class State:
         """The sources."""
         return self.sources
 
+    async def add(self, name: str, text: str) -> bool:
+        """Not called."""
+        raise AssertionError(name)
+
     async def put(self, name: str, value: Any) -> None:
         """Not called."""
         raise AssertionError(name)
@@ -82,7 +86,7 @@ async def call(
     backend: str = "bubblewrap",
     granted: frozenset[str] | set[str] = frozenset(),
     is_input: bool = False,
-    read_strangers: bool = False,
+    read: Sequence[str] = (),
 ) -> str:
     """Call the tool and give what it says, or "asked" with the subject."""
     judging = SMART if isinstance(policy, Opinion) else policy
@@ -98,7 +102,7 @@ async def call(
         key="trn_1:2",
         commands=unused,
         files=unused,
-        state=State(["web pages"] if read_strangers else []),
+        state=State(list(read)),
         decision=decision,
         progress=print,
         allowances=Allowed(granted if isinstance(granted, set) else set(granted)),
@@ -269,8 +273,16 @@ async def test_a_model_overrides_neither_refusals_nor_strangers_words() -> None:
     model = Opinion("HARMLESS")
     with pytest.raises(ToolFailed, match="deletes the root"):
         await call("rm -rf /", model)
-    assert await call(LEAVES, model, read_strangers=True) == f"asked {LEAVES}"
+    assert (
+        await call(LEAVES, model, read=["a sandbox with a network", "web pages"])
+        == f"asked {LEAVES}"
+    )
     assert model.asked == []
+
+
+async def test_a_model_is_asked_in_a_sandbox_that_has_a_network() -> None:
+    model = Opinion("HARMLESS")
+    assert await call(LEAVES, model, read=["a sandbox with a network"]) == f"ran {LEAVES}"
 
 
 async def test_what_a_model_has_allowed_stands_whatever_it_says_later() -> None:

@@ -35,6 +35,10 @@ class DyingNotes(Kept):
         super().__init__()
         self._stored = stored
 
+    async def add(self, name: str, text: str) -> bool:
+        """Not called."""
+        raise AssertionError(name)
+
     async def put(self, name: str, value: Mapping[str, Any]) -> None:
         if self._stored:
             await super().put(name, value)

@@ -1,10 +1,16 @@
-"""The fence around strangers' texts, which no text can close."""
+"""The fence around strangers' texts, which no text can close, and where they can have come in."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_service.clients.leases import place_of
+from agent_service.sandbox import Opening
 from agent_service.tools.taint import fenced
+from hermes.executor.v1 import network_pb2, sandbox_pb2
+
+NAMESPACE = sandbox_pb2.ISOLATION_LEVEL_NAMESPACE
+MACHINE = sandbox_pb2.ISOLATION_LEVEL_NONE
 
 
 @pytest.mark.parametrize(
@@ -27,3 +33,25 @@ def test_there_are_two_marks_and_they_belong_together(text: str) -> None:
     mark = first.split()[2]
     assert rest.endswith(f"\n[End of untrusted data {mark}]")
     assert fenced(text, "a page") != fenced(text, "a page")
+
+
+@pytest.mark.parametrize(
+    ("isolation", "network", "workdir", "opening"),
+    [
+        (NAMESPACE, network_pb2.NETWORK_MODE_NONE, "", None),
+        (NAMESPACE, network_pb2.NETWORK_MODE_NONE, "/home/me/project", Opening.FOLDER),
+        (NAMESPACE, network_pb2.NETWORK_MODE_ALLOW_LIST, "", Opening.NETWORK),
+        (NAMESPACE, network_pb2.NETWORK_MODE_OPEN, "", Opening.NETWORK),
+        (NAMESPACE, network_pb2.NETWORK_MODE_UNSPECIFIED, "", Opening.NETWORK),
+        (MACHINE, network_pb2.NETWORK_MODE_NONE, "", Opening.MACHINE),
+    ],
+)
+def test_where_others_can_have_put_something(
+    isolation: sandbox_pb2.IsolationLevel.ValueType,
+    network: network_pb2.NetworkMode.ValueType,
+    workdir: str,
+    opening: Opening | None,
+) -> None:
+    policy = network_pb2.NetworkPolicy(mode=network)
+    sandbox = sandbox_pb2.Sandbox(isolation=isolation, network_policy=policy)
+    assert place_of(sandbox, workdir).opening is opening
