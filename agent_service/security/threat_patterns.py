@@ -1,5 +1,7 @@
 """What texts look like that try to give the agent orders, by family, in lower case."""
 
+from agent_service.security.threat_orders import LEAKS, OVERRIDES
+
 _RULES = (
     r"(?:instructions?|prompts?|directives?|rules?|guidelines?|orders?|commands?|training|"
     r"programming"
@@ -36,6 +38,7 @@ FAMILIES: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "override",
         (
+            *OVERRIDES,
             (
                 rf"\b{_FORGET}\b(?:\s+\w+){{0,2}}?(?:\s+{_EARLIER})*\s+(?:previous|prior|"
                 rf"earlier|above|preceding"
@@ -193,6 +196,7 @@ FAMILIES: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "exfiltration",
         (
+            *LEAKS,
             (
                 rf"\b(?:curl|wget|nc|ncat|invoke-webrequest|iwr|httpie)\b[^\n]{{0,300}}{_VARIABLE}"
                 r"[^\n]{0,120}(?:\.(?:evil|attacker|example\.net|ngrok)|requestbin|"
@@ -228,6 +232,7 @@ FAMILIES: tuple[tuple[str, tuple[str, ...]], ...] = (
                 rf"(?:and|then)\s+{_SENDS}"
             ),
             (
+                r"(?<!never )(?<!not )(?<!n't )"
                 r"\b(?:share|tell me|give me|send me|reveal|confirm|hand over|print|provide(?: "
                 r"me)?(?: with)?|disclose|write a poem about"
                 r"|share with me)\s+(?:me\s+|us\s+|with me\s+)?(?:your|our|the user'?s|the "
@@ -248,8 +253,8 @@ FAMILIES: tuple[tuple[str, tuple[str, ...]], ...] = (
                 r"home address|phone number|initials|social security)"
             ),
             (
-                r"\b(?:give me|provide|i need|share|tell me(?: what)?)\s+(?:me )?(?:your|the) "
-                r"password\b"
+                r"(?<!never )(?<!not )\b(?:give me|provide|i need|share|tell me(?: what)?)\s+"
+                r"(?:me )?(?:your|the) password\b"
             ),
             r"!\[[^\]]{0,80}\]\(https?://[^)\s]{1,200}[?&]\w+=(?:\{|\$|%7b|<|\[)[^)]{0,80}\)",
             (
