@@ -1,11 +1,20 @@
-"""The `read_file` tool: a text file, with line numbers."""
+"""The `read_file` tool: the text of a file, with line numbers."""
 
 from pydantic import Field
 
-from agent_service.tools.base import Effect, RetryWithHint, ToolArguments, ToolContext, ToolResult
+from agent_service.documents.reading import TEXTUAL, Documents, NoDocument, kind_of, named_kind
+from agent_service.tools.base import (
+    Effect,
+    RetryWithHint,
+    ToolArguments,
+    ToolContext,
+    ToolFailed,
+    ToolResult,
+)
 from agent_service.tools.oversize import RESULT_CHARS
 from agent_service.tools.texts import MAX_FILE_BYTES, decode_text, lines_of, same_file
 
+MAX_DOCUMENT_BYTES = 32 * 1024 * 1024
 MAX_LINES = 2000
 MAX_LINE_CHARS = 2000
 MAX_RESULT_CHARS = RESULT_CHARS - 1_000
@@ -13,7 +22,11 @@ MAX_RESULT_CHARS = RESULT_CHARS - 1_000
 
 
 class ReadFileArguments(ToolArguments):
-    """Reads a text file of the sandbox. Each line is shown as `number|text`."""
+    """Reads a text file of the sandbox. Each line is shown as `number|text`.
+
+    Of PDF, Word (.docx), Excel (.xlsx) and Jupyter (.ipynb) files the text is shown, also line by
+    line.
+    """
 
     path: str = Field(min_length=1, description="The file, absolute or relative to /workspace.")
     offset: int = Field(default=1, ge=1, description="First line, from 1.")
@@ -27,6 +40,9 @@ class ReadFile:
     toolset = "file"
     arguments = ReadFileArguments
 
+    def __init__(self) -> None:
+        self._documents = Documents()
+
     def effect(self, arguments: ReadFileArguments) -> Effect:
         """Reading changes nothing."""
         return Effect.PURE
@@ -38,8 +54,7 @@ class ReadFile:
     async def run(self, arguments: ReadFileArguments, context: ToolContext) -> ToolResult:
         """Read the lines."""
         path = arguments.path
-        text, _ = decode_text(path, await context.files.read(path, MAX_FILE_BYTES))
-        lines = lines_of(text)
+        lines, note = await self._lines(path, context)
         first = arguments.offset - 1
         if first and first >= len(lines):
             raise RetryWithHint(f"{path} has {len(lines)} lines.")
@@ -47,7 +62,27 @@ class ReadFile:
         last = first + len(shown)
         if last < len(lines):
             shown.append(f"[{len(lines) - last} more lines; go on with offset {last + 1}]")
+        elif note:
+            shown.append(f"[{note}]")
         return ToolResult("\n".join(shown) or "[the file is empty]")
+
+    async def _lines(self, path: str, context: ToolContext) -> tuple[list[str], str]:
+        """The lines of a file, and what has to be said of their end."""
+        kind, note = named_kind(path), ""
+        data = await context.files.read(path, MAX_DOCUMENT_BYTES if kind else MAX_FILE_BYTES)
+        if kind := kind_of(path, data):
+            try:
+                document = await self._documents.read(kind, data)
+            except NoDocument as error:
+                if kind != TEXTUAL:
+                    raise ToolFailed(f"{path} cannot be read: {error}.") from None
+                note = f"shown as it stands there: {error}"
+            else:
+                cut = f"the document goes on here: {document.cut} to be read whole"
+                return document.lines, cut if document.cut else ""
+        if len(data) > MAX_FILE_BYTES:
+            raise ToolFailed(f"{path} is longer than {MAX_FILE_BYTES:,} bytes.")
+        return lines_of(decode_text(path, data)[0]), note
 
 
 def _numbered(lines: list[str], first: int) -> list[str]:

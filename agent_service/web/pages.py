@@ -1,15 +1,14 @@
 """The main text of web pages as Markdown."""
 
-import asyncio
 import base64
 import codecs
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from agent_service.scripts import ScriptFailed, answer_of
 from agent_service.security.urls import Fetched
 
 WORKER = Path(__file__).with_name("page_worker.py")
@@ -71,29 +70,10 @@ async def read_pages(pages: Sequence[Fetched]) -> Sequence[PageText]:
         }
         for page in pages
     ]
-    # By its path and isolated: nothing of this service is loaded, and it inherits no variables.
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-I",
-        str(WORKER),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        env={},
-        cwd="/",
-        start_new_session=True,
-    )
     try:
-        async with asyncio.timeout(LIMIT_S):
-            answer, _ = await process.communicate(json.dumps(asked).encode())
-    except TimeoutError:
-        raise PagesUnreadable(f"reading it took longer than {LIMIT_S:g} s") from None
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    if process.returncode:
-        raise PagesUnreadable("it is too large or too broken to be read")
+        answer = await answer_of(WORKER, json.dumps(asked).encode(), LIMIT_S)
+    except ScriptFailed as error:
+        raise PagesUnreadable(str(error)) from error
     return [PageText(found["title"], found["text"]) for found in json.loads(answer)]
 
 

@@ -34,6 +34,7 @@ IMPORTED_LATE = (
     "paramiko",
     "prompt_toolkit",
     "psycopg",
+    "pypdf",
     "rich",
     "ruamel",
     "sqlalchemy",

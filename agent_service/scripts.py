@@ -1,0 +1,38 @@
+"""Scripts that read what strangers have made, in processes that may hang, swell or crash."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+
+class ScriptFailed(Exception):
+    """It gave no answer; the message says why."""
+
+
+async def answer_of(script: Path, said: bytes, limit_s: float, *arguments: str) -> bytes:
+    """What a script writes that is given these bytes; ScriptFailed where it does not end well."""
+    # By its path and isolated: it inherits no variables, and no folder to import from.
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-I",
+        str(script),
+        *arguments,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env={},
+        cwd="/",
+        start_new_session=True,
+    )
+    try:
+        async with asyncio.timeout(limit_s):
+            answer, _ = await process.communicate(said)
+    except TimeoutError:
+        raise ScriptFailed(f"reading it took longer than {limit_s:g} s") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode:
+        raise ScriptFailed("it is too large or too broken to be read")
+    return answer

@@ -1,0 +1,200 @@
+"""Changes to files of real sandboxes."""
+
+import re
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from services.ids import new_id
+from tests.integration.agent_tool_parts import Tools, tools_over
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["bubblewrap", "docker"])
+async def tools(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Tools]:
+    """The tools of one session for all tests of a backend."""
+    async with tools_over(request.param, tmp_path_factory.mktemp("home")) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def folder(tools: Tools) -> str:
+    """A new folder of the workspace."""
+    name = new_id("test")
+    await tools.shell(f"mkdir {name}")
+    return name
+
+
+async def test_a_patch_changes_what_stands_there_once(tools: Tools, folder: str) -> None:
+    path = f"{folder}/a.sh"
+    await tools.text("write_file", path=path, content="one\ntwo\nthree\n")
+    await tools.shell(f"chmod 750 {path}")
+    change = {"mode": "replace", "path": path, "old_string": "two", "new_string": "2\nII"}
+    lines = (await tools.text("patch", **change)).splitlines()
+    assert lines[:2] == [f"--- a/{path}", f"+++ b/{path}"]
+    assert lines[3:] == [" one", "-two", "+2", "+II", " three"]
+    assert await tools.shell(f"cat {path}; stat -c %a {path}") == "one\n2\nII\nthree\n750"
+    assert "does not stand" in await tools.refusal("patch", **change)
+
+
+async def test_a_patch_that_could_mean_several_places_changes_none(
+    tools: Tools, folder: str
+) -> None:
+    path = f"{folder}/a"
+    await tools.text("write_file", path=path, content="x = 1\nx = 1\n")
+    change = {"mode": "replace", "path": path, "old_string": "1", "new_string": "2"}
+    assert "2 times" in await tools.refusal("patch", **change)
+    assert await tools.shell(f"cat {path}") == "x = 1\nx = 1"
+    await tools.text("patch", **change, replace_all=True)
+    assert await tools.shell(f"cat {path}") == "x = 2\nx = 2"
+
+
+async def test_a_patch_keeps_line_ends_and_encoding(tools: Tools, folder: str) -> None:
+    path = f"{folder}/a"
+    await tools.shell(rf"printf 'caf\351\r\nold\r\n' >{path}")
+    change = {"mode": "replace", "path": path, "old_string": "old"}
+    await tools.text("patch", **change, new_string="new")
+    shown = await tools.shell(f"od -An -c {path}")
+    assert shown.split() == ["c", "a", "f", "351", r"\r", r"\n", "n", "e", "w", r"\r", r"\n"]
+    change["old_string"] = "new"
+    assert "Latin-1" in await tools.refusal("patch", **change, new_string="\u2192")
+
+
+async def test_what_cannot_be_patched(tools: Tools, folder: str) -> None:
+    change = {"mode": "replace", "old_string": "a", "new_string": "b"}
+    await tools.shell(rf"printf 'a\0b' >{folder}/binary")
+    assert "binary" in await tools.refusal("patch", path=f"{folder}/binary", **change)
+    assert "There is no" in await tools.refusal("patch", path=f"{folder}/none", **change)
+    assert await tools.refusal("patch", path="/usr/bin/env", **change)
+
+
+async def test_a_patch_of_many_files(tools: Tools, folder: str) -> None:
+    await tools.shell(
+        f"cd {folder}; printf 'a\\nb\\n' >changed.py; printf 'x = (\\n' >moved.sh; "
+        "chmod 750 moved.sh; "
+        r"printf 'gone' >gone; printf 'caf\351\r\nold\r\n' >latin; printf '\0' >binary"
+    )
+    patch = f"""*** Begin Patch
+*** Add File: {folder}/new/n.py
++def f(:
+*** Update File: {folder}/changed.py
+@@
+-  a
++  A
+*** Update File: {folder}/moved.sh
+*** Move to: {folder}/deep/er.sh
+@@
+-x = (
++x = 1
+*** Delete File: ./{folder}/gone
+*** Update File: {folder}/latin
+@@
+-old
++new
+*** Move File: {folder}/binary -> {folder}/b2
+*** End Patch"""
+    lines = (await tools.text("patch", mode="patch", patch=patch)).splitlines()
+    for shown in ("+A", "+def f(:", "+x = 1", "-gone", f"Moved {folder}/binary to {folder}/b2."):
+        assert shown in lines
+    assert [f"--- a/{folder}/moved.sh", f"+++ b/{folder}/deep/er.sh"] in _pairs(lines)
+    assert [f"--- a/./{folder}/gone", "+++ /dev/null"] in _pairs(lines)
+    assert lines[-1].startswith(f"[{folder}/new/n.py is no valid Python since this change: line 1")
+    found = await tools.shell(
+        f"cd {folder}; cat new/n.py changed.py deep/er.sh; stat -c %a deep/er.sh; od -An -c latin; "
+        "stat -c %s b2; find . -type f | sort"
+    )
+    assert found.split("\n") == [
+        *("def f(:", "A", "b", "x = 1", "750", r"   c   a   f 351  \r  \n   n   e   w  \r  \n"),
+        *("1", "./b2", "./changed.py", "./deep/er.sh", "./latin", "./new/n.py"),
+    ]
+
+
+def _pairs(lines: list[str]) -> list[list[str]]:
+    return [lines[at : at + 2] for at in range(len(lines))]
+
+
+async def test_a_diff_is_told_from_the_other_form(tools: Tools, folder: str) -> None:
+    await tools.shell(f"cd {folder}; seq 9 >a; git init -q .; git add a; seq 2 10 >a")
+    patch = (await tools.shell(f"cd {folder}; git diff")).replace("/a", f"/{folder}/a")
+    await tools.shell(f"cd {folder}; seq 9 >a")
+    await tools.text("patch", mode="patch", patch=patch)
+    assert await tools.shell(f"cat {folder}/a") == "\n".join(map(str, range(2, 11)))
+
+
+@pytest.mark.parametrize(
+    ("last", "why"),
+    [
+        ("*** Update File: {}/a\n@@\n one\n-three\n+3", "{}/a: hunk 1 of 1 .*line 2 is\ntwo"),
+        ("*** Delete File: {}/none", "There is no {}/none"),
+        ("*** Add File: {}/a\n+x", "{}/a is there already"),
+        ("*** Move File: {}/a -> {}/b", "{}/b is there already"),
+        ("*** Delete File: {}", "{}"),
+        ("*** Update File: /usr/bin/env\n@@\n-x", "/usr/bin/env"),
+        ("*** Add File: /proc/none\n+x", "/proc/none"),
+        ("*** Add File: {}/a/b\n+x", "{}/a/b"),
+    ],
+)
+async def test_a_patch_that_does_not_fit_changes_nothing(
+    tools: Tools, folder: str, last: str, why: str
+) -> None:
+    await tools.shell(f"cd {folder}; printf 'one\\ntwo\\n' >a; echo b >b; echo c >c; chmod 700 b")
+    first = "*** Add File: {0}/new\n+n\n*** Move File: {0}/b -> {0}/d\n*** Delete File: {0}/c\n"
+    if "-> {}/b" in last:
+        first = "*** Add File: {0}/new\n+n\n"
+    patch = (first + last.replace("{}", "{0}")).format(folder)
+    refusal = await tools.refusal("patch", mode="patch", patch=patch)
+    assert re.search(f"(?s){why.replace('{}', folder)}.*Nothing was changed", refusal), refusal
+    found = await tools.shell(f"cd {folder}; ls; cat a b c; stat -c %a b")
+    assert found.split() == ["a", "b", "c", "one", "two", "b", "c", "700"]
+
+
+async def test_one_patch_may_name_a_file_again(tools: Tools, folder: str) -> None:
+    await tools.shell(f"cd {folder}; seq 3 >a; echo b >b")
+    patch = f"""*** Update File: {folder}/a
+-1
++one
+*** Move File: {folder}/a -> {folder}/c
+*** Update File: {folder}/c
+-3
++three
+*** Add File: {folder}/a
++new
+*** Delete File: {folder}/b
+*** Add File: {folder}/b
++again"""
+    await tools.text("patch", mode="patch", patch=patch)
+    assert (await tools.shell(f"cd {folder}; cat a b c")).split() == [
+        *("new", "again", "one", "2", "three"),
+    ]
+
+
+async def test_calls_of_one_message_change_a_file_in_their_order(tools: Tools, folder: str) -> None:
+    path = f"{folder}/a"
+    add = f"*** Update File: ./{path}\n@@\n-0\n+1"
+    more = f"--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-1\n+2"
+    results = await tools.all(
+        ("write_file", {"path": f"/workspace/{path}", "content": "0\n"}),
+        ("patch", {"mode": "patch", "patch": add}),
+        ("patch", {"mode": "patch", "patch": more}),
+        ("read_file", {"path": path}),
+    )
+    assert [result.is_error for result in results] == [False] * 4
+    assert results[3].text == "1|2"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"mode": "patch"},
+        {"mode": "patch", "patch": "a\nb"},
+        {"mode": "replace", "path": "a", "old_string": "a"},
+        {"mode": "replace", "old_string": "a", "new_string": "a"},
+        {"mode": "replace", "path": "a", "new_string": "a"},
+    ],
+)
+async def test_what_is_no_patch(tools: Tools, arguments: dict[str, str]) -> None:
+    assert re.search("cannot be read|needs path", await tools.refusal("patch", **arguments))
