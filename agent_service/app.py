@@ -43,6 +43,7 @@ from agent_service.models.catalogued import Catalogued
 from agent_service.models.configured import ConfiguredModel
 from agent_service.models.consult import Consult
 from agent_service.models.fallback import Route, Routed
+from agent_service.notices import Notices
 from agent_service.prompt.context_files import ContextFiles
 from agent_service.prompt.personal import PersonalLayers
 from agent_service.prompt.personalities import Personalities
@@ -81,6 +82,7 @@ from agent_service.tools.toolbox import Toolbox
 from agent_service.trajectories.keeping import Drives, Keeping
 from agent_service.trajectories.keeping import Places as SamplePlaces
 from agent_service.turns import Ownership, Turns
+from agent_service.watches import Watches
 from agent_service.web.access import configured_web
 from services.channels import Channels
 from services.clock import Clock, SystemClock
@@ -104,16 +106,13 @@ def build(
     models = model_parts(settings, config, login_store(settings, config, database), clock)
     model, catalog = models.first, models.catalog
     catalogued = Catalogued(models.routed, catalog)
-    leases = turn_leases(config.lease_s)
-    executors = Executors(channels, config.executor_away_s)
+    leases, executors = turn_leases(config.lease_s), Executors(channels, config.executor_away_s)
     stores = _stores(settings, config, chassis, database, clock)
-    scanner = ThreatScanner()
+    scanner, redactor = ThreatScanner(), settings.redactor()
     shelves, profiles = SkillShelves(stores.skills, clock, scanner), stores.documents
-    limits = _limits(config, model, catalog)
-    memories = MemoryStore(profiles, database, limits, clock, scanner)
+    memories = MemoryStore(profiles, database, _limits(config, model, catalog), clock, scanner)
     context_files = ContextFiles(scanner, config.context_file_max_chars)
     reach, hints = _reach(config, channels, database, scanner), Hints(context_files)
-    redactor = settings.redactor()
     listed = _tools(config, memories, PastSessions(database), reach, hints, redactor)
     tools = offered(listed)
     toolsets = sorted({tool.toolset for tool in tools})
@@ -133,6 +132,8 @@ def build(
     parts = _loop_parts(config, models.notes, catalogued, toolbox, catalog, database, files)
     runner = Runner(database, leases, parts, spending, contexts.endings, clock, metrics)
     ownership = _ownership(config, chassis, leases, Replicas(channels, config.endpoint, clock))
+    notices = Notices(lambda: turns, reach.messenger, clock)
+    watches = Watches(database, ownership.claimant, sandboxes, notices, redactor, clock)
     driver = _driver(config, settings, runner, database, parts.toolbox, redactor)
     turns = Turns(database, driver, model, ownership, clock, workers, metrics)
     places = Places(SandboxKinds(channels, clock), projects, config.sandbox)
@@ -152,10 +153,10 @@ def build(
         usage=UsageServicer(database, spending),
         home=HomeServicer(Moving(homes, memories, histories)),
     )
-    first = [homes.recover]
+    first = [homes.recover, watches.recover]
     if config.model.preload:
         first.append(partial(_preload, models.first, workers))
-    chores = Chores(first, (LeftSandboxes(executors, database).run, histories.run))
+    chores = Chores(first, (LeftSandboxes(executors, database).run, histories.run, watches.run))
     return AgentService(database, models.routed, catalog, turns, chores, workers, servicers)
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from sqlalchemy import Connection
+
 from agent_service.calls import PendingCall
 from agent_service.clients.commands import SessionCommands
 from agent_service.clients.files import SessionFiles
@@ -11,8 +13,9 @@ from agent_service.delegation import CallSubagents, Delegation, Endings
 from agent_service.live_turn import LiveTurn
 from agent_service.sandbox import Place
 from agent_service.skills.shelf import SkillShelves
-from agent_service.storage import grants, journal, sessions
-from agent_service.tools.base import Caller, ToolContext
+from agent_service.storage import grants, journal, sessions, watches
+from agent_service.tools.base import Caller, ToolContext, ToolFailed
+from agent_service.watched import Wanted
 from services.database import Database
 from services.leases import LeaseTable
 
@@ -53,6 +56,7 @@ class ToolContexts:
             sandbox=lambda: _held(sandbox),
             skills=self._skills.of(turn.profile),
             caller=Caller(turn.profile, turn.session_id, turn.id, turn.origin),
+            watching=_TurnWatching(self._database, self._turns, turn, sandbox),
             subagents=CallSubagents(self._delegation, turn, call.key),
         )
 
@@ -119,3 +123,33 @@ class _TurnAllowances:
         await self._database.write(
             lambda conn: journal.put_grant(conn, self._turns, self._turn, (tool, binding), given_by)
         )
+
+
+class _TurnWatching:
+    """Commands of the turn's session that the model is told of."""
+
+    def __init__(
+        self, database: Database, turns: LeaseTable, turn: LiveTurn, sandbox: TurnSandbox
+    ) -> None:
+        self._database = database
+        self._turns = turns
+        self._turn = turn
+        self._sandbox = sandbox
+
+    async def watch(self, key: str, command: str, wanted: Wanted) -> None:
+        """Tell of a command that was started, under the turn's fence."""
+        turn, sandbox_id = self._turn, self._sandbox.place.sandbox_id
+
+        def write(conn: Connection) -> bool:
+            self._turns.fence(conn, turn.lease)
+            return watches.add(conn, turn, key, sandbox_id, command, wanted)
+
+        if not await self._database.write(write):
+            raise ToolFailed(
+                f"The command runs, but nobody is told of it: {watches.MAX_OF_SESSION} others "
+                "are watched already."
+            )
+
+    async def seen(self, key: str) -> None:
+        """The model knows itself that a command has ended."""
+        await self._database.write(lambda conn: watches.seen(conn, key))

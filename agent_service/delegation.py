@@ -8,7 +8,7 @@ waits for its end.
 import asyncio
 import hashlib
 from collections.abc import Callable, Collection, Sequence
-from contextlib import aclosing, suppress
+from contextlib import suppress
 
 from sqlalchemy import Connection
 
@@ -30,8 +30,6 @@ from services.errors import Draining, NotFound
 
 MAX_MODEL_CALLS = 50
 MAX_TASKS = 16
-LOOK_S = 1.0
-"""How often it is asked whether a subagent has ended that works on another replica."""
 
 BLOCKED = frozenset({"delegation", "clarify", "memory", "messaging", "cron"})
 """Toolsets that are not a subagent's: it hands nothing on, asks nobody, and speaks for nobody."""
@@ -94,23 +92,10 @@ class Delegation:
 
     async def report(self, key: str, number: int, profile: str) -> Report:
         """What came of a task, once its turn has ended, wherever that is."""
-        finished = await self._finished(turn_id_of(key, number), profile)
+        finished = await self._turns().watching.ended(turn_id_of(key, number), profile)
         session_id = session_id_of(key, number)
         found = await self._database.read(lambda conn: _merged(conn, session_id, ()))
         return _report(finished, tuple(found))
-
-    async def _finished(self, turn_id: str, profile: str) -> TurnFinished:
-        last = 0
-        while True:
-            events = self._turns().watching.watch(turn_id, profile, last)
-            async with aclosing(events) as batches:
-                async for batch in batches:
-                    if not isinstance(batch, list):
-                        break
-                    last = max(last, *(item.sequence for item in batch))
-                    if isinstance(finished := batch[-1].event, TurnFinished):
-                        return finished
-            await asyncio.sleep(LOOK_S)
 
     async def cancel(self, key: str, profile: str) -> None:
         """Stop whatever a call has handed over."""

@@ -20,7 +20,10 @@ SUBAGENT = "subagent"
 PARENT_SESSION = "parent_session_id"
 """What its origin has as the session of that other one."""
 
-UNATTENDED_KINDS = frozenset({"job", SUBAGENT})
+NOTICE = "notice"
+"""The kind of a turn by which the model is told of what happened, and nobody has said."""
+
+UNATTENDED_KINDS = frozenset({"job", SUBAGENT, NOTICE})
 """Kinds of turns that nobody sits before."""
 
 

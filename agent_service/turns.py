@@ -47,6 +47,7 @@ HOT_BYTES = HOT_SESSIONS * 1_000_000
 """Of all of them together."""
 
 _T = TypeVar("_T")
+_Draft = SessionDraft | None
 
 
 class Conversations:
@@ -118,15 +119,15 @@ class Turns:
         self._queued: set[str] = set()
         self.watching = Watching(database, self._stream_of, self.replicas.owner_of, clock)
 
-    async def start(self, request: TurnRequest, draft: SessionDraft) -> TurnInfo:
-        """Store a turn and begin it, or queue it behind the session's live turn."""
+    async def start(self, request: TurnRequest, draft: _Draft) -> TurnInfo:
+        """Store a turn and begin or queue it; without a draft its session has to be there."""
         if self._draining:
             raise Draining("the agent is shutting down; try again in a moment")
         model = await self._model.default_name()
         # A caller that goes away must not leave a turn behind that is stored and not driven.
         return await unbroken(self._start(request, model, draft))
 
-    async def _start(self, request: TurnRequest, model: str, draft: SessionDraft) -> TurnInfo:
+    async def _start(self, request: TurnRequest, model: str, draft: _Draft) -> TurnInfo:
         hot, now = self._conversations.get(request.session_id), self._clock.now()
 
         def store(conn: Connection) -> tuple[Stored, _Taken | None]:

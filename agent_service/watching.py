@@ -16,6 +16,8 @@ from services.errors import NotFound
 
 POLL_S = 0.25
 """How often the journal is read for a turn that is not owned here."""
+LOOK_S = 1.0
+"""How often it is asked whether a turn has ended that another replica owns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,19 @@ class Watching:
         """Lead the watchers of a turn to its live events, which this process has from now on."""
         if (awaited := self._awaited.pop(turn_id, None)) is not None:
             awaited.set()
+
+    async def ended(self, turn_id: str, profile: str) -> TurnFinished:
+        """How a turn ends, wherever that is."""
+        last = 0
+        while True:
+            async with aclosing(self.watch(turn_id, profile, last)) as batches:
+                async for batch in batches:
+                    if not isinstance(batch, list):
+                        break
+                    last = max(last, *(item.sequence for item in batch))
+                    if isinstance(finished := batch[-1].event, TurnFinished):
+                        return finished
+            await asyncio.sleep(LOOK_S)
 
     async def watch(
         self, turn_id: str, profile: str, after: int

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import grpc.aio
 from google.protobuf.duration_pb2 import Duration
 
-from agent_service.clients.leases import Held, TurnSandbox, is_gone
+from agent_service.clients.leases import Held, TurnSandbox, WatchedSandbox, is_gone
 from agent_service.clients.patience import Patience, patiently
 from agent_service.sandbox import (
     Command,
@@ -31,6 +31,8 @@ from services.streams import open_stream
 ACK_BYTES = 1024 * 1024
 """Output is acknowledged whenever so much of it was read."""
 
+WAIT_GRACE_S = 10.0
+"""How much longer than it was asked to wait an executor may take to answer."""
 KILL_DEADLINE_S = 45.0
 KILL_PATIENCE_S = 5.0
 """How long an executor that cannot be reached is waited for by somebody who has interrupted."""
@@ -80,7 +82,7 @@ class _Progress:
 class SessionCommands:
     """The commands of one turn's session."""
 
-    def __init__(self, sandbox: TurnSandbox, *, interrupted: bool = False) -> None:
+    def __init__(self, sandbox: TurnSandbox | WatchedSandbox, *, interrupted: bool = False) -> None:
         """Somebody who has `interrupted` the turn does not wait long for a kill."""
         self._sandbox = sandbox
         self._interrupted = interrupted
@@ -108,6 +110,23 @@ class SessionCommands:
 
         # Where it cannot be reached it may be running still: that is said, and it is not left.
         return status((await self._ask(key, signal, stays=True)).exec)
+
+    async def wait(self, key: str, most_s: float) -> CommandStatus:
+        """How a command stands once it has ended, or so many seconds are over."""
+
+        async def ended(held: Held) -> exec_pb2.WaitExecResponse:
+            request = exec_pb2.WaitExecRequest(
+                lease=held.lease,
+                profile=self._sandbox.profile,
+                exec_id=key,
+                wait=_duration(most_s),
+            )
+            stub = ExecServiceStub(held.channel)
+            return await patiently(
+                lambda: stub.WaitExec(request, timeout=most_s + WAIT_GRACE_S), held.patience_s
+            )
+
+        return status((await self._ask(key, ended)).exec)
 
     async def list(self) -> list[CommandStatus]:
         """The commands that the sandbox knows, the oldest first; none when there is no sandbox."""

@@ -89,6 +89,28 @@ class Executors:
         answer.endpoint = answer.endpoint or endpoint
         return answer
 
+    async def take_up(
+        self,
+        request: sandbox_pb2.AcquireSandboxRequest,
+        endpoint: str,
+        sandbox_id: str,
+        may: Callable[[], Awaitable[bool]],
+    ) -> sandbox_pb2.AcquireSandboxResponse | None:
+        """Claim a sandbox that a session has, if it lives and it still may be; else None."""
+        look = sandbox_pb2.GetSandboxRequest(profile=request.profile, sandbox_id=sandbox_id)
+        stub = SandboxServiceStub(self.channel(endpoint))
+        try:
+            found = await stub.GetSandbox(look, timeout=PROBE_S)
+        except grpc.aio.AioRpcError as error:
+            if reason_of(error) is Reason.NOT_FOUND:
+                return None
+            raise
+        if found.sandbox.state != sandbox_pb2.SANDBOX_STATE_READY or not await may():
+            return None
+        taken = await self._acquire(endpoint, request)
+        taken.endpoint = taken.endpoint or endpoint
+        return taken if taken.sandbox.sandbox_id == sandbox_id else None
+
     async def renew(self, lease: sandbox_pb2.Lease, profile: str, endpoint: str) -> None:
         """Prolong a lease, by which one learns as well whether it holds."""
         stub = SandboxServiceStub(self.channel(endpoint))
@@ -110,25 +132,14 @@ class Executors:
 
         A session that has come back meanwhile keeps its sandbox.
         """
-        stub = SandboxServiceStub(self.channel(endpoint))
-        look = sandbox_pb2.GetSandboxRequest(profile=profile, sandbox_id=sandbox_id)
-        try:
-            found = await stub.GetSandbox(look, timeout=PROBE_S)
-        except grpc.aio.AioRpcError as error:
-            if reason_of(error) is Reason.NOT_FOUND:
-                return
-            raise
-        if found.sandbox.state != sandbox_pb2.SANDBOX_STATE_READY or not await is_left():
-            return
         # Another replica may have had its lease: whoever takes it over has the only one.
-        taken = await self._acquire(
-            endpoint,
-            sandbox_pb2.AcquireSandboxRequest(
-                request_id=new_id("acq"), profile=profile, session_id=session_id
-            ),
+        request = sandbox_pb2.AcquireSandboxRequest(
+            request_id=new_id("acq"), profile=profile, session_id=session_id
         )
-        if taken.sandbox.sandbox_id != sandbox_id or not await is_left():
+        taken = await self.take_up(request, endpoint, sandbox_id, is_left)
+        if taken is None or not await is_left():
             return
+        stub = SandboxServiceStub(self.channel(endpoint))
         release = sandbox_pb2.ReleaseSandboxRequest(lease=taken.lease, profile=profile)
         await stub.ReleaseSandbox(release, timeout=DEFAULT_UNARY_S)
 

@@ -13,16 +13,19 @@ from agent_service.live_turn import LiveTurn
 from agent_service.sandbox import (
     NO_ISOLATION,
     CommandUncertain,
+    CommandUnknown,
     Opening,
     Place,
     SandboxUnavailable,
 )
-from agent_service.storage import bindings
+from agent_service.storage import bindings, watches
 from agent_service.storage.bindings import Binding
+from agent_service.storage.watches import Watched
 from hermes.executor.v1 import network_pb2, sandbox_pb2
 from services.database import Database
 from services.errors import Reason, message_of, reason_of
 from services.ids import new_id
+from services.leases import Owner
 
 ACQUIRE_WAIT_S = 60
 MAX_HELD = 1024
@@ -87,6 +90,26 @@ class SandboxLeases:
                 held.bound, held.replaced = True, False
         return held
 
+    async def again(self, profile: str, session_id: str, sandbox_id: str, owner: Owner) -> Held:
+        """The sandbox of a session that has it still, for who looks at its commands.
+
+        Whoever runs a turn of the session has it alone: SandboxUnavailable where that is another
+        replica. CommandUnknown where the sandbox is gone, or the session has another one.
+        """
+        async with self._locks.setdefault(session_id, asyncio.Lock()):
+            held = self._held.get(session_id)
+            if held is None:
+                held = await self._take_up(profile, session_id, owner)
+                self._keep(session_id, held)
+        if held.binding.sandbox_id != sandbox_id:
+            raise CommandUnknown(sandbox_id)
+        return held
+
+    def forget(self, session_id: str, held: Held) -> None:
+        """Claim a sandbox anew before it is used the next time."""
+        if self._held.get(session_id) is held:
+            del self._held[session_id]
+
     async def exists(self, turn: LiveTurn) -> bool:
         """Whether the session has used a sandbox."""
         if turn.session_id in self._held:
@@ -101,8 +124,7 @@ class SandboxLeases:
         """
         if not is_gone(error) and not self._executors.is_away(held.binding.endpoint, error):
             return False
-        if self._held.get(turn.session_id) is held:
-            del self._held[turn.session_id]
+        self.forget(turn.session_id, held)
         await self._check_owner(turn)
         return True
 
@@ -134,6 +156,40 @@ class SandboxLeases:
                 return None
             raise SandboxUnavailable(message_of(error)) from error
         return held
+
+    async def _take_up(self, profile: str, session_id: str, owner: Owner) -> Held:
+        """Claim the sandbox that a session has, and no other."""
+
+        async def may() -> bool:
+            await self._check_idle(session_id, owner)
+            return True
+
+        bound = await self._database.read(lambda conn: bindings.get(conn, session_id))
+        wish = await self._database.read(lambda conn: bindings.wish(conn, session_id))
+        request = sandbox_pb2.AcquireSandboxRequest(
+            request_id=new_id("acq"), profile=profile, session_id=session_id
+        )
+        try:
+            answer = await self._executors.take_up(request, bound.endpoint, bound.sandbox_id, may)
+        except grpc.aio.AioRpcError as error:
+            raise SandboxUnavailable(message_of(error)) from error
+        if answer is None:
+            raise CommandUnknown(bound.sandbox_id)
+        await self._check_idle(session_id, owner)
+        return Held(
+            place=place_of(answer.sandbox, wish.workdir),
+            lease=answer.lease,
+            binding=Binding(bound.sandbox_id, answer.endpoint, bound.workspace_id),
+            channel=self._executors.channel(answer.endpoint),
+            patience_s=self._executors.patience_s(answer.endpoint),
+            replaced=False,
+            bound=True,
+        )
+
+    async def _check_idle(self, session_id: str, owner: Owner) -> None:
+        """Fails with SandboxUnavailable while another replica runs a turn of the session."""
+        if await self._database.read(lambda conn: watches.is_worked_in(conn, session_id, owner)):
+            raise SandboxUnavailable(_ELSEWHERE)
 
     async def _acquire(self, turn: LiveTurn, stays: bool) -> Held:
         await self._check_owner(turn)
@@ -203,6 +259,37 @@ class TurnSandbox:
     async def left(self, held: Held, error: grpc.aio.AioRpcError) -> bool:
         """Forget the sandbox when it is gone; whether it is. Fails as `SandboxLeases.left` does."""
         return await self._leases.left(self._turn, held, error)
+
+
+class WatchedSandbox:
+    """The sandbox of a watched command, between the turns of its session as well."""
+
+    def __init__(self, leases: SandboxLeases, watched: Watched, owner: Owner) -> None:
+        self.profile = watched.profile
+        self.resumed = True
+        self._leases = leases
+        self._watched = watched
+        self._owner = owner
+
+    async def hold(
+        self, *, resumed: bool | None = None, keyed: bool = True, stays: bool = False
+    ) -> Held:
+        """The sandbox, as `SandboxLeases.again` gives it."""
+        watched = self._watched
+        return await self._leases.again(
+            watched.profile, watched.session_id, watched.sandbox_id, self._owner
+        )
+
+    async def exists(self) -> bool:
+        """Whether the session has used a sandbox: the command ran in one."""
+        return True
+
+    async def left(self, held: Held, error: grpc.aio.AioRpcError) -> bool:
+        """Forget the sandbox when it has to be claimed anew; whether it has."""
+        if not is_gone(error):
+            return False
+        self._leases.forget(self._watched.session_id, held)
+        return True
 
 
 def is_gone(error: grpc.aio.AioRpcError) -> bool:

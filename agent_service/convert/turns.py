@@ -1,7 +1,15 @@
 """Turns on the wire."""
 
 from agent_service.convert.common import profile_of, timestamp, usage
-from agent_service.requests import COMPRESS, SUBAGENT, BusyMode, TurnInfo, TurnRequest, Unattended
+from agent_service.requests import (
+    COMPRESS,
+    NOTICE,
+    SUBAGENT,
+    BusyMode,
+    TurnInfo,
+    TurnRequest,
+    Unattended,
+)
 from hermes.agent.v1 import turn_pb2
 from hermes.common.v1 import approval_pb2, origin_pb2
 from services.errors import InvalidArgument
@@ -29,6 +37,7 @@ _UNATTENDED = {
     approval_pb2.UNATTENDED_POLICY_HALT: Unattended.HALT,
 }
 _WIRE_KINDS = {kind: number for number, kind in _KINDS.items()}
+_WIRE_KINDS[NOTICE] = turn_pb2.TURN_KIND_NOTICE
 _TRUST = {origin_pb2.TRUST_OWNER: "owner", origin_pb2.TRUST_SERVICE: "service"}
 
 
@@ -41,6 +50,8 @@ def turn_request(request: turn_pb2.StartTurnRequest) -> TurnRequest:
         raise InvalidArgument("the message is empty", fields={"parts": "at least one with text"})
     if len(text.encode()) > MAX_TEXT_BYTES:
         raise InvalidArgument("the message is too long", fields={"parts": "at most 1 MiB"})
+    if request.kind == turn_pb2.TURN_KIND_NOTICE:
+        raise InvalidArgument("not to be asked for", fields={"kind": "anything but NOTICE"})
     if not request.origin.platform:
         raise InvalidArgument("no platform", fields={"origin.platform": "must not be empty"})
     if request.retries:

@@ -30,6 +30,7 @@ from agent_service.storage.schema import (
 )
 from agent_service.storage.sessions import SessionInfo
 from agent_service.storage.undo_schema import undone_message
+from agent_service.storage.watch_schema import watched_command
 from agent_service.usage import Usage
 from services.database.sql import insert_ignore
 from services.errors import AlreadyExists, FailedPrecondition, NotFound
@@ -108,7 +109,8 @@ _LEAVE = insert_ignore(left_sandbox).from_select(
 _ITS_TURNS = sa.select(turn.c.id).where(turn.c.session_id == bindparam("of_session"))
 DELETED_BY_TURN = (step, event, approval)
 DELETED_BY_SESSION = (
-    *(message, undone_message, compaction, sandbox_binding, session_state, grant, turn),
+    *(message, undone_message, compaction, sandbox_binding, session_state, grant, watched_command),
+    turn,
 )
 """In this order, and before the session itself; a test holds these to the schema."""
 _DELETES = (

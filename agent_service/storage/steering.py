@@ -1,4 +1,4 @@
-"""Messages that join the work in progress, with the results of its tools."""
+"""Messages and notices that join the work in progress, with the results of its tools."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -10,6 +10,7 @@ from sqlalchemy import Connection, bindparam
 from agent_service.events import Outcome, Recorded, TurnFinished
 from agent_service.facts import Fact, ToolReturned
 from agent_service.live_turn import LiveTurn
+from agent_service.requests import NOTICE
 from agent_service.storage.event_log import insert_events
 from agent_service.storage.schema import turn
 from agent_service.tools.advice import STOP_AT
@@ -18,7 +19,7 @@ from services.database import Prepared
 PASSED_ON = "Passed on to the work in progress."
 
 _WAITING = Prepared(
-    sa.select(turn.c.id, turn.c.request)
+    sa.select(turn.c.id, turn.c.kind, turn.c.request)
     .where(
         turn.c.session_id == bindparam("session_id"),
         turn.c.state == sa.literal_column("'QUEUED'"),
@@ -35,23 +36,26 @@ _JOIN = (
 def join(
     conn: Connection, live: LiveTurn, facts: tuple[Fact, ...], now: datetime
 ) -> tuple[Fact, ...]:
-    """The facts with what the user has said meanwhile, where a model call follows them.
+    """The facts with what was said meanwhile, where a model call follows them.
 
     The turns that said it complete in the transaction that stores the facts.
     """
     last = facts[-1]
     if not isinstance(last, ToolReturned) or not _goes_on(live, facts):
         return facts
-    said = [
-        row.request["text"]
+    joined = [
+        row
         for row in _WAITING.rows(conn, {"session_id": live.session_id}).all()
         if row.request.get("steers") and _completed(conn, row, now)
     ]
-    if not said:
+    said = [row.request["text"] for row in joined if row.kind != NOTICE]
+    told = [row.request["text"] for row in joined if row.kind == NOTICE]
+    if said:
+        words = "\n\n".join(said)
+        told.insert(0, f"[The user says while you work:\n{words}]")
+    if not told:
         return facts
-    told = "\n\n".join(said)
-    joined = replace(last, text=f"{last.text}\n\n[The user says while you work:\n{told}]")
-    return (*facts[:-1], joined)
+    return (*facts[:-1], replace(last, text="\n\n".join([last.text, *told])))
 
 
 def _goes_on(live: LiveTurn, facts: tuple[Fact, ...]) -> bool:

@@ -105,9 +105,16 @@ _CANCEL_QUEUED = (
 
 
 def store(
-    conn: Connection, request: TurnRequest, model: str, draft: SessionDraft, now: datetime
+    conn: Connection,
+    request: TurnRequest,
+    model: str,
+    draft: SessionDraft | None,
+    now: datetime,
 ) -> Stored:
-    """Store a turn as queued; once, however often it is asked for."""
+    """Store a turn as queued; once, however often it is asked for.
+
+    Without a draft its session has to be there.
+    """
     digest = request.digest()
     _open_session(conn, request, draft, now)
     before = _BEFORE.rows(conn, {"session_id": request.session_id}).all()
@@ -176,11 +183,14 @@ def _same(conn: Connection, request: TurnRequest, digest: str) -> TurnInfo:
 
 
 def _open_session(
-    conn: Connection, request: TurnRequest, draft: SessionDraft, now: datetime
+    conn: Connection, request: TurnRequest, draft: SessionDraft | None, now: datetime
 ) -> None:
     known = _SESSION.rows(conn, {"id": request.session_id}).one_or_none()
-    if known is not None and known.profile != request.profile:
+    is_anothers = known is not None and known.profile != request.profile
+    if is_anothers or (known is None and draft is None):
         raise NotFound(f"there is no session {request.session_id}")
+    if draft is None:
+        return
     if known is not None:
         if known.is_unprompted:
             made = {

@@ -18,6 +18,7 @@ from agent_service.requests import Unattended
 from agent_service.sandbox import Commands, Files, Place
 from agent_service.skills.shelf import ProfileSkills
 from agent_service.subagents import Subagents
+from agent_service.watched import Wanted
 
 
 class ToolFailed(Exception):
@@ -106,6 +107,29 @@ class NothingAllowed:
         """Forget it."""
 
 
+class Watching(Protocol):
+    """Commands in the background that the model is told of, also once its turn has ended."""
+
+    async def watch(self, key: str, command: str, wanted: Wanted) -> None:
+        """Tell of a command that was started; ToolFailed where too many are told of."""
+        ...
+
+    async def seen(self, key: str) -> None:
+        """The model knows itself that a command has ended."""
+        ...
+
+
+class NothingWatched:
+    """Nobody to tell of anything."""
+
+    async def watch(self, key: str, command: str, wanted: Wanted) -> None:
+        """Refuse it."""
+        raise ToolFailed("Nobody can be told of commands here.")
+
+    async def seen(self, key: str) -> None:
+        """There is nothing to forget."""
+
+
 async def _nowhere() -> Place:
     return Place()
 
@@ -150,6 +174,8 @@ class ToolContext:
     """Asks a model something beside the conversation."""
     inner: "InnerCalls | None" = None
     """Who makes calls on the call's behalf."""
+    watching: Watching = field(default_factory=NothingWatched)
+    """Who tells of commands in the background."""
 
     @property
     def can_ask(self) -> bool:

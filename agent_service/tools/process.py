@@ -81,7 +81,7 @@ class Process:
         key, commands = arguments.session_id, context.commands
         match arguments.action:
             case "kill":
-                return _described(await commands.kill(key), "")
+                return await _described(context, await commands.kill(key), "")
             case "write" | "submit" | "close":
                 newline = "\n" if arguments.action == "submit" else ""
                 data = (arguments.data + newline).encode() if arguments.action != "close" else b""
@@ -109,7 +109,7 @@ async def _output(context: ToolContext, key: str, offset: int, limit: int) -> To
     out = await context.commands.read(key, Stream.STDOUT, offset, limit)
     err = await context.commands.read(key, Stream.STDERR, offset, limit)
     parts = [_page("output", out), _page("errors", err)]
-    return _described(out.status, "\n".join(part for part in parts if part))
+    return await _described(context, out.status, "\n".join(part for part in parts if part))
 
 
 def _page(name: str, page: OutputPage) -> str:
@@ -120,7 +120,9 @@ def _page(name: str, page: OutputPage) -> str:
     return f"{name}, bytes {page.offset} to {end} of {page.total_bytes}:\n{text}"
 
 
-def _described(status: CommandStatus, output: str) -> ToolResult:
+async def _described(context: ToolContext, status: CommandStatus, output: str) -> ToolResult:
+    if status.exit is not None:
+        await context.watching.seen(status.key)
     state = _state(status)
     return ToolResult(
         f"{state}\n{output}".rstrip(),

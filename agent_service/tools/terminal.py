@@ -1,16 +1,22 @@
 """The `terminal` tool: a command in the session's sandbox."""
 
 import time
+from typing import Annotated
 
 from pydantic import Field
 
 from agent_service.sandbox import Command, CommandStatus, Exit, ExitReason
 from agent_service.tools.base import Effect, RetryWithHint, ToolArguments, ToolContext, ToolResult
 from agent_service.tools.output import CommandOutput
+from agent_service.watched import Wanted
 
 FOREGROUND_LIMIT_S = 600
 BACKGROUND_LIMIT_S = 24 * 3600
 TERMINAL_SIZE = (40, 120)
+MAX_PATTERNS = 10
+MAX_PATTERN_CHARS = 200
+NOBODY = frozenset({"scheduler", "subagent"})
+"""Platforms of sessions in which nobody waits for anything once the turn has ended."""
 
 # The folder that a command ends in is where the next one starts. It is kept in the sandbox, since
 # that is where it exists, and where nobody shares it: without isolation /tmp is the machine's.
@@ -64,6 +70,21 @@ class TerminalArguments(ToolArguments):
     pty: bool = Field(
         default=False, description="Give it a terminal, for programs that insist on one."
     )
+    notify_on_complete: bool = Field(
+        default=False,
+        description=(
+            "In the background: you are told when it has ended, with your next results or as a new "
+            "message; do not wait for it."
+        ),
+    )
+    watch_patterns: list[Annotated[str, Field(min_length=1, max_length=MAX_PATTERN_CHARS)]] = Field(
+        default=[],
+        max_length=MAX_PATTERNS,
+        description=(
+            "In the background: you are told of lines of its output that have one of these texts "
+            "in them, at most every 30 seconds and 20 times."
+        ),
+    )
 
 
 class Terminal:
@@ -84,12 +105,12 @@ class Terminal:
     async def run(self, arguments: TerminalArguments, context: ToolContext) -> ToolResult:
         """Run the command, or start it in the background."""
         if arguments.background:
-            limit_s = BACKGROUND_LIMIT_S
-            if "timeout" in arguments.model_fields_set:
-                limit_s = min(arguments.timeout, BACKGROUND_LIMIT_S)
-            status = await context.commands.start(_command(arguments, context, limit_s))
-            text = f"Started in the background. Its session_id for `process` is {status.key}."
-            return ToolResult(text)
+            return await _in_background(arguments, context)
+        if arguments.notify_on_complete or arguments.watch_patterns:
+            raise RetryWithHint(
+                "notify_on_complete and watch_patterns are for commands with background: true; "
+                "this one would be waited for."
+            )
         if arguments.timeout > FOREGROUND_LIMIT_S:
             raise RetryWithHint(
                 f"A command that is waited for may run {FOREGROUND_LIMIT_S} seconds at most; "
@@ -98,6 +119,25 @@ class Terminal:
         output = CommandOutput(context.progress, time.monotonic)
         command = _command(arguments, context, arguments.timeout)
         return _result(await context.commands.run(command, output), output)
+
+
+async def _in_background(arguments: TerminalArguments, context: ToolContext) -> ToolResult:
+    wanted = Wanted(arguments.notify_on_complete, tuple(arguments.watch_patterns))
+    is_watched = wanted.end or bool(wanted.patterns)
+    if is_watched and context.caller.origin.get("platform") in NOBODY:
+        raise RetryWithHint(
+            "Nobody is told of anything once this work has ended: start it without "
+            "notify_on_complete and watch_patterns, and wait for it with `process`."
+        )
+    limit_s = BACKGROUND_LIMIT_S
+    if "timeout" in arguments.model_fields_set:
+        limit_s = min(arguments.timeout, BACKGROUND_LIMIT_S)
+    status = await context.commands.start(_command(arguments, context, limit_s))
+    text = f"Started in the background. Its session_id for `process` is {status.key}."
+    if is_watched:
+        await context.watching.watch(status.key, arguments.command, wanted)
+        text += " You are told of it."
+    return ToolResult(text)
 
 
 def _command(arguments: TerminalArguments, context: ToolContext, timeout_s: float) -> Command:

@@ -16,6 +16,7 @@ from agent_service.storage import (
     search_schema,
     undo_schema,
     usage_schema,
+    watch_schema,
 )
 from agent_service.storage.schema import metadata
 from agent_service.storage.search_index import id_at, token
@@ -35,6 +36,7 @@ async def test_the_migrations_end_at_the_schema(tmp_path: Path, postgres: Postgr
         grants.grant,
         profile_schema.profile_file,
         undo_schema.undone_message,
+        watch_schema.watched_command,
     )
     assert {table.name for table in tables} <= metadata.tables.keys()
 

@@ -84,12 +84,14 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(folder: Path, url: str, script: dict[str, Any]) -> AsyncGenerator[Stage]:
+async def staged(
+    folder: Path, url: str, script: dict[str, Any], gateway: str = ""
+) -> AsyncGenerator[Stage]:
     """Everything that agents need."""
     settings = executor_settings(folder / "executor", "bubblewrap", HERMES_KEEP_SANDBOXES="true")
     executor = Process(settings)
     async with fake_model(script) as model, executor, Database(url, "agent") as database:
-        site = Site(folder, model.url, url, executor.address, executor.tokens)
+        site = Site(folder, model.url, url, executor.address, executor.tokens, gateway=gateway)
         yield Stage(site, executor, model, database)
         await executor.kill()
     await end_boxes(settings)

@@ -83,6 +83,12 @@ class Folder:
     async def write(self, path: str, data: bytes) -> None:
         raise NotImplementedError
 
+    async def move(self, source: str, target: str) -> None:
+        raise NotImplementedError
+
+    async def remove(self, path: str) -> None:
+        raise NotImplementedError
+
 
 def toolbox(root: Path) -> Toolbox:
     unused: Any = None

@@ -43,6 +43,10 @@ class _TurnKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TurnKind.Val
     """A person's wish that the session's conversation is condensed now. The turn adds no message, and
     the text of its parts is not read.
     """
+    TURN_KIND_NOTICE: _TurnKind.ValueType  # 5
+    """The agent tells the model of what happened, such as the end of a command in the background. Its
+    answer is delivered to where the session's messages come from. Never asked for by a client.
+    """
 
 class TurnKind(_TurnKind, metaclass=_TurnKindEnumTypeWrapper):
     """What a turn is for."""
@@ -58,6 +62,10 @@ TURN_KIND_SUBAGENT: TurnKind.ValueType  # 3
 TURN_KIND_COMPRESS: TurnKind.ValueType  # 4
 """A person's wish that the session's conversation is condensed now. The turn adds no message, and
 the text of its parts is not read.
+"""
+TURN_KIND_NOTICE: TurnKind.ValueType  # 5
+"""The agent tells the model of what happened, such as the end of a command in the background. Its
+answer is delivered to where the session's messages come from. Never asked for by a client.
 """
 Global___TurnKind: _TypeAlias = TurnKind  # noqa: Y015
 

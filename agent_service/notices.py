@@ -1,0 +1,95 @@
+"""Tells the model of what has happened, and whoever began it what the model says to that."""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable
+
+from agent_service.events import Outcome, TurnFinished
+from agent_service.messaging import Message, Messenger, NotSent, SendingUnknown, Target
+from agent_service.requests import NOTICE, BusyMode, TurnRequest
+from agent_service.storage.steering import PASSED_ON
+from agent_service.storage.watches import Watched
+from agent_service.turns import Turns
+from services.clock import Clock
+from services.errors import Draining
+
+CLI = "cli"
+AGAIN_S = 30.0
+"""After which an answer is handed over again that may not have been taken."""
+
+_log = logging.getLogger(__name__)
+
+
+class Notices:
+    """Turns that say what has happened.
+
+    While the session works, they join its work with the next results of its tools; else they are
+    turns of their own, whose answer goes to where the session's messages come from. Their ids
+    follow from what they tell, so that whoever tells it again finds the same turn.
+    """
+
+    def __init__(self, turns: Callable[[], Turns], messenger: Messenger, clock: Clock) -> None:
+        """Turns run tools, and this is for what tools begin, so that it gets them when needed."""
+        self._turns = turns
+        self._messenger = messenger
+        self._clock = clock
+
+    async def tell(self, watched: Watched, number: int, text: str) -> None:
+        """Tell a notice of a command, and return once nothing of it is left to do.
+
+        NotFound where the session is gone.
+        """
+        request = TurnRequest(
+            turn_id=turn_id_of(watched.key, number),
+            profile=watched.profile,
+            session_id=watched.session_id,
+            text=text,
+            origin=watched.origin,
+            kind=NOTICE,
+            busy_mode=BusyMode.STEER,
+            toolsets=watched.toolsets,
+            model=watched.model,
+        )
+        try:
+            await self._turns().start(request, None)
+        except Draining:
+            # Whoever watches the command next tells it.
+            await asyncio.Event().wait()
+        finished = await self._turns().watching.ended(request.turn_id, request.profile)
+        await self._deliver(request, finished)
+
+    async def _deliver(self, request: TurnRequest, finished: TurnFinished) -> None:
+        text, target = _answer(finished), _target(request)
+        if not text or target is None:
+            return
+        message = Message(request.turn_id, request.profile, target, text)
+        while True:
+            try:
+                await self._messenger.send(message)
+            except NotSent as error:
+                _log.warning("the answer of turn %s is not sent: %s", request.turn_id, error)
+            except SendingUnknown:
+                await self._clock.sleep(AGAIN_S)
+                continue
+            return
+
+
+def turn_id_of(key: str, number: int) -> str:
+    """The id of the turn that tells the notice of this number of a command."""
+    return f"trn_{hashlib.sha256(f'{key}/notice/{number}'.encode()).hexdigest()[:26]}"
+
+
+def _answer(finished: TurnFinished) -> str:
+    """What is to be sent; empty where the notice joined other work, or was stopped by a person."""
+    if finished.outcome is Outcome.CANCELLED or finished.text == PASSED_ON:
+        return ""
+    if finished.outcome is Outcome.COMPLETED:
+        return finished.text.strip()
+    return "\n\n".join(filter(None, (finished.text, finished.message))).strip()
+
+
+def _target(request: TurnRequest) -> Target | None:
+    if request.platform == CLI:
+        return Target(CLI, request.session_id)
+    return Target.of_origin(request.origin)
