@@ -132,7 +132,7 @@ def build(
     parts = _loop_parts(config, models.notes, catalogued, toolbox, catalog, database, files)
     runner = Runner(database, leases, parts, spending, contexts.endings, clock, metrics)
     ownership = _ownership(config, chassis, leases, Replicas(channels, config.endpoint, clock))
-    notices = Notices(lambda: turns, reach.messenger, clock)
+    notices = Notices(lambda: turns, config.tools.policy, reach.messenger, clock)
     watches = Watches(database, ownership.claimant, sandboxes, notices, redactor, clock)
     driver = _driver(config, settings, runner, database, parts.toolbox, redactor)
     turns = Turns(database, driver, model, ownership, clock, workers, metrics)

@@ -4,12 +4,14 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 from agent_service.events import Outcome, TurnFinished
 from agent_service.messaging import Message, Messenger, NotSent, SendingUnknown, Target
 from agent_service.requests import NOTICE, BusyMode, TurnRequest
 from agent_service.storage.steering import PASSED_ON
 from agent_service.storage.watches import Watched
+from agent_service.toolsets import ToolsetPolicy
 from agent_service.turns import Turns
 from services.clock import Clock
 from services.errors import Draining
@@ -29,9 +31,16 @@ class Notices:
     follow from what they tell, so that whoever tells it again finds the same turn.
     """
 
-    def __init__(self, turns: Callable[[], Turns], messenger: Messenger, clock: Clock) -> None:
+    def __init__(
+        self,
+        turns: Callable[[], Turns],
+        toolsets: ToolsetPolicy,
+        messenger: Messenger,
+        clock: Clock,
+    ) -> None:
         """Turns run tools, and this is for what tools begin, so that it gets them when needed."""
         self._turns = turns
+        self._toolsets = toolsets
         self._messenger = messenger
         self._clock = clock
 
@@ -51,8 +60,10 @@ class Notices:
             toolsets=watched.toolsets,
             model=watched.model,
         )
+        # What was turned off meanwhile is off for it, too.
+        allowed = self._toolsets.of(request.profile, request.platform, request.toolsets)
         try:
-            await self._turns().start(request, None)
+            await self._turns().start(replace(request, allowed=allowed), None)
         except Draining:
             # Whoever watches the command next tells it.
             await asyncio.Event().wait()

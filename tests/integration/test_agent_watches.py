@@ -4,6 +4,7 @@ import asyncio
 import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from hermes.common.v1.origin_pb2 import Origin
 from tests.executors import end_boxes, until
 from tests.fakes.deliveries import FakeDeliveries
 from tests.integration.agent_parts import answer, kinds
+from tests.integration.agent_processes import AgentProcess
 from tests.integration.scheduler_parts import fake_services
 from tests.integration.test_agent_takeover import Stage, staged
 
@@ -189,6 +191,18 @@ async def test_another_replica_goes_on_watching(tmp_path: Path, postgres_url: st
     assert deliveries.conflicts == []
     [told] = _told(stage)
     assert "has ended, exit code 0" in told
+
+
+async def test_it_is_the_same_in_a_file(tmp_path: Path) -> None:
+    script = _script(_watched("sleep 3"), STARTED)
+    async with _watching(tmp_path, f"sqlite:///{tmp_path}/none.db", script) as (stage, deliveries):
+        site = replace(stage.site, database_url=f"sqlite:///{tmp_path}/agent.db")
+        async with AgentProcess(site, "only") as first, first.client() as client:
+            turn = await client.start("go", origin=CHAT)
+            assert answer(await client.watch(turn.turn_id)) == "started"
+        async with AgentProcess(site, "only"):
+            assert await deliveries.delivered(1) == ["heard"]
+    assert len(stage.model.requests) == 3
 
 
 async def test_a_gateway_that_is_away_is_waited_for(tmp_path: Path, postgres_url: str) -> None:
