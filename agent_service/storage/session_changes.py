@@ -207,7 +207,11 @@ def delete(conn: Connection, session_id: str, profile: str, now: datetime) -> No
     Their sandboxes are ended as those that were left.
     """
     hold_idle(conn, session_id, profile)
-    for subagent_id in conn.scalars(_SUBAGENTS, {"parent": session_id}).all():
+    subagents = conn.scalars(_SUBAGENTS, {"parent": session_id}).all()
+    # All of them before anything is changed, as one that is busy keeps the others as well.
+    for subagent_id in subagents:
+        hold_idle(conn, subagent_id, profile)
+    for subagent_id in subagents:
         delete(conn, subagent_id, profile, now)
     # What branches have copied is found in them from now on.
     branches = conn.scalars(_BRANCHES, {"parent": session_id}).all()
@@ -238,11 +242,11 @@ def delete_unused(conn: Connection, session_id: str, wanted: Unused, now: dateti
     """Delete a session that can still be pruned; returns whether it could."""
     try:
         row = hold_idle(conn, session_id, wanted.profile)
+        if row.updated_at >= wanted.since or (row.is_named and not wanted.include_named):
+            return False
+        delete(conn, session_id, wanted.profile, now)
     except (NotFound, FailedPrecondition):
         return False
-    if row.updated_at >= wanted.since or (row.is_named and not wanted.include_named):
-        return False
-    delete(conn, session_id, wanted.profile, now)
     return True
 
 
