@@ -153,9 +153,7 @@ def build(
         usage=UsageServicer(database, spending),
         home=HomeServicer(Moving(homes, memories, histories)),
     )
-    first = [homes.recover, watches.recover]
-    if config.model.preload:
-        first.append(partial(_preload, models.first, workers))
+    first = (homes.recover, watches.recover, partial(_preload, config, model, workers))
     chores = Chores(first, (LeftSandboxes(executors, database).run, histories.run, watches.run))
     return AgentService(database, models.routed, catalog, turns, chores, workers, servicers)
 
@@ -235,9 +233,10 @@ class AgentService:
         await self._turns.drain()
 
 
-async def _preload(model: ConfiguredModel, workers: Workers) -> None:
-    """While the other services of the process start, which wait for their engines and disks."""
-    workers.start("load of the model's SDK", model.preload())
+async def _preload(config: AgentConfig, model: ConfiguredModel, workers: Workers) -> None:
+    """Where that is wanted, while other services start, which wait for engines and disks."""
+    if config.model.preload:
+        workers.start("load of the model's SDK", model.preload())
 
 
 def _stores(
