@@ -11,6 +11,7 @@ from hermes.agent.v1.turn_event_pb2 import ToolFinished, ToolStarted, TurnEvent,
 from services.cli.console import printable
 from services.cli.markdown import MarkdownStream
 from services.cli.transcript import interrupted
+from services.cli.words import Words
 
 SHOWN_CHARS = 200
 SHOWN_PROGRESS_LINES = 20
@@ -24,6 +25,11 @@ def plain() -> "TurnView":
     return TurnView(Console(), tells_failure=False)
 
 
+def steps() -> "TurnView":
+    """A view of all but the words, beside those, on standard error."""
+    return TurnView(Console(stderr=True), tells_failure=False, writes_words=False)
+
+
 class TurnView:
     """Writes events as lines; the answer's text is written as it comes."""
 
@@ -33,18 +39,16 @@ class TurnView:
         self._console = console
         self._tells_failure = tells_failure
         self._writes_words = writes_words
-        self._markdown = None if console.color_system is None else MarkdownStream()
+        styling = None if console.color_system is None else MarkdownStream()
+        self._words = Words(self._write, styling)
         self._calls = _Calls()
-        self._written = 0
-        self._step = 0
         self._attempt = 0
-        self._at_line_start = True
 
     def show(self, event: TurnEvent) -> None:
         """Show one event."""
         if event.attempt != self._attempt:
             self._attempt = event.attempt
-            self._restart()  # what an attempt before this one had said of a step is void
+            self._words.restart()  # what an attempt before this one had said of a step is void
         match event.WhichOneof("kind"):
             case "text_delta":
                 delta = event.text_delta
@@ -53,7 +57,7 @@ class TurnView:
                 self._text(event.text_snapshot.step, 0, event.text_snapshot.text)
             case "text_finished":
                 self._text(event.text_finished.step, 0, event.text_finished.text)
-                self._end_line()
+                self._words.end_line()
                 self._calls.expect(event.text_finished.tool_call_count)
             case "tool_started":
                 self._line(_started(event.tool_started, self._calls.begin(event.tool_started)))
@@ -64,7 +68,7 @@ class TurnView:
                 finished = event.tool_finished
                 self._line(_finished(finished, self._calls.mark(finished.call_id)))
             case "notice" | "compressed":
-                self._restart()
+                self._words.restart()
                 self._line(_told(event))
             case "turn_finished":
                 self._ended(event.turn_finished)
@@ -72,47 +76,28 @@ class TurnView:
                 pass
 
     def _text(self, step: int, offset: int, text: str) -> None:
-        """Write what is new; a snapshot or a whole text repeats what was written."""
-        if step != self._step:
-            self._step, self._written = step, 0
-        new = text[max(0, self._written - offset) :]
-        if new and self._writes_words:
-            shown = printable(new)
-            self._write(shown if self._markdown is None else self._markdown.feed(shown))
-            self._written = offset + len(text)
-
-    def _restart(self) -> None:
-        self._end_line()
-        self._written = 0
+        if self._writes_words:
+            self._words.add(step, offset, text)
 
     def _progress(self, text: str, mark: str) -> None:
         for line in printable(text).splitlines()[-SHOWN_PROGRESS_LINES:]:
             self._line(Text(f"{mark} │ {line}", style="dim"))
 
     def _ended(self, finished: TurnFinished) -> None:
-        self._restart()
-        self._step = 0  # the next turn counts its steps from 1 again
+        self._words.end_turn()
         if self._tells_failure and (message := _failure(finished)):
             self._line(message)
 
     def _line(self, text: Text) -> None:
-        self._end_line()
+        self._words.end_line()
         if printable(text.plain) != text.plain:
             text = Text(printable(text.plain), style=text.style)
         self._console.print(text, highlight=False, soft_wrap=True)
 
-    def _end_line(self) -> None:
-        if self._markdown is not None:
-            self._write(self._markdown.finish())
-        if not self._at_line_start:
-            self._write("\n")
-
     def _write(self, text: str) -> None:
-        if not text:
-            return
+        # The console's file is another one while a prompt is shown.
         self._console.file.write(text)
         self._console.file.flush()
-        self._at_line_start = text.endswith("\n")
 
 
 class _Calls:
