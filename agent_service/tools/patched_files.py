@@ -17,6 +17,7 @@ from agent_service.tools.texts import (
     encode_text,
     same_file,
 )
+from services.lifecycle import unbroken
 
 MAX_FILES = 100
 MAX_BYTES = 32 * 1024 * 1024
@@ -64,7 +65,8 @@ class PatchedFiles:
         moved = [state.source for state in wanted if _is_moved(state)]
         # What is moved goes with its move; what is removed goes when all else is there.
         wanted = [state for state in wanted if state not in moved]
-        await self._write(sorted(wanted, key=lambda state: state.after is None))
+        # All of it or nothing, also where the turn is interrupted.
+        await unbroken(self._write(sorted(wanted, key=lambda state: state.after is None)))
         return await asyncio.to_thread(_result, wanted)
 
     async def _plan(self, change: FileChange) -> None:

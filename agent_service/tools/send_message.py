@@ -30,6 +30,7 @@ from agent_service.tools.base import (
     ToolResult,
 )
 from agent_service.tools.taint import must_ask
+from agent_service.tools.texts import same_file
 
 MAX_CHARACTERS = 100_000
 MAX_FILES = 10
@@ -94,7 +95,7 @@ class SendMessage:
         """Messages go out as the model has ordered them, and wait for changes of their files."""
         if arguments.action == "list":
             return frozenset()
-        return frozenset({"chats", *split_media(arguments.message)[1]})
+        return frozenset({"chats", *map(same_file, split_media(arguments.message)[1])})
 
     async def run(self, arguments: SendMessageArguments, context: ToolContext) -> ToolResult:
         """Send, or list."""
