@@ -87,8 +87,13 @@ _SUBAGENTS = sa.select(session.c.id).where(
     session.c.parent_session_id == bindparam("parent"),
     session.c.platform == SUBAGENT,
     ~session.c.is_named,
+    # A person's branch of one has its platform as well, and copies no turns.
+    sa.exists().where(turn.c.session_id == session.c.id, turn.c.kind == SUBAGENT),
 )
 """Those that it has handed work over to, but for what somebody has named to keep it."""
+_USED_SUBAGENT = _SUBAGENTS.where(
+    session.c.updated_at >= bindparam("unused_since", type_=session.c.updated_at.type)
+).limit(1)
 _ORPHAN = (
     sa.update(session)
     .where(session.c.parent_session_id == bindparam("parent"))
@@ -243,6 +248,9 @@ def delete_unused(conn: Connection, session_id: str, wanted: Unused, now: dateti
     try:
         row = hold_idle(conn, session_id, wanted.profile)
         if row.updated_at >= wanted.since or (row.is_named and not wanted.include_named):
+            return False
+        used = {"parent": session_id, "unused_since": wanted.since}
+        if conn.execute(_USED_SUBAGENT, used).first() is not None:
             return False
         delete(conn, session_id, wanted.profile, now)
     except (NotFound, FailedPrecondition):

@@ -133,3 +133,18 @@ async def test_what_subagents_said_is_deleted_with_who_asked_unless_somebody_has
         left = (await stub.ListSessions(session_pb2.ListSessionsRequest())).sessions
     kept = [("kept", "")] if is_named else []
     assert [(one.title, one.parent_session_id) for one in left] == kept
+
+
+async def test_what_a_person_has_branched_off_a_subagent_stays(tmp_path: Path) -> None:
+    async with fake_model(_script(_small_job())) as model, agent(tmp_path, model.url) as client:
+        await _run(client, "session")
+        stub = SessionServiceStub(client.channels.to("agent"))
+        listed = await stub.ListSessions(session_pb2.ListSessionsRequest(platform="subagent"))
+        (own,) = listed.sessions
+        branch = session_pb2.BranchSessionRequest(
+            session_id=own.session_id, new_session_id="branch"
+        )
+        await stub.BranchSession(branch)
+        await stub.DeleteSession(session_change_pb2.DeleteSessionRequest(session_id="session"))
+        left = (await stub.ListSessions(session_pb2.ListSessionsRequest())).sessions
+    assert [one.session_id for one in left] == ["branch"]
