@@ -19,7 +19,7 @@ watched_command = Table(
     metadata,
     Column("id", String(160), primary_key=True),
     Column("profile", String(64), nullable=False),
-    Column("session_id", String(128), ForeignKey("session.id"), nullable=False),
+    Column("session_id", String(128), ForeignKey("session.id", ondelete="CASCADE"), nullable=False),
     Column("sandbox_id", String(64), nullable=False),
     Column("command", Text, nullable=False),
     Column("request", JSON, nullable=False),

@@ -35,6 +35,8 @@ def upgrade() -> None:
         op.drop_index("message_text_by_time", "message_text")
         op.execute(_SQLITE)
         return
+    # In the order of whoever stores a message, so that none is stored beside the copy.
+    op.execute("LOCK TABLE message, message_text IN ACCESS EXCLUSIVE MODE")
     op.execute(_PUT_ASIDE)
     op.execute("CREATE UNIQUE INDEX message_text_aside_id ON message_text_aside (id)")
     op.drop_table("message_text")

@@ -15,7 +15,13 @@ def upgrade() -> None:
         "watched_command",
         sa.Column("id", sa.String(160), primary_key=True),
         sa.Column("profile", sa.String(64), nullable=False),
-        sa.Column("session_id", sa.String(128), sa.ForeignKey("session.id"), nullable=False),
+        sa.Column(
+            "session_id",
+            sa.String(128),
+            # A replica of the version before deletes sessions without knowing of these.
+            sa.ForeignKey("session.id", ondelete="CASCADE"),
+            nullable=False,
+        ),
         sa.Column("sandbox_id", sa.String(64), nullable=False),
         sa.Column("command", sa.Text, nullable=False),
         sa.Column("request", sa.JSON, nullable=False),
