@@ -35,8 +35,7 @@ class Attachments:
         is_whole = False
         try:
             await self._fill(upload_id, key, length_bytes, chunks)
-            await self._database.write(lambda conn: attachments.finish(conn, upload_id))
-            is_whole = True
+            is_whole = await self._database.write(lambda conn: attachments.finish(conn, upload_id))
         finally:
             if not is_whole:
                 await self._database.write(lambda conn: attachments.drop(conn, [upload_id]))

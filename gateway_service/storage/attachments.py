@@ -53,6 +53,9 @@ _LEFT = sa.select(attachment.c.id).where(
 )
 _some: sa.BindParameter[list[str]] = bindparam("some", expanding=True)
 _DELETE = sa.delete(attachment).where(attachment.c.id.in_(_some))
+_DELETE_STRAYS = sa.delete(attachment_piece).where(
+    attachment_piece.c.attachment_id.not_in(sa.select(attachment.c.id))
+)
 _DELETE_PIECES = sa.delete(attachment_piece).where(attachment_piece.c.attachment_id.in_(_some))
 
 
@@ -68,9 +71,9 @@ def add_piece(conn: Connection, upload_id: str, position: int, data: bytes) -> N
     conn.execute(_INSERT_PIECE, piece)
 
 
-def finish(conn: Connection, upload_id: str) -> None:
-    """Note that all pieces are there."""
-    conn.execute(_FINISH, {"of_upload": upload_id})
+def finish(conn: Connection, upload_id: str) -> bool:
+    """Note that all pieces are there; False where its delivery was sent meanwhile, without it."""
+    return conn.execute(_FINISH, {"of_upload": upload_id}).rowcount == 1
 
 
 def whole(conn: Connection, key: FileKey) -> tuple[str, int] | None:
@@ -97,4 +100,6 @@ def drop_sent(conn: Connection, delivery_id: str) -> int:
 
 def forget(conn: Connection, before: datetime) -> int:
     """Delete files that were stored before a time and have no delivery, or none any more."""
+    # A piece that was on its way when its upload was given up.
+    conn.execute(_DELETE_STRAYS)
     return drop(conn, conn.execute(_LEFT, {"before": before}).scalars().all())

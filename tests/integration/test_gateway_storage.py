@@ -198,6 +198,18 @@ async def test_a_file_is_there_until_its_delivery_is_done(database: Database) ->
     assert await database.read(kept) == ["waiting"]
 
 
+async def test_what_comes_for_a_delivery_that_was_sent_meanwhile_does_not_stay(
+    database: Database,
+) -> None:
+    key = FileKey("sent", "default", "00")
+    await database.write(lambda conn: attachments.begin(conn, "att", key, 1, NOW))
+    await database.write(lambda conn: attachments.drop(conn, ["att"]))
+    await database.write(lambda conn: attachments.add_piece(conn, "att", 0, b"x"))
+    assert not await database.write(lambda conn: attachments.finish(conn, "att"))
+    await database.write(lambda conn: attachments.forget(conn, NOW))
+    assert await database.read(lambda conn: attachments.piece(conn, "att", 0)) is None
+
+
 async def test_a_chat_that_cannot_be_shown_a_file_is_told_what_it_lacks(database: Database) -> None:
     async def chunks() -> AsyncIterator[bytes]:
         yield b"plan"
