@@ -4,6 +4,7 @@ The home belongs to the user and may be older than this program, so its own mode
 the folders that services make in it are for the owner only.
 """
 
+import errno
 import hashlib
 import os
 import re
@@ -191,6 +192,8 @@ def replace_file(path: Path, content: str | bytes, mode: int) -> None:
     except PermissionError:
         raise HomeError(_no_permission(target)) from None
     except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise HomeError(f"no space is left for {target}; free some and try again") from None
         raise HomeError(f"{target} cannot be written: {error.strerror}") from None
     finally:
         if temporary is not None:

@@ -46,7 +46,12 @@ class MarkdownStream:
 
     def finish(self) -> str:
         """All that was held back; what follows begins anew."""
-        shown = self._held if self._fence else self._inline(self._held, is_over=True)[0]
+        if self._at_start and self._is_fence(self._held):
+            shown = ""
+        elif self._fence:
+            shown = self._held
+        else:
+            shown = self._inline(self._held, is_over=True)[0]
         shown += self._end_heading()
         self._held, self._at_start, self._fence = "", True, ""
         return shown

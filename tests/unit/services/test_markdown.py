@@ -70,5 +70,10 @@ def test_words_are_shown_as_they_come_and_marks_when_they_are_sure() -> None:
     assert stream.feed("# new") == f"{BOLD[0]}new"
 
 
+def test_a_block_of_code_may_end_with_the_text() -> None:
+    stream = MarkdownStream()
+    assert stream.feed("```\nx = 1\n```") + stream.finish() == f"{styled('x = 1', CODE)}\n"
+
+
 def test_a_whole_text_has_the_same_styles() -> None:
     assert rendered("a **b** c") == Text.from_ansi(f"a {styled('b', BOLD)} c")
