@@ -11,6 +11,7 @@ from typing import Protocol
 
 from sqlalchemy import Connection
 
+from agent_service.answer_files import answer_in_wait
 from agent_service.errors import BudgetReached, budget_reached, model_failure
 from agent_service.events import Live, Notice, Outcome, Recorded, TurnFinished
 from agent_service.facts import Fact, ModelAnswered, ToolReturned
@@ -19,6 +20,7 @@ from agent_service.live_turn import LiveTurn
 from agent_service.loop import LoopParts, Step, run_turn
 from agent_service.metrics import AgentMetrics
 from agent_service.models.errors import ModelError
+from agent_service.requests import COMPRESS
 from agent_service.sandbox import CommandStatus, CommandUnknown, SandboxUnavailable
 from agent_service.spending import Spending
 from agent_service.storage import journal, steering
@@ -205,8 +207,9 @@ class Runner:
         if partial and not turn.pending:
             said = self._spending.interrupted(turn, partial)
             facts.append(ModelAnswered(turn.step, said))
+        said_so_far = _whole_answer(turn) or partial
         ended = TurnFinished(
-            Outcome.CANCELLED, partial, left.message, survivor_count=left.survivor_count
+            Outcome.CANCELLED, said_so_far, left.message, survivor_count=left.survivor_count
         )
         await self._commit(driving, (*facts, ended))
 
@@ -257,6 +260,12 @@ class _Left:
         if self.survivor_count:
             return f"{self.survivor_count} of its processes could not be killed."
         return ""
+
+
+def _whole_answer(turn: LiveTurn) -> str | None:
+    """The answer of a turn that only waits for its files; it is a message of its session by now."""
+    # What is condensed may well end with an answer, which is an earlier turn's.
+    return None if turn.kind == COMPRESS else answer_in_wait(turn)
 
 
 def _tell(turn: LiveTurn) -> None:
