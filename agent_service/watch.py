@@ -2,9 +2,9 @@
 
 import logging
 from dataclasses import dataclass, replace
+from typing import Protocol
 
-from agent_service.clients.commands import SessionCommands
-from agent_service.sandbox import CommandStatus, CommandUnknown, Stream
+from agent_service.sandbox import CommandStatus, CommandUnknown, OutputPage, Stream
 from agent_service.storage.watches import Watched
 from agent_service.tools.terminal import describe_exit
 from agent_service.watched import (
@@ -33,6 +33,18 @@ TAIL_BYTES = 4000
 _log = logging.getLogger(__name__)
 
 
+class Looking(Protocol):
+    """Looks at commands; SandboxUnavailable, CommandUncertain or CommandUnknown from both."""
+
+    async def wait(self, key: str, most_s: float) -> CommandStatus:
+        """How a command stands once it has ended, or so many seconds are over."""
+        ...
+
+    async def read(self, key: str, stream: Stream, offset: int, length: int) -> OutputPage:
+        """Stored output from `offset` on; a negative offset counts from the end."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class News:
     """What is to be told, and how far the command was looked at then."""
@@ -45,7 +57,7 @@ class News:
 class Watch:
     """Looks at a command until there is something to be told."""
 
-    def __init__(self, commands: SessionCommands, watched: Watched, clock: Clock) -> None:
+    def __init__(self, commands: Looking, watched: Watched, clock: Clock) -> None:
         self._commands = commands
         self._watched = watched
         self._clock = clock
@@ -65,7 +77,8 @@ class Watch:
                     text = said_of_matches(key, command, *self._lines.take(), told)
                     return News(text, self._noted(progress, told_of_matches=told))
         except CommandUnknown:
-            return News(said_of_loss(key, command), self._noted(progress, is_over=True))
+            said = [*self._last_lines(progress), said_of_loss(key, command)]
+            return News("\n\n".join(said), self._noted(progress, is_over=True))
 
     def _may_tell(self, progress: Progress) -> bool:
         is_due = self._clock.monotonic() >= self._tell_from
@@ -110,19 +123,23 @@ class Watch:
     async def _last(self, ended: CommandStatus, progress: Progress) -> News:
         """The news of a command that has ended: its last lines that match, and how it ended."""
         assert ended.exit is not None, "it has ended"
-        key, command, wanted = self._watched.key, self._watched.command, self._watched.wanted
-        said: list[str] = []
-        if self._listens(progress):
-            self._lines.end()
-            lines, more = self._lines.take()
-            if lines:
-                told = progress.told_of_matches + 1
-                said.append(said_of_matches(key, command, lines, more, told))
-        if wanted.end:
+        end: list[str] = []
+        if self._watched.wanted.end:
             await self._clock.sleep(GRACE_S)
-            how = describe_exit(ended.exit) or "exit code 0"
-            said.append(said_of_end(key, command, how, await self._tail()))
+            how, tail = describe_exit(ended.exit) or "exit code 0", await self._tail()
+            end = [said_of_end(self._watched.key, self._watched.command, how, tail)]
+        # Where its output could not be read, the lines wait for the next try.
+        said = [*self._last_lines(progress), *end]
         return News("\n\n".join(said), self._noted(progress, is_over=True))
+
+    def _last_lines(self, progress: Progress) -> list[str]:
+        """The notice of the lines that were not told yet, if any, now that no more come."""
+        if not self._listens(progress):
+            return []
+        self._lines.end()
+        lines, more = self._lines.take()
+        told, key, command = progress.told_of_matches + 1, self._watched.key, self._watched.command
+        return [said_of_matches(key, command, lines, more, told)] if lines else []
 
     async def _tail(self) -> str:
         """The newest output, of either stream."""

@@ -1,0 +1,101 @@
+"""What is told of a command in the background where its executor is away at the wrong moment."""
+
+from agent_service.sandbox import (
+    CommandStatus,
+    CommandUnknown,
+    Exit,
+    ExitReason,
+    OutputPage,
+    SandboxUnavailable,
+    Stream,
+)
+from agent_service.storage.watches import Watched
+from agent_service.watch import Watch
+from agent_service.watched import Progress, Wanted
+from tests.fakes.clock import HastyClock
+
+ENDED = Exit(ExitReason.EXITED, 0, 0, 0, 0, 0)
+
+
+class _Command:
+    """A command that has written something."""
+
+    def __init__(self, output: bytes, exit_: Exit | None = None) -> None:
+        self._output = output
+        self._status = CommandStatus("k", 0, exit_)
+        self.tails_fail = 0
+        """How often its newest output cannot be read."""
+        self.waits = 10
+        """How often its executor is asked before it knows nothing of the command."""
+
+    def grow(self, output: bytes) -> None:
+        """Write something more."""
+        self._output += output
+
+    async def wait(self, key: str, most_s: float) -> CommandStatus:
+        assert (key, most_s > 0) == ("k", True)
+        self.waits -= 1
+        if self.waits < 0:
+            raise CommandUnknown(key)
+        return self._status
+
+    async def read(self, key: str, stream: Stream, offset: int, length: int) -> OutputPage:
+        assert key == "k"
+        if offset < 0 and self.tails_fail:
+            self.tails_fail -= 1
+            raise SandboxUnavailable("the executor is away")
+        data = self._output if stream is Stream.STDOUT else b""
+        start = max(len(data) + offset, 0) if offset < 0 else offset
+        return OutputPage(data[start : start + length], start, len(data), self._status)
+
+
+def _watch(command: _Command) -> Watch:
+    watched = Watched(
+        key="k",
+        profile="",
+        session_id="s",
+        sandbox_id="sbx",
+        command="make",
+        origin={"platform": "cli"},
+        toolsets=(),
+        model="m",
+        wanted=Wanted(end=True, patterns=("READY",)),
+        progress=Progress(),
+        notice="",
+    )
+    return Watch(command, watched, HastyClock())
+
+
+async def _news(watch: Watch, progress: Progress) -> tuple[str, Progress]:
+    """The next news, asked for again where nobody could be asked."""
+    while True:
+        try:
+            news = await watch.next(progress)
+        except SandboxUnavailable:
+            continue
+        return news.text, news.progress
+
+
+async def test_lines_outlast_an_executor_that_is_away_when_the_command_has_ended() -> None:
+    command = _Command(b"READY on 80\nbye\n", ENDED)
+    command.tails_fail = 2
+    text, progress = await _news(_watch(command), Progress())
+    assert "wrote what you watch for: session_id k, `make`.\n| READY on 80]" in text
+    assert text.endswith(
+        "has ended, exit code 0: session_id k, `make`.\n"
+        "The end of its output:\n| READY on 80\n| bye]"
+    )
+    assert progress.is_over
+
+
+async def test_lines_that_wait_to_be_told_are_told_with_the_loss_of_their_command() -> None:
+    command = _Command(b"READY 1\n")
+    watch = _watch(command)
+    text, progress = await _news(watch, Progress())
+    assert "| READY 1]" in text
+    command.grow(b"READY 2\nREADY 3")
+    command.waits = 1
+    text, progress = await _news(watch, progress)
+    assert "| READY 2\n| READY 3]\n\n[" in text
+    assert "gone with its sandbox" in text
+    assert progress.is_over
