@@ -1,11 +1,13 @@
 """One command in the background that the model is to be told of."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from agent_service.sandbox import CommandStatus, CommandUnknown, OutputPage, Stream
+from agent_service.sandbox import CommandStatus, CommandUnknown, Opening, OutputPage, Stream
 from agent_service.storage.watches import Watched
+from agent_service.tools.taint import fenced
 from agent_service.tools.terminal import describe_exit
 from agent_service.watched import (
     MAX_MATCH_NOTICES,
@@ -57,10 +59,18 @@ class News:
 class Watch:
     """Looks at a command until there is something to be told."""
 
-    def __init__(self, commands: Looking, watched: Watched, clock: Clock) -> None:
+    def __init__(
+        self,
+        commands: Looking,
+        watched: Watched,
+        clock: Clock,
+        opening: Callable[[], Opening | None],
+    ) -> None:
+        """Ask for the opening of its sandbox once something of it was read."""
         self._commands = commands
         self._watched = watched
         self._clock = clock
+        self._opening = opening
         self._lines = Lines(watched.wanted.patterns, watched.progress.offsets)
         self._tell_from = 0.0
 
@@ -74,7 +84,7 @@ class Watch:
                 if self._may_tell(progress):
                     self._tell_from = self._clock.monotonic() + PAUSE_S
                     told = progress.told_of_matches + 1
-                    text = said_of_matches(key, command, *self._lines.take(), told)
+                    text = said_of_matches(key, command, *self._lines.take(), told, self._fence)
                     return News(text, self._noted(progress, told_of_matches=told))
         except CommandUnknown:
             said = [*self._last_lines(progress), said_of_loss(key, command)]
@@ -127,7 +137,7 @@ class Watch:
         if self._watched.wanted.end:
             await self._clock.sleep(GRACE_S)
             how, tail = describe_exit(ended.exit) or "exit code 0", await self._tail()
-            end = [said_of_end(self._watched.key, self._watched.command, how, tail)]
+            end = [said_of_end(self._watched.key, self._watched.command, how, tail, self._fence)]
         # Where its output could not be read, the lines wait for the next try.
         said = [*self._last_lines(progress), *end]
         return News("\n\n".join(said), self._noted(progress, is_over=True))
@@ -139,7 +149,13 @@ class Watch:
         self._lines.end()
         lines, more = self._lines.take()
         told, key, command = progress.told_of_matches + 1, self._watched.key, self._watched.command
-        return [said_of_matches(key, command, lines, more, told)] if lines else []
+        return [said_of_matches(key, command, lines, more, told, self._fence)] if lines else []
+
+    def _fence(self, quoted: str) -> str:
+        """Output between marks, where others can have put something into its sandbox."""
+        opening = self._opening()
+        # What the marks mean was said with the result of the call that began it, at the latest.
+        return quoted if opening is None else fenced(quoted, opening, explained=False)
 
     async def _tail(self) -> str:
         """The newest output, of either stream."""

@@ -4,11 +4,14 @@ Output is looked through line by line for plain texts. What matches is gathered 
 told, so that a command that talks without end is told of now and then, and not with every line.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from agent_service.sandbox import Stream
+
+Fence = Callable[[str], str]
+"""What stands around output, as the sandbox that it comes from asks for."""
 
 MAX_LINES = 20
 """Of one notice."""
@@ -124,10 +127,12 @@ class Lines:
         return any(pattern in data for pattern in self._patterns)
 
 
-def said_of_matches(key: str, command: str, lines: Sequence[str], more: int, told: int) -> str:
+def said_of_matches(
+    key: str, command: str, lines: Sequence[str], more: int, told: int, fence: Fence
+) -> str:
     """What the model is told of lines that match."""
     parts = [f"A command in the background wrote what you watch for: {_named(key, command)}"]
-    parts += _quoted(lines)
+    parts.append(_quoted(lines, fence))
     if more:
         parts.append(f"({more} more lines match.)")
     if told >= MAX_MATCH_NOTICES:
@@ -135,13 +140,13 @@ def said_of_matches(key: str, command: str, lines: Sequence[str], more: int, tol
     return _notice(parts)
 
 
-def said_of_end(key: str, command: str, how: str, tail: str) -> str:
+def said_of_end(key: str, command: str, how: str, tail: str, fence: Fence) -> str:
     """What the model is told of a command that has ended; `tail` is its newest output."""
     parts = [f"A command in the background has ended, {how}: {_named(key, command)}"]
     lines = tail.splitlines()[-MAX_LINES:]
     if lines:
         parts.append("The end of its output:")
-        parts += _quoted([line[:MAX_LINE_CHARS] for line in lines])
+        parts.append(_quoted([line[:MAX_LINE_CHARS] for line in lines], fence))
     return _notice(parts)
 
 
@@ -157,9 +162,9 @@ def _named(key: str, command: str) -> str:
     return f"session_id {key}, `{shown}`."
 
 
-def _quoted(lines: Sequence[str]) -> list[str]:
+def _quoted(lines: Sequence[str], fence: Fence) -> str:
     # It is output and nobody's order, wherever it stands in the conversation.
-    return [f"| {line}" for line in lines]
+    return fence("\n".join(f"| {line}" for line in lines))
 
 
 def _notice(parts: Sequence[str]) -> str:

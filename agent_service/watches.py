@@ -110,7 +110,8 @@ class Watches:
     async def _follow(self, lease: Lease, watched: Watched) -> None:
         """Look at a command and tell of it, until nothing is left to be told."""
         sandbox = WatchedSandbox(self._sandboxes, watched, self._owner)
-        watch = Watch(SessionCommands(sandbox), watched, self._clock)
+        commands = SessionCommands(sandbox)
+        watch = Watch(commands, watched, self._clock, lambda: sandbox.place.opening)
         progress, notice = watched.progress, watched.notice
         while True:
             if notice:

@@ -265,6 +265,7 @@ class WatchedSandbox:
     """The sandbox of a watched command, between the turns of its session as well."""
 
     def __init__(self, leases: SandboxLeases, watched: Watched, owner: Owner) -> None:
+        self.place = Place()
         self.profile = watched.profile
         self.resumed = True
         self._leases = leases
@@ -276,9 +277,11 @@ class WatchedSandbox:
     ) -> Held:
         """The sandbox, as `SandboxLeases.again` gives it."""
         watched = self._watched
-        return await self._leases.again(
+        held = await self._leases.again(
             watched.profile, watched.session_id, watched.sandbox_id, self._owner
         )
+        self.place = held.place
+        return held
 
     async def exists(self) -> bool:
         """Whether the session has used a sandbox: the command ran in one."""

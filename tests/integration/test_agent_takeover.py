@@ -88,7 +88,9 @@ async def staged(
     folder: Path, url: str, script: dict[str, Any], gateway: str = ""
 ) -> AsyncGenerator[Stage]:
     """Everything that agents need."""
-    settings = executor_settings(folder / "executor", "bubblewrap", HERMES_KEEP_SANDBOXES="true")
+    settings = await asyncio.to_thread(
+        executor_settings, folder / "executor", "bubblewrap", HERMES_KEEP_SANDBOXES="true"
+    )
     executor = Process(settings)
     async with fake_model(script) as model, executor, Database(url, "agent") as database:
         site = Site(folder, model.url, url, executor.address, executor.tokens, gateway=gateway)
