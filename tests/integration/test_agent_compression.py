@@ -18,7 +18,7 @@ from services.database import Database
 from tests.fakes.model import FakeModel, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer, kinds
 
-CONFIG = "models: {scripted: {window: 24000}}\nmodel: {max_tokens: 1000}\n"
+CONFIG = "models: {scripted: {window: 26000}}\nmodel: {max_tokens: 1000}\n"
 NOTES = {"user": "The conversation:", "steps": [{"text": "Goal: tea. Open: sugar."}]}
 LONG = "word " * 2400
 
