@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
@@ -11,6 +10,7 @@ from typing import Self
 from zoneinfo import ZoneInfo
 
 import grpc.aio
+from msgspec import Struct
 
 from agent_service.answer_files import AnswerFiles
 from agent_service.budgets import Budgets
@@ -158,8 +158,7 @@ def build(
     return AgentService(database, models.routed, catalog, turns, chores, workers, servicers)
 
 
-@dataclass(frozen=True, slots=True)
-class Chores:
+class Chores(Struct, frozen=True):
     """What is to be done beside the turns."""
 
     first: Sequence[Callable[[], Awaitable[None]]]

@@ -1,8 +1,9 @@
 """Budgets: how much may be spent by a profile, a session, a job and in a day."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 PER_USD = 1_000_000
 
@@ -19,8 +20,7 @@ class Scope(StrEnum):
     """All that a profile uses in a day."""
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(Struct, frozen=True):
     """Money and tokens; as a limit, 0 is no limit."""
 
     micro_usd: int = 0
@@ -33,8 +33,7 @@ class Amount:
         return bool(self.micro_usd or self.tokens)
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(Struct, frozen=True):
     """Whom a model call is charged to: its profile, session, day, and job if it has one."""
 
     profile: str
@@ -53,8 +52,7 @@ class Account:
         return ids[scope]
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(Struct, frozen=True):
     """How a budget stands."""
 
     scope: Scope
@@ -120,8 +118,7 @@ class Standing:
         return not self.limit.micro_usd or amount.micro_usd <= self.limit.micro_usd
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """What config.yaml says of budgets."""
 
     limits: Mapping[Scope, Amount]

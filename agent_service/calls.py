@@ -1,7 +1,8 @@
 """Tool calls on their way through a turn."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from agent_service.models.base import ToolCall
 
@@ -16,8 +17,7 @@ class StepState(StrEnum):
     UNCERTAIN = "UNCERTAIN"
 
 
-@dataclass(frozen=True, slots=True)
-class PendingCall:
+class PendingCall(Struct, frozen=True):
     """A tool call whose result is not committed yet."""
 
     key: str

@@ -1,9 +1,10 @@
 """The agent's settings of the models that take over where the configured one fails."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Annotated, Literal, Protocol
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import AfterValidator, Field, SecretStr
 
 from agent_service.models.endpoints import EndpointSettings, is_http_url
@@ -75,8 +76,7 @@ class FallbackModel(ConfigModel):
         return Route(self.name, self.model)
 
 
-@dataclass(frozen=True, slots=True)
-class Fallback:
+class Fallback(Struct, frozen=True):
     """A model of the chain, and where it is found."""
 
     route: Route

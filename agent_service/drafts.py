@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import tzinfo
 from itertools import starmap
+
+from msgspec import Struct
 
 from agent_service.clients.projects import Projects
 from agent_service.clients.sandbox_kinds import SandboxKinds
@@ -19,8 +20,7 @@ from agent_service.storage.turns import SessionDraft
 from services.clock import Clock
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(Struct, frozen=True):
     """Where sessions work, and who knows what it is like there."""
 
     sandboxes: SandboxKinds
@@ -28,8 +28,7 @@ class Places:
     policy: SandboxPolicy
 
 
-@dataclass(frozen=True, slots=True)
-class Instructions:
+class Instructions(Struct, frozen=True):
     """What the configuration has every session told."""
 
     system_message: str

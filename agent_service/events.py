@@ -4,10 +4,11 @@ A `Fact` is yielded by the loop and is committed by the journal before the loop 
 one or more durable `Event`s with a sequence. `Live` events are only for those who watch.
 """
 
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct, field
 
 from agent_service.usage import Usage
 
@@ -27,8 +28,7 @@ class Decision(StrEnum):
 # Live events
 
 
-@dataclass(frozen=True, slots=True)
-class TextDelta:
+class TextDelta(Struct, frozen=True):
     """More text of the answer; `offset` counts characters within the step's text."""
 
     step: int
@@ -36,8 +36,7 @@ class TextDelta:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReasoningDelta:
+class ReasoningDelta(Struct, frozen=True):
     """More of the model's reasoning; `offset` counts characters within the step's reasoning."""
 
     step: int
@@ -45,8 +44,7 @@ class ReasoningDelta:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class TextSnapshot:
+class TextSnapshot(Struct, frozen=True):
     """All text of the running model call so far, for a watcher that joins late."""
 
     step: int
@@ -54,16 +52,14 @@ class TextSnapshot:
     reasoning: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolProgress:
+class ToolProgress(Struct, frozen=True):
     """Output of a running tool."""
 
     call_id: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True):
     """Something worth showing, such as a retry."""
 
     text: str
@@ -75,16 +71,14 @@ Live = TextDelta | ReasoningDelta | TextSnapshot | ToolProgress | Notice
 # Durable events
 
 
-@dataclass(frozen=True, slots=True)
-class TurnStarted:
+class TurnStarted(Struct, frozen=True):
     """The turn runs."""
 
     session_id: str
     model: str
 
 
-@dataclass(frozen=True, slots=True)
-class TextFinished:
+class TextFinished(Struct, frozen=True):
     """A model call has finished with this text."""
 
     step: int
@@ -92,23 +86,20 @@ class TextFinished:
     tool_call_count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
+class Noted(Struct, frozen=True):
     """Something about the session that is to be read with the answer."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class UsageReported:
+class UsageReported(Struct, frozen=True):
     """A model call's usage."""
 
     step: int
     usage: Usage
 
 
-@dataclass(frozen=True, slots=True)
-class ToolStarted:
+class ToolStarted(Struct, frozen=True):
     """A tool starts."""
 
     call_id: str
@@ -117,8 +108,7 @@ class ToolStarted:
     step: int
 
 
-@dataclass(frozen=True, slots=True)
-class ToolFinished:
+class ToolFinished(Struct, frozen=True):
     """A tool has finished; `preview` is what the model was told, cut from the middle."""
 
     call_id: str
@@ -132,16 +122,14 @@ class ToolFinished:
     sandbox_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Compressed:
+class Compressed(Struct, frozen=True):
     """The conversation is sent shorter from now on; about how many tokens it had and has."""
 
     before_tokens: int
     after_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalRequested:
+class ApprovalRequested(Struct, frozen=True):
     """The turn waits for a person's decision until `expires_at_ms`."""
 
     approval_id: str
@@ -153,8 +141,7 @@ class ApprovalRequested:
     """What an allowance for longer is bound to; empty binds it to the tool."""
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalResolved:
+class ApprovalResolved(Struct, frozen=True):
     """A decision was taken."""
 
     approval_id: str
@@ -167,8 +154,7 @@ CLARIFY = "clarify"
 """The tool whose questions are answered in words."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClarificationRequested:
+class ClarificationRequested(Struct, frozen=True):
     """The turn waits for a person's answer until `expires_at_ms`."""
 
     clarification_id: str
@@ -178,8 +164,7 @@ class ClarificationRequested:
     expires_at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class ClarificationAnswered:
+class ClarificationAnswered(Struct, frozen=True):
     """It waits no more; without an answer nobody gave one in time."""
 
     clarification_id: str
@@ -200,8 +185,7 @@ class Outcome(StrEnum):
     NEEDS_REVIEW = "needs_review"
 
 
-@dataclass(frozen=True, slots=True)
-class TurnFinished:
+class TurnFinished(Struct, frozen=True):
     """The turn has ended; `text` is the answer or what there was of it, `message` why it ended or
     what it may have left running."""
 
@@ -252,8 +236,7 @@ _KINDS: dict[str, type[Any]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(Struct, frozen=True):
     """An event as watchers get it: `sequence` is 0 for a live one."""
 
     sequence: int
@@ -272,7 +255,7 @@ def to_ms(moment: datetime) -> int:
 
 def encode(event: Durable) -> tuple[str, dict[str, Any]]:
     """The stored kind and payload of a durable event."""
-    payload = {name: getattr(event, name) for name in event.__slots__}
+    payload = {name: getattr(event, name) for name in event.__struct_fields__}
     if "usage" in payload:
         payload["usage"] = payload["usage"].stored()
     return type(event).__name__, payload
@@ -281,7 +264,7 @@ def encode(event: Durable) -> tuple[str, dict[str, Any]]:
 def decode(kind: str, payload: dict[str, Any]) -> Durable:
     """The durable event that `encode` stored; fields of later versions are ignored."""
     cls = _KINDS[kind]
-    fields = {name: payload[name] for name in cls.__dataclass_fields__ if name in payload}
+    fields = {name: payload[name] for name in cls.__struct_fields__ if name in payload}
     if "usage" in fields:
         fields["usage"] = Usage(**fields["usage"])
     for name, enum in (("decision", Decision), ("outcome", Outcome)):

@@ -1,6 +1,6 @@
 """What the loop yields to be committed: each batch of facts is one transaction of the journal."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from agent_service.calls import PendingCall
 from agent_service.context.compaction import Compaction
@@ -10,30 +10,26 @@ from agent_service.sandbox import NOWHERE, Place
 from agent_service.usage import Usage
 
 
-@dataclass(frozen=True, slots=True)
-class ModelAnswered:
+class ModelAnswered(Struct, frozen=True):
     """A model call has finished; its tool calls, if any, may run once this is committed."""
 
     step: int
     message: ModelMessage
 
 
-@dataclass(frozen=True, slots=True)
-class Prompted:
+class Prompted(Struct, frozen=True):
     """The model is told something that nobody has said, in the place of the user."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolDispatched:
+class ToolDispatched(Struct, frozen=True):
     """A call that must never run twice is about to run."""
 
     call: PendingCall
 
 
-@dataclass(frozen=True, slots=True)
-class ToolReturned:
+class ToolReturned(Struct, frozen=True):
     """A tool call has its result, which the next model call may use once this is committed."""
 
     call: PendingCall
@@ -48,8 +44,7 @@ class ToolReturned:
     """In how many messages in a row the call has failed like this; 0 where it has not failed."""
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalNeeded:
+class ApprovalNeeded(Struct, frozen=True):
     """A tool call may only run after a person has decided on `subject`."""
 
     call: PendingCall
@@ -57,8 +52,7 @@ class ApprovalNeeded:
     binding: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ClarificationNeeded:
+class ClarificationNeeded(Struct, frozen=True):
     """A tool call waits for a person's answer."""
 
     call: PendingCall
@@ -66,8 +60,7 @@ class ClarificationNeeded:
     choices: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Compacted:
+class Compacted(Struct, frozen=True):
     """The conversation has been made shorter, as it is sent; the next model call rests on it."""
 
     compaction: Compaction
@@ -81,8 +74,7 @@ class Compacted:
     """What was asked for notes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Consulted:
+class Consulted(Struct, frozen=True):
     """A model was asked for what is no answer of the conversation, or has given none."""
 
     reservation: str | None
@@ -91,8 +83,7 @@ class Consulted:
     usage: Usage = field(default_factory=Usage)
 
 
-@dataclass(frozen=True, slots=True)
-class Switched:
+class Switched(Struct, frozen=True):
     """Another model answers for the rest of the turn."""
 
     route: str

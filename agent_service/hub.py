@@ -3,8 +3,9 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from agent_service.events import (
     Live,

@@ -1,8 +1,9 @@
 """A turn that this process owns, as the loop reads it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+
+from msgspec import Struct, field
 
 from agent_service.calls import PendingCall
 from agent_service.context.compaction import NOTHING, Compaction
@@ -14,8 +15,7 @@ from agent_service.usage import Usage
 from services.leases import Lease
 
 
-@dataclass(slots=True)
-class LiveTurn:
+class LiveTurn(Struct):
     """The state of a turn; only a committed transition changes it."""
 
     id: str

@@ -7,7 +7,8 @@ whatever it does next rests on what is in the journal.
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent_service.answer_files import AnswerFiles, answer_in_wait
 from agent_service.context.compressor import Compressor
@@ -27,8 +28,7 @@ Step = Live | tuple[Fact, ...]
 NOTHING_TO_CONDENSE = "There is nothing to condense yet."
 
 
-@dataclass(frozen=True, slots=True)
-class LoopParts:
+class LoopParts(Struct, frozen=True):
     """What every turn is driven with."""
 
     model: base.Model

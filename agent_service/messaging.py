@@ -3,9 +3,12 @@
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Protocol
+
+from msgspec import Struct
+
+from services.discreet import Discreet
 
 ORIGIN = "origin"
 TERMINAL = "cli"
@@ -16,8 +19,7 @@ _FENCES = ("```", "~~~")
 _TARGET = re.compile(r"([a-z][a-z0-9_]{0,31}):([^\s:]{1,128})(?::([^\s:]{1,128}))?")
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """A chat, or a thread of one."""
 
     platform: str
@@ -41,13 +43,14 @@ class Target:
         return cls(origin["platform"], origin["chat_id"], origin.get("thread_id", ""))
 
 
-@dataclass(frozen=True, slots=True)
-class MediaFile:
+class MediaFile(Discreet, frozen=True):
     """A file that goes with a message."""
+
+    unshown = ("data",)
 
     name: str
     """As people see it: nothing in it plays tricks on them."""
-    data: bytes = field(repr=False)
+    data: bytes
     sha256: bytes
 
     @classmethod
@@ -60,8 +63,7 @@ class MediaFile:
         return f"{self.name} ({len(self.data):,} bytes)"
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     """A message to a chat."""
 
     key: str

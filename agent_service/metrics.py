@@ -1,8 +1,8 @@
 """What the agent tells Prometheus."""
 
-from dataclasses import dataclass
 from typing import Self
 
+from msgspec import Struct
 from prometheus_client import Counter, Gauge, Histogram
 
 from agent_service.events import TurnFinished
@@ -14,8 +14,7 @@ from services.metrics import LONG_SECONDS, Meter
 _MODEL = ("gen_ai_request_model", "gen_ai_provider_name")
 
 
-@dataclass(frozen=True, slots=True)
-class AgentMetrics:
+class AgentMetrics(Struct, frozen=True):
     """Turns, model calls, tools and approvals."""
 
     turns: Counter

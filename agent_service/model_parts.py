@@ -1,8 +1,10 @@
 """How the agent's models are put together: endpoints, keys and logins, the chain, the catalogue."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_service.config import AgentConfig
 from agent_service.config_auxiliary import AuxiliaryModel, auxiliaries, route_of
@@ -32,8 +34,7 @@ COMPRESSION = "compression"
 """The task of making notes of long conversations."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelParts:
+class ModelParts(Struct, frozen=True):
     """The models of a deployment."""
 
     first: ConfiguredModel

@@ -4,7 +4,8 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from agent_service.events import Outcome, TurnFinished
 from agent_service.messaging import Message, Messenger, NotSent, SendingUnknown, Target

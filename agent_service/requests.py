@@ -3,10 +3,11 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct, field
 
 from agent_service.usage import Usage
 
@@ -50,8 +51,7 @@ class BusyMode(StrEnum):
     STEER = "steer"
 
 
-@dataclass(frozen=True, slots=True)
-class TurnRequest:
+class TurnRequest(Struct, frozen=True):
     """A turn to start."""
 
     turn_id: str
@@ -103,7 +103,7 @@ class TurnRequest:
     def digest(self) -> str:
         """The same for the same request."""
         # Asked again, it is the same turn, also where other toolsets are off by now.
-        values = {name: getattr(self, name) for name in self.__slots__ if name != "allowed"}
+        values = {name: getattr(self, name) for name in self.__struct_fields__ if name != "allowed"}
         for name in _LATER:
             if not values[name]:
                 del values[name]
@@ -124,8 +124,7 @@ class TurnRequest:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class TurnInfo:
+class TurnInfo(Struct, frozen=True):
     """A turn as its callers see it."""
 
     id: str

@@ -4,11 +4,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from typing import Protocol
 
+from msgspec import Struct
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from agent_service.answer_files import answer_in_wait
@@ -52,8 +53,7 @@ class Stop(StrEnum):
     """It goes on elsewhere or later; its commands run on."""
 
 
-@dataclass(slots=True)
-class Driving:
+class Driving(Struct):
     """A turn while it is driven here."""
 
     turn: LiveTurn

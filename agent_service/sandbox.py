@@ -5,9 +5,10 @@ that starting it again finds the one that runs already.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
+
+from msgspec import Struct, field
 
 
 class SandboxUnavailable(Exception):
@@ -50,8 +51,7 @@ class ExitReason(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """A command to run."""
 
     key: str
@@ -68,8 +68,7 @@ class Command:
     """It is given input while somebody follows it; one in the background can always be."""
 
 
-@dataclass(frozen=True, slots=True)
-class Exit:
+class Exit(Struct, frozen=True):
     """How a command ended."""
 
     reason: ExitReason
@@ -80,8 +79,7 @@ class Exit:
     stderr_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class CommandStatus:
+class CommandStatus(Struct, frozen=True):
     """A command as the executor knows it; `exit` is None while it runs."""
 
     key: str
@@ -89,8 +87,7 @@ class CommandStatus:
     exit: Exit | None
 
 
-@dataclass(frozen=True, slots=True)
-class OutputPage:
+class OutputPage(Struct, frozen=True):
     """A piece of stored output."""
 
     data: bytes
@@ -99,8 +96,7 @@ class OutputPage:
     status: CommandStatus
 
 
-@dataclass(frozen=True, slots=True)
-class FileStat:
+class FileStat(Struct, frozen=True):
     """What is at a path; `kind` is file, directory, symlink or other."""
 
     path: str
@@ -120,8 +116,7 @@ class Opening(StrEnum):
     NETWORK = "a sandbox with a network"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """The sandbox in which something was done; empty where none was needed."""
 
     backend: str = ""

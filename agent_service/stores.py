@@ -1,7 +1,8 @@
 """Where profiles are kept: as files of the home, or in the database."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent_service.home.base import HomeStore
 from agent_service.home.files import FileHomes
@@ -18,8 +19,7 @@ from services.home import HomePaths
 from services.leases import Owner
 
 
-@dataclass(frozen=True, slots=True)
-class Stores:
+class Stores(Struct, frozen=True):
     """The stores of one kind, which keep the same files."""
 
     documents: ProfileStore

@@ -1,24 +1,23 @@
 """The seam between a tool that hands work over and the turns that do it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 
 class NoSubagents(Exception):
     """Work cannot be handed over like this; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Struct, frozen=True):
     """A piece of work that is handed over."""
 
     goal: str
     context: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """What came of a task."""
 
     outcome: str

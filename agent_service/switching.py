@@ -3,7 +3,8 @@
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from agent_service.errors import ModelNotConfigured
 from agent_service.live_turn import LiveTurn

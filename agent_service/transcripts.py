@@ -8,9 +8,11 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeGuard, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_service.search.terms import text_of
 from services.errors import InvalidArgument
@@ -24,8 +26,7 @@ _STRANGE = re.compile(r"[^A-Za-z0-9_.:-]+")
 _EARLIEST, _LATEST = datetime(1970, 1, 2, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(Struct, frozen=True):
     """One message, in the form of the chat completions API."""
 
     content: dict[str, Any]
@@ -33,8 +34,7 @@ class Said:
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Transcript:
+class Transcript(Struct, frozen=True):
     """A session of a document."""
 
     session_id: str

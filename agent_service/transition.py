@@ -1,9 +1,11 @@
 """What a batch of facts does to a turn: the rows to store, and the state once they are stored."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from agent_service.calls import PendingCall, StepState
 from agent_service.events import (
@@ -48,8 +50,7 @@ FINAL_STATES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class NewStep:
+class NewStep(Struct, frozen=True):
     """A step to insert with state INTENT."""
 
     kind: str
@@ -58,8 +59,7 @@ class NewStep:
     call: PendingCall | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NewMessage:
+class NewMessage(Struct, frozen=True):
     """A message to insert."""
 
     sequence: int
@@ -70,8 +70,7 @@ class NewMessage:
     reasoning: str = ""
 
 
-@dataclass(slots=True)
-class Transition:
+class Transition(Struct):
     """Collects what a batch of facts stores; `apply` is called once that is committed."""
 
     turn: LiveTurn

@@ -4,11 +4,11 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
+from msgspec import Struct
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
@@ -74,8 +74,7 @@ class Conversations:
             self._bytes -= oldest.size_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Ownership:
+class Ownership(Struct, frozen=True):
     """As whom this replica owns turns, what they use where they name nothing, and who else does."""
 
     claimant: Claimant
@@ -83,8 +82,7 @@ class Ownership:
     defaults: journal.Defaults
 
 
-@dataclass(frozen=True, slots=True)
-class _Taken:
+class _Taken(Struct, frozen=True):
     claimed: Claimed
     loaded: journal.Loaded
 

@@ -1,14 +1,14 @@
 """What model calls used, summed up."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent_service.models.base import ModelMessage
 from agent_service.models.base import Usage as CallUsage
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """Sums over model calls; `cost_micro_usd` counts only calls whose price is known."""
 
     prompt_tokens: int = 0
@@ -46,7 +46,7 @@ class Usage:
 
     def stored(self) -> dict[str, int]:
         """The sums by their names, as they are kept."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {name: getattr(self, name) for name in self.__struct_fields__}
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(

@@ -2,8 +2,10 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_service.sandbox import CommandStatus, CommandUnknown, Opening, OutputPage, Stream
 from agent_service.storage.watches import Watched
@@ -47,8 +49,7 @@ class Looking(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class News:
+class News(Struct, frozen=True):
     """What is to be told, and how far the command was looked at then."""
 
     text: str

@@ -5,8 +5,9 @@ told, so that a command that talks without end is told of now and then, and not 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Self
+
+from msgspec import Struct, field
 
 from agent_service.sandbox import Stream
 
@@ -23,8 +24,7 @@ MAX_MATCH_NOTICES = 20
 MAX_COMMAND_CHARS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What the model wants to be told of a command."""
 
     end: bool
@@ -42,8 +42,7 @@ class Wanted:
         return cls(stored["end"], tuple(stored["patterns"]))
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """How far a command was looked at, and told of."""
 
     offsets: Mapping[str, int] = field(default_factory=dict[str, int])

@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
 from weakref import WeakValueDictionary
+
+from msgspec import Struct
 
 from agent_service.events import Recorded, TurnFinished
 from agent_service.hub import TurnStream
@@ -20,8 +21,7 @@ LOOK_S = 1.0
 """How often it is asked whether a turn has ended that another replica owns."""
 
 
-@dataclass(frozen=True, slots=True)
-class Elsewhere:
+class Elsewhere(Struct, frozen=True):
     """Ends the events that are found here: another replica owns the turn, and has them live."""
 
     endpoint: str

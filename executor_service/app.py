@@ -4,12 +4,12 @@ import asyncio
 import ssl
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import grpc.aio
+from msgspec import Struct
 
 from executor_service.backends.folder_store import local_store
 from executor_service.claims.lasting import LastingClock, boot_id
@@ -60,8 +60,7 @@ def build(
     return ExecutorService(config, settings.home, ExecutorMetrics.create(meter))
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
+class _Parts(Struct, frozen=True):
     """What there is once the service is entered."""
 
     templates: Templates

@@ -4,8 +4,9 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from executor_service.backends import AUTOMATIC, BACKENDS, Site
 from executor_service.backends.base import Capabilities
@@ -20,8 +21,7 @@ PROBE_S = 20.0
 _OWNER = "doctor"
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(Struct, frozen=True):
     """How a backend that is not used by itself is turned on."""
 
     is_set: Callable[[ExecutorConfig], bool]

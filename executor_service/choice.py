@@ -2,7 +2,8 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from executor_service.backends.base import Backend, Capabilities
 from executor_service.errors import BackendUnavailable
@@ -10,8 +11,7 @@ from executor_service.errors import BackendUnavailable
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """The backend, why it is this one, and what was found out about those that were tried."""
 
     backend: Backend

@@ -3,8 +3,9 @@
 import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from executor_service.errors import (
     BoxPoisoned,
@@ -29,8 +30,7 @@ _LIMITS = frozenset({"NO_SPACE", "TOO_MANY", "TOO_DEEP", "TOO_LARGE"})
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class Upload:
+class Upload(Struct, frozen=True):
     """What is announced of a file that is about to come."""
 
     path: str
@@ -40,8 +40,7 @@ class Upload:
     """Permission bits; None keeps those of the file that is replaced, else 0644."""
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """Some entries of a folder, by name."""
 
     entries: list[DirectoryEntry]

@@ -11,10 +11,11 @@ import json
 import sqlite3
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, fields
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar
+
+from msgspec import to_builtins
 
 from executor_service.egress.policy import NetworkPolicy
 from executor_service.errors import JournalUnusable
@@ -67,7 +68,7 @@ _VERSIONS = (_SCHEMA, _WORKSPACES, _TIME)
 """What each version of the file adds to the one before it."""
 _COMMAND = "SELECT sandbox_id, exec_id, digest, started_at, ended_at, exit, stored_bytes"
 _LOCK_TIMEOUT_S = 2.0
-_EXIT_FIELDS = tuple(field.name for field in fields(CommandExit))
+_EXIT_FIELDS = CommandExit.__struct_fields__
 
 _T = TypeVar("_T")
 _Row = tuple[Any, ...]
@@ -110,7 +111,7 @@ class Journal:
         """Stores a claim, and what else is to be true with it; synced."""
 
         def write(db: sqlite3.Connection) -> None:
-            record = json.dumps(asdict(claim))
+            record = json.dumps(to_builtins(claim))
             db.execute("REPLACE INTO claim VALUES (?, ?)", (claim.sandbox_id, record))
             if also is not None:
                 also(db)

@@ -1,8 +1,8 @@
 """What the executor tells Prometheus."""
 
-from dataclasses import dataclass
 from typing import Self
 
+from msgspec import Struct
 from prometheus_client import Counter, Gauge, Histogram
 
 from executor_service.egress.metrics import EgressMetrics
@@ -10,8 +10,7 @@ from executor_service.records import CommandExit
 from services.metrics import LONG_SECONDS, Meter
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutorMetrics:
+class ExecutorMetrics(Struct, frozen=True):
     """Sandboxes, commands and their output."""
 
     acquire_seconds: Histogram

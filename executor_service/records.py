@@ -1,11 +1,14 @@
 """What the executor remembers of sandboxes and commands, also across its own restarts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from executor_service.config import DEFAULT_TEMPLATE
 from executor_service.egress.policy import NetworkPolicy
+from services.discreet import Discreet
 
 
 class SandboxState(StrEnum):
@@ -35,8 +38,7 @@ class EndReason(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
-@dataclass(frozen=True, slots=True)
-class Lifetimes:
+class Lifetimes(Struct, frozen=True):
     """How long a sandbox lives, in seconds."""
 
     idle_s: float
@@ -45,9 +47,10 @@ class Lifetimes:
     """In any case."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Discreet, frozen=True):
     """Whose a sandbox is: stored before the sandbox is handed out."""
+
+    unshown = ("token_digests",)
 
     sandbox_id: str
     """Also the key of its box."""
@@ -64,7 +67,7 @@ class Claim:
     """Counts the owners; only the latest may do anything."""
     request_id: str
     """Of the call that made the latest epoch."""
-    token_digests: Mapping[int, str] = field(repr=False)
+    token_digests: Mapping[int, str]
     """SHA-256 of the token of each epoch that is remembered."""
     workspace_id: str = ""
     """The workspace that it is; empty if it ends with the sandbox, or is a folder of the host."""
@@ -83,8 +86,7 @@ class Claim:
         return replace(policy, generation=before + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class CommandExit:
+class CommandExit(Struct, frozen=True):
     """How a command ended; code and signal are both None when that was never learned."""
 
     reason: EndReason
@@ -99,8 +101,7 @@ class CommandExit:
     duration_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class CommandRecord:
+class CommandRecord(Struct, frozen=True):
     """A command as the journal knows it."""
 
     sandbox_id: str

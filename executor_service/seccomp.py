@@ -10,10 +10,11 @@ import errno
 import json
 import platform
 import struct
-from dataclasses import dataclass
 from importlib import resources
 from itertools import groupby
 from typing import Any, cast
+
+from msgspec import Struct
 
 _LOAD, _JUMP_EQUAL, _JUMP_GREATER, _AND, _RETURN = 0x20, 0x15, 0x25, 0x54, 0x06
 _NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16
@@ -29,8 +30,7 @@ class ProfileError(ValueError):
     """The profile uses something that this compiler does not know."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Condition:
+class _Condition(Struct, frozen=True):
     """One argument, after masking, equals a value."""
 
     index: int
@@ -38,16 +38,14 @@ class _Condition:
     value: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(Struct, frozen=True):
     """What happens to a call when all conditions hold."""
 
     conditions: tuple[_Condition, ...]
     result: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Instruction:
+class _Instruction(Struct, frozen=True):
     """One step of a filter; jumps are relative, in instructions."""
 
     code: int

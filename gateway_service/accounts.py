@@ -1,10 +1,10 @@
 """Accounts of platforms: one process polls an account, works on its inbox and sends its outbox."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 import sqlalchemy as sa
+from msgspec import Struct
 
 from gateway_service.storage.schema import account
 from services.database import Database, insert_ignore
@@ -30,8 +30,7 @@ def add(conn: sa.Connection, account_id: str) -> None:
     conn.execute(_ADD, {"id": account_id, "epoch": 0, "version": 0})
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Struct, frozen=True):
     """An account as its owner has it: every write fails when somebody else has taken it over."""
 
     platform: str

@@ -5,8 +5,9 @@ import logging
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field, replace
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from gateway_service.accounts import OUTBOX, Held
@@ -58,8 +59,7 @@ _DECIDED = {
 }
 
 
-@dataclass(slots=True)
-class Draft:
+class Draft(Struct):
     """What a turn has to show so far."""
 
     step: int = 0

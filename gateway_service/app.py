@@ -4,11 +4,11 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 import grpc.aio
+from msgspec import Struct
 
 from gateway_service.accounts import Held, lease_table
 from gateway_service.answers import Answers
@@ -50,8 +50,7 @@ _log = logging.getLogger(__name__)
 POLICY: Policy = {**conversation.POLICY, **delivery.POLICY}
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(Struct, frozen=True):
     """What the gateway is made of."""
 
     database: Database

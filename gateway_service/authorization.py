@@ -1,12 +1,11 @@
 """Who may talk to Hermes: those who are listed, and nobody else unless everybody may."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gateway_service.messages import Source
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Struct, frozen=True):
     """Who may talk to an account."""
 
     allowed_users: frozenset[str] = frozenset()

@@ -2,10 +2,10 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 
 import grpc
 import grpc.aio
+from msgspec import Struct
 
 from gateway_service.convert import turn_event
 from gateway_service.errors import AgentRefused
@@ -28,8 +28,7 @@ from services.errors import HermesError, Reason, ServiceUnavailable, details_of
 from services.streams import resume
 
 
-@dataclass(frozen=True, slots=True)
-class SessionFacts:
+class SessionFacts(Struct, frozen=True):
     """What a person wants to know of a session."""
 
     session_id: str
@@ -39,8 +38,7 @@ class SessionFacts:
     completion_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class GivenAnswer:
+class GivenAnswer(Struct, frozen=True):
     """What a person answers to a turn's question."""
 
     profile: str
@@ -53,8 +51,7 @@ class GivenAnswer:
     """The same for the same answer, however often it is given."""
 
 
-@dataclass(frozen=True, slots=True)
-class Undone:
+class Undone(Struct, frozen=True):
     """What was taken back of a session."""
 
     turn_count: int
@@ -63,8 +60,7 @@ class Undone:
     """What a person said in the first of its turns."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpenApproval:
+class OpenApproval(Struct, frozen=True):
     """A question that waits for a person."""
 
     approval_id: str

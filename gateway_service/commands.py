@@ -3,7 +3,8 @@
 import hashlib
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gateway_service.clients import AgentClient
 from gateway_service.events import Decision
@@ -27,8 +28,7 @@ GREETING = (
 QUOTE_CHARS = 120
 
 
-@dataclass(frozen=True, slots=True)
-class Chat:
+class Chat(Struct, frozen=True):
     """Where a command was typed, and by whom."""
 
     profile: str
@@ -39,8 +39,7 @@ class Chat:
     in_terminal: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What a command has to say, in Markdown."""
 
     text: str
@@ -49,8 +48,7 @@ class Answer:
     is_error: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Tools:
+class Tools(Struct, frozen=True):
     """What commands work with."""
 
     database: Database
@@ -58,8 +56,7 @@ class Tools:
     clock: Clock
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """One slash command."""
 
     name: str

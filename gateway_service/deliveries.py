@@ -3,9 +3,10 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from gateway_service.accounts import OUTBOX
@@ -22,8 +23,7 @@ from services.database import Database
 from services.errors import AlreadyExists, NotFound
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveryOrder:
+class DeliveryOrder(Struct, frozen=True):
     """What is to be delivered; the same for a delivery's id, however often it is asked for."""
 
     id: str
@@ -38,14 +38,13 @@ class DeliveryOrder:
         """The same for the same order."""
         files = [[each.name, each.sha256] for each in self.attachments]
         # Without files it is what it was before there were any: an order may be repeated later.
-        said = {**asdict(replace(self, attachments=())), "attachments": files}
+        said = {**to_builtins(replace(self, attachments=())), "attachments": files}
         if not files:
             del said["attachments"]
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveryInfo:
+class DeliveryInfo(Struct, frozen=True):
     """A delivery as it is."""
 
     id: str

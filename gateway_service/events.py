@@ -1,8 +1,9 @@
 """What happens in a turn, as far as a chat shows it."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
+
+from msgspec import Struct
 
 
 class Decision(StrEnum):
@@ -16,8 +17,7 @@ class Decision(StrEnum):
     """Nobody decided in time."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextChanged:
+class TextChanged(Struct, frozen=True):
     """More text of a model call, or all that there is of it."""
 
     step: int
@@ -26,15 +26,13 @@ class TextChanged:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolBegan:
+class ToolBegan(Struct, frozen=True):
     """A tool runs."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """The turn waits for a decision."""
 
     approval_id: str
@@ -43,8 +41,7 @@ class Asked:
     can_be_always: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
+class Decided(Struct, frozen=True):
     """It waits no more."""
 
     approval_id: str
@@ -52,8 +49,7 @@ class Decided:
     decided_by: str
 
 
-@dataclass(frozen=True, slots=True)
-class Questioned:
+class Questioned(Struct, frozen=True):
     """The turn waits for an answer in words."""
 
     clarification_id: str
@@ -61,8 +57,7 @@ class Questioned:
     choices: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Struct, frozen=True):
     """It waits no more."""
 
     clarification_id: str
@@ -71,8 +66,7 @@ class Answered:
     expired: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """The turn is over."""
 
     text: str
@@ -83,8 +77,7 @@ class Ended:
     """What is to be read with it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
+class Noted(Struct, frozen=True):
     """Something to be read with the answer."""
 
     text: str

@@ -1,21 +1,20 @@
 """How much may be sent: one token bucket for each chat, and the waits that a platform asks for."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _FULL_AFTER_S = 600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
+class Rate(Struct, frozen=True):
     """What a platform allows in a chat."""
 
     per_second: float
     burst: int
 
 
-@dataclass(slots=True)
-class _Bucket:
+class _Bucket(Struct):
     tokens: float
     filled_at: float
 

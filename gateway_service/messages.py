@@ -1,16 +1,18 @@
 """What comes in and goes out, whatever the platform."""
 
 import re
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
+
+from msgspec import Struct
+
+from services.discreet import Discreet
 
 CLI = "cli"
 """The platform of clients that are connected to the gateway itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """Where a message comes from, and where its answer goes."""
 
     platform: str
@@ -27,8 +29,7 @@ class Source:
         return f"{self.platform}:{self.user_id or self.user_name}"
 
 
-@dataclass(frozen=True, slots=True)
-class MessageEvent:
+class MessageEvent(Struct, frozen=True):
     """Somebody said something."""
 
     event_id: str
@@ -40,8 +41,7 @@ class MessageEvent:
     """The platform's id of the message that this one answers, where it answers a certain one."""
 
 
-@dataclass(frozen=True, slots=True)
-class ButtonPress:
+class ButtonPress(Struct, frozen=True):
     """Somebody pressed a button of ours."""
 
     event_id: str
@@ -55,8 +55,7 @@ class ButtonPress:
 Event: TypeAlias = MessageEvent | ButtonPress
 
 
-@dataclass(frozen=True, slots=True)
-class Button:
+class Button(Struct, frozen=True):
     """Something to press under a message."""
 
     label: str
@@ -64,20 +63,20 @@ class Button:
     """At most 64 bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attachment:
+class Attachment(Discreet, frozen=True):
     """A file that a message shows."""
+
+    unshown = ("data",)
 
     name: str
     """As people see it."""
     length_bytes: int
     sha256: str
-    data: bytes = field(default=b"", repr=False)
+    data: bytes = b""
     """What is in it, once it is read to be sent; elsewhere it is empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(Struct, frozen=True):
     """What a message of a chat shows."""
 
     text: str
@@ -93,8 +92,7 @@ class BusyMode(StrEnum):
     QUEUE = "queue"
 
 
-@dataclass(frozen=True, slots=True)
-class TurnOrder:
+class TurnOrder(Struct, frozen=True):
     """A turn to be started; the same for a turn's id, however often it is asked for."""
 
     turn_id: str

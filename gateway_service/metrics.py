@@ -1,15 +1,14 @@
 """What the gateway tells Prometheus."""
 
-from dataclasses import dataclass
 from typing import Self
 
+from msgspec import Struct
 from prometheus_client import Counter, Gauge, Histogram
 
 from services.metrics import Meter
 
 
-@dataclass(frozen=True, slots=True)
-class GatewayMetrics:
+class GatewayMetrics(Struct, frozen=True):
     """What came in, what went out, and whether the platforms are there."""
 
     inbox_lag: Histogram

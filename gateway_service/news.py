@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import timedelta
 
+from msgspec import Struct, field
 from sqlalchemy import Connection
 
 from gateway_service.messages import CLI
@@ -23,8 +23,7 @@ UNHEARD_AFTER = timedelta(seconds=30)
 """News whose reader vanished while they were written are told again, with a mark, after this."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Reader:
+class Reader(Struct, frozen=True, eq=False):
     """A conversation that takes news."""
 
     profile: str

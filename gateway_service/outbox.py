@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
-from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from msgspec import Struct
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from gateway_service.accounts import OUTBOX, Held
@@ -43,8 +44,7 @@ FILES_AT_ONCE = 2
 """So many are in memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """What came of an attempt to send a part."""
 
     part: Part

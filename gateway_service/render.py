@@ -2,7 +2,8 @@
 
 import html
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _FENCE = re.compile(r" {0,3}(```+|~~~+)(.*)")
 _HEADING = re.compile(r" {0,3}#{1,6}\s+(.+?)\s*#*$")
@@ -56,8 +57,7 @@ def first_part(markdown: str, limit: int) -> str:
     return parts[0] if len(parts) == 1 else f"{parts[0]} …"
 
 
-@dataclass(slots=True)
-class _Fence:
+class _Fence(Struct):
     """The block of code that is open."""
 
     opening: str

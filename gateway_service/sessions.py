@@ -1,6 +1,6 @@
 """Sessions of chats: their keys, and which one a chat's messages go to."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gateway_service.clients import AgentClient
 from gateway_service.messages import CLI, Source
@@ -11,8 +11,7 @@ from services.errors import NotFound
 from services.ids import new_session_id
 
 
-@dataclass(frozen=True, slots=True)
-class KeyPolicy:
+class KeyPolicy(Struct, frozen=True):
     """Who shares a session in a group."""
 
     per_user_in_groups: bool = True

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gateway_service.clients import AgentClient
 from gateway_service.errors import AgentRefused
@@ -22,8 +23,7 @@ FIRST_WAIT_S = 0.2
 LONGEST_WAIT_S = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
+class Begun(Struct, frozen=True):
     """What became of a client's message."""
 
     order: TurnOrder

@@ -3,11 +3,11 @@
 import asyncio
 import hashlib
 import json
-from dataclasses import asdict, dataclass
 from functools import partial
 
 import sqlalchemy as sa
 import tzlocal
+from msgspec import Struct, to_builtins
 
 from scheduler_service.jobs import Job, JobState, Origin, Run
 from scheduler_service.planner import CHANNEL
@@ -19,8 +19,7 @@ from services.database import Database
 from services.errors import AlreadyExists, NotFound
 
 
-@dataclass(frozen=True, slots=True)
-class JobRequest:
+class JobRequest(Struct, frozen=True):
     """A job as somebody asks for it; an empty time zone means the configured one."""
 
     id: str
@@ -36,7 +35,7 @@ class JobRequest:
     @property
     def digest(self) -> str:
         """What tells the same request from another one with the same id."""
-        fields = asdict(self)
+        fields = to_builtins(self)
         for later in ("sandbox_template", "unattended"):
             if not fields[later]:
                 del fields[later]  # as of jobs that were stored before there was a choice

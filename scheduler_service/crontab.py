@@ -11,10 +11,11 @@ knows no time zone, and each wall time is then placed in the zone:
 """
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
+
+from msgspec import Struct
 
 from scheduler_service.wallclock import instant_of, offset_at
 
@@ -29,8 +30,7 @@ _SECOND = timedelta(seconds=1)
 _HORIZON = timedelta(days=9 * 366)
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
+class _Field(Struct, frozen=True):
     label: str
     lowest: int
     highest: int

@@ -1,8 +1,9 @@
 """Jobs and their runs, as the scheduler thinks of them."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+from msgspec import Struct
 
 from scheduler_service.schedule import Schedule
 from services.leases import Lease
@@ -35,8 +36,7 @@ OPEN_STATES = (RunState.CLAIMED, RunState.RUNNING, RunState.DELIVERING)
 """States of a run that somebody has to go on with."""
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """The chat that a job came from and that its output goes to."""
 
     platform: str
@@ -47,8 +47,7 @@ class Origin:
     chat_type: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """A prompt that runs on a schedule."""
 
     id: str
@@ -69,8 +68,7 @@ class Job:
     the agent has configured."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """One due time of a job; its id is also its turn's and its delivery's."""
 
     id: str
@@ -83,8 +81,7 @@ class Run:
     error: str
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """A run in the hands of this scheduler, with the job whose prompt it runs."""
 
     job: Job

@@ -1,8 +1,8 @@
 """The scheduler's metrics."""
 
-from dataclasses import dataclass
 from typing import Self
 
+from msgspec import Struct
 from prometheus_client import Counter, Gauge, Histogram
 
 from scheduler_service.jobs import RunState
@@ -11,8 +11,7 @@ from services.metrics import Meter
 _LATENESS_S = (0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300, 3600, 86_400)
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulerMetrics:
+class SchedulerMetrics(Struct, frozen=True):
     """What the planner and the runner count."""
 
     runs: Counter

@@ -1,15 +1,15 @@
 """What happens at a job's due time, and to due times that nobody was awake for; pure functions."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from scheduler_service.schedule import Once, Schedule, next_after
 
 _SECOND = timedelta(seconds=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Firing:
+class Firing(Struct, frozen=True):
     """What to do for a job that is due."""
 
     run_for: datetime | None

@@ -7,10 +7,11 @@ runs of one that has died when their leases end.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Protocol
+
+from msgspec import Struct
 
 from scheduler_service.jobs import Claim, Job
 from scheduler_service.misfire import Firing, fire
@@ -35,8 +36,7 @@ _DATABASE_RETRY_S = 1.0
 _CONTENDED_SLEEP_S = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(Struct, frozen=True):
     """How late a run may be, and how long a planner sleeps."""
 
     grace: timedelta

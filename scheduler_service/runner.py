@@ -8,11 +8,12 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, TypeVar
 
 import sqlalchemy as sa
+from msgspec import Struct
+from msgspec.structs import replace
 
 from scheduler_service.errors import CallRefused
 from scheduler_service.jobs import Claim, RunState
@@ -33,8 +34,7 @@ _MAX_OUTPUT_BYTES = 960 * 1024
 _MAX_ERROR_BYTES = 8 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class TurnResult:
+class TurnResult(Struct, frozen=True):
     """What a turn came to: its answer, and why it failed if it did."""
 
     output: str

@@ -1,10 +1,11 @@
 """Schedules: read from what a person wrote, and when one fires next; pure functions."""
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Literal
 from zoneinfo import ZoneInfo
+
+from msgspec import Struct
 
 from scheduler_service import crontab
 from scheduler_service.errors import ScheduleError
@@ -60,16 +61,14 @@ _CLOCK = re.compile(r"(\d{1,2})(?::(\d{2}))? ?(am|pm)?")
 _DAYS_AND_TIME = re.compile(rf"(?P<days>.+?)(?: at)? (?P<time>noon|midnight|{_CLOCK.pattern})")
 
 
-@dataclass(frozen=True, slots=True)
-class Once:
+class Once(Struct, frozen=True):
     """One firing at an instant."""
 
     kind: ClassVar[Kind] = "once"
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(Struct, frozen=True):
     """A firing at every multiple of `every` after `anchor`, so that lateness never adds up."""
 
     kind: ClassVar[Kind] = "interval"
@@ -77,8 +76,7 @@ class Interval:
     anchor: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Cron:
+class Cron(Struct, frozen=True):
     """Firings at the wall times of a time zone that a five-field crontab expression names."""
 
     kind: ClassVar[Kind] = "cron"

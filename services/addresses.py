@@ -1,16 +1,16 @@
 """Where a service listens or is found: `unix:/path/to/socket` or `host:port`."""
 
-from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
+
+from msgspec import Struct
 
 from services.errors import InvalidArgument
 
 MAX_SOCKET_PATH_BYTES = 107
 
 
-@dataclass(frozen=True, slots=True)
-class UnixAddress:
+class UnixAddress(Struct, frozen=True):
     """A socket file on this machine."""
 
     path: Path
@@ -29,8 +29,7 @@ class UnixAddress:
         return f"unix:{self.path}"
 
 
-@dataclass(frozen=True, slots=True)
-class TcpAddress:
+class TcpAddress(Struct, frozen=True):
     """A host name or IP address and a port; port 0 lets the system choose one to listen on."""
 
     host: str

@@ -5,11 +5,12 @@ issuing needs the CA's key; it need not be on the machines that serve.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from services.auth import SPIFFE_PREFIX, Identity
 from services.errors import FailedPrecondition, InvalidArgument
@@ -84,8 +85,7 @@ def issue(
     return files
 
 
-@dataclass(frozen=True, slots=True)
-class _Period:
+class _Period(Struct, frozen=True):
     start: datetime
     end: datetime
 

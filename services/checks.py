@@ -1,7 +1,8 @@
 """What `hermes doctor` asks every service: whether what it needs is there, and what to do."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class Verdict(StrEnum):
@@ -15,8 +16,7 @@ class Verdict(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """The result of one check."""
 
     name: str
@@ -25,8 +25,7 @@ class Check:
     """What was found, and unless all is well what to do: one sentence or two."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelOffer:
+class ModelOffer(Struct, frozen=True):
     """A local model server that could be used."""
 
     name: str
@@ -34,8 +33,7 @@ class ModelOffer:
     model: str
 
 
-@dataclass(frozen=True, slots=True)
-class ModelChoice:
+class ModelChoice(Struct, frozen=True):
     """What is known of the model before anything is started."""
 
     configured: str

@@ -8,11 +8,12 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
+from msgspec import field
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from services.config_fields import (
@@ -31,6 +32,7 @@ from services.config_fields import (
 )
 from services.config_problems import Origins, explain
 from services.config_sources import EnvFile, Found, YamlFile, read_env_file, read_yaml, scalars
+from services.discreet import Discreet
 from services.home import DEFAULT_PROFILE, HomeError, HomePaths
 from services.redact import Redactor
 
@@ -61,21 +63,27 @@ _SEVERAL = re.compile(r"keys$", re.IGNORECASE)
 _URL_PASSWORD = re.compile(r"://[^\s/:@]*:([^\s/@]+)@")
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Discreet, frozen=True):
     """What every source says, from which each service takes its own models."""
+
+    unshown = (
+        "flags",
+        "environ",
+        "login_secrets",
+        "_redactor",
+    )
 
     home: HomePaths
     profile: str
     """The profile whose home this is."""
-    flags: Mapping[str, object] = field(repr=False)
-    environ: Mapping[str, str] = field(repr=False)
+    flags: Mapping[str, object]
+    environ: Mapping[str, str]
     env_file: EnvFile
     yaml: YamlFile
     notices: tuple[Notice, ...] = ()
-    login_secrets: tuple[str, ...] = field(default=(), repr=False)
+    login_secrets: tuple[str, ...] = ()
     """What auth.json has when the settings are read."""
-    _redactor: Redactor = field(default_factory=Redactor, repr=False, compare=False)
+    _redactor: Redactor = field(default_factory=Redactor)
 
     def redactor(self) -> Redactor:
         """The process's own: it knows all secret values, and the tokens that it hears of later."""

@@ -4,11 +4,11 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 from typing import Literal, cast, get_args, get_origin
 
+from msgspec import Struct
 from pydantic.fields import FieldInfo
 
 from services.config import FILE_SUFFIX, Settings
@@ -25,8 +25,7 @@ from services.config_paths import KnownPaths
 _LIMITS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One setting."""
 
     key: str
@@ -42,8 +41,7 @@ class Entry:
     secret: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(Struct, frozen=True):
     """A setting as it is in effect."""
 
     entry: Entry

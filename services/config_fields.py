@@ -9,9 +9,10 @@ A field without a source of its own holds another such model.
 
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeGuard, Union, get_args, get_origin
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, SecretStr
 from pydantic.fields import FieldInfo
 
@@ -30,28 +31,25 @@ class ConfigModel(BaseModel):
     )
 
 
-@dataclass(frozen=True, slots=True, init=False)
 class Yaml:
     """Dotted paths in config.yaml; the first that is set wins."""
 
-    paths: tuple[str, ...]
+    __slots__ = ("paths",)
 
     def __init__(self, *paths: str) -> None:
-        object.__setattr__(self, "paths", paths)
+        self.paths = paths
 
 
-@dataclass(frozen=True, slots=True, init=False)
 class Env:
     """Names of environment variables; the first that is set wins."""
 
-    names: tuple[str, ...]
+    __slots__ = ("names",)
 
     def __init__(self, *names: str) -> None:
-        object.__setattr__(self, "names", names)
+        self.names = names
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(Struct, frozen=True):
     """A command line option, named as argparse stores it: `log_level` is `--log-level`."""
 
     name: str
@@ -62,15 +60,13 @@ class Flag:
         return "--" + self.name.replace("_", "-")
 
 
-@dataclass(frozen=True, slots=True)
-class TypeName:
+class TypeName(Struct, frozen=True):
     """What the documentation calls a type; stands in its Annotated."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """One reason why the configuration cannot be used."""
 
     key: str
@@ -95,8 +91,7 @@ class ConfigError(FailedPrecondition):
 NoticeKind = Literal["unknown_key", "unknown_variable", "unreadable_line", "local_backend"]
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True):
     """Something about the configuration that a person should hear of, though it works."""
 
     kind: NoticeKind
@@ -107,8 +102,7 @@ class Notice:
         return replace(self, message=f"{self.message}; {sandbox} is used instead")
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
+class Declared(Struct, frozen=True):
     """A field of a config model together with its sources."""
 
     model: type[ConfigModel]

@@ -2,8 +2,9 @@
 
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from services.clock import Clock
 from services.config import Settings
@@ -13,8 +14,7 @@ from services.config_sources import parse_yaml, read_text
 from services.home import HomePaths, replace_file
 
 
-@dataclass(frozen=True, slots=True)
-class Rename:
+class Rename(Struct, frozen=True):
     """A setting that config.yaml has under another name than its first."""
 
     old: str

@@ -4,28 +4,30 @@ import datetime
 import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec import Struct
+
 from services.config_fields import ConfigError, Notice, Problem
+from services.discreet import Discreet
 
 if TYPE_CHECKING:
     from ruamel.yaml import YAML
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Discreet, frozen=True):
     """A value as its source gave it, before it was validated."""
+
+    unshown = ("value",)
 
     key: str
     """The name under which the person set it."""
     where: str
-    value: object = field(repr=False)
+    value: object
 
 
-@dataclass(frozen=True, slots=True)
-class EnvFile:
+class EnvFile(Struct, frozen=True):
     """What a `.env` file sets."""
 
     path: Path
@@ -62,12 +64,13 @@ def parse_env(text: str, path: Path, environ: Mapping[str, str]) -> EnvFile:
     return EnvFile(path, values, tuple(notices))
 
 
-@dataclass(frozen=True, slots=True)
-class YamlFile:
+class YamlFile(Discreet, frozen=True):
     """What a config.yaml sets."""
 
+    unshown = ("data",)
+
     path: Path
-    data: Any = field(repr=False)
+    data: Any
     """A mapping of ruamel.yaml, which knows the line of each key; a plain one when empty."""
     ignored: frozenset[str] = frozenset()
     """Dotted paths that count as unset."""

@@ -24,7 +24,6 @@ gets an exception class back.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, cast
 
@@ -32,6 +31,7 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
+from msgspec import Struct
 
 DOMAIN = "hermes"
 DETAILS_KEY = "grpc-status-details-bin"
@@ -241,8 +241,7 @@ class Internal(HermesError):
     """A bug or an unforeseen condition; the log has the details."""
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorDetails:
+class ErrorDetails(Struct, frozen=True):
     """What a failed call said about itself."""
 
     reason: Reason

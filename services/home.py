@@ -10,8 +10,9 @@ import os
 import re
 import stat
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from services.addresses import MAX_SOCKET_PATH_BYTES
 from services.errors import FailedPrecondition
@@ -25,8 +26,7 @@ class HomeError(FailedPrecondition):
     """The home cannot be used as it is; the message is one line that says what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class HomePaths:
+class HomePaths(Struct, frozen=True):
     """The files and folders of one home."""
 
     root: Path

@@ -8,8 +8,9 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from services.errors import InvalidArgument
 from services.home import DEFAULT_PROFILE, HomeError, HomePaths, is_profile_name
@@ -28,8 +29,7 @@ _MAY_BE_LINKS = frozenset({*_AT_THE_TOP, "memories/MEMORY.md", "memories/USER.md
 followed: what a skill from somewhere points to is none of its business."""
 
 
-@dataclass(frozen=True, slots=True)
-class HomeFile:
+class HomeFile(Struct, frozen=True):
     """A file of a profile, by its path in the profile's folder."""
 
     profile: str
@@ -39,8 +39,7 @@ class HomeFile:
     """Its permissions."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(Struct, frozen=True):
     """What does not move, and why."""
 
     profile: str
@@ -48,8 +47,7 @@ class LeftOut:
     why: str
 
 
-@dataclass(slots=True)
-class Contents:
+class Contents(Struct):
     """What a home has."""
 
     files: list[HomeFile] = field(default_factory=list[HomeFile])

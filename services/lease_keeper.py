@@ -3,8 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from services.clock import Clock
 from services.database import Database, DatabaseUnavailable
@@ -17,8 +18,7 @@ _STOP_AFTER = 0.8
 _LOOK_EVERY = 1 / 30
 
 
-@dataclass(slots=True)
-class _Held:
+class _Held(Struct):
     lease: Lease
     on_lost: Callable[[], object]
     renewed_at: float

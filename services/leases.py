@@ -10,11 +10,11 @@ there are never two who believe in the same lease; `services.lease_keeper` does 
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec import Struct
 from sqlalchemy import bindparam
 
 from services.database import Prepared, db_now
@@ -29,8 +29,7 @@ class Fenced(StaleEpoch):
     """A later owner has taken over, so nothing was written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(Struct, frozen=True):
     """A process that holds leases: an instance, which keeps its name, in one of its lives."""
 
     instance: str
@@ -45,8 +44,7 @@ def new_owner(instance: str) -> Owner:
     return Owner(instance, new_id("boot"))
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(Struct, frozen=True):
     """A row that an owner holds, in the epoch that its claim began."""
 
     id: str

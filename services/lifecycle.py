@@ -8,9 +8,10 @@ import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextvars import Context
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
+
+from msgspec import Struct
 
 from services.errors import Draining, Unavailable
 
@@ -32,8 +33,7 @@ def share_interpreter() -> None:
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """A worker that ended with an error."""
 
     name: str
@@ -138,8 +138,7 @@ async def unbroken(coro: Coroutine[Any, Any, _T]) -> _T:
         raise
 
 
-@dataclass(frozen=True, slots=True)
-class DrainStep:
+class DrainStep(Struct, frozen=True):
     """One thing to do, in its turn, before the process ends."""
 
     name: str

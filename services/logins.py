@@ -1,14 +1,14 @@
 """What the agent tells a command of a login at a model provider."""
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 PROVIDERS = {"nous": "Nous Portal", "codex": "OpenAI Codex"}
 """Where one can log in, by the name that commands and settings have for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceCode:
+class DeviceCode(Struct, frozen=True):
     """What a person has to confirm in a browser, on whatever device."""
 
     user_code: str
@@ -17,8 +17,7 @@ class DeviceCode:
     expires_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedIn:
+class LoggedIn(Struct, frozen=True):
     """The login is kept."""
 
     place: str
@@ -29,8 +28,7 @@ class LoggedIn:
     """Whose models the settings choose; empty where they choose none."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedOut:
+class LoggedOut(Struct, frozen=True):
     """The login is no longer kept."""
 
     was_there: bool

@@ -1,13 +1,13 @@
 """A channel that adds what every call needs and connects anew when its certificate changes."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from time import monotonic
 from types import TracebackType
 from typing import Any, Protocol, Self, cast
 
 import grpc
 import grpc.aio
+from msgspec import Struct
 
 from services.calls import CallObserver, Metadata, outgoing_ids
 from services.deadlines import DEFAULT_UNARY_S
@@ -18,8 +18,7 @@ _Codec = Callable[[Any], Any] | None
 _Signature = tuple[str, _Codec, _Codec, bool | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
+class Connection(Struct, frozen=True):
     """An open channel of gRPC, and with which generation of the certificate it was opened."""
 
     channel: grpc.aio.Channel
@@ -42,8 +41,7 @@ class Dialer(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class CallExtras:
+class CallExtras(Struct, frozen=True):
     """What is added to each call of a channel."""
 
     metadata: Metadata = ()

@@ -1,9 +1,8 @@
 """What a process tells Prometheus, and the port on which it does.
 
-Each service declares its metrics as a frozen dataclass that is made with a `Meter`:
+Each service declares its metrics as a frozen Struct that is made with a `Meter`:
 
-    @dataclass(frozen=True, slots=True)
-    class TurnMetrics:
+    class TurnMetrics(Struct, frozen=True):
         turns: Counter
 
         @classmethod
@@ -18,9 +17,9 @@ import re
 import socket
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Self
 
+from msgspec import Struct, field
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
@@ -66,8 +65,7 @@ class Meter:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class CallMetrics:
+class CallMetrics(Struct, frozen=True):
     """The gRPC calls of one side: a `CallObserver`."""
 
     begun: Counter
@@ -92,8 +90,7 @@ class CallMetrics:
         series.observe(seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class GrpcMetrics:
+class GrpcMetrics(Struct, frozen=True):
     """The calls that a process answers, and those that it makes."""
 
     server: CallMetrics
@@ -135,12 +132,14 @@ def process_registry(version: str) -> CollectorRegistry:
     return registry
 
 
-@dataclass(frozen=True, slots=True)
 class Exposition(Collector):
     """All metrics of a process; those of services that share it have the label `service`."""
 
-    process: CollectorRegistry
-    services: Mapping[str, CollectorRegistry] = field(default_factory=dict[str, CollectorRegistry])
+    def __init__(
+        self, process: CollectorRegistry, services: Mapping[str, CollectorRegistry] | None = None
+    ) -> None:
+        self.process = process
+        self.services = services or {}
 
     def collect(self) -> Iterable[Metric]:
         """The families, each once, as Prometheus wants them."""

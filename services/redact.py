@@ -4,9 +4,10 @@ import base64
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 from urllib.parse import quote, quote_plus
+
+from msgspec import Struct
 
 MASK = "[REDACTED]"
 
@@ -65,8 +66,7 @@ class Redactor:
         return clean
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """What a kind of secret looks like."""
 
     pattern: re.Pattern[str]

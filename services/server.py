@@ -4,11 +4,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self, cast
 
 import grpc.aio
+from msgspec import Struct, field
 
 from services import deadlines
 from services.addresses import Address, TcpAddress
@@ -42,8 +42,7 @@ _TCP_OPTIONS: tuple[tuple[str, int], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Listen:
+class Listen(Struct, frozen=True):
     """Where a server answers, and how callers prove who they are."""
 
     addresses: tuple[Address, ...]

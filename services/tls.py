@@ -4,12 +4,13 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 import grpc
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from services.errors import FailedPrecondition
 
@@ -28,8 +29,7 @@ class TlsInvalid(FailedPrecondition):
     """A certificate file cannot be used; the message says which and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class TlsFiles:
+class TlsFiles(Struct, frozen=True):
     """The PEM files of one service: the CA's certificate, its own certificate and its key."""
 
     ca: Path
@@ -144,8 +144,7 @@ class _Changes:
         return tuple(_state(path) for path in astuple(self._files))
 
 
-@dataclass(frozen=True, slots=True)
-class _Pems:
+class _Pems(Struct, frozen=True):
     ca: bytes
     certificate: bytes
     key: bytes

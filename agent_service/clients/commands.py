@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import grpc.aio
 from google.protobuf.duration_pb2 import Duration
+from msgspec import Struct
 
 from agent_service.clients.leases import Held, TurnSandbox, WatchedSandbox, is_gone
 from agent_service.clients.patience import Patience, patiently
@@ -51,8 +51,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-@dataclass(slots=True)
-class _Progress:
+class _Progress(Struct):
     """How far a command is known."""
 
     may_run: bool

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections import OrderedDict
-from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 import grpc.aio
 from google.protobuf.duration_pb2 import Duration
+from msgspec import Struct
 
 from agent_service.clients.executors import Executors
 from agent_service.live_turn import LiveTurn
@@ -40,8 +40,7 @@ _KEPT = "This is a new one over the same /workspace."
 _NOT_KEPT = "This is a new one, whose /workspace does not have the files of that one."
 
 
-@dataclass(slots=True)
-class Held:
+class Held(Struct):
     """A sandbox that is claimed, and the way to its executor."""
 
     place: Place

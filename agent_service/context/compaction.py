@@ -6,8 +6,10 @@ and what stands for the others, so that every replica sends the same bytes.
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_service.models.base import encoded
 
@@ -16,8 +18,7 @@ PRUNED_BYTES = 600
 PLACEHOLDER = "[This result of {count} characters was left out to save room; run the tool again.]"
 
 
-@dataclass(frozen=True, slots=True)
-class Compaction:
+class Compaction(Struct, frozen=True):
     """How a session's messages, numbered from 1, are sent."""
 
     head: int
@@ -33,8 +34,7 @@ class Compaction:
 NOTHING = Compaction(0, 0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
+class Conversation(Struct, frozen=True):
     """The messages of a session as they are sent, the system prompt first."""
 
     messages: Sequence[bytes]

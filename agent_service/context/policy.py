@@ -1,12 +1,11 @@
 """When conversations are compressed."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from agent_service.models.fallback import USUAL, Route
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """When and how a conversation is compressed."""
 
     enabled: bool = True

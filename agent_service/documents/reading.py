@@ -3,8 +3,9 @@
 import hashlib
 import json
 from collections import OrderedDict
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
 
 from agent_service.scripts import ScriptFailed, answer_of
 
@@ -26,8 +27,7 @@ class NoDocument(Exception):
     """The file cannot be read as what its name says; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """The text of a document."""
 
     lines: list[str]

@@ -2,9 +2,10 @@
 
 from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
+
+from msgspec import Struct
 
 from services.errors import AlreadyExists, FailedPrecondition
 from services.home_files import Contents, HomeFile, LeftOut
@@ -21,8 +22,7 @@ class Existing(StrEnum):
     REPLACE = "replace"
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(Struct, frozen=True):
     """What became of the files that came, each by profile and path."""
 
     added: Sequence[tuple[str, str]] = ()

@@ -4,8 +4,9 @@ import logging
 import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+
+from msgspec import Struct
 
 from agent_service.histories import Histories
 from agent_service.home.base import Existing, HomeStore, Incoming, Taken
@@ -18,8 +19,7 @@ _SESSION = re.compile(r"sessions/[^/]+\.json")
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
+class Outgoing(Struct, frozen=True):
     """What an export has."""
 
     profiles: Sequence[str]

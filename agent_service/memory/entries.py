@@ -1,8 +1,9 @@
 """The text of a memory: its entries, and what operations make of them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from services.errors import FailedPrecondition
 
@@ -23,8 +24,7 @@ class Action(StrEnum):
     REMOVE = "remove"
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(Struct, frozen=True):
     """One change of one entry."""
 
     action: Action

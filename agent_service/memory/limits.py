@@ -1,8 +1,9 @@
 """How much may be remembered."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from agent_service.errors import ModelNotConfigured
 
@@ -20,8 +21,7 @@ class Target(StrEnum):
     """Who the user is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Characters that each memory may have."""
 
     usual: Mapping[Target, int]

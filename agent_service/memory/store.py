@@ -8,8 +8,10 @@ be done.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from hashlib import sha256
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_service.memory.entries import (
     MemoryRefused,
@@ -41,8 +43,7 @@ _TITLES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(Struct, frozen=True):
     """One memory as it is now."""
 
     target: Target
@@ -81,8 +82,7 @@ class Memory:
         return head + "\n§\n".join(map(screened, self.entries))
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """A change that somebody asks for."""
 
     key: str

@@ -2,9 +2,9 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Protocol
 
+from msgspec.structs import replace
 from pydantic import SecretStr
 
 from agent_service.models.endpoints import Endpoint

@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, TypeGuard, cast
 from uuid import uuid4
+
+from msgspec import Struct, field
 
 from agent_service.models.base import ModelMessage, ToolCall, Usage
 from agent_service.models.wire import Json, MalformedChunk
@@ -14,8 +15,7 @@ _REASONING_FIELDS = frozenset({"reasoning", "reasoning_content", "reasoning_deta
 _MERGED_DETAILS = {"reasoning.text": "text", "reasoning.summary": "summary"}
 
 
-@dataclass(slots=True)
-class _CallParts:
+class _CallParts(Struct):
     id: str = ""
     name: str = ""
     arguments: list[str] = field(default_factory=list[str])

@@ -3,16 +3,16 @@
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from agent_service.models.errors import ModelErrorKind
 
 DEFAULT_MAX_TOKENS = 16_384
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRequest:
+class ModelRequest(Struct, frozen=True):
     """One model call, of parts that were `encoded` when they came into being.
 
     Each message is a JSON object and `tools` a JSON array (empty: none), in the shape of the
@@ -31,24 +31,21 @@ class ModelRequest:
     """How freely to choose words, where the model can be told; None leaves it to the model."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextDelta:
+class TextDelta(Struct, frozen=True):
     """More of the answer's text, from the given attempt (1 is the first)."""
 
     text: str
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReasoningDelta:
+class ReasoningDelta(Struct, frozen=True):
     """More of the model's reasoning, from the given attempt (1 is the first)."""
 
     text: str
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRetry:
+class ModelRetry(Struct, frozen=True):
     """An attempt failed and another follows: every delta of this call so far is void.
 
     `attempt` is the one that failed; the next starts after `delay_s`.
@@ -60,8 +57,7 @@ class ModelRetry:
     delay_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True):
     """A tool call as the model wrote it; `arguments_json` may be malformed."""
 
     id: str
@@ -69,8 +65,7 @@ class ToolCall:
     arguments_json: str
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """What the provider counted; `cost_micro_usd` is None where nobody knows a price.
 
     The prompt's tokens include those read from and written to a cache, the completion's include
@@ -85,8 +80,7 @@ class Usage:
     cache_write_tokens: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ModelMessage:
+class ModelMessage(Struct, frozen=True):
     """The whole answer; always the last event of a call.
 
     `usage` is None where the provider reported none. `reasoning_details` are the
@@ -103,8 +97,7 @@ class ModelMessage:
     reasoning_details: tuple[Mapping[str, Any], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ModelWasted:
+class ModelWasted(Struct, frozen=True):
     """An answer that says nothing, and is paid for all the same: every delta of it is void.
 
     Another attempt follows, or `ModelError`.
@@ -113,15 +106,13 @@ class ModelWasted:
     message: ModelMessage
 
 
-@dataclass(frozen=True, slots=True)
-class ModelNotice:
+class ModelNotice(Struct, frozen=True):
     """Something about the call that a person is to hear; comes before anything that is said."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ModelSwitched:
+class ModelSwitched(Struct, frozen=True):
     """From here on another model answers: every delta of this call so far is void.
 
     It is asked when the next event is asked for.

@@ -8,10 +8,12 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_service.models.base import ModelMessage, Usage
 from agent_service.models.pricing import Price
@@ -30,8 +32,7 @@ _DATE = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|\d{3}|latest)$")
 _CLAUDE = re.compile(r"claude-(\d+(?:-\d+)?)-([a-z]+)")
 
 
-@dataclass(frozen=True, slots=True)
-class ModelInfo:
+class ModelInfo(Struct, frozen=True):
     """What is known of a model; 0 and None stand for what is not."""
 
     id: str
@@ -43,8 +44,7 @@ class ModelInfo:
     """The strongest of those that know it; empty when none does."""
 
 
-@dataclass(frozen=True, slots=True)
-class Override:
+class Override(Struct, frozen=True):
     """What config.yaml says of a model; None leaves what others say."""
 
     window: int | None = None
@@ -222,5 +222,5 @@ def _write(file: Path, models: Sequence[ModelInfo]) -> None:
 def _described(info: ModelInfo) -> dict[str, Any]:
     entry: dict[str, Any] = {"id": info.id, "window": info.window, "max_output": info.max_output}
     if info.price is not None:
-        entry["price"] = {name: getattr(info.price, name) for name in info.price.__slots__}
+        entry["price"] = {name: getattr(info.price, name) for name in info.price.__struct_fields__}
     return entry

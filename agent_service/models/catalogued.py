@@ -2,7 +2,8 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from agent_service.models.base import Model, ModelEvent, ModelMessage, ModelRequest, ModelWasted
 from agent_service.models.catalog import Catalog

@@ -1,7 +1,8 @@
 """The Responses API as the models of a ChatGPT subscription speak it."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from agent_service.models.base import ModelRequest
 from agent_service.models.responses import Responses

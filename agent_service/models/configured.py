@@ -3,8 +3,10 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
 from typing import Self
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_service.errors import ModelNotConfigured
 from agent_service.models.access import Access
@@ -27,8 +29,7 @@ from agent_service.models.retries import RetryPolicy
 from agent_service.models.wire import Wire
 
 
-@dataclass(frozen=True, slots=True)
-class Calling:
+class Calling(Struct, frozen=True):
     """How endpoints are called, whatever they speak."""
 
     retries: RetryPolicy

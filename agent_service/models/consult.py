@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from agent_service.models.base import ModelMessage, ModelRequest, Unwatched, encoded
 from agent_service.models.catalogued import Catalogued
@@ -34,8 +35,7 @@ class Ask(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """What came of a question."""
 
     text: str

@@ -3,11 +3,11 @@
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
+from msgspec import Struct
 from pydantic import SecretStr
 
 if TYPE_CHECKING:
@@ -25,8 +25,7 @@ _MAX_LISTING_BYTES = 4 * 1024 * 1024
 _NOT_FOR_CHAT = ("embed", "rerank", "whisper")
 
 
-@dataclass(frozen=True, slots=True)
-class LocalServer:
+class LocalServer(Struct, frozen=True):
     """A running server with at least one chat model."""
 
     name: str

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from urllib.parse import urlsplit
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from pydantic import SecretStr
 
 from agent_service.models.discovery import (
@@ -58,8 +59,7 @@ _KNOWN = {
 """Base URL, usual model and API of those for which a key is enough, in the order of choice."""
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """A base URL with its key and model.
 
     `provider` is openrouter, openai, anthropic, nous, codex, custom, or a name of a local server
@@ -88,8 +88,7 @@ class Endpoint:
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a provider is found by its name; an empty text is unset."""
 
     base_url: str
@@ -101,8 +100,7 @@ class Place:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointSettings:
+class EndpointSettings(Struct, frozen=True):
     """What flags, environment and `config.yaml` say; an empty string counts as unset.
 
     `base_url`, `api_key` and `model` are HERMES_BASE_URL, HERMES_API_KEY and HERMES_MODEL,

@@ -2,8 +2,9 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from typing import Protocol, Self
+
+from msgspec import Struct
 
 from agent_service.models.base import Model, ModelEvent, ModelRequest
 from agent_service.models.errors import ModelError, ModelErrorKind
@@ -20,8 +21,7 @@ _LONGEST_REST_S = 3600.0
 _NO_SUCH_MODEL = 404
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(Struct, frozen=True):
     """A model at an endpoint; the configured one has no name, and any model."""
 
     name: str = FIRST

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from agent_service.models.base import ModelRequest, encoded
 from agent_service.models.cache_marks import MARKED_MESSAGES, cache_control

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
+
+from msgspec import Struct
 
 from agent_service.models.base import ModelRequest, encoded
 from agent_service.models.cache_marks import MARKED_MESSAGES, cache_control
@@ -20,8 +21,7 @@ _SYSTEM = frozenset({"system"})
 _RESULT = b'{"role":"tool"'
 
 
-@dataclass(frozen=True, slots=True)
-class AppIdentity:
+class AppIdentity(Struct, frozen=True):
     """How this deployment presents itself to OpenRouter."""
 
     title: str = "Hermes"

@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_service.models.base import ModelMessage, Usage
 
@@ -17,8 +19,7 @@ PICTURE_TOKENS = 2_000
 _PICTURE = re.compile(rb"data:image/[a-z.+-]+;base64,[A-Za-z0-9+/=]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
+class Price(Struct, frozen=True):
     """Micro-USD for a million tokens of each kind."""
 
     input: int

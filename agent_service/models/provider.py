@@ -4,8 +4,9 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, Self, cast
+
+from msgspec import Struct
 
 from agent_service.models.access import Access, OneKey
 from agent_service.models.assembly import well_formed
@@ -136,8 +137,7 @@ class Provider:
         yield message
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(Struct, frozen=True):
     """One attempt at a request, and whom it asks."""
 
     endpoint: Endpoint

@@ -1,13 +1,13 @@
 """When to call a model again after a failure, and how long to wait before."""
 
 import random
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent_service.models.errors import ModelError
 
 
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class RetryPolicy(Struct, frozen=True):
     """Exponential back-off with jitter; what the provider asks for goes first.
 
     A provider that asks for more than `longest_wait_s` is not waited for: the user is told.

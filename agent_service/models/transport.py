@@ -4,8 +4,9 @@ import asyncio
 import ssl
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, cast
+
+from msgspec import Struct
 
 from agent_service.models.discovery import is_loopback
 from agent_service.models.endpoints import Endpoint
@@ -43,8 +44,7 @@ _NOT_TOLD = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Timeouts:
+class Timeouts(Struct, frozen=True):
     """How long to wait for a connection, and for the next bytes of an answer."""
 
     connect_s: float = 10.0

@@ -1,8 +1,10 @@
 """What the wire formats of providers differ in; everything else of a call is theirs together."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_service.models.base import ModelMessage, ModelRequest, encoded
 from agent_service.models.errors import ModelError
@@ -14,8 +16,7 @@ class MalformedChunk(Exception):
     """A part of an answer that cannot be one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
+class Dialect(Struct, frozen=True):
     """Where a model departs from the request that most take; learned from what it rejects."""
 
     max_tokens_field: str = "max_tokens"

@@ -1,10 +1,10 @@
 """OpenAI Codex: a code that is confirmed in the browser, exchanged for tokens of a subscription."""
 
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, cast
 
+from msgspec.structs import replace
 from pydantic import SecretStr
 
 from agent_service.oauth.errors import LoginFailed, LoginUnavailable

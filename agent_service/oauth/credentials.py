@@ -2,8 +2,8 @@
 
 import logging
 from contextlib import aclosing
-from dataclasses import replace
 
+from msgspec.structs import replace
 from pydantic import SecretStr
 
 from agent_service.oauth.errors import LoginUnavailable, LoginUsedUp

@@ -4,10 +4,10 @@ import asyncio
 import json
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
+from msgspec import Struct
 from pydantic import SecretStr
 
 from agent_service.models.discovery import is_loopback
@@ -26,8 +26,7 @@ Fields = Mapping[str, str | int | SecretStr]
 """What is sent, by its names; what must not be shown is a SecretStr."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What a login server said."""
 
     status: int

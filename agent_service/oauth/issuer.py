@@ -1,11 +1,11 @@
 """The seam of providers at which one logs in with a device code."""
 
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
 from typing import Any, Protocol
 
+from msgspec import Struct
 from pydantic import SecretStr
 
 from agent_service.oauth.errors import LoginFailed, LoginNeeded, LoginUsedUp, NotPaid
@@ -35,8 +35,7 @@ class Wait(Enum):
     """Nobody has confirmed the code, and the provider wants to be asked less often."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """A device code that waits to be confirmed."""
 
     shown: DeviceCode

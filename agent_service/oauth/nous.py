@@ -1,10 +1,10 @@
 """Nous Portal: a device code as RFC 8628 has it, and where it must be a key for models."""
 
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from msgspec.structs import replace
 from pydantic import SecretStr
 
 from agent_service.oauth.errors import LoginFailed, LoginNeeded

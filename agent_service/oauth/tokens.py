@@ -4,10 +4,10 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
+from msgspec import Struct, field
 from pydantic import SecretStr
 
 EARLY = timedelta(minutes=2)
@@ -16,8 +16,7 @@ EARLY = timedelta(minutes=2)
 NOTHING = SecretStr("")
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(Struct, frozen=True):
     """A secret that is good for a time; an empty one is none."""
 
     value: SecretStr = NOTHING
@@ -36,8 +35,7 @@ class Token:
         return bool(self) and (self.expires_at is None or self.expires_at > moment)
 
 
-@dataclass(frozen=True, slots=True)
-class Login:
+class Login(Struct, frozen=True):
     """What a provider gave when a person logged in, as it is now."""
 
     access: Token

@@ -1,8 +1,9 @@
 """Puts the hunks of a patch into a text, where its lines stand and not where the patch says."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
+
+from msgspec import Struct
 
 from agent_service.patching.changes import Hunk
 from agent_service.patching.matching import Place, Shift, places
@@ -16,8 +17,7 @@ class DoesNotFit(Exception):
     """A hunk has no place in the text, or several; says which hunk, and what was looked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Edit:
+class _Edit(Struct, frozen=True):
     """Lines of the file that others take the place of."""
 
     hunk: Hunk

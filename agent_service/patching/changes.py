@@ -1,15 +1,15 @@
 """What a patch asks for: files that are added, changed, moved or removed, and by which hunks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 
 class Malformed(Exception):
     """The patch cannot be read; says where and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hunk:
+class Hunk(Struct, frozen=True):
     """Lines that stand together, each kept (` `), taken out (`-`) or put in (`+`)."""
 
     lines: tuple[tuple[str, str], ...]
@@ -34,8 +34,7 @@ class Hunk:
         return [text for sign, text in self.lines if sign != "-"]
 
 
-@dataclass(frozen=True, slots=True)
-class FileChange:
+class FileChange(Struct, frozen=True):
     """What becomes of one file."""
 
     path: str
@@ -51,8 +50,7 @@ class FileChange:
         return (self.path, self.target) if self.target else (self.path,)
 
 
-@dataclass(slots=True)
-class HunkDraft:
+class HunkDraft(Struct):
     """A hunk while it is read."""
 
     anchors: list[str] = field(default_factory=list[str])

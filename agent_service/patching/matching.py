@@ -6,8 +6,9 @@ that a looser reading never competes with a stricter one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
+
+from msgspec import Struct
 
 
 class Unclear(Exception):
@@ -18,8 +19,7 @@ class NotThere(Unclear):
     """The text is not there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shift:
+class Shift(Struct, frozen=True):
     """By what the file's lines are indented more, or less, than those that were given."""
 
     more: str = ""
@@ -34,8 +34,7 @@ class Shift:
         return self.more + line.removeprefix(self.less)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where lines stand."""
 
     first: int

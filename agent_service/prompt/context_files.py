@@ -8,7 +8,8 @@ import asyncio
 import logging
 import re
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent_service.requests import SUBAGENT, TurnRequest
 from agent_service.sandbox import Files, PathRefused
@@ -33,8 +34,7 @@ _FRONTMATTER = re.compile(r"\A---[ \t]*\r?\n.*?^---[ \t]*(?:\r?\n|\Z)", re.DOTAL
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(Struct, frozen=True):
     """What a file says, as the model sees it."""
 
     text: str
@@ -46,8 +46,7 @@ class Shown:
 NOTHING = Shown("")
 
 
-@dataclass(frozen=True, slots=True)
-class Project:
+class Project(Struct, frozen=True):
     """What a folder says to agents."""
 
     layer: str = ""

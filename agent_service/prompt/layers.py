@@ -1,8 +1,9 @@
 """The system prompt of a session: built once, stored with it, sent unchanged ever after."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from agent_service.prompt.sandbox import SandboxKind, describe
 
@@ -81,8 +82,7 @@ _PLATFORMS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SessionFacts:
+class SessionFacts(Struct, frozen=True):
     """What a session's prompt depends on."""
 
     session_id: str

@@ -6,16 +6,17 @@ many servers take one only, so that a provider knows again what comes before the
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from typing import Any
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import asdict, replace
 
 from agent_service.models.base import encoded
 
 NO_PERSONALITY = "none"
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(Struct, frozen=True):
     """A message that every request of a session has before what was really said."""
 
     role: str
@@ -23,8 +24,7 @@ class Said:
     content: str
 
 
-@dataclass(frozen=True, slots=True)
-class Overlay:
+class Overlay(Struct, frozen=True):
     """What the requests of a session have besides its prompt and its messages."""
 
     instructions: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Overlay:
 
     def stored(self) -> dict[str, Any]:
         """The same as it is kept with a session."""
-        return asdict(self)
+        return to_builtins(self)
 
     def with_personality(self, name: str, prompt: str) -> "Overlay":
         """The same with another personality; empty texts are none."""

@@ -1,7 +1,8 @@
 """The layers of a prompt that are the user's own: identity, what is remembered and learned."""
 
 import asyncio
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent_service.memory.store import MemoryStore
 from agent_service.prompt.context_files import ContextFiles
@@ -11,8 +12,7 @@ from agent_service.storage.profiles import ProfileStore
 SOUL = "SOUL.md"
 
 
-@dataclass(frozen=True, slots=True)
-class Personal:
+class Personal(Struct, frozen=True):
     """A profile's own layers, as they are now."""
 
     soul: str = ""

@@ -1,7 +1,8 @@
 """Ways to talk that a person can choose for a session."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from services.config_paths import nearest, suggestion
 from services.errors import InvalidArgument
@@ -9,8 +10,7 @@ from services.errors import InvalidArgument
 MAX_NAME_CHARS = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Personality:
+class Personality(Struct, frozen=True):
     """One of them."""
 
     name: str

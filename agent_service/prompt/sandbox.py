@@ -1,7 +1,8 @@
 """What the prompt says of the place where commands run: only what is true of it."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class Network(StrEnum):
@@ -12,8 +13,7 @@ class Network(StrEnum):
     OPEN = "open"
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxKind:
+class SandboxKind(Struct, frozen=True):
     """What the sandboxes of a deployment are like."""
 
     is_isolated: bool

@@ -1,8 +1,9 @@
 """What the model is told of earlier conversations."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from agent_service.search.query import Query, parse
@@ -22,8 +23,7 @@ _SHOWN_CHARS = 2000
 _MOST_CHARS = 24_000
 
 
-@dataclass(frozen=True, slots=True)
-class Lookup:
+class Lookup(Struct, frozen=True):
     """What the model wants to know."""
 
     profile: str
@@ -39,8 +39,7 @@ class Lookup:
     role: str
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """What the model is told."""
 
     text: str

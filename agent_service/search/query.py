@@ -1,8 +1,9 @@
 """What somebody looks for: words that all have to be there, "phrases", and `OR` between two."""
 
 import re
-from dataclasses import dataclass
 from itertools import chain
+
+from msgspec import Struct
 
 from agent_service.search.terms import words
 from services.errors import InvalidArgument
@@ -14,8 +15,7 @@ _PART = re.compile(r'"([^"]*)"?|([^\s"]+)')
 _OR = "OR"
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Struct, frozen=True):
     """Each group has to be there, by one of its phrases; a phrase is words in a row."""
 
     groups: tuple[tuple[str, ...], ...]

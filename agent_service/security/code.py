@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent_service.security.paths import (
     Place,
@@ -16,8 +17,7 @@ from agent_service.security.quoting import decode_escapes
 from agent_service.security.scene import Finding, Reach
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(Struct, frozen=True):
     """What program text does."""
 
     findings: tuple[Finding, ...]

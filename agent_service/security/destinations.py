@@ -8,9 +8,10 @@ import asyncio
 import re
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from services.public_addresses import Address, AddressVetting, Network, address_of
 
@@ -52,8 +53,7 @@ class FetchFailed(Exception):
     """The URL is allowed, and still nothing usable came; the message has no secret in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """Scheme, host and port, of which the last two are in their one canonical form."""
 
     scheme: str

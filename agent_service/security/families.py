@@ -1,8 +1,9 @@
 """The families of what is dangerous: what each is called, and how far it reaches."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
+
+from msgspec import Struct
 
 
 class CommandClass(StrEnum):
@@ -23,8 +24,7 @@ class Reach(StrEnum):
     """It reaches the network, what others share, or the files of the session."""
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(Struct, frozen=True):
     """One family."""
 
     name: str
@@ -83,8 +83,7 @@ FAMILIES = MappingProxyType({family.name: family for family in _TABLE})
 """Every family by its name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """What a command was judged to be."""
 
     kind: CommandClass

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from tree_sitter import Node
 
 from agent_service.security.invocation import listed, program_name
@@ -31,8 +32,7 @@ def first_names(node: Node) -> frozenset[str]:
     return frozenset(program_name(word) for word in found)
 
 
-@dataclass(slots=True)
-class Redirects:
+class Redirects(Struct):
     """The redirections of one command."""
 
     stdin: str | None = None

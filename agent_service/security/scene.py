@@ -1,7 +1,6 @@
 """What is known while a command's text is followed: variables, functions, files, findings."""
 
-from dataclasses import dataclass, field
-
+from msgspec import Struct, field
 from tree_sitter import Node
 
 from agent_service.security.families import FAMILIES, Reach
@@ -16,8 +15,7 @@ MOST_STARTED = 24
 """How deep programs may start programs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """A family that a program belongs to, and whether that matters outside of a sandbox."""
 
     family: str
@@ -29,8 +27,7 @@ class Finding:
         return (self.reach or FAMILIES[self.family].reach) is Reach.OUTSIDE
 
 
-@dataclass(frozen=True, slots=True)
-class Pipes:
+class Pipes(Struct, frozen=True):
     """What surrounds a program in its pipeline."""
 
     stdin: str = ""
@@ -42,8 +39,7 @@ class Pipes:
 NO_PIPES = Pipes()
 
 
-@dataclass(slots=True)
-class Scene:
+class Scene(Struct):
     """The state of one command's text while it is followed."""
 
     functions: dict[str, Node] = field(default_factory=dict[str, Node])

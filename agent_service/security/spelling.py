@@ -2,7 +2,8 @@
 
 import re
 import unicodedata
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 # Letters of other alphabets that look like Latin ones, and digits that stand for letters in words.
 _LIKE = str.maketrans(
@@ -20,8 +21,7 @@ _DIGITS = str.maketrans("013457@$", "oieastas")
 _LEET = re.compile(r"(?<![\w@$])(?=\w*[a-z])(?=[\w@$]*[013457@$])[a-z013457@$]{4,}(?![\w@$])")
 
 
-@dataclass(frozen=True, slots=True)
-class Plain:
+class Plain(Struct, frozen=True):
     """Text as it is read, and where each of its characters stands in the original."""
 
     text: str

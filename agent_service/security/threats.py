@@ -4,7 +4,8 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent_service.security.spelling import Plain, invisible_at, read
 from agent_service.security.threat_patterns import FAMILIES, STRICT
@@ -18,8 +19,7 @@ _LONG_LINE = 300
 _ENDS = re.compile(r"(?<=[.!?])\s+|(?=<!--)|(?<=-->)")
 
 
-@dataclass(frozen=True, slots=True)
-class Threat:
+class Threat(Struct, frozen=True):
     """One place in a text: characters `begin` to `end` belong to a family."""
 
     family: str

@@ -7,9 +7,10 @@ everything else; how much it takes and how long is bounded; it knows no proxies 
 import asyncio
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urljoin
+
+from msgspec import Struct
 
 from agent_service.security.bodies import Body
 from agent_service.security.destinations import (
@@ -18,6 +19,7 @@ from agent_service.security.destinations import (
     FetchRefused,
     Origin,
 )
+from services.discreet import Discreet
 
 if TYPE_CHECKING:
     from httpx2 import AsyncBaseTransport, AsyncClient, Request, Response
@@ -29,8 +31,7 @@ CONNECT_TIMEOUT_S = 10.0
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
-@dataclass(frozen=True, slots=True)
-class FetchLimits:
+class FetchLimits(Struct, frozen=True):
     """How much of an answer is taken, and how long it may last, redirects included."""
 
     size_bytes: int = 5_000_000
@@ -38,9 +39,10 @@ class FetchLimits:
     redirects: int = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
+class Fetched(Discreet, frozen=True):
     """An answer, of whatever status."""
+
+    unshown = ("data",)
 
     url: str
     """Where it came from in the end."""
@@ -48,7 +50,7 @@ class Fetched:
     content_type: str
     charset: str
     """As the answer claims; empty where it claims none."""
-    data: bytes = field(repr=False)
+    data: bytes
     is_cut: bool
     """Whether there was more than the limit."""
 

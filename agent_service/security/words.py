@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Callable, MutableMapping
-from dataclasses import dataclass, field
 from fnmatch import translate
+
+from msgspec import Struct, field
 
 from agent_service.security.marks import UNKNOWN, marks
 from agent_service.security.paths import HOME
@@ -52,8 +53,7 @@ _SLICE = re.compile(r":\s*(?P<from>\(?\s*-?\d+\s*\)?)\s*(?::\s*(?P<count>-?\d+))
 _LONGEST = 65_536
 
 
-@dataclass(slots=True)
-class Words:
+class Words(Struct):
     """Expands words with the variables that the text has set so far."""
 
     run: Callable[[str], str]

@@ -1,14 +1,14 @@
 """Programs that run another program: where in their arguments it stands."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from agent_service.security.invocation import Invocation, listed
 
 
-@dataclass(frozen=True, slots=True)
-class Wrapper:
+class Wrapper(Struct, frozen=True):
     """How the inner command is found."""
 
     valued: frozenset[str] = frozenset()
@@ -197,8 +197,7 @@ def is_wrapper(invocation: Invocation) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Inner:
+class Inner(Struct, frozen=True):
     """What a wrapper runs."""
 
     argv: tuple[str, ...] = ()

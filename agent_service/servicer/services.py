@@ -1,8 +1,7 @@
 """The agent's services as a server has them, and who may call which method."""
 
-from dataclasses import dataclass
-
 import grpc.aio
+from msgspec import Struct
 
 from agent_service.servicer.approvals import ApprovalServicer
 from agent_service.servicer.catalog import CatalogServicer
@@ -113,8 +112,7 @@ POLICY: Policy = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Servicers:
+class Servicers(Struct, frozen=True, kw_only=True):
     """All of them."""
 
     turns: TurnServicer

@@ -2,10 +2,10 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import replace
 from typing import Any
 
 import grpc.aio
+from msgspec.structs import replace
 
 from agent_service.convert.common import profile_of
 from agent_service.convert.turns import turn, turn_request

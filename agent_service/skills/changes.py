@@ -1,9 +1,10 @@
 """What a change of the library comes to, and why it may not be made; nothing is written here."""
 
 import asyncio
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+from msgspec import Struct
 
 from agent_service.skills.document import MAX_NAME_CHARS, BadSkill, checked, is_name, written
 from agent_service.skills.files import FileRefused
@@ -37,8 +38,7 @@ class Use(StrEnum):
     ARCHIVED = "archived"
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """A change as somebody asks for it."""
 
     action: Action
@@ -53,8 +53,7 @@ class Wanted:
     absorbed_into: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One file to write or to remove, or one folder to move: never more, so that it is whole."""
 
     name: str

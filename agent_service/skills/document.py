@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_service.skills.frontmatter import (
     BadFrontmatter,
@@ -36,8 +38,7 @@ def is_name(text: str) -> bool:
     return len(text) <= MAX_NAME_CHARS and _NAME.fullmatch(text) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """What there is in a session, on which it depends whether a skill can be used."""
 
     toolsets: frozenset[str]
@@ -48,8 +49,7 @@ class Surroundings:
     """linux, macos or windows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Conditions:
+class Conditions(Struct, frozen=True):
     """When a skill is offered; empty is always."""
 
     platforms: frozenset[str] = frozenset()
@@ -74,8 +74,7 @@ class Conditions:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SkillDocument:
+class SkillDocument(Struct, frozen=True):
     """A SKILL.md as it was read."""
 
     name: str

@@ -5,16 +5,16 @@ Paths are relative, with `/`, and mean what they say: no implementation follows 
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 
 class FileRefused(Exception):
     """A file cannot be read or written as it is; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileFact:
+class FileFact(Struct, frozen=True):
     """By what a file is known to have changed."""
 
     size_bytes: int

@@ -5,9 +5,10 @@ import json
 import logging
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, cast
+
+from msgspec import Struct
 
 from agent_service.skills.document import Conditions, SkillDocument, read
 from agent_service.skills.files import FileFact, FileRefused, SkillFiles
@@ -32,8 +33,7 @@ class Origin(StrEnum):
     USER = "user"
 
 
-@dataclass(frozen=True, slots=True)
-class Skill:
+class Skill(Struct, frozen=True):
     """One skill, without its text."""
 
     name: str
@@ -51,8 +51,7 @@ class Skill:
         return f"{self.category}/{self.name}" if self.category else self.name
 
 
-@dataclass(frozen=True, slots=True)
-class Catalogue:
+class Catalogue(Struct, frozen=True):
     """Everything that a library offers, by category and name."""
 
     skills: tuple[Skill, ...] = ()
@@ -68,8 +67,7 @@ class Catalogue:
         return (self.categories or {}).get(category, "")
 
 
-@dataclass(frozen=True, slots=True)
-class Provenance:
+class Provenance(Struct, frozen=True):
     """Whose the skills of a library are."""
 
     bundled: frozenset[str]

@@ -7,8 +7,10 @@ whether that has happened.
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from agent_service.skills.changes import Change, Changes, Use, Wanted
 from agent_service.skills.document import BadSkill
@@ -38,8 +40,7 @@ class Notes(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Note:
+class _Note(Struct, frozen=True):
     """What a change will do, so that it can be told later whether it was done."""
 
     name: str

@@ -5,7 +5,9 @@ What is stored stays as it is: a person who looks at a skill sees what it really
 
 import asyncio
 import logging
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_service.security.threats import ThreatScanner
 from agent_service.skills.library import Catalogue
@@ -13,8 +15,7 @@ from agent_service.skills.library import Catalogue
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Screened:
+class Screened(Struct, frozen=True):
     """A text as the model reads it."""
 
     text: str

@@ -2,7 +2,8 @@
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent_service.security.threats import ThreatScanner
 from agent_service.skills.changes import Wanted
@@ -22,8 +23,7 @@ FRESH_S = 1.0
 through here shows at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class SkillRecord:
+class SkillRecord(Struct, frozen=True):
     """A skill, whose it is, and how it was used."""
 
     skill: Skill

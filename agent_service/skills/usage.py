@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_service.skills.document import BadSkill
 
@@ -18,8 +20,7 @@ class SkillState(StrEnum):
     ARCHIVED = "archived"
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """What is known of one skill's use; times are ISO 8601 in UTC, or None."""
 
     created_by: str | None = None
@@ -91,7 +92,7 @@ class UsageFile:
         """Record it, with what its record had that we do not know."""
         found = self._kept.get(name)
         before = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-        values = {field: getattr(usage, field) for field in Usage.__slots__}
+        values = {field: getattr(usage, field) for field in Usage.__struct_fields__}
         self._kept[name] = {**before, **values, "state": usage.state.value}
 
     def encoded(self) -> bytes:

@@ -1,11 +1,11 @@
 """Approvals: each decided once, by whoever comes first."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
 from agent_service import events
@@ -16,8 +16,7 @@ from agent_service.storage.schema import approval, turn
 from services.errors import FailedPrecondition, NotFound
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalInfo:
+class ApprovalInfo(Struct, frozen=True):
     """A question to a person."""
 
     id: str
@@ -31,8 +30,7 @@ class ApprovalInfo:
     decided_by: str
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(Struct, frozen=True):
     """A decision, and the event that tells of it when it was taken just now."""
 
     approval: ApprovalInfo

@@ -1,11 +1,11 @@
 """The first rows of a turn, when its session becomes free for it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
 from agent_service import events
@@ -26,8 +26,7 @@ _TOUCH_SESSION = Prepared(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
+class Begun(Struct, frozen=True):
     """What the beginning of a turn has stored, so that it need not be read again."""
 
     message: bytes | None

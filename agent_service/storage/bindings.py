@@ -1,8 +1,7 @@
 """Which sandbox a session used last, and which it has left behind."""
 
-from dataclasses import dataclass
-
 import sqlalchemy as sa
+from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
 from agent_service.live_turn import LiveTurn
@@ -14,8 +13,7 @@ LEFT_FOR_S = 48 * 3600.0
 """How long a sandbox that was left is remembered: by then its executor has ended it itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(Struct, frozen=True):
     """The sandbox of a session; its id is empty before the first."""
 
     sandbox_id: str
@@ -25,8 +23,7 @@ class Binding:
     """What its files are known by; empty where they are those of a folder of the host."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(Struct, frozen=True):
     """What a session's sandbox shall be."""
 
     workdir: str
@@ -35,8 +32,7 @@ class Wish:
     """What it is made from; empty is the usual."""
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
+class Left(Struct, frozen=True):
     """A sandbox whose executor could not be reached, so that its session went on elsewhere."""
 
     sandbox_id: str

@@ -1,11 +1,11 @@
 """Who owns which turn: claimed with an epoch, held by a lease, taken over when that has ended."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
 from agent_service.storage.begin import Begun, begin
@@ -61,8 +61,7 @@ _CANCELLED = sa.select(turn.c.id).where(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Claimant:
+class Claimant(Struct, frozen=True):
     """As whom a replica claims turns, and where other replicas reach it."""
 
     owner: Owner
@@ -70,8 +69,7 @@ class Claimant:
     leases: LeaseTable
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(Struct, frozen=True):
     """A turn that was taken over or begun, and is to be driven."""
 
     lease: Lease

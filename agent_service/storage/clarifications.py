@@ -4,11 +4,11 @@ They are rows of the approvals, whose expiry and whose hold on the turn they sha
 the turn's event.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
 from agent_service import events
@@ -39,8 +39,7 @@ _EVENTS = sa.select(event.c.payload).where(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What a person answers, and to what."""
 
     profile: str
@@ -53,8 +52,7 @@ class Answer:
     """The same for the same answer, however often it comes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Struct, frozen=True):
     """A question that has its answer."""
 
     clarification_id: str

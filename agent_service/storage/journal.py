@@ -1,11 +1,12 @@
 """The journal of a claimed turn: what it is resumed from, and every step that it takes."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec import Struct
+from msgspec.structs import asdict
 from sqlalchemy import Connection, bindparam
 
 from agent_service import events
@@ -74,8 +75,7 @@ _INSERT_STEP = Prepared(sa.insert(step))
 _INSERT_APPROVAL = sa.insert(approval)
 
 
-@dataclass(frozen=True, slots=True)
-class Defaults:
+class Defaults(Struct, frozen=True):
     """What a turn uses where its request names nothing."""
 
     max_model_calls: int
@@ -84,8 +84,7 @@ class Defaults:
     unattended: Unattended
 
 
-@dataclass(frozen=True, slots=True)
-class Hot:
+class Hot(Struct, frozen=True):
     """A session's conversation in memory, and of which state of the session it is."""
 
     revision: int
@@ -104,8 +103,7 @@ class Hot:
         return (revision, message_count) == (self.revision, self.message_count)
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     """A turn as its new owner finds it."""
 
     turn: LiveTurn

@@ -1,11 +1,11 @@
 """The changes of memories: each stored before it is made, so that none is lost or made twice."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec import Struct
 from sqlalchemy import Connection
 
 from agent_service.storage.schema import memory_change
@@ -13,8 +13,7 @@ from services.database import upsert
 from services.errors import NotFound
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryChange:
+class MemoryChange(Struct, frozen=True):
     """A change of one memory, from one text to another."""
 
     key: str
@@ -28,7 +27,7 @@ class MemoryChange:
     created_at: datetime
 
 
-_COLUMNS = tuple(MemoryChange.__slots__)
+_COLUMNS = MemoryChange.__struct_fields__
 
 
 def find(conn: Connection, key: str) -> MemoryChange | None:

@@ -1,10 +1,10 @@
 """The files of profiles as rows. Each function takes the connection of a transaction."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
 from agent_service.storage.profile_schema import profile_file
@@ -39,8 +39,7 @@ _MOVE = (
 _PROFILES = sa.select(profile_file.c.profile).distinct().order_by(profile_file.c.profile)
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(Struct, frozen=True):
     """What is known of a file without its content."""
 
     path: str

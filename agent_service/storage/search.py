@@ -6,11 +6,11 @@ enough; each has a module that knows how.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
 from agent_service.storage import search_postgresql, search_sqlite
@@ -26,8 +26,7 @@ USUAL_CHARS = 500
 """A match in a longer message counts less."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Struct, frozen=True):
     """A message that was found."""
 
     id: int

@@ -1,9 +1,10 @@
 """What is looked for among messages, and which of them it is to be found in."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from agent_service.search.query import Query
 from agent_service.storage.search_index import id_at, token
@@ -16,8 +17,7 @@ class Find(NamedTuple):
     values: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What is looked for."""
 
     profile: str

@@ -5,11 +5,11 @@ seen here or the change is seen there.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
 from agent_service.events import to_ms
@@ -141,8 +141,7 @@ _UNUSED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Unused:
+class Unused(Struct, frozen=True):
     """Which sessions are to be pruned."""
 
     profile: str
@@ -159,8 +158,7 @@ def rename(conn: Connection, session_id: str, profile: str, title: str) -> Sessi
     return sessions.get(conn, session_id, profile)
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(Struct, frozen=True):
     """A session to make of another."""
 
     session_id: str

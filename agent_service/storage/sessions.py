@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
 from agent_service.storage.schema import message, session, session_state
@@ -22,8 +22,7 @@ SKIPS_CONTEXT_FILES = "skips_context_files"
 """Name of a session's value: that it is told nothing of what its folders say."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionInfo:
+class SessionInfo(Struct, frozen=True):
     """A session without its messages."""
 
     id: str
@@ -37,8 +36,7 @@ class SessionInfo:
     is_named: bool
 
 
-@dataclass(frozen=True, slots=True)
-class StoredMessage:
+class StoredMessage(Struct, frozen=True):
     """One message; `content` has the form of the chat completions API."""
 
     sequence: int

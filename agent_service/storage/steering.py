@@ -1,10 +1,10 @@
 """Messages and notices that join the work in progress, with the results of its tools."""
 
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 from sqlalchemy import Connection, bindparam
 
 from agent_service.events import Outcome, Recorded, TurnFinished

@@ -1,11 +1,11 @@
 """Sessions that come from documents of a home, and what is written into such documents."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
 from agent_service.events import to_ms
@@ -36,8 +36,7 @@ _KNOWN = sa.select(transcript_import.c.name).where(
 _NOTE = insert_ignore(transcript_import)
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
+class Imported(Struct, frozen=True):
     """What became of a document."""
 
     session_id: str
@@ -46,8 +45,7 @@ class Imported:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(Struct, frozen=True):
     """What a session's document says before its messages."""
 
     session_id: str

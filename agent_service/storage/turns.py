@@ -1,10 +1,10 @@
 """Turns in the database: started once, begun when their session is free, claimed by one owner."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
 from agent_service import events
@@ -26,8 +26,7 @@ from services.database import Prepared, insert_ignore, is_one_of
 from services.errors import AlreadyExists, InvalidArgument, NotFound
 
 
-@dataclass(frozen=True, slots=True)
-class SessionDraft:
+class SessionDraft(Struct, frozen=True):
     """The session that a turn creates when it is the first."""
 
     system_prompt: str
@@ -41,8 +40,7 @@ class SessionDraft:
     """Why there can be no such session."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(Struct, frozen=True):
     """What became of a request to start a turn."""
 
     turn: TurnInfo

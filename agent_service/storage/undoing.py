@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
 from agent_service.events import to_ms
@@ -66,8 +66,7 @@ _UNCOMPACT = sa.delete(compaction).where(
 """A summary of what was taken back says it still."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What is to be taken back."""
 
     session_id: str
@@ -79,8 +78,7 @@ class Wanted:
     """How many messages the session has to have; 0 is however many."""
 
 
-@dataclass(frozen=True, slots=True)
-class Undone:
+class Undone(Struct, frozen=True):
     """What was taken back."""
 
     turn_count: int
@@ -90,8 +88,7 @@ class Undone:
     """What a person said in the first turn that was taken back."""
 
 
-@dataclass(frozen=True, slots=True)
-class Retried:
+class Retried(Struct, frozen=True):
     """What a turn says again, and the session as it is without what it takes back."""
 
     message: dict[str, Any]

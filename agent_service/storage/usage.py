@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 import sqlalchemy as sa
+from msgspec import Struct
 from sqlalchemy import Connection
 
 from agent_service.storage.usage_schema import MODEL_CHARS, model_usage
@@ -13,7 +13,7 @@ from agent_service.transition import Transition
 from agent_service.usage import Usage
 from services.database import Prepared, upsert_sum
 
-_SUMS = tuple(Usage.__dataclass_fields__)
+_SUMS = Usage.__struct_fields__
 _ADD = Prepared(upsert_sum(model_usage, ("session_id", "model", "day"), _SUMS))
 _TOTALS = tuple(
     sa.cast(sa.func.coalesce(sa.func.sum(model_usage.c[name]), 0), sa.BigInteger).label(name)
@@ -31,8 +31,7 @@ class By(StrEnum):
     PROFILE = "profile"
 
 
-@dataclass(frozen=True, slots=True)
-class UsageQuery:
+class UsageQuery(Struct, frozen=True):
     """Which usage is summed up, and by what; empty means all."""
 
     by: By
@@ -56,8 +55,7 @@ class UsageQuery:
         return [condition for value, condition in told if value]
 
 
-@dataclass(frozen=True, slots=True)
-class UsageSum:
+class UsageSum(Struct, frozen=True):
     """What one day, model, session or profile used."""
 
     key: str

@@ -1,10 +1,10 @@
 """Commands that the model is to be told of, each watched by one replica at a time."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
 from agent_service.live_turn import LiveTurn
@@ -18,8 +18,7 @@ MAX_OF_SESSION = 20
 """Commands that a session may have watched at a time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Watched:
+class Watched(Struct, frozen=True):
     """A command as it is watched."""
 
     key: str

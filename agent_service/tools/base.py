@@ -6,10 +6,10 @@ that the model reads, never an exception; the two exceptions are for when there 
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
+from msgspec import Struct, field
 from pydantic import BaseModel, ConfigDict
 
 from agent_service.events import Decision
@@ -46,8 +46,7 @@ class ToolArguments(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(Struct, frozen=True):
     """What the model is told."""
 
     text: str
@@ -73,8 +72,7 @@ class SessionState(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Struct, frozen=True):
     """In whose name, and where, a tool is called."""
 
     profile: str = "default"
@@ -138,8 +136,7 @@ async def _nobody(*_asked: object, **_options: object) -> str:
     raise NoAnswer("there is no model that could be asked")
 
 
-@dataclass(frozen=True, slots=True)
-class ToolContext:
+class ToolContext(Struct, frozen=True):
     """What a tool may use while it runs one call."""
 
     key: str

@@ -2,8 +2,9 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from agent_service.config_web import MixtureConfig
 from agent_service.memory.store import MemoryStore
@@ -43,8 +44,7 @@ from agent_service.web.access import Web
 from agent_service.web.search import SETTINGS
 
 
-@dataclass(frozen=True, slots=True)
-class Asking:
+class Asking(Struct, frozen=True):
     """When a person is asked before a tool runs."""
 
     commands: CommandPolicy = field(default_factory=lambda: CommandPolicy(asks=False))
@@ -53,8 +53,7 @@ class Asking:
     """Before anything outlasts or leaves a session that has read untrusted data."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
+class Reach(Struct, frozen=True):
     """What tools use besides the sandbox."""
 
     web: Web

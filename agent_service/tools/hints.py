@@ -3,9 +3,10 @@
 import asyncio
 import posixpath
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
+
+from msgspec.structs import replace
 
 from agent_service.prompt.context_files import ROOT, ContextFiles
 from agent_service.storage.sessions import SKIPS_CONTEXT_FILES

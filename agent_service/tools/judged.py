@@ -4,9 +4,10 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Generic, TypeVar
+
+from msgspec import Struct, field
 
 from agent_service.security.commands import CommandClassifier
 from agent_service.security.families import FAMILIES, CommandClass, Verdict
@@ -31,8 +32,7 @@ DISPOSABLE = frozenset({"docker", "bubblewrap", "singularity", "modal", "kuberne
 """Backends whose sandboxes can be lost: what stays inside of them harms nothing that lasts."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommandPolicy:
+class CommandPolicy(Struct, frozen=True):
     """What is done with commands of each class."""
 
     asks: bool = True
@@ -47,8 +47,7 @@ class CommandPolicy:
     """Takes secrets out of what a person or a model is shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Typed:
+class Typed(Struct, frozen=True):
     """What a call would give to a shell."""
 
     command: str

@@ -1,15 +1,15 @@
 """Tools as a person is shown them: with what those need that are not offered to the model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from agent_service.tools.base import Tool
 from agent_service.tools.schema import describe
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """A tool, and why it is not offered."""
 
     tool: Tool[Any]

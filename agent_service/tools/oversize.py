@@ -1,6 +1,6 @@
 """Results that are too long for the conversation go to a file, and the model sees their ends."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from agent_service.sandbox import Files, PathRefused, SandboxUnavailable
 
@@ -12,8 +12,7 @@ PREVIEW_CHARS = 1_500
 FOLDER = "/workspace/.hermes/results"
 
 
-@dataclass(slots=True)
-class ResultRoom:
+class ResultRoom(Struct):
     """How much the results of one message may still take."""
 
     used_chars: int = 0

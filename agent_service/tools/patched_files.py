@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from agent_service.patching.applying import DoesNotFit, applied
 from agent_service.patching.changes import FileChange, Hunk, content
@@ -26,8 +27,7 @@ MAX_BYTES = 32 * 1024 * 1024
 _NOTHING = "Nothing was changed."
 
 
-@dataclass(slots=True, eq=False)
-class _File:
+class _File(Struct, eq=False):
     """A file as it is, and as it is to be; None where there is none."""
 
     path: str

@@ -9,8 +9,9 @@ import logging
 import re
 import secrets
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Generic, TypeVar
+
+from msgspec.structs import replace
 
 from agent_service.sandbox import Opening
 from agent_service.security.threats import ThreatScanner

@@ -7,9 +7,10 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from agent_service import events
@@ -65,8 +66,7 @@ Asks = Callable[[LiveTurn, Callable[[Fact], Awaitable[None]]], Ask]
 Outcome = tuple[Fact, ...] | ToolProgress
 
 
-@dataclass(frozen=True, slots=True)
-class _Prepared:
+class _Prepared(Struct, frozen=True):
     """A call that is ready to run: its tool and its arguments as they were validated."""
 
     call: PendingCall
@@ -157,8 +157,7 @@ class _End:
     """Says that a call has nothing more to yield."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Item:
+class _Item(Struct, frozen=True):
     value: Outcome
     committed: asyncio.Event
 

@@ -8,24 +8,23 @@ empty, and ends with its calls, a <tool_call> each; their results are one value 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from typing import Any
 
+from msgspec import Struct
+
 from agent_service.search.terms import text_of
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(Struct, frozen=True):
     """A message in the form of the chat completions API, and what was thought before it."""
 
     content: Mapping[str, Any]
     reasoning: str
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """A turn that has ended."""
 
     system_prompt: str

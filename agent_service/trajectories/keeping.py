@@ -5,11 +5,11 @@ import json
 import logging
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import sqlalchemy as sa
+from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
 from agent_service.events import Outcome
@@ -52,8 +52,7 @@ class Drives(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(Struct, frozen=True):
     """Where samples come from and go to."""
 
     folder: Callable[[str], Path]

@@ -1,6 +1,6 @@
 """The web as a deployment reaches it."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from agent_service.config_web import FetchConfig, SearchConfig
 from agent_service.security.destinations import Destinations
@@ -8,8 +8,7 @@ from agent_service.security.urls import Fetcher
 from agent_service.web.search import Search, configured_search
 
 
-@dataclass(frozen=True, slots=True)
-class Web:
+class Web(Struct, frozen=True):
     """What the web tools use."""
 
     fetcher: Fetcher

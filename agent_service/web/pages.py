@@ -4,9 +4,10 @@ import base64
 import codecs
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent_service.scripts import ScriptFailed, answer_of
 from agent_service.security.urls import Fetched
@@ -33,8 +34,7 @@ class PagesUnreadable(Exception):
     """The pages could not be read; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class PageText:
+class PageText(Struct, frozen=True):
     """What a page says."""
 
     title: str

@@ -4,10 +4,10 @@ import html
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, cast
 from urllib.parse import quote
 
+from msgspec import Struct
 from pydantic import SecretStr
 
 from agent_service.config_web import SearchConfig
@@ -26,8 +26,7 @@ class SearchFailed(Exception):
     """No search engine gave results; the message says why, without secrets."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """One result."""
 
     title: str

@@ -4,8 +4,9 @@ A backend's own modules are imported when it is made: hardly anybody has more th
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from executor_service.backends.base import Backend, Isolation
 from executor_service.config import ExecutorConfig
@@ -13,8 +14,7 @@ from executor_service.config import ExecutorConfig
 _READY_S = 3600
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(Struct, frozen=True):
     """What backends are made from."""
 
     owner: str

@@ -4,12 +4,14 @@ A backend makes boxes, opens a byte stream to the supervisor in a box, and destr
 knows nothing of commands, sessions or leases: `executor_service.link` speaks those over the stream.
 """
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from msgspec import Struct, field
+
 from executor_service.egress.policy import NetworkMode
+from services.discreet import Discreet
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB
@@ -46,8 +48,7 @@ class WorkspacePlace(StrEnum):
     """It ends with the box."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """What one box may use."""
 
     memory_bytes: int = 2 * GIB
@@ -62,8 +63,7 @@ class Limits:
     """Size of /workspace, where the backend or the executor can hold it."""
 
 
-@dataclass(frozen=True, slots=True)
-class BoxSpec:
+class BoxSpec(Struct, frozen=True):
     """What a box shall be."""
 
     box_key: str
@@ -75,14 +75,15 @@ class BoxSpec:
     workspace: Path
     """Folder that the box sees as /workspace; must exist, is never removed. Where boxes are on
     other machines its name stands for a folder there."""
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = Limits()
     image: str = ""
     """Image of the box; empty is the backend's default, ignored by backends without images."""
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
+class Box(Discreet, frozen=True):
     """One box that a backend has made."""
+
+    unshown = ("secret",)
 
     key: str
     backend: str
@@ -90,14 +91,13 @@ class Box:
     """What the backend calls it: a container id, a process id."""
     workspace: Path
     pool: str
-    secret: str = field(repr=False)
+    secret: str
     """Proves to the box's supervisor that the executor is speaking (`hello`)."""
     labels: dict[str, str] = field(default_factory=dict[str, str])
     """The backend's own notes, kept as they were at creation."""
 
 
-@dataclass(frozen=True, slots=True)
-class LimitSupport:
+class LimitSupport(Struct, frozen=True):
     """How each of `Limits` is held."""
 
     memory: Enforcement
@@ -107,8 +107,7 @@ class LimitSupport:
     workspace: Enforcement
 
 
-@dataclass(frozen=True, slots=True)
-class Capabilities:
+class Capabilities(Struct, frozen=True):
     """What a backend can do on this machine, as found by really trying."""
 
     name: str

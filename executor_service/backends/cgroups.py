@@ -9,8 +9,9 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from executor_service.backends.base import Limits
 
@@ -23,8 +24,7 @@ _SHOWN_AT = Path("/sys/fs/cgroup")
 _ONLY_WITH_SWAP_ACCOUNTING = ("memory.memsw.limit_in_bytes", "memory.swap.max")
 
 
-@dataclass(frozen=True, slots=True)
-class _Tree:
+class _Tree(Struct, frozen=True):
     """A mounted hierarchy in which groups can be made."""
 
     parent: Path
@@ -133,8 +133,7 @@ def _own_groups(text: str) -> dict[str, str]:
     return places
 
 
-@dataclass(frozen=True, slots=True)
-class _Mount:
+class _Mount(Struct, frozen=True):
     point: Path
     version: int
     options: frozenset[str]

@@ -11,8 +11,9 @@ import platform
 import pwd
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from executor_service.backends.base import (
     Box,
@@ -35,8 +36,7 @@ _KEEPER_DEADLINE_S = 30.0
 _MAX_SHOWN_CHARACTERS = 500
 
 
-@dataclass(frozen=True, slots=True)
-class LocalOptions:
+class LocalOptions(Struct, frozen=True):
     """Who allows it, and as whom commands run."""
 
     is_allowed: bool = False

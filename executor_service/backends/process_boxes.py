@@ -15,8 +15,9 @@ import struct
 import subprocess
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct
 
 from executor_service.backends.base import Box, BoxSpec
 from executor_service.backends.cgroups import Cgroups
@@ -28,6 +29,7 @@ from executor_service.backends.process_records import (
 )
 from executor_service.errors import BackendError, BoxCreateFailed
 from executor_service.supervisor.frames import REMEMBERED
+from services.discreet import Discreet
 
 BOX_USER = 1000
 """Who commands run as where the executor is root; else they run as the executor's own user."""
@@ -45,12 +47,13 @@ _KEY = re.compile("[a-z0-9_]{1,64}")
 _CREDENTIALS = struct.Struct("3i")
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(Discreet, frozen=True):
     """One box that is to be started."""
 
+    unshown = ("secret",)
+
     spec: BoxSpec
-    secret: str = field(repr=False)
+    secret: str
     groups: list[Path]
     """Control groups that hold it to its limits."""
     shown_groups: list[tuple[Path, Path]]
@@ -61,8 +64,7 @@ class Order:
     """Descriptor for what its programs say on standard error."""
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(Struct, frozen=True):
     """A box that runs."""
 
     monitor: subprocess.Popen[bytes]

@@ -12,10 +12,12 @@ import socket
 import time
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from msgspec import Struct, to_builtins
+
 from executor_service.backends.base import Box
+from services.discreet import Discreet
 
 _RECORD = "box.json"
 _SOCKET = "socket"
@@ -26,8 +28,7 @@ _CLEANING_TIMEOUT_S = 60.0
 _UNFINISHED_AFTER_S = 120.0
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessMark:
+class ProcessMark(Struct, frozen=True):
     """A process that is not mistaken for a later one with its id."""
 
     pid: int
@@ -61,15 +62,16 @@ class ProcessMark:
                 os.close(handle)
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Discreet, frozen=True):
     """One box."""
+
+    unshown = ("secret",)
 
     key: str
     owner: str
     pool: str
     workspace: str
-    secret: str = field(repr=False)
+    secret: str
     monitor: ProcessMark
     """The program that has made it, outside the box."""
     first: ProcessMark
@@ -98,7 +100,7 @@ class Records:
     def store(self, record: Record) -> None:
         """Remember a box that runs."""
         part = self._folder / record.key / f".{_RECORD}"
-        part.write_text(json.dumps(asdict(record)))
+        part.write_text(json.dumps(to_builtins(record)))
         part.chmod(0o600)
         part.replace(self._folder / record.key / _RECORD)
 

@@ -4,11 +4,13 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from weakref import WeakValueDictionary
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from executor_service.backends.base import Capabilities, Isolation
 from executor_service.claims.proofs import Proof, Proofs
@@ -41,8 +43,7 @@ class Launch(StrEnum):
     RESUMED = "resumed"
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(Struct, frozen=True):
     """What somebody asks for."""
 
     request_id: str
@@ -64,8 +65,7 @@ class Wish:
     """What it may reach; None is what its template says, or what it has."""
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Struct, frozen=True):
     """A sandbox and what proves that one has it."""
 
     sandbox: Sandbox

@@ -1,7 +1,8 @@
 """Who may use a sandbox: whoever shows its lease, and an operator; the others leave a trace."""
 
 import logging
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from executor_service.claims.sandbox import Sandbox
 from executor_service.claims.tokens import is_token_of
@@ -12,8 +13,7 @@ from services.errors import LeaseInvalid, StaleEpoch
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(Struct, frozen=True):
     """What somebody shows who has a sandbox."""
 
     profile: str

@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from executor_service.errors import ExecutorError, LinkClosed, StartRefused
 from executor_service.link import Exit, ExitReason, RemoteCommand, TerminalSize, Usage

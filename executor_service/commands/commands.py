@@ -2,7 +2,8 @@
 
 from collections import deque
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from executor_service.commands.command import Command
 from executor_service.commands.recorder import Recorder
@@ -19,8 +20,7 @@ _RECENT = 32
 """Ended commands that are kept in memory, as they are what is asked for most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stores:
+class Stores(Struct, frozen=True):
     """What the commands of every sandbox stand on."""
 
     journal: Journal

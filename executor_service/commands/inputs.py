@@ -1,7 +1,8 @@
 """Input on its way to a command, as fast as the command reads it."""
 
 import asyncio
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from executor_service.claims.sandbox import Sandbox
 from executor_service.commands.command import Command
@@ -9,8 +10,7 @@ from executor_service.commands.command import Command
 _WAITING_PIECES = 32
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(Struct, frozen=True):
     """Bytes of input; without an offset the end of it."""
 
     offset: int | None

@@ -6,7 +6,8 @@ it again to the next executor, before anybody can ask that one. So no box is end
 
 import asyncio
 import logging
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from executor_service.commands.command import Command
 from executor_service.journal import Journal

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 from contextlib import suppress
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from executor_service.claims.leases import Leases
 from executor_service.journal import Journal

@@ -8,7 +8,8 @@ the same misses what the spool had to drop in the meantime.
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from executor_service.commands.command import INPUT_LOST, Command
 from executor_service.link import Usage
@@ -23,8 +24,7 @@ WINDOW_BYTES = 4 * 1024 * 1024
 _HEARTBEAT_S = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(Struct, frozen=True):
     """A piece of output."""
 
     stream: int
@@ -34,22 +34,19 @@ class Output:
     """Whether bytes before it were skipped because they are no longer stored."""
 
 
-@dataclass(frozen=True, slots=True)
-class InputOffset:
+class InputOffset(Struct, frozen=True):
     """First where input goes on, then up to where the command has read it."""
 
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Heartbeat:
+class Heartbeat(Struct, frozen=True):
     """The command is alive."""
 
     usage: Usage
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """The command has ended, and all of its output was sent."""
 
     exit: CommandExit

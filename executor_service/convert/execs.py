@@ -1,7 +1,8 @@
 """Commands."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from executor_service.backends.base import Isolation
 from executor_service.commands import views

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from executor_service.egress.bodies import Input
 from executor_service.egress.client_hello import (
@@ -40,8 +41,7 @@ _FORBIDDEN = (403, "Forbidden")
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Road:
+class Road(Struct, frozen=True):
     """What all conversations of a sandbox share."""
 
     gate: Gate

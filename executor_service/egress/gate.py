@@ -9,8 +9,9 @@ import ssl
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from ipaddress import ip_address
+
+from msgspec import Struct
 
 from executor_service.egress.policy import Target
 from executor_service.errors import EgressRefused
@@ -26,8 +27,7 @@ _BUFFER_BYTES = 64 * 1024
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Deadlines:
+class Deadlines(Struct, frozen=True):
     """How long each step of a connection may take, in seconds."""
 
     request_s: float = 10.0

@@ -4,8 +4,9 @@ refused.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Self
+
+from msgspec import Struct
 
 from executor_service.egress.policy import Target
 
@@ -34,8 +35,7 @@ class OtherHost(BadRequest):
     """The request names two hosts: one to be let through, and one to be served by."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHead:
+class RequestHead(Struct, frozen=True):
     """The first line and the fields of a request."""
 
     method: str

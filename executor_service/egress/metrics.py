@@ -1,8 +1,8 @@
 """What the way out tells Prometheus."""
 
-from dataclasses import dataclass, field
 from typing import Self
 
+from msgspec import Struct, field
 from prometheus_client import Counter, Gauge
 
 from executor_service.egress.policy import Rule
@@ -12,8 +12,7 @@ _MOST_RULES = 100
 """With names of their own; the others share one, as each makes series."""
 
 
-@dataclass(frozen=True, slots=True)
-class EgressMetrics:
+class EgressMetrics(Struct, frozen=True):
     """Connections that commands asked for, and the bytes of those that they got."""
 
     connections: Counter

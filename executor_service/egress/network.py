@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from executor_service.egress.conversation import Conversation, Road
 from executor_service.egress.gate import Gate
@@ -26,8 +27,7 @@ PROXY_ENV: Mapping[str, str] = {
 _LOOKUPS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Networks:
+class Networks(Struct, frozen=True):
     """Makes the networks of sandboxes."""
 
     gate: Gate

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
+
+from msgspec import Struct
 
 from services.public_addresses import address_of
 
@@ -31,8 +32,7 @@ class NetworkMode(StrEnum):
     """Every public address."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """Where somebody wants to connect to."""
 
     host: str
@@ -49,8 +49,7 @@ class Target:
         return f"{host}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One entry of an allow list."""
 
     host: str
@@ -91,8 +90,7 @@ class Rule:
         return target.host == self.host
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkPolicy:
+class NetworkPolicy(Struct, frozen=True):
     """What one sandbox may reach."""
 
     mode: NetworkMode = NetworkMode.NONE
@@ -110,7 +108,7 @@ class NetworkPolicy:
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Self:
-        """The policy that `dataclasses.asdict` made a record of."""
+        """The policy that `to_builtins` made a record of."""
         rules = tuple(Rule(rule["host"], tuple(rule["ports"])) for rule in record["rules"])
         return cls(NetworkMode(record["mode"]), rules, record["generation"])
 

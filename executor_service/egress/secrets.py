@@ -11,8 +11,9 @@ import hmac
 import re
 import ssl
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from executor_service.egress.authority import Authority
 from executor_service.egress.policy import Rule, Target
@@ -24,8 +25,7 @@ _VALUE = re.compile(r"[\x21-\x7e]{1,8192}")
 _BASIC = re.compile(r"(?P<scheme>basic +)(?P<given>[A-Za-z0-9+/]+=*)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Secret:
+class Secret(Struct, frozen=True):
     """One that the executor's owner has named."""
 
     name: str

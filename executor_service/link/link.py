@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from executor_service.backends.base import ByteStream
 from executor_service.errors import (
@@ -21,6 +22,7 @@ from executor_service.link.outgoing import Outgoing
 from executor_service.link.streams import RemoteStreams
 from executor_service.supervisor import frames
 from executor_service.supervisor.frames import FrameError, FrameReader
+from services.discreet import Discreet
 
 _READ_BYTES = 256 * 1024
 _READ_BEFORE_OTHERS_BYTES = 1024 * 1024
@@ -32,12 +34,13 @@ Adopt = Callable[[RemoteCommand], CommandSink | None]
 """Says who takes what a command does; None ends a command that nobody wants."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hello:
+class Hello(Discreet, frozen=True):
     """What the executor says first."""
 
+    unshown = ("secret",)
+
     box_key: str
-    secret: str = field(repr=False)
+    secret: str
     epoch: int
     """The box refuses a lower epoch than it has seen, and closes the link that this replaces."""
     acked: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
@@ -47,8 +50,7 @@ class Hello:
     that to the box."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Starting:
+class _Starting(Struct, frozen=True):
     """A start that the box has not answered yet."""
 
     request: StartCommand

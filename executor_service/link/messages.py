@@ -7,9 +7,10 @@ believed only after it was checked: `FrameError` is the end of that link.
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, cast
+
+from msgspec import Struct, field
 
 from executor_service.supervisor.frames import FrameError
 
@@ -31,16 +32,14 @@ class ExitReason(StrEnum):
     LEASE_EXPIRED = "LEASE_EXPIRED"
 
 
-@dataclass(frozen=True, slots=True)
-class TerminalSize:
+class TerminalSize(Struct, frozen=True):
     """Size of a terminal in characters."""
 
     rows: int = 24
     columns: int = 80
 
 
-@dataclass(frozen=True, slots=True)
-class StartCommand:
+class StartCommand(Struct, frozen=True):
     """A command to run in a box."""
 
     exec_id: str
@@ -87,8 +86,7 @@ class StartCommand:
         return message
 
 
-@dataclass(frozen=True, slots=True)
-class Exit:
+class Exit(Struct, frozen=True):
     """How a command ended; code and signal are both None when that was never learned."""
 
     code: int | None
@@ -101,8 +99,7 @@ class Exit:
     duration_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """What a command's processes use together."""
 
     rss_bytes: int
@@ -110,8 +107,7 @@ class Usage:
     pids: int
 
 
-@dataclass(frozen=True, slots=True)
-class CommandState:
+class CommandState(Struct, frozen=True):
     """A command as its box knows it."""
 
     exec_id: str
@@ -125,8 +121,7 @@ class CommandState:
     stdin_taken: int
 
 
-@dataclass(frozen=True, slots=True)
-class FileInfo:
+class FileInfo(Struct, frozen=True):
     """What a file is."""
 
     type: str
@@ -138,16 +133,14 @@ class FileInfo:
     """Where a symbolic link points."""
 
 
-@dataclass(frozen=True, slots=True)
-class DirectoryEntry:
+class DirectoryEntry(Struct, frozen=True):
     """A name in a folder."""
 
     name: str
     info: FileInfo
 
 
-@dataclass(frozen=True, slots=True)
-class DirectoryPage:
+class DirectoryPage(Struct, frozen=True):
     """Some of a folder's entries, sorted by name."""
 
     entries: tuple[DirectoryEntry, ...]

@@ -1,14 +1,14 @@
 """The files of segments. Everything here blocks, and runs in the thread of the spool."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from executor_service.output.segments import Segment
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(Struct, frozen=True):
     """Bytes on their way into one file."""
 
     name: str
@@ -16,8 +16,7 @@ class Write:
     data: memoryview
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """What is to be done for one command."""
 
     folder: Path

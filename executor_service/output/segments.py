@@ -8,7 +8,8 @@ stay.
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 MIB = 1024 * 1024
 STREAMS = (1, 2)
@@ -16,8 +17,7 @@ STREAMS = (1, 2)
 _HEAD_MARK = "first"
 
 
-@dataclass(frozen=True, slots=True)
-class CommandLimits:
+class CommandLimits(Struct, frozen=True):
     """How much of one command's output is kept."""
 
     segment_bytes: int = MIB
@@ -27,8 +27,7 @@ class CommandLimits:
     """In all; the last ones of an output are a ring."""
 
 
-@dataclass(slots=True)
-class Segment:
+class Segment(Struct):
     """One file."""
 
     stream: int
@@ -57,8 +56,7 @@ class Segment:
                 return None
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(Struct, frozen=True):
     """Where a run of bytes goes."""
 
     segment: Segment

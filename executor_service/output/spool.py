@@ -12,10 +12,11 @@ import shutil
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
+
+from msgspec import Struct, field
 
 from executor_service.output.segment_files import (
     Batch,
@@ -44,8 +45,7 @@ OnWritten = Callable[[int, int], None]
 """Hears up to which offset a stream is in its files."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpoolLimits:
+class SpoolLimits(Struct, frozen=True):
     """How much output is kept."""
 
     command: CommandLimits = field(default_factory=CommandLimits)

@@ -3,7 +3,8 @@
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from executor_service.backends.base import Box
 from executor_service.claims.leases import Leases
@@ -19,8 +20,7 @@ from services.lifecycle import Workers
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Adoption:
+class Adoption(Struct, frozen=True):
     """Matches claims with boxes: both are taken over, the one without the other is ended.
 
     Which boxes a template has is known when its backend has said so. Until then its sandboxes are

@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Callable, Set
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from executor_service.backends.base import Backend, Box, BoxSpec
 from executor_service.commands.commands import CommandTable
@@ -33,8 +34,7 @@ class Owner(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class _Held:
+class _Held(Struct):
     """A box of ours."""
 
     live: LiveBox

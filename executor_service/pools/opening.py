@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from executor_service.backends import AUTOMATIC, BACKENDS, Site
 from executor_service.backends.base import Box, Capabilities, Enforcement, Limits, WorkspacePlace
@@ -32,8 +34,7 @@ from executor_service.workspaces.folders import Workspaces
 from services.lifecycle import Workers
 
 
-@dataclass(frozen=True, slots=True)
-class Ground:
+class Ground(Struct, frozen=True):
     """What the templates of one executor stand on together."""
 
     owner: str

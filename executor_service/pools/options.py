@@ -1,13 +1,12 @@
 """What the boxes of a pool are, how many, and how many there are."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from executor_service.backends.base import Limits
 from executor_service.config import DEFAULT_TEMPLATE
 
 
-@dataclass(frozen=True, slots=True)
-class PoolOptions:
+class PoolOptions(Struct, frozen=True):
     """What the boxes of a pool are, and how many."""
 
     owner: str
@@ -25,8 +24,7 @@ class PoolOptions:
     """How long a box lives without an executor."""
 
 
-@dataclass(frozen=True, slots=True)
-class PoolStats:
+class PoolStats(Struct, frozen=True):
     """A pool as it is now, in boxes and callers."""
 
     ready: int

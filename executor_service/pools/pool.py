@@ -8,8 +8,9 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Set
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from executor_service.backends.base import Backend, Box
 from executor_service.commands.commands import CommandTable

@@ -3,8 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from executor_service.backends.base import Box, Capabilities, Limits
 from executor_service.choice import Choice
@@ -25,8 +26,7 @@ _LATER_TRY_S = 60.0
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
+class Template(Struct, frozen=True):
     """One kind of sandbox, and those of its boxes that are there."""
 
     name: str

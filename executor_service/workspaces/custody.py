@@ -8,8 +8,10 @@ import asyncio
 import logging
 from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from executor_service.backends.stores import WorkspaceStore
 from executor_service.claims.leases import Leases
@@ -44,8 +46,7 @@ _PREFIXES = {WorkspaceKind.WORKSPACE: "wsp", WorkspaceKind.SNAPSHOT: "snp"}
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(Struct, frozen=True):
     """Who wants a workspace or a snapshot."""
 
     profile: str

@@ -6,8 +6,9 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from executor_service.backends.base import Backend, WorkspacePlace
 from executor_service.backends.stores import store_elsewhere
@@ -18,8 +19,7 @@ _PREFIX = "wsp"
 _ID = re.compile(rf"{_PREFIX}_[0-9a-v]{{26}}")
 
 
-@dataclass(frozen=True, slots=True)
-class WorkdirPolicy:
+class WorkdirPolicy(Struct, frozen=True):
     """Which folders of the host may be bound instead."""
 
     allowed: bool

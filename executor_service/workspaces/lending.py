@@ -3,8 +3,10 @@
 import sqlite3
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from executor_service.errors import BackendError
 from executor_service.journal import Job
@@ -18,8 +20,7 @@ from services.clock import Clock
 from services.errors import Unavailable
 
 
-@dataclass(frozen=True, slots=True)
-class Want:
+class Want(Struct, frozen=True):
     """What a session says of its workspace."""
 
     profile: str
@@ -32,8 +33,7 @@ class Want:
     """A folder of the host to be bound instead."""
 
 
-@dataclass(frozen=True, slots=True)
-class Loan:
+class Loan(Struct, frozen=True):
     """What a sandbox that is about to be claimed is made over."""
 
     folder: Path | None

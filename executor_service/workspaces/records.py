@@ -1,8 +1,10 @@
 """What the executor remembers of workspaces, also across its own restarts."""
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Self
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 
 class WorkspaceKind(StrEnum):
@@ -34,8 +36,7 @@ class RemovalReason(StrEnum):
     """The copy that it should have become failed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Workspace:
+class Workspace(Struct, frozen=True):
     """One workspace or snapshot."""
 
     workspace_id: str
@@ -75,8 +76,7 @@ class Workspace:
         return replace(self, state=WorkspaceState.READY, reason="")
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """What a profile's workspaces and snapshots take together."""
 
     count: int

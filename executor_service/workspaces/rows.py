@@ -2,16 +2,17 @@
 
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import astuple, fields, replace
 from functools import partial
 from pathlib import PurePath
 from typing import Any
 
+from msgspec.structs import astuple, replace
+
 from executor_service.journal import Journal
 from executor_service.workspaces.records import Usage, Workspace, WorkspaceKind, WorkspaceState
 
-_COLUMNS = ", ".join(f"kept_workspace.{field.name}" for field in fields(Workspace))
-_MARKS = ", ".join("?" for _ in fields(Workspace))
+_COLUMNS = ", ".join(f"kept_workspace.{name}" for name in Workspace.__struct_fields__)
+_MARKS = ", ".join("?" for _ in Workspace.__struct_fields__)
 
 
 class WorkspaceRows:

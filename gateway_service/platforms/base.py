@@ -2,23 +2,22 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from gateway_service.limits import Rate
 from gateway_service.messages import ButtonPress, Content, Event
 
 
-@dataclass(frozen=True, slots=True)
-class Destination:
+class Destination(Struct, frozen=True):
     """A chat, or a thread of it."""
 
     chat_id: str
     thread_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(Struct, frozen=True):
     """What a platform has handed out."""
 
     events: Sequence[Event]
@@ -26,8 +25,7 @@ class Received:
     """What to ask from next; asking for it says that these events are stored."""
 
 
-@dataclass(frozen=True, slots=True)
-class Traits:
+class Traits(Struct, frozen=True):
     """What is particular to a platform."""
 
     message_units: int

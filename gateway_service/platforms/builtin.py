@@ -1,7 +1,8 @@
 """THE list of platforms: what is configured is what runs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gateway_service.authorization import Access
 from gateway_service.config import GatewayConfig
@@ -9,8 +10,7 @@ from gateway_service.platforms.base import Platform
 from gateway_service.platforms.telegram import TelegramPlatform
 
 
-@dataclass(frozen=True, slots=True)
-class Configured:
+class Configured(Struct, frozen=True):
     """An account that is to be run, and who may talk to it."""
 
     platform: Platform

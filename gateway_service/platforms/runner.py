@@ -4,8 +4,9 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import cast
+
+from msgspec import Struct
 
 from gateway_service import accounts
 from gateway_service.accounts import Held
@@ -29,16 +30,14 @@ LONGEST_WAIT_S = 60.0
 UNSTORED_WAIT_S = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Struct, frozen=True):
     """Who works for an account while it is held."""
 
     router: Router
     sender: Sender
 
 
-@dataclass(frozen=True, slots=True)
-class Ownership:
+class Ownership(Struct, frozen=True):
     """As whom accounts are held, and by what."""
 
     owner: Owner

@@ -1,8 +1,9 @@
 """What Telegram's updates mean to Hermes."""
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from gateway_service.messages import ButtonPress, Event, MessageEvent, Source
 
@@ -12,8 +13,7 @@ if TYPE_CHECKING:
 _TYPES = {"private": "dm", "group": "group", "supergroup": "group", "channel": "channel"}
 
 
-@dataclass(frozen=True, slots=True)
-class Bot:
+class Bot(Struct, frozen=True):
     """Who we are on Telegram."""
 
     account_id: str

@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextlib import aclosing
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import grpc.aio
+from msgspec import Struct
 
 from gateway_service import commands, convert
 from gateway_service.clients import AgentClient, GivenAnswer
@@ -31,8 +31,7 @@ POLICY = allow("hermes.gateway.v1.ConversationService", {"Converse": (Identity.O
 UNNAMED = "operator"
 
 
-@dataclass(frozen=True, slots=True)
-class Desk:
+class Desk(Struct, frozen=True):
     """What every conversation is served with."""
 
     agent: AgentClient

@@ -1,10 +1,11 @@
 """Files of deliveries in the database, in pieces."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
+from msgspec import Struct
+from msgspec.structs import asdict
 from sqlalchemy import Connection, bindparam
 
 from gateway_service.storage.outbox import State
@@ -12,8 +13,7 @@ from gateway_service.storage.schema import attachment, attachment_piece, outbox
 from services.database import UtcTime
 
 
-@dataclass(frozen=True, slots=True)
-class FileKey:
+class FileKey(Struct, frozen=True):
     """Which file is meant."""
 
     delivery_id: str

@@ -1,12 +1,13 @@
 """The inbox in the database: stored once for each event, open until answered."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec import Struct, to_builtins
+from msgspec.structs import asdict
 from sqlalchemy import Connection, bindparam
 
 from gateway_service.messages import ButtonPress, Event, MessageEvent, Source, TurnOrder
@@ -27,8 +28,7 @@ class State(StrEnum):
     """Whoever sent it may not talk to Hermes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(Struct, frozen=True):
     """Whose inbox it is."""
 
     profile: str
@@ -36,8 +36,7 @@ class Account:
     account_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Struct, frozen=True):
     """An event that nobody has looked at yet."""
 
     sequence: int
@@ -224,7 +223,7 @@ def _order(row: sa.Row[Any]) -> TurnOrder:
 
 
 def _payload(event: Event) -> dict[str, Any]:
-    payload = asdict(event)
+    payload = to_builtins(event)
     del payload["event_id"]
     return payload
 

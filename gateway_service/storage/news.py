@@ -1,10 +1,10 @@
 """News in the outbox: they wait for a client that is connected, not for a platform."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 from sqlalchemy import Connection, bindparam
 
 from gateway_service.messages import CLI

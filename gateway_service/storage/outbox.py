@@ -1,12 +1,13 @@
 """The outbox in the database: what is to be shown where, and how far that has come."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec import Struct, to_builtins
+from msgspec.structs import asdict, replace
 from sqlalchemy import Connection, bindparam
 
 from gateway_service.messages import Attachment, Button, Content
@@ -38,8 +39,7 @@ class State(StrEnum):
     ABANDONED = "ABANDONED"
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Struct, frozen=True):
     """An account, and a chat that it writes to."""
 
     profile: str
@@ -49,8 +49,7 @@ class Address:
     thread_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """One message of a chat, to be sent."""
 
     sequence: int
@@ -74,8 +73,7 @@ class Part:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(Struct, frozen=True):
     """Messages to be sent to a chat in this order."""
 
     id: str
@@ -87,8 +85,7 @@ class Delivery:
     """Of what was asked for, to tell a repeat from another request with the same id."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(Struct, frozen=True):
     """A part of a delivery as it is."""
 
     profile: str
@@ -339,7 +336,7 @@ def part_of(row: sa.Row[Any]) -> Part:
 
 
 def _payload(content: Content) -> dict[str, Any]:
-    payload = asdict(content)
+    payload = to_builtins(content)
     if content.attachment is not None:
         del payload["attachment"]["data"]
     return payload

@@ -6,10 +6,10 @@ a lease in the database's time. Each function takes the connection of a transact
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
+from msgspec import Struct
 
 from scheduler_service.jobs import Claim, Job, RunState
 from scheduler_service.misfire import Firing
@@ -79,16 +79,14 @@ def run_leases(ttl_s: float = RUN_LEASE_S) -> LeaseTable:
     return LeaseTable(run, claimable=open_run, ttl_s=ttl_s)
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(Struct, frozen=True):
     """A scheduler, and the leases by which it holds runs."""
 
     owner: Owner
     leases: LeaseTable
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
+class Outlook(Struct, frozen=True):
     """What will have to be done next."""
 
     next_due: datetime | None
@@ -97,8 +95,7 @@ class Outlook:
     """In how many seconds the first run has no owner; 0 or less if there is such a run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(Struct, frozen=True):
     """What came of claiming jobs that were due."""
 
     runs: tuple[Claim, ...]

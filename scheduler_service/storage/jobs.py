@@ -1,10 +1,10 @@
 """Statements over jobs. Each function takes the connection of a transaction that has begun."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec import Struct
 
 from scheduler_service.jobs import Job, JobState, Origin
 from scheduler_service.schedule import Cron, Interval, Once, Schedule
@@ -34,8 +34,7 @@ _DELETE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class StoredJob:
+class StoredJob(Struct, frozen=True):
     """A job, and what only the answer to the next request about it needs."""
 
     job: Job
@@ -43,8 +42,7 @@ class StoredJob:
     deleted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(Struct, frozen=True):
     """Where in a profile's list of jobs a page ended."""
 
     next_run_at: datetime

@@ -7,9 +7,9 @@ import platform
 import sqlite3
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
+from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 from sqlalchemy import make_url

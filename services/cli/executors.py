@@ -8,11 +8,11 @@ import asyncio
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Generic, TypeVar
 
 import grpc.aio
+from msgspec import Struct
 
 from hermes.executor.v1 import sandbox_pb2
 from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
@@ -45,8 +45,7 @@ LOOKUP_S = 5.0
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class Executor:
+class Executor(Struct, frozen=True):
     """One that answers."""
 
     endpoint: str
@@ -55,8 +54,7 @@ class Executor:
     capabilities: sandbox_pb2.GetCapabilitiesResponse
 
 
-@dataclass(frozen=True, slots=True)
-class Answers(Generic[_T]):
+class Answers(Struct, Generic[_T], frozen=True):
     """What executors have."""
 
     told: Sequence[tuple[Executor, _T]]
@@ -75,8 +73,7 @@ class Answers(Generic[_T]):
         return NotFound(f"{message}{''.join(but)}; see: {see}")
 
 
-@dataclass(frozen=True, slots=True)
-class Executors:
+class Executors(Struct, frozen=True):
     """Those of a deployment."""
 
     each: Sequence[Executor]

@@ -3,11 +3,11 @@
 import fcntl
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import grpc.aio
+from msgspec import Struct
 
 from hermes.common.v1.origin_pb2 import TRUST_OWNER, Origin
 from hermes.scheduler.v1 import job_pb2
@@ -31,15 +31,13 @@ _ELSEWHERE = {
 _LOCKS = ("gateway*.lock", "*.gateway.lock", "cron/*.lock", "cron/.*.lock")
 
 
-@dataclass(frozen=True, slots=True)
-class Created:
+class Created(Struct, frozen=True):
     """A job that runs here from now on."""
 
     job_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class NotRun:
+class NotRun(Struct, frozen=True):
     """A job that stays in its file, and why."""
 
     job_id: str

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+
+from msgspec import Struct
 
 from services.config_sources import read_yaml
 from services.errors import InvalidArgument
@@ -15,8 +16,7 @@ PIECE_BYTES = 256 * 1024
 _SIGNS = ("config.yaml", "SOUL.md", "memories", "skills", "cron", "sessions", PROFILES)
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """What is to be taken."""
 
     root: Path

@@ -4,10 +4,11 @@ import asyncio
 import importlib
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
+from msgspec import Struct
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from services.addresses import Address, UnixAddress
@@ -39,8 +40,7 @@ def token_file(home: HomePaths) -> Path:
     return home.run / "operator.token"
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What a process runs, and where it answers."""
 
     services: Sequence[str]
@@ -113,8 +113,7 @@ async def run(
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Assembled:
+class _Assembled(Struct, frozen=True):
     config: ServiceConfig
     components: list[Component]
     channels: list[Channels]

@@ -5,11 +5,11 @@ import signal
 import sys
 from collections.abc import Coroutine, Generator, Sequence
 from contextlib import aclosing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 import grpc.aio
 from google.protobuf.duration_pb2 import Duration
+from msgspec import Struct, field
 
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from hermes.executor.v1.exec_pb2_grpc import ExecServiceStub
@@ -30,8 +30,7 @@ _SHELL = "if command -v bash >/dev/null; then exec bash; else exec sh; fi"
 _STOPPING = (signal.SIGHUP, signal.SIGTERM)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A sandbox, and the way to its executor as an operator."""
 
     channel: grpc.aio.Channel
@@ -49,8 +48,7 @@ class Place:
         return {"lease": self.lease, "profile": self.profile}
 
 
-@dataclass(slots=True)
-class Shell:
+class Shell(Struct):
     """One sitting at a program in a sandbox."""
 
     place: Place

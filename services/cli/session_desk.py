@@ -2,13 +2,13 @@
 
 import argparse
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 import grpc
 import grpc.aio
 from google.protobuf.timestamp_pb2 import Timestamp
+from msgspec import Struct
 
 from hermes.agent.v1 import session_pb2
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
@@ -21,8 +21,7 @@ ROLES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Desk:
+class Desk(Struct, frozen=True):
     """Where an action finds sessions, and what it was told."""
 
     stub: SessionServiceStub

@@ -3,9 +3,9 @@
 import asyncio
 import signal
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
 
 import grpc.aio
+from msgspec import Struct, field
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import WordCompleter
 from prompt_toolkit.history import FileHistory
@@ -59,8 +59,7 @@ _MEANWHILE = ("/status", "/help")
 """Commands that leave a question open."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
+class _Question(Struct, frozen=True):
     """What a person has to decide, until it is decided or its turn has ended."""
 
     asked: turn_event_pb2.ApprovalRequested | turn_event_pb2.ClarificationRequested

@@ -1,8 +1,9 @@
 """What happened in a turn, gathered from its events for scripts."""
 
 import json
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from hermes.agent.v1.turn_event_pb2 import (
     Cancelled,
@@ -14,8 +15,7 @@ from hermes.agent.v1.turn_event_pb2 import (
 from hermes.gateway.v1.conversation_pb2 import ConverseResponse
 
 
-@dataclass(slots=True)
-class Transcript:
+class Transcript(Struct):
     """One turn, or the reply to a slash command, as `--json` shows it."""
 
     session_id: str = ""

@@ -4,11 +4,11 @@ import asyncio
 import logging
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import sqlalchemy as sa
+from msgspec import Struct
 from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
@@ -54,8 +54,7 @@ _UNHURRIED = sa.text(
 _LOCK = sa.text("SELECT pg_advisory_xact_lock(:key)")
 
 
-@dataclass(frozen=True, slots=True)
-class _Engines:
+class _Engines(Struct, frozen=True):
     """The pool of connections, and its two uses."""
 
     pool: "AsyncEngine"

@@ -9,10 +9,10 @@ as SQLAlchemy has compiled it once. To PostgreSQL it goes like every other state
 import sqlite3
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec import Struct
 from sqlalchemy.engine import IteratorResult
 from sqlalchemy.engine.result import SimpleResultMetaData
 from sqlalchemy.exc import DBAPIError
@@ -24,8 +24,7 @@ Values = Mapping[str, Any]
 _Process = Callable[[Any], Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Prepared:
+class Prepared(Struct, frozen=True, eq=False):
     """A statement, built once and run often; it raises what SQLAlchemy would."""
 
     statement: sa.Executable

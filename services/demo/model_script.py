@@ -16,10 +16,10 @@ error first and success after it, for example. The fields of an answer are those
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from msgspec import Struct, field
 from ruamel.yaml import YAML
 
 Json = Mapping[str, Any]
@@ -29,8 +29,7 @@ class ScriptError(ValueError):
     """A script that does not make sense, or that has no answer to a request."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScriptedCall:
+class ScriptedCall(Struct, frozen=True):
     """A tool call; `arguments` that are a string are sent as they are, also if malformed."""
 
     name: str
@@ -43,8 +42,7 @@ class ScriptedCall:
         return self.arguments if isinstance(self.arguments, str) else json.dumps(self.arguments)
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """One answer. `{user}` and `{tool_result}` in `text` stand for the last such message.
 
     `chunk_chars` cuts text, reasoning and arguments into pieces of that size (0: whole);
@@ -71,8 +69,7 @@ class Reply:
     raw: tuple[str, ...] | None = None
 
 
-@dataclass(slots=True)
-class _Step:
+class _Step(Struct):
     replies: Sequence[Reply]
     used: int = 0
 
@@ -82,14 +79,12 @@ class _Step:
         return reply
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(Struct, frozen=True):
     user: re.Pattern[str] | None
     steps: Sequence[_Step]
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
+class Conversation(Struct, frozen=True):
     """What a script looks at in a request; `step` counts the turn's earlier model calls."""
 
     user: str
@@ -164,10 +159,10 @@ def _step(document: object) -> _Step:
 
 def _reply(document: object) -> Reply:
     fields = dict(_mapping(document, "an answer"))
-    _check_keys(fields, set(Reply.__slots__), "an answer")
+    _check_keys(fields, set(Reply.__struct_fields__), "an answer")
     calls = [_mapping(call, "a tool call") for call in fields.pop("tool_calls", ())]
     for call in calls:
-        _check_keys(call, set(ScriptedCall.__slots__), "a tool call")
+        _check_keys(call, set(ScriptedCall.__struct_fields__), "a tool call")
     if fields.get("raw") is not None:
         fields["raw"] = tuple(fields["raw"])
     return Reply(**fields, tool_calls=tuple(ScriptedCall(**call) for call in calls))

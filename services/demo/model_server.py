@@ -4,8 +4,9 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from services.demo.model_chunks import data_lines
 from services.demo.model_script import Conversation, Json, Reply, Script
@@ -18,8 +19,7 @@ _STREAM_HEAD = (
 _STREAM_END = b"0\r\n\r\n"
 
 
-@dataclass(slots=True, eq=False)
-class Exchange:
+class Exchange(Struct, eq=False):
     """One request as it came in, and how its answer ended.
 
     `peer` is the client's address and port. `outcome` is empty while it is being answered,
@@ -41,8 +41,7 @@ def _chat_events(
     return (f"data: {line}\n\n" for line in lines)
 
 
-@dataclass(frozen=True, slots=True)
-class Speech:
+class Speech(Struct, frozen=True):
     """An API to answer in; `events` makes of an answer what is sent at a time."""
 
     path: str = "/chat/completions"

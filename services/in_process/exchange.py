@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, cast
 
 import grpc
 import grpc.aio
+from msgspec import Struct
 
 from services.calls import Metadata
 from services.in_process.pipe import Pipe
@@ -26,8 +26,7 @@ def codec(given: Codec | None) -> Codec:
     return given or bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(Struct, frozen=True):
     """How a call ended."""
 
     code: grpc.StatusCode = grpc.StatusCode.OK

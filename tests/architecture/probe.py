@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePath
 from types import FrameType, ModuleType
 
+from msgspec import Struct
 from prometheus_client import REGISTRY
 from sqlalchemy import ClauseElement
 
@@ -156,6 +157,8 @@ def changeable(value: object) -> bool:
         return False
     if dataclasses.is_dataclass(value):
         return not vars(type(value))["__dataclass_params__"].frozen
+    if isinstance(value, Struct):
+        return not value.__struct_config__.frozen
     slots = getattr(type(value), "__slots__", ())
     return bool(getattr(value, "__dict__", None)) or any(hasattr(value, slot) for slot in slots)
 

@@ -103,12 +103,13 @@ def cached_singletons(module: Module) -> Iterator[str]:
             yield module.at(node, f"{node.name} caches one object for the process")
 
 
-def unslotted(module: Module) -> Iterator[str]:
+def slow_records(module: Module) -> Iterator[str]:
+    """A dataclass takes half a millisecond to make, and every start makes four hundred records."""
     for node in module.find(ast.ClassDef):
-        for mark in node.decorator_list:
-            text = ast.unparse(mark)
-            if "dataclass" in text and "slots=True" not in text:
-                yield module.at(node, f"{node.name} takes any attribute: @dataclass(slots=True)")
+        if any("dataclass" in ast.unparse(mark) for mark in node.decorator_list):
+            yield module.at(node, f"{node.name} is a dataclass: records are a msgspec.Struct")
+        if any(option.arg == "dict" for option in node.keywords):
+            yield module.at(node, f"{node.name} takes any attribute")
 
 
 def test_only_the_configuration_reads_the_environment() -> None:
@@ -149,10 +150,12 @@ def test_no_object_is_kept_by_a_function() -> None:
     assert not list(cached_singletons(sample("@cache\ndef parse(text):\n    return text")))
 
 
-def test_records_have_slots() -> None:
-    assert_clean(unslotted, product())
+def test_records_are_structs_with_slots() -> None:
+    assert_clean(slow_records, product())
     assert_refuses(
-        unslotted,
+        slow_records,
         sample("@dataclass\nclass A: ..."),
-        sample("@dataclasses.dataclass(frozen=True)\nclass A: ..."),
+        sample("@dataclasses.dataclass(frozen=True, slots=True)\nclass A: ..."),
+        sample("class A(Struct, frozen=True, dict=True): ..."),
     )
+    assert not list(slow_records(sample("class A(Struct, frozen=True): ...")))

@@ -4,9 +4,9 @@ and /tmp are in the other suites, as what is to be said of them is how a command
 
 import asyncio
 import os
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from executor_service.backends.base import MIB, Enforcement, Isolation
 from executor_service.errors import BoxOutOfSpace, LinkClosed

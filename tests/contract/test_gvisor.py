@@ -2,10 +2,10 @@
 
 import uuid
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from executor_service.backends.base import GIB, Isolation
 from executor_service.backends.docker.backend import DockerBackend, DockerOptions

@@ -1,9 +1,9 @@
 """How freely words are to be chosen is said to models that can be told, in every wire format."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from agent_service.models.chat_completions import ChatCompletions
 from agent_service.models.messages import Messages

@@ -8,8 +8,10 @@ import subprocess
 import sys
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from executor_service.backends import BACKENDS, Site
 from executor_service.config import ExecutorConfig

@@ -5,10 +5,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from ruamel.yaml import YAML
 
 HERMES = Path(sys.executable).with_name("hermes")
@@ -19,8 +20,7 @@ PASSED_ON = ("DOCKER_HOST", "PYTHONPATH")
 INTRODUCTIONS = ("hermes: model  ", "hermes: sandbox  ")
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Struct, frozen=True):
     """How a command ended, and what it wrote."""
 
     status: int
@@ -39,8 +39,7 @@ class Result:
         return [line for line in self.err.splitlines() if not line.startswith(INTRODUCTIONS)]
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(Struct, frozen=True):
     """A home and the environment of those who use it."""
 
     path: Path

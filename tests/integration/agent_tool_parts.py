@@ -3,12 +3,12 @@
 import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn
 
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from agent_service.calls import PendingCall

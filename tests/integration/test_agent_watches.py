@@ -5,11 +5,11 @@ import re
 import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent_service.notices import turn_id_of
 from agent_service.storage.watch_schema import watched_command

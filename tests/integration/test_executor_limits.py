@@ -7,11 +7,11 @@ import io
 import tarfile
 import time
 from collections.abc import AsyncIterator, Awaitable
-from dataclasses import replace
 from pathlib import Path
 
 import grpc.aio
 import pytest
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from executor_service.app import build

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import grpc.aio
 import pytest
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 from sqlalchemy import Connection
 

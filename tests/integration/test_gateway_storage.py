@@ -3,10 +3,10 @@
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 from sqlalchemy import Connection
 

@@ -4,7 +4,6 @@ import asyncio
 import shutil
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
@@ -12,6 +11,7 @@ from typing import cast
 import grpc
 import grpc.aio
 import pytest
+from msgspec.structs import replace
 
 from hermes.agent.v1 import turn_pb2, turn_pb2_grpc
 from services import certs

@@ -1,6 +1,6 @@
 """The README's backend: boxes of another backend, with less memory than was asked for."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from executor_service.backends.base import Backend, Box, BoxSpec, ByteStream, Capabilities
 

@@ -1,14 +1,14 @@
 """What a rule is."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent_service.security.invocation import Invocation
 from agent_service.security.scene import Reach
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """Says that some calls of some programs belong to a family."""
 
     family: str

@@ -5,9 +5,10 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+
+from msgspec import Struct
 
 from executor_service.backends.process_boxes import BOX_USER
 from executor_service.errors import BackendUnavailable
@@ -58,8 +59,7 @@ Argument = str | tuple[int, str]
 """One of bubblewrap's arguments; a pair is the place of what is staged and a suffix."""
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(Struct, frozen=True):
     """A new file system in memory."""
 
     size: int
@@ -73,16 +73,14 @@ Staged = Path | Memory
 """What has to be in place before bubblewrap runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """A file below a folder that has to be reachable for it to run."""
 
     folder: Path
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(Struct, frozen=True):
     """What was found on this machine."""
 
     bubblewrap: Program

@@ -9,8 +9,10 @@ import os
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from executor_service.backends.base import MIB
 from executor_service.backends.bubblewrap import launch as bubblewrap_launch
@@ -38,8 +40,7 @@ _NAMESPACES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(Struct, frozen=True):
     """What every box of this executor is made from."""
 
     host: Host

@@ -6,7 +6,6 @@ the engine runs in the box and whose streams it hands on.
 """
 
 import asyncio
-import dataclasses
 import json
 import logging
 import os
@@ -17,6 +16,9 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from executor_service.backends.base import Box, BoxSpec, ByteStream, Capabilities, Isolation
 from executor_service.backends.docker import probe as docker_probe
@@ -54,11 +56,10 @@ _BIRTH_PATIENCE_S = 2.0
 _log = logging.getLogger(__name__)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class DockerOptions:
+class DockerOptions(Struct, frozen=True):
     """What an operator may choose."""
 
-    address: EngineAddress = dataclasses.field(default_factory=EngineAddress)
+    address: EngineAddress = EngineAddress()
     image: str = "hermes-sandbox:latest"
     """Image of boxes that do not name one; needs Python 3.8 or newer and a folder /workspace."""
     runtime: str = ""
@@ -93,9 +94,7 @@ class DockerBackend:
         options = self._options
         found, user = await docker_probe.probe(self._engine, options.image, options.runtime)
         is_gvisor = found.isolation is Isolation.USERSPACE_KERNEL
-        self._walls = dataclasses.replace(
-            self._walls, user=user or self._walls.user, is_gvisor=is_gvisor
-        )
+        self._walls = replace(self._walls, user=user or self._walls.user, is_gvisor=is_gvisor)
         self._takes_sockets &= not is_gvisor
         self._is_probed = found.available
         return found

@@ -2,11 +2,12 @@
 
 import json
 import os
-from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from executor_service.backends.base import BoxSpec, Limits
 from executor_service.backends.docker.gvisor import host_pids
@@ -23,8 +24,7 @@ WORKSPACE = "org.hermes.workspace"
 _FILES_PER_TMPFS = 65536
 
 
-@dataclass(frozen=True, slots=True)
-class Walls:
+class Walls(Struct, frozen=True):
     """How every container is hardened, whatever the box is for."""
 
     user: BoxUser

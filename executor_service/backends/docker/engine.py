@@ -15,10 +15,11 @@ import struct
 import threading
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from executor_service.backends.docker.engine_tunnel import EngineTunnel
 from executor_service.errors import BackendUnavailable, EngineRefused, LinkClosed
@@ -40,8 +41,7 @@ _START = "start Docker, or say with DOCKER_HOST where it is"
 _UPGRADE = ("Connection: Upgrade", "Upgrade: tcp")
 
 
-@dataclass(frozen=True, slots=True)
-class EngineAddress:
+class EngineAddress(Struct, frozen=True):
     """Where an engine listens and how it is trusted."""
 
     url: str = "unix:///var/run/docker.sock"
@@ -90,8 +90,7 @@ class EngineAddress:
         return client
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
+class Connection(Struct, frozen=True):
     """An open line to the engine."""
 
     reader: asyncio.StreamReader

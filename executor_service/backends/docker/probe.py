@@ -1,11 +1,12 @@
 """Whether a Docker engine can make boxes here, and what it really enforces."""
 
 import asyncio
-import dataclasses
 import os
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from executor_service.backends.base import (
     Capabilities,
@@ -49,7 +50,7 @@ async def probe(engine: Engine, image: str, runtime: str) -> tuple[Capabilities,
         found, user = await _ask(engine, image, runtime)
     except BackendError as error:
         found, user = _capabilities(str(error), {}, Isolation.NAMESPACE, available=False), None
-    return dataclasses.replace(found, workspaces=place), user
+    return replace(found, workspaces=place), user
 
 
 async def _ask(engine: Engine, image: str, runtime: str) -> tuple[Capabilities, BoxUser]:

@@ -10,8 +10,9 @@ import asyncio
 import socket
 from collections.abc import AsyncGenerator, Set
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from executor_service.backends.process_records import Records, listener_at
 from executor_service.errors import BoxCreateFailed
@@ -24,8 +25,7 @@ BIRTH = "/opt/hermes-birth"
 BIRTH_SOCKET = f"{BIRTH}/{_SOCKET}"
 
 
-@dataclass(slots=True)
-class Birth:
+class Birth(Struct):
     """The sockets of a box that is being made."""
 
     folder: Path

@@ -8,10 +8,11 @@ user who runs it. The files of a workspace have to belong to who commands are ou
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from executor_service.backends.docker.engine import EngineAddress
 from executor_service.errors import BackendUnavailable, BoxCreateFailed
@@ -22,8 +23,7 @@ _RANGE = re.compile(r"/(\d+)\.(\d+)$")
 """Ends the folder of an engine with userns-remap: who root in its containers is."""
 
 
-@dataclass(frozen=True, slots=True)
-class BoxUser:
+class BoxUser(Struct, frozen=True):
     """Who commands are."""
 
     inside: int

@@ -12,11 +12,12 @@ import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlencode
+
+from msgspec import Struct
 
 from executor_service.backends.kubernetes.events import events_at
 from executor_service.backends.kubernetes.reading import Json, message_of
@@ -42,8 +43,7 @@ RAW = {
 """Keyword arguments of every call: the answer as it came, within a deadline."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterAddress:
+class ClusterAddress(Struct, frozen=True):
     """Which cluster, and who asks it."""
 
     kubeconfig: str = ""
@@ -77,8 +77,7 @@ class ClusterAddress:
         return ApiClient(configuration)
 
 
-@dataclass(frozen=True, slots=True)
-class Apis:
+class Apis(Struct, frozen=True):
     """The parts of the API that boxes need."""
 
     core: Any

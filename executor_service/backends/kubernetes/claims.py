@@ -7,8 +7,9 @@ it has been claimed, and handed out only if it is walled in as our own are.
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from http import HTTPStatus
+
+from msgspec.structs import replace
 
 from executor_service.backends.base import Box, BoxSpec
 from executor_service.backends.kubernetes.api import CALL_DEADLINE_S, RAW, Cluster

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from executor_service.backends.base import MIB, Box, BoxSpec, Isolation, Limits
 from executor_service.backends.docker.container import tmpfs_sizes
@@ -38,8 +39,7 @@ _LOG_BYTES = 64 * MIB
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 
 
-@dataclass(frozen=True, slots=True)
-class KubernetesOptions:
+class KubernetesOptions(Struct, frozen=True):
     """What an operator may choose."""
 
     address: ClusterAddress = field(default_factory=ClusterAddress)
@@ -72,8 +72,7 @@ class KubernetesOptions:
     """How long another executor's pod may have ended before its object is removed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Objects:
+class Objects(Struct, frozen=True):
     """What a pod refers to."""
 
     owner: Json

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from executor_service.backends.base import (
     GIB,

@@ -1,12 +1,12 @@
 """How a stream gets to the API server: with the trust and the token that its client has."""
 
 import ssl
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from executor_service.backends.kubernetes.reading import message_of
 from executor_service.backends.kubernetes.stream import PROTOCOLS, ExecStream
 from executor_service.errors import EngineRefused
+from services.discreet import Discreet
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -17,12 +17,13 @@ _CLOSE_DEADLINE_S = 1.0
 _MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Approach:
+class Approach(Discreet, frozen=True):
     """One way there, good for one connection."""
 
+    unshown = ("headers",)
+
     url: str
-    headers: dict[str, str] = field(repr=False)
+    headers: dict[str, str]
     ssl_context: ssl.SSLContext | None
     server_name: str | None
     proxy: str | None

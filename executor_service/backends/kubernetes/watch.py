@@ -7,8 +7,9 @@ something between the pod and here keeps a dead connection open.
 import asyncio
 import contextlib
 import logging
-from dataclasses import dataclass, field
 from http import HTTPStatus
+
+from msgspec import Struct, field
 
 from executor_service.backends.kubernetes.api import Cluster
 from executor_service.backends.kubernetes.pods import Pods
@@ -26,8 +27,7 @@ _LONGEST_PAUSE_S = 1.0
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class _Guarded:
+class _Guarded(Struct):
     """A pod that is a box of ours."""
 
     streams: set[ExecStream] = field(default_factory=set[ExecStream])

@@ -9,16 +9,18 @@ import contextlib
 import inspect
 import logging
 from collections.abc import AsyncGenerator, Awaitable
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct
 
 from executor_service.backends.modal import start as modal_start
 from executor_service.backends.modal.calls import Calls
 from executor_service.backends.modal.stream import Failures
 from executor_service.errors import BackendUnavailable, EngineRefused
 from executor_service.supervisor_zipapp import install_supervisor
+from services.discreet import Discreet
 from services.lifecycle import Workers
 
 if TYPE_CHECKING:
@@ -44,12 +46,13 @@ _PACKAGES = (
 """What an image of our own has beyond Debian's smallest and Python."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModalOptions:
+class ModalOptions(Discreet, frozen=True):
     """What an operator may choose."""
 
+    unshown = ("token_secret",)
+
     token_id: str = ""
-    token_secret: str = field(default="", repr=False)
+    token_secret: str = ""
     server_url: str = "https://api.modal.com"
     app: str = "hermes-sandboxes"
     environment: str = ""
@@ -62,16 +65,14 @@ class ModalOptions:
     """When Modal ends a sandbox whatever happens."""
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True):
     """What is needed for every call."""
 
     client: "modal.Client"
     app: "modal.App"
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
+class Built(Struct, frozen=True):
     """An image that Modal has, with the supervisor in it."""
 
     image: "modal.Image"

@@ -7,22 +7,25 @@ for a moment.
 
 import json
 import re
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from msgspec.structs import asdict
+
 from executor_service.backends.base import Box
+from services.discreet import Discreet
 
 _KEY = re.compile("[a-z0-9_]{1,63}")
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Discreet, frozen=True):
     """One box."""
+
+    unshown = ("secret",)
 
     key: str
     pool: str
     workspace: str
-    secret: str = field(repr=False)
+    secret: str
 
     def to_box(self, backend: str, native_id: str) -> Box:
         """The box as the executor knows it."""

@@ -6,12 +6,14 @@ on when the executor dies.
 """
 
 import asyncio
-import dataclasses
 import os
 import secrets
 import tempfile
 import threading
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from executor_service.backends.base import (
     MIB,
@@ -39,8 +41,7 @@ _NAME = "singularity"
 _NOTHING_HELD = LimitSupport(*[Enforcement.NONE] * 5)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SingularityOptions:
+class SingularityOptions(Struct, frozen=True):
     """What an operator may choose."""
 
     image: str
@@ -49,8 +50,7 @@ class SingularityOptions:
     """Path or name of the program; empty is apptainer, else singularity."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Settled:
+class _Settled(Struct, frozen=True):
     """What was found out about this machine, once."""
 
     parts: Parts
@@ -146,7 +146,7 @@ class SingularityBackend:
 
     def _try_a_box(self, parts: Parts, may_count: bool, cgroups: Cgroups) -> Parts:
         itself = may_count and "pids" not in cgroups.controllers
-        parts = dataclasses.replace(parts, limits_processes_itself=itself)
+        parts = replace(parts, limits_processes_itself=itself)
         with tempfile.TemporaryDirectory(dir=self._folder, prefix="probe-") as workspace:
             key = f"probe_{secrets.token_hex(8)}"
             limits = Limits(memory_bytes=256 * MIB, cpu_count=1)

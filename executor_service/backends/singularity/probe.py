@@ -3,8 +3,9 @@
 import json
 import shutil
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from executor_service.backends.base import MIB, Enforcement, Limits, LimitSupport
 from executor_service.backends.singularity.start import PROGRAM_ENVIRONMENT, Parts, command_in_box
@@ -26,8 +27,7 @@ print(json.dumps({"python": sys.version_info[:2], "tmp_bytes": size,
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """What there is."""
 
     version: str

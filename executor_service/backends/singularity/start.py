@@ -17,8 +17,9 @@ Everything here blocks.
 import os
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from executor_service.backends.process_boxes import (
     BOX_USER,
@@ -54,8 +55,7 @@ exec "$@"
 _CAPABILITIES = ("CapInh", "CapPrm", "CapEff", "CapAmb")
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(Struct, frozen=True):
     """What every box of this executor is made from."""
 
     program: str
@@ -70,8 +70,7 @@ class Parts:
     """Where root mounts the memory that a box has for files; else Apptainer gives it some."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(Struct, frozen=True):
     """A file or folder of the host that a box sees."""
 
     source: Path

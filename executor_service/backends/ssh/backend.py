@@ -8,10 +8,11 @@ outlives the connection, and everything that is remembered of it lies on the mac
 import asyncio
 import json
 import shlex
-from dataclasses import dataclass
 from hashlib import sha256
 from importlib import resources
 from typing import Any, Self
+
+from msgspec import Struct
 
 from executor_service.backends.base import (
     Box,
@@ -160,8 +161,7 @@ class SshBackend:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """What there is on the machine."""
 
     host: str

@@ -9,9 +9,10 @@ import hashlib
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+
+from msgspec import Struct
 
 from executor_service.backends.ssh.pump import Pump
 from executor_service.errors import BackendUnavailable
@@ -29,8 +30,7 @@ _READ_BYTES = 64 * 1024
 _MAX_ANSWER_BYTES = 4 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class SshOptions:
+class SshOptions(Struct, frozen=True):
     """Which account of which machine, and how both sides are proven."""
 
     host: str
@@ -58,8 +58,7 @@ class SshOptions:
         return self.host if self.port == _SSH_PORT else f"[{self.host}]:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What a command of the machine said until its end."""
 
     status: int

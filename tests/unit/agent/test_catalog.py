@@ -2,10 +2,10 @@
 
 import asyncio
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent_service.models.base import ModelMessage, Usage
 from agent_service.models.catalog import DEFAULT_WINDOW, Catalog, ModelInfo, Override

@@ -2,9 +2,9 @@
 
 import socket
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from pydantic import SecretStr
 
 from agent_service.models.discovery import LocalServer

@@ -1,10 +1,10 @@
 """Which commands run, which ask and which are refused, by mode and by place."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent_service.events import Decision
 from agent_service.models.consult import NoAnswer

@@ -1,9 +1,9 @@
 """What a session's prompt says of the place where its commands run."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from msgspec.structs import replace
 
 from agent_service.prompt.layers import SessionFacts, build
 from agent_service.prompt.sandbox import Network, SandboxKind

@@ -2,11 +2,11 @@
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from skills_ref import validate
 
 from agent_service.skills.changes import Action, Wanted

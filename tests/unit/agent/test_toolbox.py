@@ -2,11 +2,12 @@
 
 import asyncio
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from pydantic import Field
 
 from agent_service.calls import PendingCall, StepState

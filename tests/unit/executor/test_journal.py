@@ -6,11 +6,11 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from executor_service.errors import JournalUnusable
 from executor_service.journal import Journal

@@ -3,10 +3,10 @@
 import asyncio
 import sqlite3
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from executor_service.backends.base import WorkspacePlace
 from executor_service.claims.leases import Grant, Launch

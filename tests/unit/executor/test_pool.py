@@ -1,10 +1,10 @@
 """Boxes that are ready, that are being made, and that cannot be made."""
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from executor_service.claims.leases import Launch
 from executor_service.errors import BackendUnavailable, BoxCreateFailed, PoolExhausted

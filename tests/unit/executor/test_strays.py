@@ -1,8 +1,9 @@
 """Boxes that nobody knows, and those that only look like it."""
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from executor_service.backends.base import BoxSpec, Limits
 from tests.executors import until

@@ -1,11 +1,11 @@
 """Templates of which one cannot be used."""
 
 import asyncio
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from executor_service.commands.commands import CommandTable
 from executor_service.errors import BackendUnavailable

@@ -6,11 +6,11 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from executor_service.backends.folder_store import local_store
 from executor_service.errors import WorkspaceInUse

@@ -3,7 +3,8 @@
 import os
 import socket
 import stat
-from collections.abc import Generator
+import tempfile
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -49,9 +50,14 @@ def test_an_existing_home_keeps_its_mode(tmp_path: Path) -> None:
     assert mode(tmp_path / "run") == 0o700
 
 
-def test_a_long_path_moves_the_socket_to_the_runtime_folder(tmp_path: Path) -> None:
-    runtime = tmp_path / "runtime"
-    runtime.mkdir()
+@pytest.fixture
+def runtime() -> Iterator[Path]:
+    """A folder whose path is short, as that of XDG_RUNTIME_DIR is."""
+    with tempfile.TemporaryDirectory(prefix="hermes-") as folder:
+        yield Path(folder)
+
+
+def test_a_long_path_moves_the_socket_to_the_runtime_folder(tmp_path: Path, runtime: Path) -> None:
     longest = 107 - len(os.fsencode(tmp_path / "run" / "hermes.sock")) - 1
     fits = HomePaths(tmp_path / ("x" * longest), runtime)
     assert fits.socket.parent == fits.run
