@@ -4,13 +4,13 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from time import monotonic
 
 import pytest
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from agent_service.storage import schema
 from services.addresses import TcpAddress

@@ -1,7 +1,6 @@
 """What the bubblewrap backend promises beyond the seam: it outlives us, and says what it lacks."""
 
 import asyncio
-import dataclasses
 import gc
 import json
 import os
@@ -13,6 +12,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from executor_service.backends.base import Enforcement, Isolation
 from executor_service.backends.bubblewrap.backend import BubblewrapBackend
@@ -140,9 +140,7 @@ async def test_a_machine_without_a_system_python(tmp_path: Path) -> None:
 
     def find() -> Host:
         prefix = Path(sys.base_prefix)
-        return dataclasses.replace(
-            find_host(), python_prefix=prefix, python=f"/opt/hermes/python/{own}"
-        )
+        return replace(find_host(), python_prefix=prefix, python=f"/opt/hermes/python/{own}")
 
     zipapp = await asyncio.to_thread(build_zipapp)
     yard = await Yard.open(
@@ -214,7 +212,7 @@ async def test_what_an_executor_left_half_made_is_removed_later(yard: Yard) -> N
 
 @pytest.mark.parametrize("key", ["", "../up", "a/b", "UPPER", "x" * 65, "dot."])
 async def test_keys_are_names(yard: Yard, key: str) -> None:
-    spec = dataclasses.replace(await asyncio.to_thread(yard.spec), box_key=key)
+    spec = replace(await asyncio.to_thread(yard.spec), box_key=key)
     with pytest.raises(BoxCreateFailed, match="key"):
         await yard.backend.create(spec)
 

@@ -1,7 +1,6 @@
 """What the docker backend promises beyond the seam: whose boxes, and nothing left over."""
 
 import asyncio
-import dataclasses
 import io
 import os
 import sys
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import docker
 import pytest
+from msgspec.structs import replace
 
 from executor_service.backends.base import (
     MIB,
@@ -116,8 +116,8 @@ async def test_foreign_containers_are_left_alone(
     foreign = await to_thread(engine.containers.run, SANDBOX_IMAGE, ["sleep", "60"], detach=True)
     try:
         box = await backend.create(spec)
-        await backend.destroy(dataclasses.replace(box, key="other", native_id=foreign.id or ""))
-        await backend.destroy(dataclasses.replace(box, native_id=foreign.id or ""))
+        await backend.destroy(replace(box, key="other", native_id=foreign.id or ""))
+        await backend.destroy(replace(box, native_id=foreign.id or ""))
         await to_thread(foreign.reload)
         assert foreign.status == "running"
         assert await to_thread(containers_of, engine, spec.owner) == []
@@ -185,7 +185,7 @@ async def test_refusals_say_what_is_wrong_and_leave_nothing(
     backend: DockerBackend, engine: docker.DockerClient, spec: BoxSpec
 ) -> None:
     def but(**changes: object) -> BoxSpec:
-        return dataclasses.replace(spec, **changes)  # pyright: ignore[reportArgumentType]
+        return replace(spec, **changes)  # pyright: ignore[reportArgumentType]
 
     with pytest.raises(BoxCreateFailed, match="/nonexistent"):
         await backend.create(but(workspace=Path("/nonexistent/folder")))

@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from docker.errors import NotFound
+from msgspec.structs import replace
 
 from executor_service.backends.base import MIB, BoxSpec, Limits
 from executor_service.backends.docker.backend import DockerBackend, DockerOptions
@@ -391,7 +392,7 @@ async def use_boxes(
 async def test_tls_is_checked_both_ways(
     engine: docker.DockerClient, over_tls: EngineAddress, lacking: str, tmp_path: Path
 ) -> None:
-    address = dataclasses.replace(over_tls, **{lacking: ""})
+    address = replace(over_tls, **{lacking: ""})
     backend = DockerBackend("o", tmp_path, b"", DockerOptions(address))
     capabilities = await backend.probe()
     await backend.close()

@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import dataclasses
 import time
 import uuid
 from asyncio import to_thread
@@ -10,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from executor_service.backends.base import Box, BoxSpec, Limits, WorkspacePlace
 from executor_service.backends.kubernetes.backend import KubernetesBackend
@@ -227,7 +227,7 @@ async def test_another_owner_neither_sees_nor_removes_a_box(
         await stranger.connect(box)
     await stranger.close()
     assert await backend.list_boxes() == [box]
-    await backend.destroy(dataclasses.replace(box, key="other"))
+    await backend.destroy(replace(box, key="other"))
     assert pods_of(stand_in, spec.owner) == [pod_name(box.key)]
 
 
@@ -266,7 +266,7 @@ async def test_refusals_say_what_is_wrong_and_leave_nothing(
     assert "exceeded quota" in await refused()
     stand_in.cluster.quota = 1000
     with pytest.raises(BoxCreateFailed, match="memory limit must exceed"):
-        await backend.create(dataclasses.replace(spec, limits=Limits(memory_bytes=1 << 20)))
+        await backend.create(replace(spec, limits=Limits(memory_bytes=1 << 20)))
     await backend.create(spec)
     with pytest.raises(BoxCreateFailed, match="already exists"):
         await backend.create(spec)

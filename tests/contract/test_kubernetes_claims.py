@@ -5,10 +5,10 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from executor_service.backends.base import Box, BoxSpec, WorkspacePlace
 from executor_service.backends.kubernetes.backend import KubernetesBackend

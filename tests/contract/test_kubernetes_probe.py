@@ -1,10 +1,10 @@
 """When the kubernetes backend says no, and what it then tells to do."""
 
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from executor_service.backends.base import Enforcement, Isolation, WorkspacePlace
 from executor_service.backends.kubernetes.api import ClusterAddress

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import dataclasses
 import os
 import time
 import uuid
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from msgspec.structs import replace
 
 from executor_service.backends.base import MIB, BoxSpec, Limits
 from executor_service.backends.modal.account import ModalOptions
@@ -52,7 +52,7 @@ async def make(cloud: ModalService, owner: str, tmp_path: Path) -> AsyncIterator
     made: list[ModalBackend] = []
 
     def make(whose: str = owner, folder: Path | None = None, **options: Any) -> ModalBackend:
-        chosen = dataclasses.replace(ModalOptions(*cloud.token, cloud.url), **options)
+        chosen = replace(ModalOptions(*cloud.token, cloud.url), **options)
         made.append(ModalBackend(whose, folder or tmp_path / "notes", build_zipapp(), chosen))
         return made[-1]
 
@@ -148,7 +148,7 @@ async def test_an_image_that_cannot_run_the_supervisor_is_told(
     await cloud.ask(spoil=True)
     try:
         with pytest.raises(BoxCreateFailed, match="is not the supervisor that was sent"):
-            await backend.create(dataclasses.replace(spec, box_key="another"))
+            await backend.create(replace(spec, box_key="another"))
     finally:
         await cloud.ask(spoil=False)
     assert str(await cloud.living()).count(owner) == 1
@@ -261,7 +261,7 @@ async def test_what_modal_is_asked_for(
 ) -> None:
     backend = await asyncio.to_thread(make, region="eu-west")
     limits = Limits(memory_bytes=300 * MIB, cpu_count=0.5, tmp_bytes=MIB)
-    box = await backend.create(dataclasses.replace(spec, limits=limits))
+    box = await backend.create(replace(spec, limits=limits))
     wanted = (await cloud.ask(look=box.native_id))["wanted"]
     assert wanted == {
         "network": "BLOCKED",
@@ -281,7 +281,7 @@ async def test_a_second_box_sends_and_builds_nothing_again(
 ) -> None:
     await backend.create(spec)
     before = (await cloud.ask())["called"]
-    await backend.create(dataclasses.replace(spec, box_key="another"))
+    await backend.create(replace(spec, box_key="another"))
     after = (await cloud.ask())["called"]
     for call in ("MountPutFile", "MountGetOrCreate", "ImageGetOrCreate", "AppGetOrCreate"):
         assert before.get(call) == after.get(call), call

@@ -1,7 +1,6 @@
 """What the singularity backend promises beyond the seam: it outlives us, and says what it lacks."""
 
 import asyncio
-import dataclasses
 import os
 import shutil
 import subprocess
@@ -10,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from executor_service.backends.base import Capabilities, Enforcement, Isolation
 from executor_service.backends.process_boxes import ENVIRONMENT
@@ -121,7 +121,7 @@ def foreign(yard: Yard) -> Iterator[str]:
 async def test_foreign_instances_are_left_alone(yard: Yard, foreign: str) -> None:
     async with yard.box() as box:
         assert [one.key for one in await yard.backend.list_boxes()] == [box.key]
-        await yard.backend.destroy(dataclasses.replace(box, key=foreign.replace("-", "_")))
+        await yard.backend.destroy(replace(box, key=foreign.replace("-", "_")))
     assert await yard.backend.list_boxes() == []
     assert foreign in await asyncio.to_thread(run, "instance", "list")
 
@@ -200,7 +200,7 @@ async def probe(folder: Path, options: SingularityOptions) -> Capabilities:
 
 async def test_what_is_missing_is_one_clear_line(yard: Yard) -> None:
     async def reason(**changes: str) -> str:
-        found = await probe(yard.folder, dataclasses.replace(OPTIONS, **changes))
+        found = await probe(yard.folder, replace(OPTIONS, **changes))
         assert not found.available
         assert "\n" not in found.reason
         return found.reason
@@ -235,7 +235,7 @@ def folder_image(yard: Yard) -> Iterator[Path]:
 
 
 async def test_an_image_may_be_a_folder_and_needs_python(yard: Yard, folder_image: Path) -> None:
-    options = dataclasses.replace(OPTIONS, image=str(folder_image))
+    options = replace(OPTIONS, image=str(folder_image))
     assert (await probe(yard.folder, options)).available
     zipapp = await asyncio.to_thread(build_zipapp)
     backend = SingularityBackend("me", yard.folder / "other", zipapp, options)

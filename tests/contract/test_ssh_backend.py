@@ -1,7 +1,6 @@
 """What is particular to boxes on a machine behind SSH: trust, lost connections, and the end."""
 
 import asyncio
-import dataclasses
 import os
 import signal
 import time
@@ -12,6 +11,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from paramiko.pipe import PosixPipe
 
 from executor_service.backends.base import Backend
@@ -68,7 +68,7 @@ async def yard(server: SshServer, tmp_path: Path) -> AsyncIterator[Yard]:
 
 async def backend_of(server: SshServer, **options: str | int) -> SshBackend:
     """A backend that reaches the server with other options."""
-    changed = dataclasses.replace(server.options, **options)
+    changed = replace(server.options, **options)
     return SshBackend("test", await to_thread(build_zipapp), changed)
 
 

@@ -9,10 +9,10 @@ import signal
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
 from agent_service.app import build
@@ -25,8 +25,7 @@ from services.server import Listen, serve
 from tests.integration.agent_parts import AgentClient
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(Struct, frozen=True):
     """What the agents of a test share."""
 
     folder: Path
