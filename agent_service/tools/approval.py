@@ -3,20 +3,17 @@
 import hashlib
 import json
 from collections.abc import Callable
-from typing import Generic, TypeVar
 
 from agent_service.calls import PendingCall
 from agent_service.events import Decision
 from agent_service.tools.base import (
-    Effect,
     Tool,
     ToolArguments,
     ToolContext,
     ToolFailed,
     ToolResult,
 )
-
-A = TypeVar("A", bound=ToolArguments)
+from agent_service.tools.wrapper import A, Wrapper
 
 _DENIED = (
     "The user denied this call. Do not try the same in another form; "
@@ -69,23 +66,12 @@ async def check_allowed(tool: str, subject: str, binding: str, context: ToolCont
         raise ToolFailed(_CHANGED)
 
 
-class RequireApproval(Generic[A]):
+class RequireApproval(Wrapper[A]):
     """A tool whose every call waits for a person."""
 
     def __init__(self, inner: Tool[A], subject: Callable[[A], str]) -> None:
-        self.name = inner.name
-        self.toolset = inner.toolset
-        self.arguments = inner.arguments
-        self._inner = inner
+        super().__init__(inner)
         self._subject = subject
-
-    def effect(self, arguments: A) -> Effect:
-        """The inner tool's."""
-        return self._inner.effect(arguments)
-
-    def writes(self, arguments: A) -> frozenset[str]:
-        """The inner tool's."""
-        return self._inner.writes(arguments)
 
     async def run(self, arguments: A, context: ToolContext) -> ToolResult:
         """Run the inner tool once a person has allowed it, or has allowed the very same before."""

@@ -3,16 +3,15 @@
 import asyncio
 import posixpath
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any
 from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
 from agent_service.prompt.context_files import ROOT, ContextFiles
 from agent_service.storage.sessions import SKIPS_CONTEXT_FILES
-from agent_service.tools.base import Effect, Tool, ToolArguments, ToolContext, ToolResult
-
-A = TypeVar("A", bound=ToolArguments)
+from agent_service.tools.base import Tool, ToolContext, ToolResult
+from agent_service.tools.wrapper import A, Wrapper
 
 STATE = "hints"
 """Name of the session's value that says which call looked into which folder first."""
@@ -64,24 +63,13 @@ class Hints:
         )
 
 
-class WithHints(Generic[A]):
+class WithHints(Wrapper[A]):
     """A tool whose results have, once, what the folders say that a call leads to."""
 
     def __init__(self, inner: Tool[A], paths: Callable[[A], Sequence[str]], hints: Hints) -> None:
-        self.name = inner.name
-        self.toolset = inner.toolset
-        self.arguments = inner.arguments
-        self._inner = inner
+        super().__init__(inner)
         self._paths = paths
         self._hints = hints
-
-    def effect(self, arguments: A) -> Effect:
-        """The inner tool's."""
-        return self._inner.effect(arguments)
-
-    def writes(self, arguments: A) -> frozenset[str]:
-        """The inner tool's."""
-        return self._inner.writes(arguments)
 
     async def run(self, arguments: A, context: ToolContext) -> ToolResult:
         """Run the inner tool, and look into the folders once it has succeeded."""

@@ -5,7 +5,6 @@ import json
 import logging
 from collections.abc import Callable
 from fnmatch import fnmatchcase
-from typing import Generic, TypeVar
 
 from msgspec import Struct, field
 
@@ -13,20 +12,17 @@ from agent_service.security.commands import CommandClassifier
 from agent_service.security.families import FAMILIES, CommandClass, Verdict
 from agent_service.tools.approval import ApprovalRequired, check_decision
 from agent_service.tools.base import (
-    Effect,
     Tool,
-    ToolArguments,
     ToolContext,
     ToolFailed,
     ToolResult,
 )
 from agent_service.tools.second_opinion import SecondOpinion
 from agent_service.tools.taint import has_read_strangers
+from agent_service.tools.wrapper import A, Wrapper
 from services.redact import Redactor
 
 _log = logging.getLogger(__name__)
-
-A = TypeVar("A", bound=ToolArguments)
 
 DISPOSABLE = frozenset({"docker", "bubblewrap", "singularity", "modal", "kubernetes"})
 """Backends whose sandboxes can be lost: what stays inside of them harms nothing that lasts."""
@@ -59,27 +55,16 @@ class Typed(Struct, frozen=True):
     """What a person is shown; empty is the command."""
 
 
-class JudgeCommands(Generic[A]):
+class JudgeCommands(Wrapper[A]):
     """A tool whose calls give text to a shell."""
 
     def __init__(
         self, inner: Tool[A], typed: Callable[[A], Typed | None], policy: CommandPolicy
     ) -> None:
-        self.name = inner.name
-        self.toolset = inner.toolset
-        self.arguments = inner.arguments
-        self._inner = inner
+        super().__init__(inner)
         self._typed = typed
         self._policy = policy
         self._classifier = CommandClassifier()
-
-    def effect(self, arguments: A) -> Effect:
-        """The inner tool's."""
-        return self._inner.effect(arguments)
-
-    def writes(self, arguments: A) -> frozenset[str]:
-        """The inner tool's."""
-        return self._inner.writes(arguments)
 
     async def run(self, arguments: A, context: ToolContext) -> ToolResult:
         """Run the inner tool if its command may run."""

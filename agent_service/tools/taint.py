@@ -9,7 +9,6 @@ import logging
 import re
 import secrets
 from collections.abc import Callable
-from typing import Generic, TypeVar
 
 from msgspec.structs import replace
 
@@ -17,17 +16,14 @@ from agent_service.sandbox import Opening
 from agent_service.security.threats import ThreatScanner
 from agent_service.tools.approval import RequireApproval
 from agent_service.tools.base import (
-    Effect,
     SessionState,
     Tool,
-    ToolArguments,
     ToolContext,
     ToolResult,
 )
+from agent_service.tools.wrapper import A, Wrapper
 
 _log = logging.getLogger(__name__)
-
-A = TypeVar("A", bound=ToolArguments)
 
 STATE = "taint"
 """Name of the session's value that lists where untrusted data came from."""
@@ -77,24 +73,13 @@ _BLOCKED = (
 )
 
 
-class Untrusted(Generic[A]):
+class Untrusted(Wrapper[A]):
     """A tool whose results are strangers' data."""
 
     def __init__(self, inner: Tool[A], source: str, scanner: ThreatScanner) -> None:
-        self.name = inner.name
-        self.toolset = inner.toolset
-        self.arguments = inner.arguments
-        self._inner = inner
+        super().__init__(inner)
         self._source = source
         self._scanner = scanner
-
-    def effect(self, arguments: A) -> Effect:
-        """The inner tool's."""
-        return self._inner.effect(arguments)
-
-    def writes(self, arguments: A) -> frozenset[str]:
-        """The inner tool's."""
-        return self._inner.writes(arguments)
 
     async def run(self, arguments: A, context: ToolContext) -> ToolResult:
         """Run the inner tool; the label is stored before anybody sees the result."""
@@ -109,25 +94,11 @@ class Untrusted(Generic[A]):
         return replace(result, text=fenced(text, self._source), beside=beside)
 
 
-class FromSandbox(Generic[A]):
+class FromSandbox(Wrapper[A]):
     """A tool of the sandbox: its results are untrusted where others can have put something there.
 
     They come often, so that only the first of a session says what its marks mean.
     """
-
-    def __init__(self, inner: Tool[A]) -> None:
-        self.name = inner.name
-        self.toolset = inner.toolset
-        self.arguments = inner.arguments
-        self._inner = inner
-
-    def effect(self, arguments: A) -> Effect:
-        """The inner tool's."""
-        return self._inner.effect(arguments)
-
-    def writes(self, arguments: A) -> frozenset[str]:
-        """The inner tool's."""
-        return self._inner.writes(arguments)
 
     async def run(self, arguments: A, context: ToolContext) -> ToolResult:
         """Run the inner tool; the label is stored before anybody sees the result."""
@@ -142,23 +113,12 @@ class FromSandbox(Generic[A]):
         return replace(result, text=fenced(result.text, opening, explained=is_first))
 
 
-class AskWhenTainted(Generic[A]):
+class AskWhenTainted(Wrapper[A]):
     """A tool that waits for a person where the session has read untrusted data."""
 
     def __init__(self, inner: Tool[A], subject: Callable[[A], str]) -> None:
-        self.name = inner.name
-        self.toolset = inner.toolset
-        self.arguments = inner.arguments
-        self._inner = inner
+        super().__init__(inner)
         self._asking = RequireApproval(inner, subject)
-
-    def effect(self, arguments: A) -> Effect:
-        """The inner tool's."""
-        return self._inner.effect(arguments)
-
-    def writes(self, arguments: A) -> frozenset[str]:
-        """The inner tool's."""
-        return self._inner.writes(arguments)
 
     async def run(self, arguments: A, context: ToolContext) -> ToolResult:
         """Run the inner tool, once a person has allowed it where that is needed."""
