@@ -27,6 +27,8 @@ TAIL_SHARE = 0.2
 _OWN = (".hermes.md", "HERMES.md")
 _KINDS = (*_OWN, "AGENTS.md", "CLAUDE.md")
 _CURSOR = ".cursorrules"
+NAMES = (*_KINDS, _CURSOR)
+"""Of the files of a folder of which the first that says something counts."""
 _CURSOR_RULES = ".cursor/rules"
 _MAX_RULES = 100
 _FRONTMATTER = re.compile(r"\A---[ \t]*\r?\n.*?^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)

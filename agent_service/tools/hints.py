@@ -8,14 +8,13 @@ from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
-from agent_service.prompt.context_files import ROOT, ContextFiles
+from agent_service.prompt.context_files import NAMES, ROOT, ContextFiles
 from agent_service.storage.sessions import SKIPS_CONTEXT_FILES
 from agent_service.tools.base import Tool, ToolContext, ToolResult
 from agent_service.tools.wrapper import A, Wrapper
 
 STATE = "hints"
 """Name of the session's value that says which call looked into which folder first."""
-NAMES = ("AGENTS.md", "CLAUDE.md", ".cursorrules")
 MAX_DEPTH = 16
 MAX_FOLDERS = 1000
 """No more are looked into in a session."""

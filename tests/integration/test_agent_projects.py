@@ -45,6 +45,7 @@ SCRIPT = {
                 WELL,
             ],
         },
+        {"user": "visit", "steps": [_calls(("read_file", {"path": "repo/src/code.py"})), WELL]},
         {"user": "break", "steps": [_calls(("patch", {"mode": "patch", "patch": BREAKS})), WELL]},
         {
             "user": "touch",
@@ -240,6 +241,28 @@ async def test_deeper_notes_join_the_first_result_from_there(tmp_path: Path) -> 
         assert sorted("Of lib." in result for result in lib) == [False, True]
         await projects.ask(folder, "walk", session="same")
         assert not any("[Notes of" in result for result in projects.results[6:])
+
+
+async def test_a_repository_deeper_down_is_followed_as_if_the_session_began_there(
+    tmp_path: Path,
+) -> None:
+    files = {
+        "repo/.git/HEAD": "ref: refs/heads/main",
+        "repo/.hermes.md": "---\nname: x\n---\nOf the repository.",
+        "repo/AGENTS.md": "Not this.",
+        "repo/src/HERMES.md": "Of its src.",
+        "repo/src/code.py": "1",
+    }
+    async with working(tmp_path) as projects:
+        await projects.ask(await projects.make(files), "visit")
+        (result,) = projects.results
+    assert result.split("\n")[3:] == [
+        "[Notes of /workspace/repo, to be followed for what is in there:]",
+        "Of the repository.",
+        "",
+        "[Notes of /workspace/repo/src, to be followed for what is in there:]",
+        "Of its src.",
+    ]
 
 
 async def test_notes_join_what_a_patch_broke(tmp_path: Path) -> None:
