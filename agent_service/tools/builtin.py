@@ -12,7 +12,7 @@ from agent_service.messaging import Messenger
 from agent_service.models.fallback import Route
 from agent_service.search.past import PastSessions
 from agent_service.security.threats import ThreatScanner
-from agent_service.tools.base import Tool, ToolArguments
+from agent_service.tools.base import Tool, ToolArguments, ToolContext
 from agent_service.tools.clarify import Clarify
 from agent_service.tools.delegate_task import DelegateTask
 from agent_service.tools.execute_code import ExecuteCode, ExecuteCodeArguments
@@ -23,7 +23,7 @@ from agent_service.tools.listing import Listed
 from agent_service.tools.memory import MemoryTool
 from agent_service.tools.mixture_of_agents import SETTINGS as MIXTURE_SETTINGS
 from agent_service.tools.mixture_of_agents import MixtureOfAgents
-from agent_service.tools.patch import Patch, paths_of
+from agent_service.tools.patch import Patch, PatchArguments, paths_of
 from agent_service.tools.process import Process, ProcessArguments
 from agent_service.tools.read_file import ReadFile
 from agent_service.tools.search_files import SearchFiles
@@ -33,7 +33,7 @@ from agent_service.tools.skill_manage import SkillManage
 from agent_service.tools.skill_view import SkillView
 from agent_service.tools.skills_list import SkillsList
 from agent_service.tools.taint import AskWhenTainted, FromSandbox, Untrusted
-from agent_service.tools.terminal import Terminal, TerminalArguments
+from agent_service.tools.terminal import Terminal, TerminalArguments, folders_of
 from agent_service.tools.todo import Todo
 from agent_service.tools.vision_analyze import VisionAnalyze
 from agent_service.tools.web_extract import WebExtract
@@ -79,11 +79,11 @@ def builtin_tools(
     process: Tool[ProcessArguments] = Process()
     program: Tool[ExecuteCodeArguments] = ExecuteCode()
     everywhere: list[Tool[Any]] = [
-        FromSandbox(JudgeCommands(terminal, _typed, asking.commands)),
+        hinted(FromSandbox(JudgeCommands(terminal, _typed, asking.commands)), hints, folders_of),
         FromSandbox(JudgeCommands(process, _input, asking.commands)),
         hinted(FromSandbox(ReadFile()), hints),
         hinted(WriteFile(), hints),
-        hinted(FromSandbox(Patch()), hints, paths_of),
+        hinted(FromSandbox(Patch()), hints, _patched),
         hinted(FromSandbox(SearchFiles()), hints),
         hinted(FromSandbox(ListDirectory()), hints),
         Todo(),
@@ -121,6 +121,10 @@ def _reaching(reach: Reach, asking: Asking) -> Sequence[Listed]:
 
 def _careful(tool: Tool[Any], asking: Asking) -> Tool[Any]:
     return AskWhenTainted(tool, _arguments) if asking.tainted else tool
+
+
+async def _patched(arguments: PatchArguments, _context: ToolContext) -> Sequence[str]:
+    return paths_of(arguments)
 
 
 def _typed(arguments: TerminalArguments) -> Typed:

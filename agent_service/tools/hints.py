@@ -2,8 +2,8 @@
 
 import asyncio
 import posixpath
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
@@ -20,6 +20,10 @@ MAX_FOLDERS = 1000
 """No more are looked into in a session."""
 
 
+Paths: TypeAlias = Callable[[A, ToolContext], Awaitable[Sequence[str]]]
+"""The paths that a call which has succeeded leads to, absolute or relative to the workspace."""
+
+
 def folders_of(path: str) -> list[str]:
     """The folders that a path leads through below the top of the workspace, the last one too."""
     whole = posixpath.normpath(posixpath.join(ROOT, path))
@@ -30,7 +34,7 @@ def folders_of(path: str) -> list[str]:
     return [f"{ROOT}/{'/'.join(parts[: depth + 1])}" for depth in range(len(parts))]
 
 
-def _path(arguments: Any) -> Sequence[str]:
+async def _path(arguments: Any, _context: ToolContext) -> Sequence[str]:
     return (arguments.path,)
 
 
@@ -65,7 +69,7 @@ class Hints:
 class WithHints(Wrapper[A]):
     """A tool whose results have, once, what the folders say that a call leads to."""
 
-    def __init__(self, inner: Tool[A], paths: Callable[[A], Sequence[str]], hints: Hints) -> None:
+    def __init__(self, inner: Tool[A], paths: Paths[A], hints: Hints) -> None:
         super().__init__(inner)
         self._paths = paths
         self._hints = hints
@@ -73,7 +77,11 @@ class WithHints(Wrapper[A]):
     async def run(self, arguments: A, context: ToolContext) -> ToolResult:
         """Run the inner tool, and look into the folders once it has succeeded."""
         result = await self._inner.run(arguments, context)
-        folders = dict.fromkeys(f for path in self._paths(arguments) for f in _led_through(path))
+        if context.inner is None:
+            # A program reads it, and has no use for notes.
+            return result
+        paths = await self._paths(arguments, context)
+        folders = dict.fromkeys(folder for path in paths for folder in _led_through(path))
         if not folders:
             return result
         said = await self._hints.of(list(folders), context)
@@ -86,8 +94,6 @@ def _led_through(path: str) -> list[str]:
     return folders[:-2] if posixpath.basename(path) in NAMES else folders
 
 
-def hinted(
-    tool: Tool[Any], hints: Hints | None, paths: Callable[[Any], Sequence[str]] = _path
-) -> Tool[Any]:
-    """A file tool with hints, where there are any, of the paths that a call names."""
+def hinted(tool: Tool[Any], hints: Hints | None, paths: Paths[Any] = _path) -> Tool[Any]:
+    """A tool of the sandbox with hints, where there are any, of the paths that a call leads to."""
     return tool if hints is None else WithHints(tool, paths, hints)

@@ -1,11 +1,21 @@
 """The `terminal` tool: a command in the session's sandbox."""
 
+import re
 import time
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field
 
-from agent_service.sandbox import Command, CommandStatus, Exit, ExitReason
+from agent_service.sandbox import (
+    NO_ISOLATION,
+    Command,
+    CommandStatus,
+    Exit,
+    ExitReason,
+    PathRefused,
+    SandboxUnavailable,
+)
 from agent_service.tools.base import Effect, RetryWithHint, ToolArguments, ToolContext, ToolResult
 from agent_service.tools.output import CommandOutput
 from agent_service.watched import Wanted
@@ -15,6 +25,7 @@ BACKGROUND_LIMIT_S = 24 * 3600
 TERMINAL_SIZE = (40, 120)
 MAX_PATTERNS = 10
 MAX_PATTERN_CHARS = 200
+MAX_PATH_BYTES = 4096
 NOBODY = frozenset({"scheduler", "subagent"})
 """Platforms of sessions in which nobody waits for anything once the turn has ended."""
 
@@ -28,6 +39,9 @@ IFS= read -r d 2>/dev/null <"$d" && [ -z "$HERMES_WORKDIR" ] && cd -- "$d" 2>/de
 unset d HERMES_WORKDIR
 eval "$1"
 """
+
+_KEPT = "/tmp/.hermes-cwd"  # noqa: S108 - the box's own
+_MOVES = re.compile(r"\b(?:cd|pushd|popd)\b")
 
 _ENDED = {
     ExitReason.TIMEOUT: "It ran into its timeout and was killed with all its children.",
@@ -119,6 +133,19 @@ class Terminal:
         output = CommandOutput(context.progress, time.monotonic)
         command = _command(arguments, context, arguments.timeout)
         return _result(await context.commands.run(command, output), output)
+
+
+async def folders_of(arguments: TerminalArguments, context: ToolContext) -> Sequence[str]:
+    """The folders that a command which has run was begun in and ended in, as far as is known."""
+    given = (arguments.workdir,) if arguments.workdir else ()
+    is_kept = context.place().isolation != NO_ISOLATION
+    if arguments.background or not is_kept or not _MOVES.search(arguments.command):
+        return given
+    try:
+        kept = await context.files.read(_KEPT, MAX_PATH_BYTES)
+    except (PathRefused, SandboxUnavailable):
+        return given
+    return (*given, kept.decode(errors="replace").removesuffix("\n"))
 
 
 async def _in_background(arguments: TerminalArguments, context: ToolContext) -> ToolResult:

@@ -29,6 +29,10 @@ def _calls(*calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
 
 READ = _calls(("read_file", {"path": "src/deep/code.py"}))
 BREAKS = "*** Add File: src/a.py\n+(\n*** Add File: lib/b.txt\n+b"
+INNER = """
+from hermes_tools import read_file
+print(read_file("docs/code.py"))
+"""
 SCRIPT = {
     "rules": [
         {
@@ -46,6 +50,17 @@ SCRIPT = {
             ],
         },
         {"user": "visit", "steps": [_calls(("read_file", {"path": "repo/src/code.py"})), WELL]},
+        {
+            "user": "go",
+            "steps": [
+                _calls(("terminal", {"command": "pwd", "workdir": "lib"})),
+                _calls(("terminal", {"command": "cd /workspace && cd src/deep"})),
+                _calls(("execute_code", {"code": INNER})),
+                _calls(("terminal", {"command": "cd ../../docs; false"})),
+                _calls(("read_file", {"path": "src/deep/code.py"})),
+                WELL,
+            ],
+        },
         {"user": "break", "steps": [_calls(("patch", {"mode": "patch", "patch": BREAKS})), WELL]},
         {
             "user": "touch",
@@ -263,6 +278,17 @@ async def test_a_repository_deeper_down_is_followed_as_if_the_session_began_ther
         "[Notes of /workspace/repo/src, to be followed for what is in there:]",
         "Of its src.",
     ]
+
+
+async def test_notes_join_what_is_run_in_a_folder(tmp_path: Path) -> None:
+    folders = ("lib", "src", "src/deep", "docs")
+    files = {f"{folder}/AGENTS.md": f"Of {folder}." for folder in folders}
+    code = {f"{folder}/code.py": "1" for folder in folders}
+    async with working(tmp_path) as projects:
+        await projects.ask(await projects.make(files | code), "go")
+        said = [re.findall(r"(?m)^Of (.*)\.$", result) for result in projects.results]
+    # What a program reads is for the program: the notes are still to be told.
+    assert said == [["lib"], ["src", "src/deep"], [], ["docs"], []]
 
 
 async def test_notes_join_what_a_patch_broke(tmp_path: Path) -> None:
