@@ -22,7 +22,7 @@ from agent_service.clients.projects import Projects
 from agent_service.clients.replicas import Replicas
 from agent_service.clients.sandbox_kinds import SandboxKinds
 from agent_service.config import AgentConfig
-from agent_service.config_auxiliary import route_of
+from agent_service.config_auxiliary import AuxiliaryModel, route_of
 from agent_service.consulting import Consulting
 from agent_service.context.compressor import Compressor
 from agent_service.contexts import ToolContexts
@@ -36,7 +36,7 @@ from agent_service.memory.limits import Limits, Target
 from agent_service.memory.store import MemoryStore
 from agent_service.messaging import Target as Chat
 from agent_service.metrics import AgentMetrics
-from agent_service.model_parts import model_parts
+from agent_service.model_parts import ModelParts, model_parts
 from agent_service.models.base import Model
 from agent_service.models.catalog import Catalog
 from agent_service.models.catalogued import Catalogued
@@ -71,6 +71,8 @@ from agent_service.storage.claims import Claimant, turn_leases
 from agent_service.storage.journal import Defaults
 from agent_service.storage.schema import metadata
 from agent_service.stores import Stores, in_database, in_files
+from agent_service.titling import MAX_TOKENS as MAX_TITLE_TOKENS
+from agent_service.titling import Naming, Titling
 from agent_service.tools.builtin import Asking, Reach, builtin_tools
 from agent_service.tools.hints import Hints
 from agent_service.tools.judged import CommandPolicy
@@ -104,8 +106,7 @@ def build(
     clock, workers = clock or SystemClock(), Workers()
     database = Database(chassis.database.url_of("agent", settings.home), "agent", clock)
     models = model_parts(settings, config, login_store(settings, config, database), clock)
-    model, catalog = models.first, models.catalog
-    catalogued = Catalogued(models.routed, catalog)
+    model, catalog, catalogued = models.first, models.catalog, models.catalogued
     leases, executors = turn_leases(config.lease_s), Executors(channels, config.executor_away_s)
     stores = _stores(settings, config, chassis, database, clock)
     scanner, redactor = ThreatScanner(), settings.redactor()
@@ -124,9 +125,8 @@ def build(
     contexts = ToolContexts(database, leases, sandboxes, shelves, delegation)
     indexes = SkillIndexes(shelves, {tool.name: tool.toolset for tool in tools})
     metrics, files = AgentMetrics.create(meter), AnswerFiles(reach.messenger, contexts.files)
-    budgets = Budgets(database, leases, config.budget.policy, clock)
     zone = ZoneInfo(config.time_zone) if config.time_zone else None
-    spending = Spending(catalogued, models.chain, catalog, budgets, clock, zone)
+    spending = _spending(config, models, database, leases, clock, zone)
     consult = Consult(catalogued, model.default_name, config.model.max_tokens)
     toolbox = Toolbox(tools, contexts.of, redactor, Consulting(consult, spending).of)
     parts = _loop_parts(config, models.notes, catalogued, toolbox, catalog, database, files)
@@ -134,7 +134,9 @@ def build(
     ownership = _ownership(config, chassis, leases, Replicas(channels, config.endpoint, clock))
     notices = Notices(lambda: turns, config.tools.policy, reach.messenger, clock)
     watches = Watches(database, ownership.claimant, sandboxes, notices, redactor, clock)
+    naming = _naming(config, catalogued, model, redactor)
     driver = _driver(config, settings, runner, database, parts.toolbox, redactor)
+    driver = driver if naming is None else Titling(driver, naming, spending, database, workers)
     turns = Turns(database, driver, model, ownership, clock, workers, metrics)
     places = Places(SandboxKinds(channels, clock), projects, config.sandbox)
     layers = PersonalLayers(profiles, memories, indexes, context_files)
@@ -265,6 +267,29 @@ def _driver(
         lambda profile: settings.home.profile(profile).root, toolbox.schemas, redactor.redact
     )
     return Keeping(runner, database, places, SystemClock())
+
+
+def _spending(
+    config: AgentConfig,
+    models: ModelParts,
+    database: Database,
+    leases: LeaseTable,
+    clock: Clock,
+    zone: ZoneInfo | None,
+) -> Spending:
+    budgets = Budgets(database, leases, config.budget.policy, clock)
+    return Spending(models.catalogued, models.chain, models.catalog, budgets, clock, zone)
+
+
+def _naming(
+    config: AgentConfig, catalogued: Catalogued, model: ConfiguredModel, redactor: Redactor
+) -> Naming | None:
+    """Who names sessions, where somebody has said that a model does."""
+    if not config.auxiliary.get("title", AuxiliaryModel()).is_chosen:
+        return None
+    longest = min(MAX_TITLE_TOKENS, config.model.max_tokens)
+    consult = Consult(catalogued, model.default_name, longest)
+    return Naming(consult, route_of(config.auxiliary, "title"), redactor.redact)
 
 
 def _tools(

@@ -63,6 +63,15 @@ class Budgets:
         turn.has_reserved = turn.has_reserved or bool(found)
         return found
 
+    async def check(self, account: Account, asked: Amount) -> None:
+        """BudgetReached when a budget of the account has no room for so much."""
+        found = await self._database.read(
+            lambda conn: budgets.standings(conn, account, self.policy)
+        )
+        refusing = next((one for one in found if not one.has_room_for(asked)), None)
+        if refusing is not None:
+            _refuse(refusing, asked)
+
     def nearly_used_up(self, standings: Collection[Standing]) -> list[Standing]:
         """Those of which a person is to hear."""
         return [one for one in standings if one.is_past(self.policy.warn_percent)]

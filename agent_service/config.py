@@ -326,10 +326,11 @@ class AgentConfig(ConfigModel):
     auxiliary: Annotated[dict[str, AuxiliaryModel], Yaml("auxiliary")] = Field(
         default_factory=dict[str, AuxiliaryModel]
     )
-    """Models of the tasks `compression`, `vision` (looks at pictures) and `approval` (looks at
-    commands with `approvals.mode: smart`): `model`, and where it is elsewhere `provider`, or
-    `base_url` and `key_env`; a task without one is the conversation's model's, but for
-    `compression` where that is OpenRouter's."""
+    """Models of the tasks `compression`, `vision` (looks at pictures), `approval` (looks at
+    commands with `approvals.mode: smart`) and `title` (names new sessions): `model`, and where it
+    is elsewhere `provider`, or `base_url` and `key_env`. A task without one is the conversation's
+    model's, but for `compression` where that is OpenRouter's, and for `title`, which then no model
+    does; `title: {provider: main}` has the conversation's do it."""
     fallback: Annotated[
         tuple[FallbackModel, ...], Yaml("fallback_providers", "fallback_model")
     ] = ()

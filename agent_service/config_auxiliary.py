@@ -41,6 +41,11 @@ class AuxiliaryModel(ConfigModel):
         """Whether it has an endpoint of its own."""
         return bool(self.base_url) or self.provider not in SAME
 
+    @property
+    def is_chosen(self) -> bool:
+        """Whether somebody has said which model it is; `provider: main` says the conversation's."""
+        return bool(self.model) or self.provider == "main"
+
 
 def route_of(configured: Mapping[str, AuxiliaryModel], task: str) -> Route:
     """How the model of a task is reached; without a model in it, it is the conversation's."""

@@ -11,6 +11,7 @@ from agent_service.config_auxiliary import AuxiliaryModel, auxiliaries, route_of
 from agent_service.config_fallback import fallbacks
 from agent_service.models.access import access_of
 from agent_service.models.catalog import Catalog
+from agent_service.models.catalogued import Catalogued
 from agent_service.models.configured import Calling, ConfiguredModel, provider_of
 from agent_service.models.endpoints import (
     Endpoint,
@@ -43,6 +44,8 @@ class ModelParts(Struct, frozen=True):
     """All of them, by route."""
     chain: Chain
     catalog: Catalog
+    catalogued: Catalogued
+    """The same as `routed`, with what the catalogue knows of them."""
     notes: Route
     """To what makes notes of long conversations; without a model it is their own."""
 
@@ -61,7 +64,8 @@ def model_parts(
         partial(fetch_models, config.model.catalog_url),
         {name: told.override for name, told in config.models.items()},
     )
-    return ModelParts(first, routed, chain, catalog, notes_route(settings, config))
+    catalogued = Catalogued(routed, catalog)
+    return ModelParts(first, routed, chain, catalog, catalogued, notes_route(settings, config))
 
 
 def endpoint_settings(settings: Settings, config: AgentConfig) -> EndpointSettings:
@@ -79,7 +83,7 @@ def notes_route(settings: Settings, config: AgentConfig) -> Route:
     to others they are not shown unasked.
     """
     asked = config.auxiliary.get(COMPRESSION, AuxiliaryModel())
-    if asked.model or asked.provider == "main":
+    if asked.is_chosen:
         return route_of(config.auxiliary, COMPRESSION)
     if config.compression.summary_model or config.model.providers_allowed:
         return Route(model=config.compression.summary_model)

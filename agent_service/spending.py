@@ -1,6 +1,6 @@
 """What turns spend on model calls: held to budgets before, counted with each answer."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from datetime import datetime, tzinfo
 
@@ -24,6 +24,7 @@ from agent_service.storage import budgets as budget_rows
 from agent_service.storage import usage
 from agent_service.switching import Switching
 from agent_service.transition import Transition
+from agent_service.usage import Usage
 from services.clock import Clock
 
 
@@ -89,19 +90,39 @@ class Spending:
         """
         if not await self.budgets.apply_to(turn.profile):
             return [], True
-        info = self.catalog.find(request.model)
-        answer = self.catalog.longest_answer(request.model, request.max_tokens)
-        prompt = round(estimated_tokens((*request.messages, request.tools)) * scale)
-        cost = 0 if info.price is None else info.price.most(prompt, answer)
         account = self.account(turn.profile, turn.charged_session_id)
-        asked = Amount(cost, prompt + answer)
+        asked, has_price = self._most(request, scale)
         found = await self.budgets.reserve(turn, account, asked, reservation)
-        return found, info.price is not None
+        return found, has_price
+
+    async def check_room(self, turn: LiveTurn, request: ModelRequest) -> None:
+        """BudgetReached when there is no room for a call that is made after a turn's end.
+
+        Nothing is held for it, which only an owner can: calls that begin meanwhile may pass a
+        budget by as much as it takes.
+        """
+        if await self.budgets.apply_to(turn.profile):
+            account = self.account(turn.profile, turn.charged_session_id)
+            await self.budgets.check(account, self._most(request)[0])
+
+    def count(self, conn: Connection, turn: LiveTurn, answers: Sequence[ModelMessage]) -> None:
+        """Count what was answered after a turn's end."""
+        day = self._day(self._clock.now())
+        for answer in answers:
+            usage.add(conn, turn, day, answer.model, Usage.of_call(answer.usage))
 
     def worth_saying(self, standings: list[Standing]) -> dict[str, str]:
         """What a person is to hear of budgets, by what it is about."""
         nearly = self.budgets.nearly_used_up(standings)
         return {one.scope.value: one.warning() for one in nearly}
+
+    def _most(self, request: ModelRequest, scale: float = 1.0) -> tuple[Amount, bool]:
+        """What a call takes at most, and whether its price is known."""
+        info = self.catalog.find(request.model)
+        answer = self.catalog.longest_answer(request.model, request.max_tokens)
+        prompt = round(estimated_tokens((*request.messages, request.tools)) * scale)
+        cost = 0 if info.price is None else info.price.most(prompt, answer)
+        return Amount(cost, prompt + answer), info.price is not None
 
     def _day(self, moment: datetime) -> str:
         return moment.astimezone(self._zone).date().isoformat()

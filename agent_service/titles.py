@@ -1,4 +1,4 @@
-"""What a session is called before anybody gives it a name: how its first message begins."""
+"""What a session is called before anybody gives it a name."""
 
 import re
 
@@ -8,6 +8,8 @@ _FENCE = re.compile(r"^\s*(```|~~~)")
 _MARKUP = re.compile(r"^[#>*\-+\s]+|[`*_]{2,}|`")
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 _SENTENCE = re.compile(r"(?<=[.!?])\s|(?<=[\u3002\uff01\uff1f])")
+_LABEL = re.compile(r"title\s*:\s*", re.IGNORECASE)
+_QUOTES = "\"'\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb\u2039\u203a\u300c\u300d "
 _GREETING = re.compile(r"(?:hi|hey|hello|dear)\b[^.!?\n]{0,20}[,.!]\s+(?=\S)", re.IGNORECASE)
 
 
@@ -25,11 +27,24 @@ def title_of(text: str) -> str:
     return _short(" ".join(_UNSEEN.sub(" ", text).split()))
 
 
+def made_title(text: str) -> str:
+    """The title that a model's answer is: its first line that says something, without trimmings."""
+    for line in text.splitlines():
+        said = " ".join(_MARKUP.sub("", _UNSEEN.sub(" ", line)).split())
+        named = _LABEL.sub("", said.strip(_QUOTES), count=1).strip(_QUOTES)
+        if any(letter.isalnum() for letter in named):
+            return _cut(named)
+    return ""
+
+
 def _short(said: str) -> str:
-    sentence = _SENTENCE.split(said, maxsplit=1)[0]
-    if len(sentence) <= TITLE_CHARS:
-        return sentence.rstrip(".\u3002")
-    cut, reach = sentence[: TITLE_CHARS - 1], sentence[:TITLE_CHARS]
+    return _cut(_SENTENCE.split(said, maxsplit=1)[0])
+
+
+def _cut(said: str) -> str:
+    if len(said) <= TITLE_CHARS:
+        return said.rstrip(".\u3002")
+    cut, reach = said[: TITLE_CHARS - 1], said[:TITLE_CHARS]
     whole, space, _ = reach.rpartition(" ")
     # A word that is longer than half of it is cut, too.
     return f"{(whole if space and len(whole) > TITLE_CHARS // 2 else cut).rstrip(' ,;:.')}…"

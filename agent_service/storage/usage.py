@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection
 
+from agent_service.live_turn import LiveTurn
 from agent_service.storage.usage_schema import MODEL_CHARS, model_usage
 from agent_service.transition import Transition
 from agent_service.usage import Usage
@@ -70,16 +71,20 @@ def job_of(session_id: str) -> str:
 
 def record(conn: Connection, transition: Transition, day: str) -> None:
     """Add what a transition's answers used, in the transaction that stores them."""
-    turn = transition.turn
     for model, used in transition.answers:
-        whose = {
-            "session_id": turn.session_id,
-            "model": model.replace("\0", "")[:MODEL_CHARS],
-            "day": day,
-            "profile": turn.profile,
-            "job_id": job_of(turn.charged_session_id),
-        }
-        _ADD.run(conn, {**whose, **used.stored()})
+        add(conn, transition.turn, day, model, used)
+
+
+def add(conn: Connection, turn: LiveTurn, day: str, model: str, used: Usage) -> None:
+    """Add what answers of a model used for a turn."""
+    whose = {
+        "session_id": turn.session_id,
+        "model": model.replace("\0", "")[:MODEL_CHARS],
+        "day": day,
+        "profile": turn.profile,
+        "job_id": job_of(turn.charged_session_id),
+    }
+    _ADD.run(conn, {**whose, **used.stored()})
 
 
 def totals(conn: Connection, query: UsageQuery, limit: int) -> tuple[Usage, Sequence[UsageSum]]:

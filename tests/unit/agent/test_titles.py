@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_service.titles import TITLE_CHARS, title_of
+from agent_service.titles import TITLE_CHARS, made_title, title_of
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,25 @@ def test_a_long_title_ends_with_a_whole_word() -> None:
     assert title == "please compare the figures of every month with those of the…"
     assert len(title) <= TITLE_CHARS
     assert len(title_of("x" * 500)) == TITLE_CHARS
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Broken login page", "Broken login page"),
+        ('"Broken login page."', "Broken login page"),
+        ("**Title: Broken login page**", "Broken login page"),
+        ("Title: \u201eKaputte Anmeldung\u201c", "Kaputte Anmeldung"),
+        ("\n\n# Broken login\nIt is about a page.", "Broken login"),
+        ("Set up Node v2. and test", "Set up Node v2. and test"),
+        ("\x1b]0;owned\x07 \u202elogin", "]0;owned login"),
+        ("!!!\n...", ""),
+        ("", ""),
+    ],
+)
+def test_a_model_makes_a_title_of_one_clean_line(text: str, expected: str) -> None:
+    assert made_title(text) == expected
+
+
+def test_a_title_that_a_model_makes_is_short() -> None:
+    assert len(made_title("long " * 100)) <= TITLE_CHARS
