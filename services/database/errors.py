@@ -4,12 +4,11 @@ services.errors.DatabaseUnavailable   it did not answer, or not in time; writes 
 ├── DatabaseInUse                     another process has the file
 ├── DatabaseFull                      no space is left for it
 ├── DatabaseReadOnly                  it may be read but not written
+├── DatabaseDamaged                   the file's content is not what was written
 └── DatabaseMismatch                  its schema is not one that this version can use
-services.errors.FailedPrecondition    a person has to do something first
-└── DatabaseDamaged                   the file's content is not what was written
 """
 
-from services.errors import DatabaseUnavailable, FailedPrecondition
+from services.errors import DatabaseUnavailable
 
 
 class DatabaseInUse(DatabaseUnavailable):
@@ -24,8 +23,8 @@ class DatabaseReadOnly(DatabaseUnavailable):
     """The database can be read but not written."""
 
 
-class DatabaseDamaged(FailedPrecondition):
-    """The database's file is damaged, or is not a database: waiting makes it no better."""
+class DatabaseDamaged(DatabaseUnavailable):
+    """The database's file is damaged, or is not a database, until a person has put it right."""
 
 
 class DatabaseMismatch(DatabaseUnavailable):
