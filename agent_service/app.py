@@ -120,7 +120,7 @@ def build(
     delegation = Delegation(
         lambda: turns, lambda: drafts, toolsets, config.delegation.max_concurrent, database
     )
-    sandboxes = SandboxLeases(executors, database)
+    sandboxes, left = SandboxLeases(executors, database), LeftSandboxes(executors, database)
     projects = Projects(executors, database, context_files)
     contexts = ToolContexts(database, leases, sandboxes, shelves, delegation)
     indexes = SkillIndexes(shelves, {tool.name: tool.toolset for tool in tools})
@@ -156,7 +156,7 @@ def build(
         home=HomeServicer(Moving(homes, memories, histories)),
     )
     first = (homes.recover, watches.recover, partial(_preload, config, model, workers))
-    chores = Chores(first, (LeftSandboxes(executors, database).run, histories.run, watches.run))
+    chores = Chores(first, (left.run, histories.run, watches.run, models.keep_logins))
     return AgentService(database, models.routed, catalog, turns, chores, workers, servicers)
 
 

@@ -1,6 +1,6 @@
 """How the agent's models are put together: endpoints, keys and logins, the chain, the catalogue."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 
 from msgspec import Struct
@@ -48,6 +48,8 @@ class ModelParts(Struct, frozen=True):
     """The same as `routed`, with what the catalogue knows of them."""
     notes: Route
     """To what makes notes of long conversations; without a model it is their own."""
+    keep_logins: Callable[[], Coroutine[None, None, None]]
+    """Stores logins that could not be stored, until cancelled."""
 
 
 def model_parts(
@@ -64,8 +66,9 @@ def model_parts(
         partial(fetch_models, config.model.catalog_url),
         {name: told.override for name, told in config.models.items()},
     )
-    catalogued = Catalogued(routed, catalog)
-    return ModelParts(first, routed, chain, catalog, catalogued, notes_route(settings, config))
+    catalogued, notes = Catalogued(routed, catalog), notes_route(settings, config)
+    keep_logins = partial(logins.run, clock)
+    return ModelParts(first, routed, chain, catalog, catalogued, notes, keep_logins)
 
 
 def endpoint_settings(settings: Settings, config: AgentConfig) -> EndpointSettings:

@@ -70,13 +70,16 @@ class Credentials:
         try:
             async with aclosing(self._issuer.renewals(login, refused=refused)) as renewals:
                 async for renewed in renewals:
-                    await self._store.keep(self._issuer, renewed, self._clock.now())
+                    await self._keep(login, renewed)
                     login = renewed
         except LoginUsedUp:
             # Nobody has to ask again with what is used up.
             over = Token(login.access.value, self._clock.now())
             ended = replace(login, access=over, refresh=NOTHING, key=Token())
-            await self._store.keep(self._issuer, ended, self._clock.now())
+            await self._keep(login, ended)
             raise
         _log.info("login at %s renewed", PROVIDERS[self._issuer.name])
         return login
+
+    async def _keep(self, before: Login, login: Login) -> None:
+        await self._store.keep_renewed(self._issuer, before, login, self._clock.now())

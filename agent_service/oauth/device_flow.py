@@ -5,10 +5,12 @@ from agent_service.oauth.issuer import Asked, Issuer, Wait
 from agent_service.oauth.store import LoginStore
 from agent_service.oauth.tokens import Login
 from services.clock import Clock
+from services.errors import Unavailable
 from services.lifecycle import unbroken
 
 SLOWER_S = 5.0
 """By how much the provider is asked less often each time that it wants that (RFC 8628)."""
+KEEP_TRIES, KEEP_WAIT_S = 10, 1.0
 _SHORTEST_S, _LONGEST_S = 1.0, 60.0
 
 
@@ -32,13 +34,29 @@ async def confirmed(issuer: Issuer, asked: Asked, clock: Clock) -> Login:
 
 
 async def keep(issuer: Issuer, login: Login, store: LoginStore, clock: Clock) -> Login:
-    """Keep a login in place of any before it, which is of no use afterwards."""
-    async with store.locked():
-        before = await store.read(issuer)
-        await unbroken(store.keep(issuer, login, clock.now()))
+    """Keep a login in place of any before it, which is of no use afterwards.
+
+    A place that is away for a moment is waited for: nobody likes to confirm a second code.
+    """
+    for _ in range(KEEP_TRIES - 1):
+        try:
+            before = await _put(issuer, login, store, clock)
+            break
+        except Unavailable:
+            await clock.sleep(KEEP_WAIT_S)
+    else:
+        before = await _put(issuer, login, store, clock)
     if before is not None and before.refresh != login.refresh:
         await issuer.revoke(before)
     return login
+
+
+async def _put(issuer: Issuer, login: Login, store: LoginStore, clock: Clock) -> Login | None:
+    """Keep a login; returns the one before it."""
+    async with store.locked():
+        before = await store.read(issuer)
+        await unbroken(store.keep(issuer, login, clock.now()))
+    return before
 
 
 async def forget(issuer: Issuer, store: LoginStore, clock: Clock) -> tuple[bool, bool]:

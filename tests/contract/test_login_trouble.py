@@ -4,7 +4,7 @@ import asyncio
 import base64
 import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,16 +22,20 @@ from agent_service.models.chat_completions import ChatCompletions
 from agent_service.models.errors import ModelErrorKind
 from agent_service.models.provider import Provider
 from agent_service.models.retries import RetryPolicy
+from agent_service.oauth import device_flow
 from agent_service.oauth.codex import OpenAICodex
 from agent_service.oauth.credentials import Credentials
+from agent_service.oauth.device_flow import KEEP_WAIT_S
 from agent_service.oauth.errors import LoginFailed, LoginUnavailable
 from agent_service.oauth.login_file import LoginFile
 from agent_service.oauth.nous import NousPortal
-from agent_service.oauth.store import LoginStore
+from agent_service.oauth.store import KEEP_EVERY_S, LoginStore
 from agent_service.oauth.tokens import Login, Token
 from services.cli.startup import logged
 from services.config import load_settings
+from services.lifecycle import Workers
 from tests.contract.models import NO_RETRIES, QUICK_RETRIES, ask, endpoint_at, failure
+from tests.disks import filled, small_disk
 from tests.fakes.clock import HastyClock
 from tests.fakes.logins import FakeLogins, fake_logins
 from tests.fakes.model import FakeModel, answers, fake_model
@@ -156,6 +160,76 @@ async def test_the_log_and_the_agent_hide_tokens_also_as_they_are_renewed(
     assert after != before
     assert before not in said
     assert after not in said
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path / "disk", mib=1) as folder:
+        yield folder
+
+
+async def test_a_renewed_login_that_cannot_be_stored_is_used_and_stored_when_that_can_be_done(
+    home: Home, disk: Path
+) -> None:
+    path = disk / "auth.json"
+    document = json.dumps({"providers": {"openai-codex": {"tokens": home.tokens}}})
+    await asyncio.to_thread(path.write_text, document)
+    store = LoginStore(LoginFile(path))
+    logins = Credentials(OpenAICodex(home.clock, home.server.url), store, home.clock)
+    full = filled(disk)
+    await asyncio.to_thread(full.__enter__)
+    for renewals in (1, 2):
+        await home.clock.sleep(home.server.token_s)
+        renewed = await logins.current()
+        assert await logins.current() == renewed
+        assert home.server.renewals == renewals
+    assert await asyncio.to_thread(path.read_text) == document
+    async with Workers() as workers:
+        workers.start("keeping", store.run(home.clock))
+        await until_slept(home.clock, 3 * KEEP_EVERY_S)
+        await asyncio.to_thread(full.__exit__, None, None, None)
+        async with asyncio.timeout(10):
+            while renewed != await LoginStore(LoginFile(path)).read(OpenAICodex(home.clock)):
+                await home.clock.sleep(1)
+        assert not workers.failures
+    assert (await logins.current()) == renewed
+
+
+async def test_who_logs_in_anew_is_not_overruled_by_what_was_not_stored(
+    home: Home, disk: Path
+) -> None:
+    path, issuer = disk / "auth.json", OpenAICodex(home.clock, home.server.url)
+    document = {"providers": {"openai-codex": {"tokens": home.tokens}}}
+    await asyncio.to_thread(path.write_text, json.dumps(document))
+    store = LoginStore(LoginFile(path))
+    logins = Credentials(issuer, store, home.clock)
+    await home.clock.sleep(home.server.token_s)
+    full = filled(disk)
+    await asyncio.to_thread(full.__enter__)
+    unkept = await logins.current()
+    await asyncio.to_thread(full.__exit__, None, None, None)
+    document["providers"]["openai-codex"]["tokens"] = home.server.tokens()
+    await asyncio.to_thread(path.write_text, json.dumps(document))
+    assert await logins.current() == await LoginStore(LoginFile(path)).read(issuer) != unkept
+
+
+async def test_a_new_login_waits_for_a_file_that_somebody_holds(home: Home, tmp_path: Path) -> None:
+    path, issuer = tmp_path / "new.json", OpenAICodex(home.clock, home.server.url)
+    login = await home.credentials.current()
+    store = LoginStore(LoginFile(path, lock_wait_s=0.05))
+    async with LoginFile(path).locked():
+        keeping = asyncio.create_task(device_flow.keep(issuer, login, store, home.clock))
+        await until_slept(home.clock, KEEP_WAIT_S)
+        assert not keeping.done()
+    assert await keeping == login == await store.read(issuer)
+
+
+async def until_slept(clock: HastyClock, seconds: float) -> None:
+    """Return when somebody has slept so long."""
+    end = clock.monotonic() + seconds
+    async with asyncio.timeout(10):
+        while clock.monotonic() < end:  # noqa: ASYNC110 - the clock tells nobody
+            await asyncio.sleep(0.01)
 
 
 SPELLINGS: Mapping[str, Callable[[str], str]] = {
