@@ -25,6 +25,7 @@ class Judged(Struct, frozen=True):
     """Shell texts that it would run."""
 
 
+_BLANKS = re.compile(r"\s{2,}")
 _LITERAL = re.compile(
     r"'((?:\\.|[^'\\\n])*)'|\"((?:\\.|[^\"\\])*)\"|`([^`]*)`|%[xqQw][({\[]([^)}\]]*)"
 )
@@ -33,7 +34,7 @@ _BANG = re.compile(
     r"^\s*(?:\([\w-]*\s*)?(?::?(?:silent\s*)?(?:%|\.)?!|:?(?:shell|exec|spawn|system)\s)\s*(.+)$",
     re.MULTILINE,
 )
-_LIST = re.compile(r"[\[({]\s*((?:[\"'][^\"'\n]*[\"']\s*,?\s*){2,})[\])}]")
+_LIST = re.compile(r"[\[({]\s*((?:[\"'][^\"'\n]*[\"'](?:\s*,)?\s*){2,})[\])}]")
 _JOINED = re.compile(r"([\"'])\s*[+.]\s*\1")
 _RUNS = re.compile(
     r"\bsystem\b|popen|\bexec(?:[vl]p?e?|File|Sync|FileSync)?\b|spawn|subprocess|shell_exec|"
@@ -107,7 +108,7 @@ _DELETES = re.compile(
     r"delete_recursive|deleteDirectory|recursive\s*[=:]\s*(?:true|TRUE|True)"
 )
 _WRITES = re.compile(
-    r"open\w*\s*\(?[^;\n]{0,200}?[\"'](?:[wax]\+?b?\+?|r\+b?|>>?|\+<)[\"',]|\.write|writeFile|"
+    r"open\w{0,20}+\s*\(?[^;\n]{0,200}?[\"'](?:[wax]\+?b?\+?|r\+b?|>>?|\+<)[\"',]|\.write|writeFile|"
     r"appendFile|file_put_contents"
     r"|fputs|fwrite|write_text|write_bytes|copyfile|shutil\.(?:copy|move)|os\.(?:rename|"
     r"replace|link|symlink)"
@@ -146,22 +147,27 @@ _SAVES = re.compile(
 _READS = re.compile(r"open|read|file|getline|slurp|\bcat\b", re.IGNORECASE)
 _URL = re.compile(r"\b(?:https?|ftp)://[^\s'\"`)]*")
 _HANDLED = re.compile(
-    r"(?:open|read|write|file|copy|path|store|retrieve|download|stream|\bcp)\w*\s*\(?\s*"
-    r"(?:[^;\n()]|\([^()\n]*\)){0,160}?[\"'](/[^\"'\n]+)[\"']|-OutFile\s+[\"']?(/[^\s\"';]+)",
+    r"(?:open|read|write|file|copy|path|store|retrieve|download|stream|\bcp)\w{0,20}+\s*\(?\s*"
+    r"(?:[^;\n()]|\([^()\n]{0,160}\)){0,160}?[\"'](/[^\"'\n]+)[\"']|-OutFile\s+[\"']?(/[^\s\"';]+)",
     re.IGNORECASE,
 )
 _ENVIRON = re.compile(r"\benviron\b|\bgetenv\b|\bENV\[|process\.env")
-_OPENS_NAMED = re.compile(r"(?<!url)open\w*\s*\(\s*(?:[\w.]*environ|e|[\w.]*getenv|ENV)\b\s*[\[(]")
+_OPENS_NAMED = re.compile(
+    r"(?<!url)open\w{0,20}\s*\(\s*(?:[\w.]*environ|e|[\w.]*getenv|ENV)\b\s*[\[(]"
+)
 _REBOOT = re.compile(
     r"\b(?:os\.)?reboot\s*\(|RB_AUTOBOOT|Stop-Computer|Restart-Computer|ExitWindowsEx"
 )
 _SETUID = re.compile(r"setuid\s*\(\s*0\s*\)|\$[<>]\s*=\s*0|POSIX::setuid|Process::Sys\.setuid")
-_MODES = re.compile(r"chmod\w*\s*\(?[^)\n]{0,200}(?:0?o?[0-7]?777|0?o?[246][0-7]{3}\b|S_ISUID)")
+_MODES = re.compile(
+    r"chmod\w{0,20}\s*\(?[^)\n]{0,200}(?:0?o?[0-7]?777|0?o?[246][0-7]{3}\b|S_ISUID)"
+)
 
 
 def judge(code: str) -> Judged:
     """The families that program text belongs to, and the shell texts that it runs."""
-    code = _JOINED.sub("", code)
+    # Runs of blanks say nothing, and would let some patterns take long.
+    code = _JOINED.sub("", _BLANKS.sub(_one_blank, code))
     literals = [found for found in _literals(code) if found]
     findings = [*_network(code), *_endings(code), *_files(code, literals)]
     scripts: list[str] = [
@@ -172,6 +178,10 @@ def judge(code: str) -> Judged:
         scripts += [text for text in literals if len(text) > 2]
         scripts += [" ".join(_literals(match[1])) for match in _LIST.finditer(code)]
     return Judged(tuple(findings), tuple(dict.fromkeys(scripts))[:32])
+
+
+def _one_blank(match: re.Match[str]) -> str:
+    return "\n" if "\n" in match[0] else " "
 
 
 def _literals(code: str) -> list[str]:

@@ -9,7 +9,7 @@ from agent_service.security.invocation import program_name
 from agent_service.security.marks import plain
 from agent_service.security.programs import Programs, written
 from agent_service.security.rules import by_program
-from agent_service.security.scene import Scene
+from agent_service.security.scene import Scene, TooMuch
 from agent_service.security.shell import Shell, new_parser
 
 _STARTS_ITSELF = re.compile(
@@ -41,7 +41,7 @@ class CommandClassifier:
             _judge_typed(scene, text)
             if _STARTS_ITSELF.search(text):
                 scene.find("fork-bomb")
-        except RecursionError:
+        except (RecursionError, TooMuch):
             scene.is_broken = True
         names = dict.fromkeys(finding.family for finding in scene.findings)
         families = tuple(name for name in FAMILIES if name in names)

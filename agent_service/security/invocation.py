@@ -77,7 +77,7 @@ class Invocation(Struct, frozen=True):
         """The values of options, given as `-x value`, `-xvalue`, `--long value`, `--long=value`."""
         found: list[str] = []
         for number, arg in enumerate(self.args):
-            for option in options:
+            for option in options if arg[:1] in ("-", "/") else ():
                 if arg == option and number + 1 < len(self.args):
                     found.append(self.args[number + 1])
                 elif option.startswith("--") and arg.startswith(option + "="):

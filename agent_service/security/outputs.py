@@ -27,7 +27,7 @@ _UNPACKING = listed(
     "brotli uudecode basenc base58 base45 gpg ascii85 7z 7za funzip mcrypt ccrypt xxd od hexdump "
     "base32 base64 openssl rev"
 )
-_SET = re.compile(r"s(.)((?:\\.|(?!\1).)*)\1((?:\\.|(?!\1).)*)\1([gIi0-9]*)", re.DOTALL)
+_SET = re.compile(r"s(.)((?:\\.|(?!\1)[^\\])*)\1((?:\\.|(?!\1)[^\\])*)\1([gIi0-9]*)", re.DOTALL)
 
 
 def output_of(invocation: Invocation, read: Callable[[str], str]) -> str:
@@ -200,13 +200,25 @@ def _sed(invocation: Invocation, read: Callable[[str], str]) -> str:
         found = _SET.fullmatch(script.strip())
         if found is None:
             return UNKNOWN
-        pattern, to, flags = found[2], found[3], found[4]
-        try:
-            matcher = re.compile(re.escape(pattern) if not set(pattern) & set(".[") else pattern)
-        except re.error:
+        to, matcher = found[3], _matcher(found[2], invocation)
+        if matcher is None or len(given) > 4096 or re.search(r"\\\w|&", to):
             return UNKNOWN
-        given = matcher.sub(lambda _, to=to: to, given[:4096], count=0 if "g" in flags else 1)
+        to, count = re.sub(r"\\(.)", r"\1", to), 0 if "g" in found[4] else 1
+        given = matcher.sub(lambda _, to=to: to, given, count=count)
     return given
+
+
+def _matcher(pattern: str, invocation: Invocation) -> re.Pattern[str] | None:
+    """What a pattern of sed matches; None for one that could take long or is not like ours."""
+    is_extended = invocation.short("Er") or invocation.long("regexp-extended")
+    if pattern.count("*") > 1 or re.search(r"\\\w|\\[(){}+?|]", pattern):
+        return None
+    if is_extended and set(pattern) & set("+?|(){}"):
+        return None
+    try:
+        return re.compile(re.sub(r"[+?|(){}]", r"\\\g<0>", pattern), re.MULTILINE)
+    except re.error:
+        return None
 
 
 def _paste(invocation: Invocation, read: Callable[[str], str]) -> str:

@@ -40,6 +40,14 @@ _PLAIN = listed(
     "systemctl logger notify-send figlet cowsay tldr alias export read rg sed awk jq"
 )
 _MOST_GUESSES = 6
+_CALL = 50
+"""What judging one program takes whatever its arguments are."""
+_ARGUMENT = 10
+"""What judging one of its arguments takes whatever that is."""
+_CODE = 4
+"""What judging a character of program text takes."""
+_SKIMMED = 8
+"""Characters of a program's input and output that are looked at as fast as one of a word."""
 
 
 class Programs:
@@ -60,13 +68,14 @@ class Programs:
         scene.note(*argv)
         if scene.started >= MOST_STARTED:
             scene.is_broken = True
-        if scene.is_full or scene.started >= MOST_STARTED:
             return UNKNOWN
         scene.started += 1
         try:
-            return self._called(shell, argv, pipes, settings)
+            output = self._called(shell, argv, pipes, settings)
         finally:
             scene.started -= 1
+        scene.spend(len(output) // _SKIMMED)
+        return output
 
     def _called(
         self,
@@ -131,7 +140,9 @@ class Programs:
             scene.find("hidden-command")
 
     def _known(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
-        scene, name = shell.scene, invocation.name
+        scene, name, args = shell.scene, invocation.name, invocation.args
+        scene.spend(_CALL + len(args) * _ARGUMENT + sum(map(len, args)))
+        scene.spend(len(pipes.stdin) // _SKIMMED)
         self._judge(scene, invocation)
         builtin = BUILTINS.get(name)
         if builtin is not None:
@@ -197,6 +208,7 @@ class Programs:
     def _interpret(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> None:
         scene = shell.scene
         for text in code_of(invocation, _Files(scene)):
+            scene.spend(len(text) * _CODE)
             judge_origin(scene, text)
             if invocation.name in ("pwsh", "powershell", "cmd"):
                 try_text(shell, text)

@@ -1,7 +1,7 @@
 """Finds where quotes, brackets and braces of shell text end, and decodes its escapes."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from agent_service.security.marks import UNKNOWN
 
@@ -83,15 +83,15 @@ def end_of_quote(text: str, start: int) -> int:
     return min(at, len(text))
 
 
-def braces(word: str) -> list[str]:
-    """The words that a word's braces make; itself where it has none."""
+def braces(word: str, spend: Callable[[int], None]) -> list[str]:
+    """The words that a word's braces make, itself where it has none; `spend` counts the work."""
     if "{" not in word:
         return [word]
     words = [word]
     done: list[str] = []
     while words and len(done) + len(words) < _MOST_WORDS:
         first = words.pop(0)
-        made = _expand_first(first)
+        made = _expand_first(first, spend)
         if made is None:
             done.append(first)
         else:
@@ -99,8 +99,8 @@ def braces(word: str) -> list[str]:
     return done + words
 
 
-def _expand_first(word: str) -> list[str] | None:
-    for start, end in _brace_spans(word):
+def _expand_first(word: str, spend: Callable[[int], None]) -> list[str] | None:
+    for start, end in _brace_spans(word, spend):
         inner = word[start + 1 : end]
         parts = _alternatives(inner)
         if parts is not None:
@@ -108,7 +108,7 @@ def _expand_first(word: str) -> list[str] | None:
     return None
 
 
-def _brace_spans(word: str) -> Iterator[tuple[int, int]]:
+def _brace_spans(word: str, spend: Callable[[int], None]) -> Iterator[tuple[int, int]]:
     at = 0
     while at < len(word):
         char = word[at]
@@ -118,8 +118,11 @@ def _brace_spans(word: str) -> Iterator[tuple[int, int]]:
             at = end_of_quote(word, at)
         elif word.startswith(("${", "$("), at):
             at = end_of(word, at + 1)
-        elif char == "{" and (end := end_of(word, at)) < len(word):
-            yield at, end
+        elif char == "{":
+            end = end_of(word, at)
+            spend(end - at)
+            if end < len(word):
+                yield at, end
         at += 1
 
 

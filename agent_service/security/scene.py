@@ -9,10 +9,16 @@ from agent_service.security.paths import resolve
 
 MOST_PROGRAMS = 1000
 """Programs of one command that are looked at; more make it unparseable."""
+MOST_WORK = 300_000
+"""What following one command may take, counted in characters that are looked at."""
 DEEPEST = 14
 """How deep texts may run texts."""
 MOST_STARTED = 24
 """How deep programs may start programs."""
+
+
+class TooMuch(Exception):
+    """Following the command would take more than it may."""
 
 
 class Finding(Struct, frozen=True):
@@ -59,16 +65,23 @@ class Scene(Struct):
     has_socket: bool = False
     """Whether the text has opened a connection as a file."""
     is_certain: bool = True
+    work: int = 0
+    """What following the text has taken so far."""
+
+    def spend(self, work: int) -> None:
+        """Count work, before it is done; TooMuch where that is more than there may be."""
+        self.work += work
+        if self.work > MOST_WORK:
+            raise TooMuch
 
     def find(self, family: str, reach: Reach | None = None) -> None:
         """Note a family."""
         self.findings[Finding(family, reach)] = None
 
     def note(self, *words: str) -> None:
-        """Note what is run."""
+        """Note what is run; TooMuch where there are too many of it."""
         if len(self.programs) >= MOST_PROGRAMS:
-            self.is_broken = True
-            return
+            raise TooMuch
         self.programs.append(words)
         if self.is_certain and not all(map(is_known, words)):
             self.is_certain = False
@@ -81,8 +94,3 @@ class Scene(Struct):
     def read(self, path: str) -> str:
         """What the text wrote into a file before; empty where it did not."""
         return self.files.get(resolve(path, self.cwd), "")
-
-    @property
-    def is_full(self) -> bool:
-        """Whether no more is looked at."""
-        return len(self.programs) >= MOST_PROGRAMS

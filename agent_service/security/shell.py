@@ -39,7 +39,7 @@ class Shell:
 
     def __init__(self, parser: Parser, call: Call, written: Written) -> None:
         self.scene = Scene()
-        self.words = Words(self._substituted, self._kept)
+        self.words = Words(self._substituted, self._kept, self.scene.spend)
         self._parser = parser
         self._call = call
         self._written = written
@@ -63,7 +63,7 @@ class Shell:
     def script(self, text: str, pipes: Pipes = NO_PIPES) -> str:
         """Follow shell text and give what it would print."""
         scene = self.scene
-        if scene.depth >= DEEPEST or scene.is_full:
+        if scene.depth >= DEEPEST:
             scene.is_broken = True
             return UNKNOWN
         if not text.strip():
@@ -75,6 +75,7 @@ class Shell:
             scene.depth -= 1
 
     def _parsed(self, text: str) -> Node:
+        self.scene.spend(len(text))
         text = _WIDE.sub(_FILLER, text)
         root = self._parser.parse(text.encode()).root_node
         if not root.has_error:
@@ -96,7 +97,7 @@ class Shell:
                 self._called(argv, NO_PIPES, ())
 
     def _run(self, node: Node, pipes: Pipes) -> str:
-        if self._node_depth >= _DEEPEST_NODE or self.scene.is_full:
+        if self._node_depth >= _DEEPEST_NODE:
             self.scene.is_broken = True
             return UNKNOWN
         self._node_depth += 1
@@ -284,4 +285,4 @@ def _nothing(node: Node, pipes: Pipes) -> str:
 
 
 def _split_words(text: str) -> list[str]:
-    return re.findall(r"(?:\"(?:\\.|[^\"])*\"|'[^']*'|\\.|[^\s\"'])+", text)
+    return re.findall(r"(?:\"(?:\\.|[^\"\\])*\"|'[^']*'|\\.|[^\s\"'])+", text)

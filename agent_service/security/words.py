@@ -51,6 +51,10 @@ _PARAMETER = re.compile(
 )
 _SLICE = re.compile(r":\s*(?P<from>\(?\s*-?\d+\s*\)?)\s*(?::\s*(?P<count>-?\d+))?")
 _LONGEST = 65_536
+_TRIMMING = 2_000
+"""What looking for the beginning or the end of a value takes."""
+_WORDS = re.compile(r"[^\\'\"$`<>]+")
+_WITHIN_QUOTES = re.compile(r"[^\\$`]+")
 
 
 class Words(Struct):
@@ -60,13 +64,16 @@ class Words(Struct):
     """Gives the output of a command substitution's text."""
     keep: Callable[[str, str], str]
     """Gives the path by which a process substitution is read (`<`) or written (`>`)."""
+    spend: Callable[[int], None]
+    """Counts work."""
     variables: MutableMapping[str, str] = field(default_factory=dict[str, str])
     depth: int = 0
 
     def fields(self, word: str) -> list[str]:
         """The arguments that a word becomes."""
+        self.spend(len(word))
         found: list[str] = []
-        for each in braces(word):
+        for each in braces(word, self.spend):
             found += _Word(self, each).fields()
         return found
 
@@ -78,6 +85,7 @@ class Words(Struct):
         """Text as between double quotes, such as a here-document's."""
         if "$" not in text and "`" not in text and "\\" not in text:
             return text
+        self.spend(len(text))
         return _Word(self, text).quoted()
 
     def value(self, name: str) -> str | None:
@@ -87,6 +95,7 @@ class Words(Struct):
 
     def parameter(self, inner: str) -> str:
         """The value of `${inner}`."""
+        self.spend(len(inner))
         if inner.startswith("#") and len(inner) > 1:
             value = self.value(inner[1:].split("[", maxsplit=1)[0])
             return UNKNOWN if value is None else str(len(value))
@@ -130,6 +139,7 @@ class Words(Struct):
     def _edited(self, value: str, rest: str) -> str:
         if rest[0] in "#%":
             operator = rest[:2] if rest[:2] in ("##", "%%") else rest[0]
+            self.spend(_TRIMMING)
             return _trimmed(value, operator, self._nested(rest[len(operator) :]))
         if rest[0] == "/":
             everywhere = rest.startswith("//")
@@ -162,7 +172,11 @@ class _Word:
         if text.startswith("~"):
             self._tilde()
         while self._at < len(text) and len(self._current) < _LONGEST:
-            self._next(text[self._at])
+            if plain := _WORDS.match(text, self._at):
+                self._add(plain[0])
+                self._at = plain.end()
+            else:
+                self._next(text[self._at])
         if self._begun:
             self._done.append(self._current)
         return self._done
@@ -222,8 +236,9 @@ class _Word:
             elif char in "$`":
                 found.append(self._dollar(inner))
             else:
-                found.append(char)
-                self._at += 1
+                plain = _WITHIN_QUOTES.match(inner, self._at)
+                found.append(plain[0] if plain else char)
+                self._at += len(found[-1])
         self._text, self._at = saved
         return "".join(found)
 
@@ -235,6 +250,11 @@ class _Word:
         self._at = at + 1
 
     def _dollar(self, text: str) -> str:
+        value = self._value(text)
+        self._words.spend(len(value))
+        return value
+
+    def _value(self, text: str) -> str:
         """The value of what begins with a dollar or a backquote; moves behind it."""
         at = self._at
         if text[at] == "`":
@@ -336,7 +356,7 @@ def _replaced(value: str, pattern: str, to: str, everywhere: bool) -> str:
         return value
     if not set(pattern) & set("*?["):
         return value.replace(pattern, to) if everywhere else value.replace(pattern, to, 1)
-    inner = translate(pattern[:64]).removeprefix("(?s:").removesuffix(r")\Z")
-    return re.sub(
-        inner.replace(".*", ".*?"), lambda _: to, value[:1024], count=0 if everywhere else 1
-    )
+    if len(value) > 1024 or len(pattern) > 64 or pattern.count("*") > 1:
+        return marks(value) or UNKNOWN
+    inner = translate(pattern).removeprefix("(?s:").removesuffix(r")\Z")
+    return re.sub(inner, lambda _: to, value, count=0 if everywhere else 1)
