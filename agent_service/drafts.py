@@ -97,7 +97,7 @@ class SessionDrafts:
             announces=announces,
             system_messages=(self._instructions.system_message, request.system_message),
             soul="" if skips else personal.soul,
-            memories=personal.memories if "memory" in toolsets else (),
+            memories=personal.memories.texts if "memory" in toolsets else (),
             skills=personal.skills,
             project=project.layer,
         )
@@ -108,5 +108,6 @@ class SessionDrafts:
             notices=project.blocked if skips else (*personal.blocked, *project.blocked),
             skips_context_files=skips,
             overlay=self._instructions.overlaid(request),
+            memory_limits=personal.memories.limits,
             refusal=places.sandboxes.lack(request.sandbox_template),
         )

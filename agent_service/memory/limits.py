@@ -28,6 +28,11 @@ class Limits(Struct, frozen=True):
     window: Callable[[], Awaitable[int]] | None = None
     """Tokens of the model that they grow with; None where they do not."""
 
+    @property
+    def grow(self) -> bool:
+        """Whether they are others for another model."""
+        return self.window is not None
+
     async def now(self) -> Mapping[Target, int]:
         """The limits for the model that is configured."""
         if self.window is None:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agent_service.memory.entries import (
@@ -82,6 +82,15 @@ class Memory(Struct, frozen=True):
         return head + "\n§\n".join(map(screened, self.entries))
 
 
+class Snapshot(Struct, frozen=True):
+    """What a session is told of both memories when it begins."""
+
+    texts: tuple[str, ...] = ()
+    limits: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Characters that they may have for as long as the session goes on; empty where it is always
+    the settings that say it."""
+
+
 class Asked(Struct, frozen=True):
     """A change that somebody asks for."""
 
@@ -94,6 +103,8 @@ class Asked(Struct, frozen=True):
     turn_id: str = ""
     version: str = ""
     """What the memory must still be; empty where that does not matter."""
+    limit: int | None = None
+    """Characters that it may have where the session was told so; None is what holds now."""
 
 
 class MemoryStore:
@@ -122,17 +133,20 @@ class MemoryStore:
             for target, data in zip(_DOCUMENTS, found, strict=True)
         ]
 
-    async def snapshot(self, profile: str) -> tuple[str, ...]:
+    async def snapshot(self, profile: str) -> Snapshot:
         """What a session's prompt has of both, without entries that try to give orders."""
         memories = await self.load(profile)
-        return await asyncio.to_thread(
+        texts = await asyncio.to_thread(
             lambda: tuple(memory.in_prompt(self._screened) for memory in memories)
         )
+        if not self._limits.grow:
+            return Snapshot(texts)
+        return Snapshot(texts, {str(memory.target): memory.limit for memory in memories})
 
     async def change(self, asked: Asked) -> Memory:
         """Do what is asked for, all or nothing; MemoryRefused says why it cannot be done."""
         async with self._profiles.opened(asked.profile, _DOCUMENTS[asked.target]) as document:
-            memory = await self._writable(asked.target, document.data)
+            memory = await self._writable(asked.target, document.data, asked.limit)
             known = await self._database.read(lambda conn: storage.find(conn, asked.key))
             if known is not None and (known.profile, known.target) != (asked.profile, asked.target):
                 raise AlreadyExists(f"the request id {asked.key} was used for another memory")
@@ -231,8 +245,9 @@ class MemoryStore:
             if copy.data != data:
                 await copy.replace(data)
 
-    async def _writable(self, target: Target, data: bytes) -> Memory:
-        memory = _memory(target, data, (await self._limits.now())[target])
+    async def _writable(self, target: Target, data: bytes, limit: int | None = None) -> Memory:
+        now = (await self._limits.now())[target] if limit is None else limit
+        memory = _memory(target, data, now)
         if memory.text.encode() != data:
             raise MemoryRefused(f"{_DOCUMENTS[target]} is not UTF-8 text; its user has to mend it.")
         return memory

@@ -4,7 +4,7 @@ import asyncio
 
 from msgspec import Struct
 
-from agent_service.memory.store import MemoryStore
+from agent_service.memory.store import MemoryStore, Snapshot
 from agent_service.prompt.context_files import ContextFiles
 from agent_service.skills.prompt import SkillIndexes
 from agent_service.storage.profiles import ProfileStore
@@ -16,7 +16,7 @@ class Personal(Struct, frozen=True):
     """A profile's own layers, as they are now."""
 
     soul: str = ""
-    memories: tuple[str, ...] = ()
+    memories: Snapshot = Snapshot()
     skills: str = ""
     blocked: tuple[str, ...] = ()
     """What a person is to hear of what was kept out of the identity."""

@@ -18,6 +18,8 @@ NOTICES = "notices"
 """Name of a session's value: what a person is to hear with its next answer."""
 OVERLAY = "overlay"
 """Name of a session's value: what its requests have besides its prompt and its messages."""
+MEMORY_LIMITS = "memory_limits"
+"""Name of a session's value: how long the memories may be of which it was told, by their names."""
 SKIPS_CONTEXT_FILES = "skips_context_files"
 """Name of a session's value: that it is told nothing of what its folders say."""
 

@@ -1,10 +1,11 @@
 """Turns in the database: started once, begun when their session is free, claimed by one owner."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
-from msgspec import Struct
+from msgspec import Struct, field
 from sqlalchemy import Connection, bindparam
 
 from agent_service import events
@@ -18,7 +19,7 @@ from agent_service.storage.schema import (
     session,
     turn,
 )
-from agent_service.storage.sessions import NOTICES, OVERLAY, SKIPS_CONTEXT_FILES
+from agent_service.storage.sessions import MEMORY_LIMITS, NOTICES, OVERLAY, SKIPS_CONTEXT_FILES
 from agent_service.storage.undoing import check_retry
 from agent_service.titles import title_of
 from agent_service.usage import Usage
@@ -36,6 +37,8 @@ class SessionDraft(Struct, frozen=True):
     """What a person is to hear with the session's first answer."""
     skips_context_files: bool = False
     overlay: Overlay = NOTHING
+    memory_limits: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Characters that its memories may have, by their names; empty is what the settings say."""
     refusal: str = ""
     """Why there can be no such session."""
 
@@ -239,6 +242,8 @@ def _keep(conn: Connection, session_id: str, draft: SessionDraft) -> None:
         sessions.put_state(conn, session_id, OVERLAY, overlay.stored())
     if draft.skips_context_files:
         sessions.put_state(conn, session_id, SKIPS_CONTEXT_FILES, True)
+    if draft.memory_limits:
+        sessions.put_state(conn, session_id, MEMORY_LIMITS, dict(draft.memory_limits))
 
 
 def _row(request: TurnRequest, model: str, digest: str, now: datetime) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from agent_service.memory.entries import Action, MemoryRefused, Operation
 from agent_service.memory.limits import Target
 from agent_service.memory.store import Asked, MemoryStore
+from agent_service.storage.sessions import MEMORY_LIMITS
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
 from services.errors import HermesError
 
@@ -67,6 +68,7 @@ class MemoryTool:
     async def run(self, arguments: MemoryArguments, context: ToolContext) -> ToolResult:
         """Change it."""
         caller = context.caller
+        limits: dict[str, int] = await context.state.get(MEMORY_LIMITS) or {}
         asked = Asked(
             key=context.key,
             profile=caller.profile,
@@ -74,6 +76,7 @@ class MemoryTool:
             operations=_operations(arguments),
             by="agent",
             turn_id=caller.turn_id,
+            limit=limits.get(arguments.target),
         )
         try:
             memory = await self._memories.change(asked)

@@ -98,6 +98,21 @@ async def test_what_cannot_be_remembered_is_told_to_the_model(
     assert await asyncio.to_thread((tmp_path / "memories/USER.md").read_text) == "Lives in Rome."
 
 
+async def test_a_session_keeps_the_limits_that_it_began_with(tmp_path: Path) -> None:
+    script = _remember(target="user", action="add", content="Calls himself Ishmael.")
+    limited = "memory: {limit: scaled}\nmodels: {scripted: {window: %d}}\n"
+    async with fake_model(script) as model:
+        for window, session, limit in (
+            (256_000, "first", 2750),
+            (512_000, "first", 2750),
+            (512_000, "second", 5500),
+        ):
+            await _write(tmp_path, "config.yaml", limited % window)
+            async with agent(tmp_path, model.url) as client:
+                said = answer(await client.ask("hi", session_id=session))
+            assert f"/{limit} chars" in said
+
+
 async def test_memory_can_be_turned_off(tmp_path: Path) -> None:
     await _write(tmp_path, "memories/USER.md", "Lives in Rome.")
     await _write(tmp_path, "config.yaml", "memory: {memory_enabled: false}\n")
