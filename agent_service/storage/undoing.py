@@ -10,9 +10,10 @@ from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
 from agent_service.events import to_ms
+from agent_service.requests import NOTICE
 from agent_service.search.terms import text_of
 from agent_service.storage import search_index
-from agent_service.storage.schema import compaction, message, session
+from agent_service.storage.schema import compaction, message, session, turn
 from agent_service.storage.session_changes import hold, hold_idle
 from agent_service.storage.undo_schema import undone_message
 from services.errors import FailedPrecondition
@@ -26,6 +27,12 @@ _TURNS = (
     .order_by(sa.desc("first"))
     .limit(bindparam("most"))
 )
+_SAID_TURN = _TURNS.where(
+    ~sa.exists().where(
+        turn.c.id == message.c.turn_id, turn.c.kind == sa.literal_column(f"'{NOTICE}'")
+    )
+)
+"""The same without those that nobody has said anything in."""
 _MESSAGE = sa.select(message.c.sequence, message.c.role, message.c.content).where(
     message.c.session_id == bindparam("session_id"), message.c.sequence == bindparam("sequence")
 )
@@ -117,13 +124,16 @@ def undo(conn: Connection, wanted: Wanted, now: datetime) -> Undone:
     return Undone(len(last), first - 1, _said(began.content))
 
 
-def retry(conn: Connection, turn: sa.Row[Any], now: datetime) -> Retried:
-    """Take back the last turn of the session of one that begins, which holds that session."""
-    began = _last_said(conn, turn.session_id)
+def retry(conn: Connection, begun: sa.Row[Any], now: datetime) -> Retried:
+    """Take back what was said last, and all since, in the session of a turn that begins.
+
+    The turn holds that session.
+    """
+    began = _last_said(conn, begun.session_id)
     if began is None:
         raise FailedPrecondition(NOTHING_TO_RETRY)
     left = began.sequence - 1
-    revision = _take_back(conn, turn.session_id, left, turn.revision, turn.id, now)
+    revision = _take_back(conn, begun.session_id, left, begun.revision, begun.id, now)
     return Retried(json.loads(began.content), left, revision)
 
 
@@ -138,8 +148,8 @@ def _last_turns(conn: Connection, session_id: str, most: int) -> Sequence[sa.Row
 
 
 def _last_said(conn: Connection, session_id: str) -> sa.Row[*tuple[Any, ...]] | None:
-    """The message of a person that the session's last turn began with."""
-    for found in _last_turns(conn, session_id, 1):
+    """The message that the last turn began with that a person has begun."""
+    for found in conn.execute(_SAID_TURN, {"session_id": session_id, "most": 1}):
         began = conn.execute(_MESSAGE, {"session_id": session_id, "sequence": found.first}).one()
         return began if began.role == "user" else None
     return None

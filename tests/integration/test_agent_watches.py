@@ -102,6 +102,27 @@ async def test_the_end_of_a_command_is_a_turn_of_its_own_whose_answer_is_sent(
     assert bodies[2]["messages"][: len(bodies[1]["messages"])] == bodies[1]["messages"]
 
 
+async def test_a_retry_says_again_what_a_person_has_said(tmp_path: Path, postgres_url: str) -> None:
+    script = _script(_watched("true"), STARTED)
+    async with (
+        _watching(tmp_path, postgres_url, script) as (stage, deliveries),
+        stage.agent("only") as process,
+        process.client() as client,
+    ):
+        turn = await client.start("go", origin=CHAT)
+        assert answer(await client.watch(turn.turn_id)) == "started"
+        await deliveries.delivered(1)
+        again = turn_pb2.StartTurnRequest(
+            turn_id="trn_again", session_id=turn.session_id, origin=CHAT, retries=True
+        )
+        again.parts.add(text="/retry")
+        await client.turns.StartTurn(again)
+        assert answer(await client.watch(again.turn_id)) == "started"
+        await deliveries.delivered(2)
+    first, *_, retried = (body["messages"] for body in stage.model.bodies[:4])
+    assert retried == first
+
+
 async def test_it_joins_the_work_in_progress(tmp_path: Path, postgres_url: str) -> None:
     script = _script(_watched("true"), _shell("sleep 4"), {"text": "done"})
     async with _watching(tmp_path, postgres_url, script) as (stage, deliveries):
