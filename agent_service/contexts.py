@@ -93,14 +93,13 @@ class _TurnState:
             lambda conn: journal.put_state(conn, self._turns, self._turn, name, value)
         )
 
-    async def add(self, name: str, text: str) -> bool:
-        """Add a text to a stored set of them; whether it is new there."""
+    async def add(self, name: str, text: str) -> None:
+        """Add a text to a stored set of them."""
         if text in (await self.get(name) or ()):
-            return False
+            return
         await self._database.write(
             lambda conn: journal.add_state(conn, self._turns, self._turn, name, text)
         )
-        return True
 
 
 class _TurnAllowances:

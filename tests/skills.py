@@ -60,7 +60,7 @@ class Kept:
         """The stored value, or None."""
         return json.loads(self.values.get(name, "null"))
 
-    async def add(self, name: str, text: str) -> bool:
+    async def add(self, name: str, text: str) -> None:
         """Not called."""
         raise AssertionError(name)
 

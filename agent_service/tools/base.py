@@ -67,8 +67,8 @@ class SessionState(Protocol):
         """Store a value under the running turn's fence."""
         ...
 
-    async def add(self, name: str, text: str) -> bool:
-        """Add a text to a stored set of them, likewise; whether it is new there."""
+    async def add(self, name: str, text: str) -> None:
+        """Add a text to a stored set of them, likewise."""
         ...
 
 

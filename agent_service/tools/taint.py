@@ -27,6 +27,8 @@ _log = logging.getLogger(__name__)
 
 STATE = "taint"
 """Name of the session's value that lists where untrusted data came from."""
+EXPLAINED = "explained"
+"""Name of the session's value that says, by where data is from, whose result explains its marks."""
 
 _LOOKS_LIKE_FENCE = re.compile(r"\[(?=\s*(?:end\s+of\s+)?untrusted\s+data)", re.IGNORECASE)
 
@@ -47,9 +49,9 @@ def fenced(text: str, source: str, *, explained: bool = True) -> str:
     )
 
 
-async def taint(state: SessionState, source: str) -> bool:
-    """Note that the session has read untrusted data, for good; whether it is the first of these."""
-    return await state.add(STATE, source)
+async def taint(state: SessionState, source: str) -> None:
+    """Note that the session has read untrusted data, for good."""
+    await state.add(STATE, source)
 
 
 async def sources(state: SessionState) -> list[str]:
@@ -106,11 +108,24 @@ class FromSandbox(Wrapper[A]):
         opening = context.place().opening
         if opening is None:
             return result
-        is_first = await taint(context.state, opening)
+        await taint(context.state, opening)
         if context.inner is None:
             # A program reads it, whose own output is fenced.
             return result
-        return replace(result, text=fenced(result.text, opening, explained=is_first))
+        explained = await _explains(opening, context)
+        return replace(result, text=fenced(result.text, opening, explained=explained))
+
+
+async def _explains(source: str, context: ToolContext) -> bool:
+    """Whether this is the call of the conversation whose result says what its marks mean.
+
+    What programs and subagents have read does not count: the conversation has not seen it.
+    """
+    told: dict[str, str] = await context.state.get(EXPLAINED) or {}
+    if source not in told:
+        await context.state.put(EXPLAINED, {**told, source: context.key})
+    # The call that is made again after a crash says it again: nobody has seen it yet.
+    return told.get(source, context.key) == context.key
 
 
 class AskWhenTainted(Wrapper[A]):

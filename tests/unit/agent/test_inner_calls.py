@@ -28,7 +28,7 @@ class State:
         """The value, or None."""
         return self.values.get(name)
 
-    async def add(self, name: str, text: str) -> bool:
+    async def add(self, name: str, text: str) -> None:
         """Not called."""
         raise AssertionError(name)
 

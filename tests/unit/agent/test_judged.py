@@ -53,7 +53,7 @@ class State:
         """The sources."""
         return self.sources
 
-    async def add(self, name: str, text: str) -> bool:
+    async def add(self, name: str, text: str) -> None:
         """Not called."""
         raise AssertionError(name)
 

@@ -35,7 +35,7 @@ class DyingNotes(Kept):
         super().__init__()
         self._stored = stored
 
-    async def add(self, name: str, text: str) -> bool:
+    async def add(self, name: str, text: str) -> None:
         """Not called."""
         raise AssertionError(name)
 
