@@ -15,6 +15,10 @@ class SandboxUnavailable(Exception):
     """No sandbox can be had; the message says why and what to do."""
 
 
+class ExecutorAway(SandboxUnavailable):
+    """The one of several executors that has the sandbox does not answer."""
+
+
 class CommandUncertain(Exception):
     """The command may have been started, and nobody can be asked; it is not run again."""
 

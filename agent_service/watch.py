@@ -18,6 +18,7 @@ from agent_service.watched import (
     said_of_end,
     said_of_loss,
     said_of_matches,
+    said_of_no_executor,
 )
 from services.clock import Clock
 
@@ -88,8 +89,15 @@ class Watch:
                     text = said_of_matches(key, command, *self._lines.take(), told, self._fence)
                     return News(text, self._noted(progress, told_of_matches=told))
         except CommandUnknown:
-            said = [*self._last_lines(progress), said_of_loss(key, command)]
-            return News("\n\n".join(said), self._noted(progress, is_over=True))
+            return self._gone(progress, said_of_loss(key, command))
+
+    def given_up(self, progress: Progress) -> News:
+        """The last news of a command whose executor does not come back."""
+        return self._gone(progress, said_of_no_executor(self._watched.key, self._watched.command))
+
+    def _gone(self, progress: Progress, said: str) -> News:
+        text = "\n\n".join([*self._last_lines(progress), said])
+        return News(text, self._noted(progress, is_over=True))
 
     def _may_tell(self, progress: Progress) -> bool:
         is_due = self._clock.monotonic() >= self._tell_from

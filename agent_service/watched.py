@@ -155,6 +155,12 @@ def said_of_loss(key: str, command: str) -> str:
     return _notice([f"{said}: {_named(key, command)}"])
 
 
+def said_of_no_executor(key: str, command: str) -> str:
+    """What the model is told of a command whose executor does not answer any more."""
+    said = "A command in the background is lost: its executor has not answered for a while"
+    return _notice([f"{said}, and it is not looked at again: {_named(key, command)}"])
+
+
 def _named(key: str, command: str) -> str:
     line = " ".join(command.split())
     shown = line if len(line) <= MAX_COMMAND_CHARS else f"{line[:MAX_COMMAND_CHARS]}…"

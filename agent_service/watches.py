@@ -122,7 +122,7 @@ class Watches:
                 await self._store(partial(watches.told, leases=self._leases, lease=lease))
             if progress.is_over:
                 break
-            news = await self._news(watch, watched, progress)
+            news = await self._news(watch, sandbox, watched, progress)
             progress, notice = news.progress, self._redactor.redact(news.text)
             if notice:
                 await self._store(
@@ -136,7 +136,9 @@ class Watches:
                 )
         await self._store(partial(watches.forget, leases=self._leases, lease=lease))
 
-    async def _news(self, watch: Watch, watched: Watched, progress: Progress) -> News:
+    async def _news(
+        self, watch: Watch, sandbox: WatchedSandbox, watched: Watched, progress: Progress
+    ) -> News:
         """The next news of a command, also where its executor is away for a while."""
         while True:
             try:
@@ -148,6 +150,8 @@ class Watches:
             )
             if await self._database.read(is_elsewhere):
                 raise _WorkedInElsewhere
+            if sandbox.is_lost:
+                return watch.given_up(progress)
             await self._clock.sleep(RETRY_S)
 
     async def _store(self, write: Callable[[Connection], None]) -> None:

@@ -22,6 +22,8 @@ PROBE_S = 1.5
 """How long an executor may take to say that it is there."""
 REMEMBERED_S = 30.0
 """How long one that was away is asked only once, and not waited for again."""
+LOST_TIMES = 12
+"""How many times as long one may be away for whoever can wait as for whoever has work for it."""
 JUST_S = 3.0
 """How long one that was away is not asked again at all."""
 MAX_PASSED = 8
@@ -54,6 +56,11 @@ class Executors:
         since = self._away_since.get(endpoint)
         is_new = since is None or asyncio.get_running_loop().time() - since > REMEMBERED_S
         return self._away_s if is_new else 0.0
+
+    @property
+    def lost_s(self) -> float:
+        """After how long one of several that does not answer counts as gone for good."""
+        return LOST_TIMES * self._away_s
 
     def is_away(self, endpoint: str, error: grpc.aio.AioRpcError) -> bool:
         """Whether a call's error, after all patience, means that another has to take over."""

@@ -14,6 +14,7 @@ from agent_service.sandbox import (
     NO_ISOLATION,
     CommandUncertain,
     CommandUnknown,
+    ExecutorAway,
     Opening,
     Place,
     SandboxUnavailable,
@@ -109,6 +110,11 @@ class SandboxLeases:
         if self._held.get(session_id) is held:
             del self._held[session_id]
 
+    @property
+    def lost_s(self) -> float:
+        """After how long an executor that does not answer counts as gone for good."""
+        return self._executors.lost_s
+
     async def exists(self, turn: LiveTurn) -> bool:
         """Whether the session has used a sandbox."""
         if turn.session_id in self._held:
@@ -126,6 +132,10 @@ class SandboxLeases:
         self.forget(turn.session_id, held)
         await self._check_owner(turn)
         return True
+
+    def does_not_answer(self, endpoint: str, error: grpc.aio.AioRpcError) -> bool:
+        """Whether an error means that one of several executors is not there, not even to drain."""
+        return self._executors.is_away(endpoint, error) and reason_of(error) is not Reason.DRAINING
 
     async def _check_owner(self, turn: LiveTurn) -> None:
         """Only the turn's owner may claim: a replica that woke up late must not take the sandbox
@@ -171,7 +181,8 @@ class SandboxLeases:
         try:
             answer = await self._executors.take_up(request, bound.endpoint, bound.sandbox_id, may)
         except grpc.aio.AioRpcError as error:
-            raise SandboxUnavailable(message_of(error)) from error
+            is_away = self.does_not_answer(bound.endpoint, error)
+            raise (ExecutorAway if is_away else SandboxUnavailable)(message_of(error)) from error
         if answer is None:
             raise CommandUnknown(bound.sandbox_id)
         await self._check_idle(session_id, owner)
@@ -270,16 +281,31 @@ class WatchedSandbox:
         self._leases = leases
         self._watched = watched
         self._owner = owner
+        self._away_since: float | None = None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether its executor, one of several, has been away for so long that it counts as gone
+        for good.
+        """
+        if self._away_since is None:
+            return False
+        away_s = asyncio.get_running_loop().time() - self._away_since
+        return away_s > self._leases.lost_s
 
     async def hold(
         self, *, resumed: bool | None = None, keyed: bool = True, stays: bool = False
     ) -> Held:
         """The sandbox, as `SandboxLeases.again` gives it."""
         watched = self._watched
-        held = await self._leases.again(
-            watched.profile, watched.session_id, watched.sandbox_id, self._owner
-        )
-        self.place = held.place
+        try:
+            held = await self._leases.again(
+                watched.profile, watched.session_id, watched.sandbox_id, self._owner
+            )
+        except ExecutorAway:
+            self._away_since = self._away_since or asyncio.get_running_loop().time()
+            raise
+        self.place, self._away_since = held.place, None
         return held
 
     async def exists(self) -> bool:
@@ -288,7 +314,8 @@ class WatchedSandbox:
 
     async def left(self, held: Held, error: grpc.aio.AioRpcError) -> bool:
         """Forget the sandbox when it has to be claimed anew; whether it has."""
-        if not is_gone(error):
+        is_away = self._leases.does_not_answer(held.binding.endpoint, error)
+        if not is_gone(error) and not is_away:
             return False
         self._leases.forget(self._watched.session_id, held)
         return True

@@ -47,6 +47,7 @@ class Site(Struct, frozen=True):
             "HERMES_API_KEY": "test-key",
             "HERMES_DATABASE_URL": self.database_url,
             "HERMES_AGENT_LEASE_S": str(self.lease_s),
+            "HERMES_AGENT_EXECUTOR_AWAY_S": "1",
             "HERMES_AGENT_ENDPOINT": f"unix:{self.socket(instance)}",
         }
 

@@ -85,11 +85,12 @@ class Stage:
 
 @asynccontextmanager
 async def staged(
-    folder: Path, url: str, script: dict[str, Any], gateway: str = ""
+    folder: Path, url: str, script: dict[str, Any], gateway: str = "", **of_executor: str
 ) -> AsyncGenerator[Stage]:
     """Everything that agents need."""
+    variables = {"HERMES_KEEP_SANDBOXES": "true", **of_executor}
     settings = await asyncio.to_thread(
-        executor_settings, folder / "executor", "bubblewrap", HERMES_KEEP_SANDBOXES="true"
+        lambda: executor_settings(folder / "executor", "bubblewrap", **variables)
     )
     executor = Process(settings)
     async with fake_model(script) as model, executor, Database(url, "agent") as database:

@@ -49,11 +49,11 @@ def _script(*steps: dict[str, Any], heard: dict[str, Any] = HEARD) -> dict[str, 
 
 @asynccontextmanager
 async def _watching(
-    folder: Path, url: str, script: dict[str, Any]
+    folder: Path, url: str, script: dict[str, Any], **of_executor: str
 ) -> AsyncGenerator[tuple[Stage, FakeDeliveries]]:
     async with (
         fake_services() as wire,
-        staged(folder, url, script, gateway=wire.address) as stage,
+        staged(folder, url, script, gateway=wire.address, **of_executor) as stage,
     ):
         yield stage, wire.deliveries
 
@@ -289,6 +289,54 @@ async def test_a_command_that_is_gone_with_its_sandbox_is_told(
             assert sent.destination.chat_id == "session"
     [told] = _told(stage)
     assert "gone with its sandbox" in told
+
+
+async def test_a_command_whose_executor_never_comes_back_is_told_once(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    own = f"unix:{tmp_path}/executor/run/hermes.sock"
+    script = _script(_watched("sleep 90"), STARTED)
+    async with (
+        _watching(tmp_path, postgres_url, script, HERMES_EXECUTOR_ENDPOINT=own) as (
+            stage,
+            deliveries,
+        ),
+        stage.agent("only") as process,
+        process.client() as client,
+    ):
+        turn = await client.start("go", origin=CHAT)
+        await client.watch(turn.turn_id)
+        await stage.executor.kill()
+        assert await deliveries.delivered(1) == ["heard"]
+        await _forgotten(stage)
+        await asyncio.sleep(5)
+        assert deliveries.texts == ["heard"]
+    [told] = _told(stage)
+    assert "is lost: its executor has not answered" in told
+    assert "`sleep 90`" in told
+
+
+async def test_a_command_whose_executor_comes_back_is_watched_on(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    own = f"unix:{tmp_path}/executor/run/hermes.sock"
+    script = _script(_watched("sleep 12; exit 3"), STARTED)
+    async with (
+        _watching(tmp_path, postgres_url, script, HERMES_EXECUTOR_ENDPOINT=own) as (
+            stage,
+            deliveries,
+        ),
+        stage.agent("only") as process,
+        process.client() as client,
+    ):
+        turn = await client.start("go", origin=CHAT)
+        await client.watch(turn.turn_id)
+        await stage.executor.kill()
+        await asyncio.sleep(5)
+        async with stage.executor:
+            assert await deliveries.delivered(1) == ["heard"]
+    [told] = _told(stage)
+    assert "has ended, exit code 3" in told
 
 
 async def test_nobody_is_told_of_a_session_that_is_deleted(
