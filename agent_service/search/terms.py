@@ -31,10 +31,20 @@ def words(text: str) -> list[str]:
     if text.isascii():
         folded = text.lower()
     else:
-        spread = unicodedata.normalize("NFKD", text.casefold())
+        spread = _spread(text)
         folded = "".join(letter for letter in spread if unicodedata.category(letter) != "Mn")
         folded = _ALONE.sub(r" \1 ", folded)
     return [word[:WORD_CHARS] for word in _WORD.findall(folded)]
+
+
+def _spread(text: str) -> str:
+    """The text in small and plain letters, also where one of the two makes work for the other.
+
+    A capital that was left over could pass for the mark of a profile or a role.
+    """
+    while (spread := unicodedata.normalize("NFKD", text).casefold()) != text:
+        text = spread
+    return text
 
 
 def terms(text: str) -> str:

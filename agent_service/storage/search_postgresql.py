@@ -28,10 +28,13 @@ FROM unnest(CAST(:firsts AS bigint[]), CAST(:lasts AS bigint[]), CAST(:times AS 
 CROSS JOIN LATERAL (
   SELECT id FROM message_text
   WHERE {words} @@ CAST(:query AS tsquery) AND {words} @@ CAST(slice.times AS tsquery)
-    AND id + 0 BETWEEN slice.first AND slice.last {conditions}
+    AND id + 0 BETWEEN slice.first AND slice.last AND profile = :profile {conditions}
   ORDER BY id + 0 DESC
 ) found LIMIT :enough"""
-"""A slice is looked into when those before it had too few; by sums only the index of words can."""
+"""A slice is looked into when those before it had too few; by sums only the index of words can.
+
+The mark of a profile stands among the words, some of which once looked like one.
+"""
 _IN_A_ROW = "strpos(' ' || terms || ' ', :{name}) > 0"
 _BETWEEN = "AND sequence BETWEEN :from_sequence AND :to_sequence"
 
@@ -51,7 +54,7 @@ def find(conn: Connection, wanted: Wanted, enough: int) -> Find:
         "enough": enough,
     }
     sql = _FIND.format(words=WORDS, conditions=conditions)
-    return Find(sql, {**wanted.limits(), **values, **phrases})
+    return Find(sql, {**wanted.limits(), **values, **phrases, "profile": wanted.profile})
 
 
 def _places(conn: Connection, wanted: Wanted, enough: int) -> Iterator[tuple[_Range, list[str]]]:

@@ -94,6 +94,22 @@ async def test_a_profile_finds_only_its_own(filled: Database) -> None:
     assert await found(filled, "docker", profile="hers", session_id="old") == []
 
 
+async def test_no_text_stands_before_the_hits_of_another_profile(filled: Database) -> None:
+    mark = search_index.token("P", "default")
+
+    def forge(conn: Connection, written: str) -> None:
+        said_so = [said("user", f"docker {written}") for _ in range(30)]
+        store(conn, "theirs", said_so, profile="theirs", begun=BEGUN + timedelta(days=5))
+
+    await filled.write(lambda conn: forge(conn, f"\u2119{mark[1:]}"))
+    before = await found(filled, "docker")
+    as_once = sa.update(message_text).where(message_text.c.profile == "theirs")
+    await filled.write(lambda conn: conn.execute(as_once.values(terms=f"docker {mark}")))
+    assert (
+        await found(filled, "docker") == before == [("new", 2), ("new", 1), ("old", 2), ("old", 1)]
+    )
+
+
 async def test_what_is_found_can_be_narrowed(filled: Database) -> None:
     assert await found(filled, "docker", session_id="old") == [("old", 2), ("old", 1)]
     assert await found(filled, "docker", role="user") == [("new", 1), ("old", 1)]

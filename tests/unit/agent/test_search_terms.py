@@ -1,6 +1,8 @@
 """The words that messages are found by, and queries of all kinds."""
 
 import random
+import re
+import sys
 
 import pytest
 
@@ -25,6 +27,10 @@ from services.errors import InvalidArgument
         ("src/foo_bar.py", ["src", "foo", "bar", "py"]),
         ("Café ÉCOLE Straße", ["cafe", "ecole", "strasse"]),
         ("cafe\u0301", ["cafe"]),
+        (
+            "\u2119\U0001d410 \u1d3e \ufb01 \u2167 \u212a \u1e9b\u0323",
+            ["pq", "p", "fi", "viii", "k", "s"],
+        ),
         ("今日は天気", ["今", "日", "は", "天", "気"]),
         ("“quotes” — dashes", ["quotes", "dashes"]),
         ("\0 \ud800 ok", ["ok"]),
@@ -35,6 +41,11 @@ from services.errors import InvalidArgument
 def test_words_are_the_same_however_they_are_written(text: str, expected: list[str]) -> None:
     assert words(text) == expected
     assert terms(text) == " ".join(expected)
+
+
+def test_no_letter_makes_a_capital() -> None:
+    letters = (chr(code) for code in range(sys.maxunicode + 1) if not 0xD800 <= code < 0xE000)
+    assert not [letter for letter in letters if re.search("[A-Z]", terms(letter))]
 
 
 def test_a_message_is_found_by_what_it_says_and_calls() -> None:
