@@ -1,5 +1,6 @@
 """Which files are documents, and their text as lines."""
 
+import asyncio
 import hashlib
 import json
 from collections import OrderedDict
@@ -11,6 +12,8 @@ from agent_service.scripts import ScriptFailed, answer_of
 
 SCRIPT = Path(__file__).with_name("script.py")
 LIMIT_S = 45.0
+AT_ONCE = 2
+"""Documents that are read side by side, in all sessions: each may take much memory."""
 KEPT = 8
 """Documents whose text is remembered, since who pages through one asks again and again."""
 
@@ -40,16 +43,20 @@ class Documents:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, bytes], Document] = OrderedDict()
+        self._room = asyncio.Semaphore(AT_ONCE)
 
     async def read(self, kind: str, data: bytes) -> Document:
         """The text of a document of a kind; NoDocument where it has none."""
         key = kind, hashlib.sha256(data).digest()
-        if key not in self._kept:
-            self._kept[key] = await _read(kind, data)
-            if len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+        document = self._kept.get(key)
+        if document is None:
+            async with self._room:
+                document = self._kept.get(key) or await _read(kind, data)
+        self._kept[key] = document
         self._kept.move_to_end(key)
-        return self._kept[key]
+        if len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+        return document
 
 
 def named_kind(path: str) -> str:

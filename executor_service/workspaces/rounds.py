@@ -2,7 +2,9 @@
 
 import math
 import time
-from collections.abc import Awaitable, Container
+from collections.abc import Awaitable, Callable, Container
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Any
 
 
 class Rounds:
@@ -17,12 +19,22 @@ class Rounds:
         """Whether nobody looks at a place, or did a moment ago."""
         return time.monotonic() >= self._due.get(place, 0)
 
-    async def look(self, place: str, pause_s: float, looking: Awaitable[None]) -> None:
-        """Looks at a place, which is due again after a pause, or later if that was slow."""
+    async def look(
+        self,
+        place: str,
+        pause_s: float,
+        looking: Callable[[], Awaitable[None]],
+        room: AbstractAsyncContextManager[Any] | None = None,
+    ) -> None:
+        """Looks at a place, which is due again after a pause, or later if that was slow.
+
+        Waiting for `room`, where few are looked at side by side, makes nobody slow.
+        """
         self._due[place] = math.inf
-        started = time.monotonic()
-        await looking
-        ended = time.monotonic()
+        async with room or nullcontext():
+            started = time.monotonic()
+            await looking()
+            ended = time.monotonic()
         self._due[place] = ended + max(pause_s, (ended - started) / self._share)
 
     def forget_others(self, places: Container[str]) -> None:

@@ -5,6 +5,7 @@ import logging
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Coroutine, Iterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ _SHARE_OF_TIME = 0.05
 """How much of the time may be spent on looking at one place."""
 _SHARE_APART = 0.2
 """How much on looking at one workspace in which there is much."""
+_APART_AT_ONCE = 2
+"""How many of those are looked at side by side in one place, each by a process of its own."""
 _MOST_ENTRIES = 50_000
 """How many are looked at by the executor itself, before others have their turn."""
 _HIDDEN = (
@@ -54,6 +57,10 @@ class WorkspaceWatch:
         """The sandboxes that had filled their workspaces elsewhere when somebody looked last."""
         self._apart: set[str] = set()
         """The sandboxes that have so much that it is looked at by itself, and holds up nobody."""
+        self._rooms: defaultdict[str, asyncio.Semaphore] = defaultdict(
+            lambda: asyncio.Semaphore(_APART_AT_ONCE)
+        )
+        """For those, by the place where they are."""
         self._writers: defaultdict[str, set[asyncio.Timeout]] = defaultdict(set)
         """What is written from outside, by the sandbox."""
 
@@ -73,10 +80,10 @@ class WorkspaceWatch:
     def _together(self, rounds: Rounds) -> Iterator[Coroutine[Any, Any, None]]:
         """The looks that are due at the places of workspaces."""
         if rounds.is_due(_HERE):
-            yield rounds.look(_HERE, _INTERVAL_S, self._look_here())
+            yield rounds.look(_HERE, _INTERVAL_S, self._look_here)
         for place, (store, written) in self._written_elsewhere().items():
             if rounds.is_due(place):
-                look = self._look_at(store, written, _ELSEWHERE_WITHIN_S)
+                look = partial(self._look_at, store, written, _ELSEWHERE_WITHIN_S)
                 yield rounds.look(place, _INTERVAL_ELSEWHERE_S, look)
 
     def _each_apart(self, rounds: Rounds) -> Iterator[Coroutine[Any, Any, None]]:
@@ -84,9 +91,10 @@ class WorkspaceWatch:
         for sandbox, most_bytes, store in self._written():
             ident = sandbox.claim.sandbox_id
             if ident in self._apart and rounds.is_due(ident):
-                look = self._look_at(store or self._keeping.here, [(sandbox, most_bytes)])
+                there = store or self._keeping.here
+                look = partial(self._look_at, there, [(sandbox, most_bytes)])
                 pause_s = _INTERVAL_S if store is None else _INTERVAL_ELSEWHERE_S
-                yield rounds.look(ident, pause_s, look)
+                yield rounds.look(ident, pause_s, look, self._rooms[there.place])
 
     async def _look_here(self) -> None:
         for sandbox, most_bytes, store in self._written():
@@ -173,8 +181,10 @@ class WorkspaceWatch:
         if store is None:
             size = await _seen(path, most_bytes)
             if _is_unclear(size, most_bytes):
+                here = self._keeping.here
                 with suppress(BackendError):
-                    size = (await self._keeping.here.measure({path: most_bytes}))[path]
+                    async with self._rooms[here.place]:
+                        size = (await here.measure({path: most_bytes}))[path]
             if _is_unclear(size, most_bytes):
                 raise LimitExceeded(_HIDDEN)
             return size.seen_bytes
