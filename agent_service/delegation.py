@@ -10,8 +10,6 @@ import hashlib
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
-from sqlalchemy import Connection
-
 from agent_service.clients.commands import SessionCommands
 from agent_service.drafts import SessionDrafts
 from agent_service.events import Outcome, TurnFinished
@@ -85,17 +83,17 @@ class Delegation:
             await asyncio.Event().wait()
         if untrusted:
             await self._database.write(
-                lambda conn: sessions.put_state(
-                    conn, request.session_id, TAINT, _merged(conn, request.session_id, untrusted)
-                )
+                lambda conn: sessions.add_texts(conn, request.session_id, TAINT, untrusted)
             )
 
     async def report(self, key: str, number: int, profile: str) -> Report:
         """What came of a task, once its turn has ended, wherever that is."""
         finished = await self._turns().watching.ended(turn_id_of(key, number), profile)
         session_id = session_id_of(key, number)
-        found = await self._database.read(lambda conn: _merged(conn, session_id, ()))
-        return _report(finished, tuple(found))
+        found: Sequence[str] | None = await self._database.read(
+            lambda conn: sessions.get_state(conn, session_id, TAINT)
+        )
+        return _report(finished, tuple(found or ()))
 
     async def cancel(self, key: str, profile: str) -> None:
         """Stop whatever a call has handed over."""
@@ -204,12 +202,6 @@ def session_id_of(key: str, number: int) -> str:
 
 def _digest(key: str, number: int) -> str:
     return hashlib.sha256(f"{key}/{number}".encode()).hexdigest()[:26]
-
-
-def _merged(conn: Connection, session_id: str, untrusted: Sequence[str]) -> list[str]:
-    """Where untrusted data came from that a session has seen, and some more places."""
-    known: list[str] = sessions.get_state(conn, session_id, TAINT) or []
-    return sorted({*known, *untrusted})
 
 
 def _report(finished: TurnFinished, untrusted: tuple[str, ...]) -> Report:

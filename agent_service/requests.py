@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, field, to_builtins
 
 from agent_service.usage import Usage
 
@@ -28,7 +28,10 @@ UNATTENDED_KINDS = frozenset({"job", SUBAGENT, NOTICE})
 """Kinds of turns that nobody sits before."""
 
 
-_LATER = ("retries", "skip_context_files", "unattended", "ephemeral_system_prompt", "prefill")
+_LATER = (
+    *("retries", "skip_context_files", "unattended", "ephemeral_system_prompt", "prefill"),
+    *("quotes", "speaker"),
+)
 """What a request did not have when the first ones were stored; unset, it is the same as theirs."""
 
 
@@ -43,12 +46,30 @@ class Unattended(StrEnum):
     """It is not run, and the turn ends there."""
 
 
+class Quote(Struct, frozen=True):
+    """Words of somebody else that come with a message."""
+
+    text: str
+    author: str
+    """A name that may say anything; empty where it is not known."""
+    is_forwarded: bool
+    """Whoever speaks has passed them on; else the message answers them."""
+
+
 class BusyMode(StrEnum):
     """What happens when the session already has a live turn."""
 
     INTERRUPT = "interrupt"
     QUEUE = "queue"
     STEER = "steer"
+
+
+class Said(Struct, frozen=True):
+    """A message as the model gets it, always the same."""
+
+    text: str
+    untrusted: tuple[str, ...] = ()
+    """Where the data of others in it is from."""
 
 
 class TurnRequest(Struct, frozen=True):
@@ -84,6 +105,9 @@ class TurnRequest(Struct, frozen=True):
     """Roles and texts of what they have before its messages; empty is what is configured."""
     allowed: tuple[str, ...] = ()
     """Toolsets that it gets of those it asks for; empty means all of them."""
+    quotes: tuple[Quote, ...] = ()
+    speaker: str = ""
+    """The name of whoever says it, where several people share the session."""
 
     @property
     def platform(self) -> str:
@@ -107,13 +131,21 @@ class TurnRequest(Struct, frozen=True):
         for name in _LATER:
             if not values[name]:
                 del values[name]
+        if self.quotes:
+            values["quotes"] = to_builtins(self.quotes)
         encoded = json.dumps(values, sort_keys=True, ensure_ascii=False, default=dict)
         return hashlib.sha256(encoded.encode()).hexdigest()
 
-    def stored(self, default_model: str) -> dict[str, Any]:
+    @property
+    def words(self) -> str:
+        """What its sender says, or where that is nothing, what the sender passes on."""
+        return self.text if self.text.strip() or not self.quotes else self.quotes[0].text
+
+    def stored(self, default_model: str, said: Said) -> dict[str, Any]:
         """What is kept of it with the turn."""
         return {
-            "text": self.text,
+            "text": said.text,
+            "untrusted": said.untrusted,
             "origin": dict(self.origin),
             "max_model_calls": self.max_model_calls,
             "toolsets": list(self.granted),

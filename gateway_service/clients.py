@@ -7,7 +7,7 @@ import grpc
 import grpc.aio
 from msgspec import Struct
 
-from gateway_service.convert import turn_event
+from gateway_service.convert import message_parts, turn_event
 from gateway_service.errors import AgentRefused
 from gateway_service.events import Decision, TurnEvent
 from gateway_service.messages import COMPRESS, RETRY, STEER, BusyMode, TurnOrder
@@ -23,7 +23,7 @@ from hermes.agent.v1 import (
     turn_pb2,
     turn_pb2_grpc,
 )
-from hermes.common.v1 import content_pb2, origin_pb2
+from hermes.common.v1 import origin_pb2
 from services.errors import HermesError, Reason, ServiceUnavailable, details_of
 from services.streams import resume
 
@@ -100,7 +100,7 @@ class AgentClient:
             turn_id=order.turn_id,
             profile=order.profile,
             session_id=order.session_id,
-            parts=[content_pb2.MessagePart(text=arguments or order.text)],
+            parts=message_parts(arguments or order.text, order.quotes),
             origin=origin_pb2.Origin(
                 platform=source.platform,
                 chat_id=source.chat_id,
@@ -110,6 +110,7 @@ class AgentClient:
                 chat_type=source.chat_type,
                 # Nobody else comes as far as a turn.
                 trust=origin_pb2.TRUST_OWNER,
+                is_shared=source.is_shared,
             ),
             kind=turn_pb2.TURN_KIND_COMPRESS if is_compression else turn_pb2.TURN_KIND_USER,
             busy_mode=_BUSY_OF_COMMANDS.get(command, _BUSY[order.busy_mode]),

@@ -19,11 +19,12 @@ from gateway_service.events import (
     ToolBegan,
     TurnEvent,
 )
-from gateway_service.messages import CLI, Attachment
+from gateway_service.messages import CLI, Attachment, Quote
 from gateway_service.platforms.base import Destination
 from gateway_service.storage.attachments import FileKey
 from gateway_service.storage.outbox import Part, State
 from hermes.agent.v1 import turn_event_pb2
+from hermes.common.v1 import content_pb2
 from hermes.gateway.v1 import delivery_pb2
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
 from services.errors import InvalidArgument
@@ -140,6 +141,21 @@ def _attachment(file: Attachment) -> delivery_pb2.Attachment:
     return delivery_pb2.Attachment(
         name=file.name, length_bytes=file.length_bytes, sha256=bytes.fromhex(file.sha256)
     )
+
+
+def message_parts(text: str, quotes: Sequence[Quote]) -> list[content_pb2.MessagePart]:
+    """What a message says, and the words of others that come with it."""
+    said = [content_pb2.MessagePart(text=text)] if text else []
+    return [*said, *(content_pb2.MessagePart(quotation=_quotation(quote)) for quote in quotes)]
+
+
+def _quotation(quote: Quote) -> content_pb2.Quotation:
+    kind = (
+        content_pb2.QUOTATION_KIND_FORWARDED
+        if quote.is_forwarded
+        else content_pb2.QUOTATION_KIND_ANSWERED
+    )
+    return content_pb2.Quotation(kind=kind, text=quote.text, author=quote.author)
 
 
 def turn_event(happened: turn_event_pb2.TurnEvent) -> TurnEvent | None:

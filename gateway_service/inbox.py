@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from gateway_service.accounts import INBOX, Held
 from gateway_service.messages import Event, TurnOrder
 from gateway_service.metrics import GatewayMetrics
-from gateway_service.sessions import KeyPolicy, client_key, session_key
+from gateway_service.sessions import KeyPolicy, client_key, is_shared, session_key
 from gateway_service.storage import inbox
 from services.clock import Clock
 from services.database import Database
@@ -37,7 +39,12 @@ class Inbox:
         if not events:
             return
         account = inbox.Account(held.profile, held.platform, held.account_id)
-        rows = {event.event_id: (session_key(event.source, self._keys), event) for event in events}
+        rows = {event.event_id: self._placed(event) for event in events}
         now = self._clock.now()
         new = await held.write(lambda conn: inbox.add(conn, account, rows, now), notify=INBOX)
         self._metrics.duplicates.inc(len(events) - new)
+
+    def _placed(self, event: Event) -> tuple[str, Event]:
+        """An event with the key of its session."""
+        source = replace(event.source, is_shared=is_shared(event.source, self._keys))
+        return session_key(source, self._keys), replace(event, source=source)

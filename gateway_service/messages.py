@@ -22,11 +22,23 @@ class Source(Struct, frozen=True):
     user_name: str = ""
     chat_type: str = "dm"
     """dm, group, channel or thread."""
+    is_shared: bool = False
+    """Several people have one session here."""
 
     @property
     def user(self) -> str:
         """The sender, as approvals name them."""
         return f"{self.platform}:{self.user_id or self.user_name}"
+
+
+class Quote(Struct, frozen=True):
+    """Words of somebody else that come with a message."""
+
+    text: str
+    author: str
+    """The name of whoever has said them; empty where that is not known."""
+    is_forwarded: bool
+    """The sender has passed them on; else the message answers them."""
 
 
 class MessageEvent(Struct, frozen=True):
@@ -36,9 +48,11 @@ class MessageEvent(Struct, frozen=True):
     """The platform's, the same however often the event comes."""
     source: Source
     text: str
-    """Empty where there was something else than text, which cannot be read yet."""
+    """What the sender says; empty where there was something else than text, which cannot be read
+    yet, or only words of others."""
     replies_to: str = ""
     """The platform's id of the message that this one answers, where it answers a certain one."""
+    quotes: tuple[Quote, ...] = ()
 
 
 class ButtonPress(Struct, frozen=True):
@@ -107,6 +121,7 @@ class TurnOrder(Struct, frozen=True):
     busy_mode: BusyMode = BusyMode.INTERRUPT
     skip_context_files: bool = False
     """A new session is told nothing of what its folder says to agents."""
+    quotes: tuple[Quote, ...] = ()
 
     @property
     def command(self) -> tuple[str, str]:

@@ -147,7 +147,7 @@ class Router:
                     now = self._tools.clock.now()
                     sequence = waiting.sequence
                     await self._held.write(lambda conn: inbox.close_event(conn, sequence, now))
-                elif text.strip():
+                elif text.strip() or event.quotes:
                     await self._begin(await self._accept(key, waiting, event))
                 else:
                     answer = commands.Answer(TEXT_ONLY)
@@ -212,7 +212,9 @@ class Router:
             if session_id is None:
                 session_id = fresh_id
                 chats.put(conn, profile, key, session_id, now)
-            order = TurnOrder(turn_id, profile, session_id, event.source, event.text)
+            order = TurnOrder(
+                turn_id, profile, session_id, event.source, event.text, quotes=event.quotes
+            )
             inbox.accept(conn, waiting.sequence, session_id, turn_id)
             placeholder = Delivery(
                 turn_id, self._answers.address(order), [PLACEHOLDER], Kind.ANSWER

@@ -22,10 +22,16 @@ def session_key(source: Source, policy: KeyPolicy) -> str:
     """What a chat's session is found by; the same for all that share it."""
     thread = (source.thread_id,) if source.thread_id else ()
     parts = ("agent", "main", source.platform, source.chat_type, source.chat_id, *thread)
+    is_own = source.chat_type != "dm" and not is_shared(source, policy)
+    return ":".join((*parts, source.user_id) if is_own else parts)
+
+
+def is_shared(source: Source, policy: KeyPolicy) -> bool:
+    """Whether several people can have the chat's session together."""
     if source.chat_type == "dm":
-        return ":".join(parts)
-    per_user = policy.per_user_in_threads if thread else policy.per_user_in_groups
-    return ":".join((*parts, source.user_id) if per_user and source.user_id else parts)
+        return False
+    per_user = policy.per_user_in_threads if source.thread_id else policy.per_user_in_groups
+    return not (per_user and source.user_id)
 
 
 def client_key(session_id: str) -> str:

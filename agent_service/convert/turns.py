@@ -6,12 +6,13 @@ from agent_service.requests import (
     NOTICE,
     SUBAGENT,
     BusyMode,
+    Quote,
     TurnInfo,
     TurnRequest,
     Unattended,
 )
 from hermes.agent.v1 import turn_pb2
-from hermes.common.v1 import approval_pb2, origin_pb2
+from hermes.common.v1 import approval_pb2, content_pb2, origin_pb2
 from services.errors import InvalidArgument
 from services.validation import check_id
 
@@ -45,10 +46,12 @@ def turn_request(request: turn_pb2.StartTurnRequest) -> TurnRequest:
     """A checked StartTurn; InvalidArgument names what is wrong."""
     check_id("turn_id", request.turn_id, MAX_TURN_ID_CHARS)
     check_id("session_id", request.session_id)
-    text = "\n\n".join(part.text for part in request.parts)
-    if not text.strip():
+    text = "\n\n".join(part.text for part in request.parts if part.HasField("text"))
+    quoted = [part.quotation for part in request.parts if part.HasField("quotation")]
+    quotes = () if request.retries else tuple(map(_quote, quoted))
+    if not text.strip() and not quotes:
         raise InvalidArgument("the message is empty", fields={"parts": "at least one with text"})
-    if len(text.encode()) > MAX_TEXT_BYTES:
+    if sum(len(said.encode()) for said in (text, *(q.text for q in quotes))) > MAX_TEXT_BYTES:
         raise InvalidArgument("the message is too long", fields={"parts": "at most 1 MiB"})
     if request.kind == turn_pb2.TURN_KIND_NOTICE:
         raise InvalidArgument("not to be asked for", fields={"kind": "anything but NOTICE"})
@@ -77,7 +80,20 @@ def turn_request(request: turn_pb2.StartTurnRequest) -> TurnRequest:
         unattended=_UNATTENDED.get(request.unattended),
         ephemeral_system_prompt=_ephemeral(request.overlays),
         prefill=_prefill(request.overlays),
+        quotes=quotes,
+        speaker=_speaker(request.origin),
     )
+
+
+def _quote(quotation: content_pb2.Quotation) -> Quote:
+    if not quotation.text.strip():
+        raise InvalidArgument("nothing is quoted", fields={"parts.quotation.text": "is empty"})
+    is_forwarded = quotation.kind != content_pb2.QUOTATION_KIND_ANSWERED
+    return Quote(quotation.text, quotation.author, is_forwarded)
+
+
+def _speaker(origin: origin_pb2.Origin) -> str:
+    return (origin.user_name or origin.user_id) if origin.is_shared else ""
 
 
 def _ephemeral(overlays: turn_pb2.Overlays) -> str:

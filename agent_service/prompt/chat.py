@@ -19,7 +19,7 @@ def describe_chat(origin: Mapping[str, str]) -> str:
         return ""
     address = ":".join(part for part in (platform, chat, origin.get("thread_id", "")) if part)
     place = _PLACES.get(origin.get("chat_type", ""), _PLACES["group"])
-    name = _quoted(origin.get("user_name", ""))
+    name = quoted_name(origin.get("user_name", ""))
     return (
         f"# This chat\nIt is {address}, {place}."
         + (f" Who began this session goes by the name {name}." if name else "")
@@ -27,7 +27,7 @@ def describe_chat(origin: Mapping[str, str]) -> str:
     )
 
 
-def _quoted(name: str) -> str:
+def quoted_name(name: str) -> str:
     """A name that somebody chose as text that can be nothing but a name."""
     plain = " ".join("".join(c if c.isprintable() else " " for c in name).split())
     return json.dumps(plain[:_MAX_NAME_CHARS], ensure_ascii=False) if plain else ""

@@ -12,9 +12,10 @@ from agent_service import events
 from agent_service.models.base import encoded
 from agent_service.requests import COMPRESS
 from agent_service.search.terms import searchable, terms
-from agent_service.storage import search_index, undoing
+from agent_service.storage import search_index, sessions, undoing
 from agent_service.storage.event_log import insert_events
 from agent_service.storage.schema import message, session, step
+from agent_service.tools.taint import STATE as TAINT
 from services.database import Prepared
 
 _INSERT_MESSAGE = Prepared(sa.insert(message))
@@ -67,6 +68,8 @@ def begin(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> Beg
 def _say(
     conn: Connection, turn: sa.Row[Any], position: int, said: Mapping[str, Any], now: datetime
 ) -> bytes:
+    if untrusted := turn.request.get("untrusted"):
+        sessions.add_texts(conn, turn.session_id, TAINT, untrusted)
     content = encoded(said)
     _INSERT_MESSAGE.run(
         conn,

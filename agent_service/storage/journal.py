@@ -23,7 +23,7 @@ from agent_service.storage.claims import Claimed
 from agent_service.storage.clarifications import answers
 from agent_service.storage.event_log import events_after, insert_events
 from agent_service.storage.schema import approval, compaction, message, session, step, turn
-from agent_service.storage.sessions import OVERLAY, notices
+from agent_service.storage.sessions import OVERLAY, add_texts, notices
 from agent_service.storage.sessions import get_state as get_session_state
 from agent_service.storage.sessions import put_state as put_session_state
 from agent_service.transition import NewStep, Transition
@@ -225,8 +225,7 @@ def put_state(conn: Connection, leases: LeaseTable, live: LiveTurn, name: str, v
 def add_state(conn: Connection, leases: LeaseTable, live: LiveTurn, name: str, text: str) -> None:
     """Add a text to a set of them that a tool keeps with the session."""
     leases.fence(conn, live.lease)
-    known: list[str] = get_session_state(conn, live.session_id, name) or []
-    put_session_state(conn, live.session_id, name, sorted({*known, text}))
+    add_texts(conn, live.session_id, name, (text,))
 
 
 def _unattended(row: sa.Row[Any], defaults: Defaults) -> Unattended | None:

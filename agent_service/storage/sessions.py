@@ -1,7 +1,7 @@
 """Sessions and their messages, as they are listed and shown."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -132,6 +132,12 @@ def notices(conn: Connection, session_id: str, message_count: int) -> tuple[str,
     """What a person is to hear with the answer to the message that follows so many."""
     kept: dict[str, Any] = get_state(conn, session_id, NOTICES) or {}
     return tuple(kept["texts"]) if kept.get("after") == message_count else ()
+
+
+def add_texts(conn: Connection, session_id: str, name: str, texts: Iterable[str]) -> None:
+    """Add texts to a set of them that is kept with the session."""
+    known: list[str] = get_state(conn, session_id, name) or []
+    put_state(conn, session_id, name, sorted({*known, *texts}))
 
 
 def put_state(conn: Connection, session_id: str, name: str, value: Any) -> None:

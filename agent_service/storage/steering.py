@@ -11,9 +11,11 @@ from agent_service.events import Outcome, Recorded, TurnFinished
 from agent_service.facts import Fact, ToolReturned
 from agent_service.live_turn import LiveTurn
 from agent_service.requests import NOTICE
+from agent_service.storage import sessions
 from agent_service.storage.event_log import insert_events
 from agent_service.storage.schema import turn
 from agent_service.tools.advice import STOP_AT
+from agent_service.tools.taint import STATE as TAINT
 from services.database import Prepared
 
 PASSED_ON = "Passed on to the work in progress."
@@ -48,6 +50,9 @@ def join(
         for row in _WAITING.rows(conn, {"session_id": live.session_id}).all()
         if row.request.get("steers") and _completed(conn, row, now)
     ]
+    untrusted = {source for row in joined for source in row.request.get("untrusted", ())}
+    if untrusted:
+        sessions.add_texts(conn, live.session_id, TAINT, untrusted)
     said = [row.request["text"] for row in joined if row.kind != NOTICE]
     told = [row.request["text"] for row in joined if row.kind == NOTICE]
     if said:

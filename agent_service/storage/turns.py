@@ -12,6 +12,7 @@ from agent_service import events
 from agent_service.events import to_ms
 from agent_service.prompt.overlays import NOTHING, Overlay
 from agent_service.requests import BusyMode, TurnInfo, TurnRequest
+from agent_service.saying import said
 from agent_service.storage import sessions
 from agent_service.storage.event_log import insert_events
 from agent_service.storage.schema import (
@@ -197,7 +198,7 @@ def _open_session(
             made = {
                 "session_key": request.session_id,
                 "new_prompt": draft.system_prompt,
-                "new_title": title_of(request.text),
+                "new_title": title_of(request.words),
                 "new_workdir": draft.workdir,
                 "new_template": draft.sandbox_template,
             }
@@ -214,7 +215,7 @@ def _open_session(
             "id": request.session_id,
             "profile": request.profile,
             "platform": request.platform,
-            "title": title_of(request.text),
+            "title": title_of(request.words),
             "system_prompt": draft.system_prompt,
             "workdir": draft.workdir,
             "sandbox_template": draft.sandbox_template,
@@ -262,7 +263,7 @@ def _row(request: TurnRequest, model: str, digest: str, now: datetime) -> dict[s
         "stuck_count": 0,
         "cancel_requested": False,
         "request_digest": digest,
-        "request": request.stored(model),
+        "request": request.stored(model, said(request)),
         "usage": Usage().stored(),
         "last_sequence": 0,
         "created_at": now,

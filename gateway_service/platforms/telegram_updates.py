@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from gateway_service.messages import ButtonPress, Event, MessageEvent, Source
+from gateway_service.messages import ButtonPress, Event, MessageEvent, Quote, Source
 
 if TYPE_CHECKING:
-    from telegram import CallbackQuery, Message, Update, User
+    from telegram import CallbackQuery, Message, MessageOrigin, Update, User
 
 _TYPES = {"private": "dm", "group": "group", "supergroup": "group", "channel": "channel"}
 
@@ -18,6 +18,14 @@ class Bot(Struct, frozen=True):
 
     account_id: str
     username: str
+
+
+class _Author(Struct, frozen=True):
+    """Who has said something."""
+
+    name: str
+    id: str = ""
+    """Of a person; empty for chats, and for those who do not let it be seen."""
 
 
 def event_of(update: "Update", me: Bot) -> Event | None:
@@ -38,13 +46,64 @@ def _message(event_id: str, message: "Message", me: Bot) -> MessageEvent | None:
     if not text and message.effective_attachment is None:
         return None  # somebody joined, something was pinned
     source = _source(message, sender)
-    if source.chat_type != "dm":
-        if not _is_addressed(message, text, me):
-            return None
-        if not text.startswith("/"):
-            text = re.sub(f"@{re.escape(me.username)}", "", text, flags=re.IGNORECASE).strip()
-    replied_to = message.reply_to_message
-    return MessageEvent(event_id, source, text, str(replied_to.message_id) if replied_to else "")
+    if source.chat_type != "dm" and not _is_addressed(message, text, me):
+        return None
+    answered, quotes = message.reply_to_message, _answered(message, sender, me)
+    if text and message.forward_origin is not None:
+        author = _author(message.forward_origin)
+        if author.id != str(sender.id):
+            # It commands nothing, whatever it says.
+            quotes, text = (*quotes, Quote(text, author.name, is_forwarded=True)), ""
+    if source.chat_type != "dm" and not text.startswith("/"):
+        text = re.sub(f"@{re.escape(me.username)}", "", text, flags=re.IGNORECASE).strip()
+    replies_to = str(answered.message_id) if answered else ""
+    return MessageEvent(event_id, source, text, replies_to, quotes)
+
+
+def _answered(message: "Message", sender: "User", me: Bot) -> tuple[Quote, ...]:
+    """What a message answers, unless the bot or the sender has said it."""
+    answered, elsewhere, part = message.reply_to_message, message.external_reply, message.quote
+    if answered is not None:
+        author, said = _author_of(answered), answered.text or answered.caption or ""
+    elif elsewhere is not None:
+        author, said = _author(elsewhere.origin), ""
+    else:
+        return ()
+    said = part.text if part is not None else said
+    if not said or author.id in (str(sender.id), me.account_id):
+        return ()
+    return (Quote(said, author.name, is_forwarded=False),)
+
+
+def _author_of(message: "Message") -> _Author:
+    """Who has said what is in a message, which its sender may have forwarded."""
+    if message.forward_origin is not None:
+        return _author(message.forward_origin)
+    if message.sender_chat is not None:
+        return _Author(message.sender_chat.title or "")
+    sender = message.from_user
+    return _Author("") if sender is None else _Author(sender.full_name, str(sender.id))
+
+
+def _author(origin: "MessageOrigin") -> _Author:
+    from telegram import (
+        MessageOriginChannel,
+        MessageOriginChat,
+        MessageOriginHiddenUser,
+        MessageOriginUser,
+    )
+
+    match origin:
+        case MessageOriginUser():
+            return _Author(origin.sender_user.full_name, str(origin.sender_user.id))
+        case MessageOriginHiddenUser():
+            return _Author(origin.sender_user_name)
+        case MessageOriginChat():
+            return _Author(origin.sender_chat.title or "")
+        case MessageOriginChannel():
+            return _Author(origin.chat.title or "")
+        case _:
+            return _Author("")
 
 
 def _press(event_id: str, query: "CallbackQuery") -> ButtonPress | None:

@@ -6,11 +6,11 @@ from enum import StrEnum
 from typing import Any
 
 import sqlalchemy as sa
-from msgspec import Struct, to_builtins
+from msgspec import Struct, convert, to_builtins
 from msgspec.structs import asdict
 from sqlalchemy import Connection, bindparam
 
-from gateway_service.messages import ButtonPress, Event, MessageEvent, Source, TurnOrder
+from gateway_service.messages import ButtonPress, Event, MessageEvent, Quote, Source, TurnOrder
 from gateway_service.storage.schema import inbox
 from services.database import Prepared, UtcTime, insert_ignore
 from services.errors import AlreadyExists
@@ -219,6 +219,7 @@ def _order(row: sa.Row[Any]) -> TurnOrder:
         workdir=payload.get("workdir", ""),
         sandbox_template=payload.get("sandbox_template", ""),
         skip_context_files=payload.get("skip_context_files", False),
+        quotes=_quotes(payload),
     )
 
 
@@ -232,4 +233,9 @@ def _event(row: sa.Row[Any]) -> Event:
     payload, source = row.payload, Source(**row.payload["source"])
     if "press_id" in payload:
         return ButtonPress(row.event_id, source, payload["press_id"], payload["data"])
-    return MessageEvent(row.event_id, source, payload["text"], payload.get("replies_to", ""))
+    replies_to, quotes = payload.get("replies_to", ""), _quotes(payload)
+    return MessageEvent(row.event_id, source, payload["text"], replies_to, quotes)
+
+
+def _quotes(payload: Mapping[str, Any]) -> tuple[Quote, ...]:
+    return convert(payload.get("quotes", ()), tuple[Quote, ...])

@@ -5,16 +5,41 @@ isort:skip_file
 
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
 import typing as _typing
 
-if sys.version_info >= (3, 10):
-    from typing import TypeAlias as _TypeAlias
+if sys.version_info >= (3, 11):
+    from typing import TypeAlias as _TypeAlias, Never as _Never
 else:
-    from typing_extensions import TypeAlias as _TypeAlias
+    from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _QuotationKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _QuotationKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_QuotationKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    QUOTATION_KIND_UNSPECIFIED: _QuotationKind.ValueType  # 0
+    """Not set; treated as FORWARDED."""
+    QUOTATION_KIND_FORWARDED: _QuotationKind.ValueType  # 1
+    """The sender has forwarded them."""
+    QUOTATION_KIND_ANSWERED: _QuotationKind.ValueType  # 2
+    """The message answers them."""
+
+class QuotationKind(_QuotationKind, metaclass=_QuotationKindEnumTypeWrapper):
+    """How words of somebody else came into a message."""
+
+QUOTATION_KIND_UNSPECIFIED: QuotationKind.ValueType  # 0
+"""Not set; treated as FORWARDED."""
+QUOTATION_KIND_FORWARDED: QuotationKind.ValueType  # 1
+"""The sender has forwarded them."""
+QUOTATION_KIND_ANSWERED: QuotationKind.ValueType  # 2
+"""The message answers them."""
+Global___QuotationKind: _TypeAlias = QuotationKind  # noqa: Y015
 
 @_typing.final
 class MessagePart(_message.Message):
@@ -23,19 +48,57 @@ class MessagePart(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TEXT_FIELD_NUMBER: _builtins.int
+    QUOTATION_FIELD_NUMBER: _builtins.int
     text: _builtins.str
     """Plain text or Markdown, UTF-8, at most 1 MiB."""
+    @_builtins.property
+    def quotation(self) -> Global___Quotation:
+        """Words of somebody else that come with the message. The agent gives them to the model as data,
+        between marks, and labels the session. An agent that does not know them leaves them out.
+        """
+
     def __init__(
         self,
         *,
         text: _builtins.str = ...,
+        quotation: Global___Quotation | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "text", b"text"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "quotation", b"quotation", "text", b"text"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "quotation", b"quotation", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["text"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["text", "quotation"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 
 Global___MessagePart: _TypeAlias = MessagePart  # noqa: Y015
+
+@_typing.final
+class Quotation(_message.Message):
+    """Words that are not the sender's own."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    AUTHOR_FIELD_NUMBER: _builtins.int
+    kind: Global___QuotationKind.ValueType
+    """How they came into the message."""
+    text: _builtins.str
+    """Plain text, UTF-8, not empty; all parts of a message together are at most 1 MiB."""
+    author: _builtins.str
+    """The name of whoever has said them, as the platform shows it; empty where that is not known."""
+    def __init__(
+        self,
+        *,
+        kind: Global___QuotationKind.ValueType = ...,
+        text: _builtins.str = ...,
+        author: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["author", b"author", "kind", b"kind", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Quotation: _TypeAlias = Quotation  # noqa: Y015

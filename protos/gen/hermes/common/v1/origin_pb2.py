@@ -24,15 +24,15 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dhermes/common/v1/origin.proto\x12\x10hermes.common.v1\"\x9d\x01\n\x06Origin\x12\x10\n\x08platform\x18\x01 \x01(\t\x12\x0f\n\x07\x63hat_id\x18\x02 \x01(\t\x12\x11\n\tthread_id\x18\x03 \x01(\t\x12\x0f\n\x07user_id\x18\x04 \x01(\t\x12\x11\n\tuser_name\x18\x05 \x01(\t\x12\x11\n\tchat_type\x18\x06 \x01(\t\x12&\n\x05trust\x18\x07 \x01(\x0e\x32\x17.hermes.common.v1.Trust*W\n\x05Trust\x12\x15\n\x11TRUST_UNSPECIFIED\x10\x00\x12\x0f\n\x0bTRUST_OWNER\x10\x01\x12\x11\n\rTRUST_SERVICE\x10\x02\x12\x13\n\x0fTRUST_UNTRUSTED\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dhermes/common/v1/origin.proto\x12\x10hermes.common.v1\"\xb0\x01\n\x06Origin\x12\x10\n\x08platform\x18\x01 \x01(\t\x12\x0f\n\x07\x63hat_id\x18\x02 \x01(\t\x12\x11\n\tthread_id\x18\x03 \x01(\t\x12\x0f\n\x07user_id\x18\x04 \x01(\t\x12\x11\n\tuser_name\x18\x05 \x01(\t\x12\x11\n\tchat_type\x18\x06 \x01(\t\x12&\n\x05trust\x18\x07 \x01(\x0e\x32\x17.hermes.common.v1.Trust\x12\x11\n\tis_shared\x18\x08 \x01(\x08*W\n\x05Trust\x12\x15\n\x11TRUST_UNSPECIFIED\x10\x00\x12\x0f\n\x0bTRUST_OWNER\x10\x01\x12\x11\n\rTRUST_SERVICE\x10\x02\x12\x13\n\x0fTRUST_UNTRUSTED\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hermes.common.v1.origin_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_TRUST']._serialized_start=211
-  _globals['_TRUST']._serialized_end=298
+  _globals['_TRUST']._serialized_start=230
+  _globals['_TRUST']._serialized_end=317
   _globals['_ORIGIN']._serialized_start=52
-  _globals['_ORIGIN']._serialized_end=209
+  _globals['_ORIGIN']._serialized_end=228
 # @@protoc_insertion_point(module_scope)

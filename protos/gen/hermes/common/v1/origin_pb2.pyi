@@ -58,6 +58,7 @@ class Origin(_message.Message):
     USER_NAME_FIELD_NUMBER: _builtins.int
     CHAT_TYPE_FIELD_NUMBER: _builtins.int
     TRUST_FIELD_NUMBER: _builtins.int
+    IS_SHARED_FIELD_NUMBER: _builtins.int
     platform: _builtins.str
     """The platform's name in lower case: "cli", "telegram", …; never empty."""
     chat_id: _builtins.str
@@ -72,6 +73,8 @@ class Origin(_message.Message):
     """"dm", "group", "channel" or "thread"; empty means "dm"."""
     trust: Global___Trust.ValueType
     """How far the sender is trusted."""
+    is_shared: _builtins.bool
+    """Several people say things in the session, so that the model is told with each message whose it is."""
     def __init__(
         self,
         *,
@@ -82,10 +85,11 @@ class Origin(_message.Message):
         user_name: _builtins.str = ...,
         chat_type: _builtins.str = ...,
         trust: Global___Trust.ValueType = ...,
+        is_shared: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chat_id", b"chat_id", "chat_type", b"chat_type", "platform", b"platform", "thread_id", b"thread_id", "trust", b"trust", "user_id", b"user_id", "user_name", b"user_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chat_id", b"chat_id", "chat_type", b"chat_type", "is_shared", b"is_shared", "platform", b"platform", "thread_id", b"thread_id", "trust", b"trust", "user_id", b"user_id", "user_name", b"user_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
