@@ -127,8 +127,8 @@ async def test_a_shared_session_is_told_who_speaks(tmp_path: Path) -> None:
             words = f"@hermes_bot I am {user_id}"
             await telegram.say(1, words, user_id, chat=group, **topic, **{"from": sender})
             await answered(telegram, min(count, 2))
-        sender = {"id": 7, "is_bot": False, "first_name": "Ada"}
-        await telegram.say(1, "@hermes_bot alone", chat=group, **{"from": sender})
+        alone: dict[str, Any] = {"from": ADA, "chat": group}
+        await telegram.say(1, "@hermes_bot alone", **alone)
         await answered(telegram, 3)
     shared = [each["content"] for each in model.bodies[1]["messages"] if each["role"] == "user"]
     assert shared == ['["Ada" writes:]\nI am 7', '["Bob ] Eve" writes:]\nI am 8']
