@@ -4,6 +4,7 @@ import asyncio
 import signal
 from contextlib import aclosing, suppress
 
+import grpc
 import grpc.aio
 from msgspec import Struct, field
 from prompt_toolkit import PromptSession
@@ -19,7 +20,7 @@ from services.cli.console import printable
 from services.cli.dialogue import Dialogue
 from services.cli.markdown import rendered
 from services.cli.recall import recall
-from services.cli.received import receive
+from services.cli.received import Note, Receiver
 from services.cli.turn_view import TurnView
 from services.errors import HermesError, message_of
 from services.home import HomePaths
@@ -51,6 +52,7 @@ _DECISIONS_OF_TOOL = {
     for word, taken in _DECISIONS.items()
     if taken != turn_event_pb2.APPROVAL_DECISION_ALWAYS
 }
+LATER = "; it will be tried again when hermes chat is opened"
 RECALL_S = 3.0
 """What was said before is not waited for any longer."""
 
@@ -95,6 +97,7 @@ class Talk:
         self._console = Console()
         self._view = TurnView(self._console)
         self._home = home
+        self._files = Receiver(self._gateway, self._profile, home)
         self._waiting: set[str] = set()
         self._session_id = ""
         self._turn = ""
@@ -116,20 +119,43 @@ class Talk:
         async with aclosing(self._dialogue.responses()) as responses:
             async for response in responses:
                 if response.reply.HasField("attachment"):
-                    workers.start("file", self._receive(response.reply))
-                else:
-                    self._show(response)
+                    await self._announced(response.reply, workers)
+                    continue
+                self._show(response)
+                if response.HasField("opened"):
+                    workers.start("files", self._receive_left())
 
-    async def _receive(self, told: ConverseResponse.Reply) -> None:
-        """Fetch a file, and say where it is, or why there is none."""
-        name, style = told.attachment.name, ""
+    async def _announced(self, told: ConverseResponse.Reply, workers: Workers) -> None:
         try:
-            path = await receive(self._gateway, self._profile, told, self._home.received)
-            line = f"{told.text}{name}, {told.attachment.length_bytes:,} bytes, is in {path}"
+            note = await self._files.note(told)
+        except (OSError, HermesError) as error:
+            self._tell(f"{told.attachment.name} could not be fetched: {error}", "red")
+        else:
+            workers.start("file", self._receive(note))
+
+    async def _receive_left(self) -> None:
+        """Fetch what an earlier terminal has not, or what failed before the connection was back."""
+        for note in await self._files.left():
+            await self._receive(note)
+
+    async def _receive(self, note: Note) -> None:
+        """Fetch a file, and say where it is, or why there is none."""
+        told, name, style = note.told, note.told.attachment.name, ""
+        try:
+            path = await self._files.fetch(note)
         except grpc.aio.AioRpcError as error:
             line, style = f"{name} could not be fetched: {message_of(error)}", "red"
+            if error.code() is not grpc.StatusCode.NOT_FOUND:
+                line += LATER
         except (OSError, HermesError) as error:
-            line, style = f"{name} could not be fetched: {error}", "red"
+            line, style = f"{name} could not be fetched: {error}{LATER}", "red"
+        else:
+            if path is None:
+                return  # another terminal says where it is
+            line = f"{told.text}{name}, {told.attachment.length_bytes:,} bytes, is in {path}"
+        self._tell(line, style)
+
+    def _tell(self, line: str, style: str) -> None:
         self._console.print("── news", style="dim")
         self._console.print(printable(line), style=style, markup=False, highlight=False)
 

@@ -1,6 +1,7 @@
 """The chat as a person sees it, in a real pseudo-terminal."""
 
 import re
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,6 +76,26 @@ def test_files_are_received_into_the_home_beside_what_is_there(up: Deployment) -
             assert (received / name).read_text() == NOTE
         assert {each.stat().st_mode & 0o777 for each in received.iterdir()} == {0o600}
         chat.wait_for(PROMPT)
+        chat.press(CTRL_D)
+        assert chat.wait_end() == 0
+
+
+def test_a_file_that_was_not_fetched_is_when_the_chat_is_opened_again(up: Deployment) -> None:
+    received = up.client.path / "received"
+    shutil.rmtree(received, ignore_errors=True)
+    received.write_text("in the way")
+    with terminal(up.client, "chat") as chat:
+        chat.wait_for(PROMPT)
+        chat.type("send the report")
+        chat.wait_for(r"^report\.txt could not be fetched: [^>]*it will be tried again")
+        chat.press(CTRL_D)
+        assert chat.wait_end() == 0
+    received.unlink()
+    with terminal(up.client, "chat") as chat:
+        chat.wait_for(rf"^report\.txt, {len(NOTE)} bytes, is in ")
+        assert [(each.name, each.read_text()) for each in received.iterdir()] == [
+            ("report.txt", NOTE)
+        ]
         chat.press(CTRL_D)
         assert chat.wait_end() == 0
 

@@ -10,8 +10,9 @@ import pytest
 
 from hermes.gateway.v1.conversation_pb2 import ConverseResponse
 from hermes.gateway.v1.delivery_pb2 import Attachment
-from services.cli.received import receive
+from services.cli.received import Receiver, receive
 from services.errors import Unavailable
+from services.home import HomePaths
 from tests.integration.scheduler_parts import Wire, fake_services
 
 DATA = bytes(range(256)) * 9
@@ -60,3 +61,31 @@ async def test_what_is_not_the_file_is_not_kept(tmp_path: Path) -> None:
             await receive(channel, "", gone, tmp_path / "received")
         assert caught.value.code() is grpc.StatusCode.NOT_FOUND
     assert await asyncio.to_thread(contents, tmp_path) == {}
+
+
+async def test_what_a_terminal_leaves_the_next_one_fetches_once(tmp_path: Path) -> None:
+    home = HomePaths(tmp_path, tmp_path)
+    async with fake_services() as wire, grpc.aio.insecure_channel(wire.address) as channel:
+        killed = Receiver(channel, "", home)
+        await killed.note(told(wire, "a.txt"))
+        assert await Receiver(channel, "work", home).left() == []
+        first, second = Receiver(channel, "default", home), Receiver(channel, "", home)
+        [note], [same] = await first.left(), await second.left()
+        paths = await asyncio.gather(first.fetch(note), second.fetch(same))
+        assert set(paths) == {None, tmp_path / "received" / "a.txt"}
+        assert await second.left() == []
+    found = await asyncio.to_thread(contents, tmp_path)
+    assert found == {tmp_path / "received" / "a.txt": DATA}
+
+
+async def test_what_failed_stays_noted_unless_it_is_gone(tmp_path: Path) -> None:
+    async with fake_services() as wire, grpc.aio.insecure_channel(wire.address) as channel:
+        receiver = Receiver(channel, "", HomePaths(tmp_path, tmp_path))
+        note = await receiver.note(told(wire, "a.txt", DATA[:-1]))
+        with pytest.raises(Unavailable):
+            await receiver.fetch(note)
+        assert await receiver.left() == [note]
+        wire.deliveries.files.clear()
+        with pytest.raises(grpc.aio.AioRpcError):
+            await receiver.fetch(note)
+        assert await receiver.left() == []
