@@ -34,7 +34,8 @@ _BANG = re.compile(
     r"^\s*(?:\([\w-]*\s*)?(?::?(?:silent\s*)?(?:%|\.)?!|:?(?:shell|exec|spawn|system)\s)\s*(.+)$",
     re.MULTILINE,
 )
-_LIST = re.compile(r"[\[({]\s*((?:[\"'][^\"'\n]*[\"'](?:\s*,)?\s*){2,})[\])}]")
+_LIST = re.compile(r"(?:\"[^\"'\n]*\"(?:\s*,)?\s*|'[^\"'\n]*'(?:\s*,)?\s*){2,}")
+_BRACKETS = str.maketrans("()[]{}", " " * 6)
 _JOINED = re.compile(r"([\"'])\s*[+.]\s*\1")
 _RUNS = re.compile(
     r"\bsystem\b|popen|\bexec(?:[vl]p?e?|File|Sync|FileSync)?\b|spawn|subprocess|shell_exec|"
@@ -44,7 +45,10 @@ _RUNS = re.compile(
     r"callCommand"
     r"|\bqx\b|%x|shell\(|IO\.popen|Open3|esyscmd|execSync|System\.cmd|os:cmd|\bProc\b|\bcall\("
     r"|check_output|write18|invoke-expression|\biex\b|Kernel|backtick|\bsource\b|getline|"
-    r"shell-command|call-process|start-process|Deno\.Command"
+    r"shell-command|call-process|start-process|Deno\.Command|run-program|Sys\.command|"
+    r"\.execute\(|\|&?\s*\"|"
+    # Text that is run between backquotes, which is nothing but a variable.
+    r"`\s*(?:\$\w+|#\{\s*\w+\s*\})\s*`"
 )
 _SHELL = re.compile(
     r"(?<![\w.])(?:/(?:usr/)?(?:local/)?bin/)?(?:ba|da|z|k|a|tc|c|mk)?sh\b(?!\.)|"
@@ -54,7 +58,7 @@ _SHELL = re.compile(
 _SOCKET = re.compile(
     r"\bsocket\b|TCPSocket|TCPServer|UDPSocket|fsockopen|pfsockopen|stream_socket|"
     r"IO::Socket|\bSocket\b"
-    r"|\bSockets\b|net\.(?:connect|Socket|createConnection|createServer|Dial|Listen)|"
+    r"|\bSockets\b|ServerSocket|net\.(?:connect|Socket|createConnection|createServer|Dial|Listen)|"
     r"/inet6?/(?:tcp|udp)|\bTcp(?:Stream|Listener|"
     r"Client)|TCPClient|Sockets\.|require\(?\s*['\"](?:net|tls|dgram)['\"]|ztcp|gen_tcp|"
     r"socket_create|"
@@ -65,11 +69,11 @@ _SOCKET = re.compile(
 _LISTENS = re.compile(
     r"\bbind\b|listen|accept\b|TCPServer|createServer|TcpListener|Listen\b|start_server|"
     r"socket_server"
-    r"|/inet6?/(?:tcp|udp)/[1-9]\d*/0|LocalPort|socketserver",
+    r"|/inet6?/(?:tcp|udp)/[1-9]\d*/0|LocalPort|socketserver|ServerSocket",
     re.IGNORECASE,
 )
 _HANDS_OVER = re.compile(
-    r"dup2|fileno\(|\.pipe\(|stdin|<&|>&|getInputStream|readline|getline|\breceive\b|recv\b|"
+    r"dup2|fileno\(|getOutputStream|\.pipe\(|stdin|<&|>&|getInputStream|readline|getline|\breceive\b|recv\b|"
     r"recv\("
     r"|pipeline\(|GetStream|\bread\b|\.on\(|\.gets|while|fdopen|proc_open|reopen|to_i\b",
     re.IGNORECASE,
@@ -79,12 +83,12 @@ _FETCH = re.compile(
     r"URI\.open|Net::HTTP"
     r"|file_get_contents\s*\(\s*['\"]\s*(?:http|ftp)|curl_exec|https?\.get|fetch\(|axios|"
     r"http\.request"
-    r"|DownloadString|DownloadFile|Invoke-WebRequest|getstore|File::Fetch|openStream|HTTP\.\w+\(|\biwr\b|\bURI\(|\bdownload\(|\bgot\("
+    r"|\bget\s*\(?\s*[\"'](?:https?|ftp):|DownloadString|DownloadFile|Invoke-WebRequest|getstore|File::Fetch|openStream|HTTP\.\w+\(|\biwr\b|\bURI\(|\bdownload\(|\bgot\("
 )
 _EVALUATES = re.compile(
     r"\bexec\b[\s(]|\beval\b|__import__|\bcompile\(|\bsystem\b|popen|subprocess|spawn|"
     r"execSync|shell_exec"
-    r"|passthru|Function\(|loadstring|(?<![\w.])load\(|\biex\b|invoke-expression|assert\s*\(|marshal|"
+    r"|passthru|Function\(|loadstring|(?<![\w.])load\(|(?i:\biex\b|invoke-expression)|assert\s*\(|marshal|"
     r"create_function"
     r"|instance_eval|os\.execute|include\b|require_once|vm\.run|pickle\.loads|child_process|"
     r"getattr"
@@ -108,7 +112,7 @@ _DELETES = re.compile(
     r"delete_recursive|deleteDirectory|recursive\s*[=:]\s*(?:true|TRUE|True)"
 )
 _WRITES = re.compile(
-    r"open\w{0,20}+\s*\(?[^;\n]{0,200}?[\"'](?:[wax]\+?b?\+?|r\+b?|>>?|\+<)[\"',]|\.write|writeFile|"
+    r"open\w{0,20}+\s*\(?[^;\n]{0,200}?[\"'](?:[wax]\+?b?\+?|r\+b?|>>?|\+<)[\"',]|[\"']\+?>{1,2}\s*[/~$]|\.write|writeFile|"
     r"appendFile|file_put_contents"
     r"|fputs|fwrite|write_text|write_bytes|copyfile|shutil\.(?:copy|move)|os\.(?:rename|"
     r"replace|link|symlink)"
@@ -128,7 +132,7 @@ _KILL = re.compile(
 _FORKS = re.compile(
     r"while\s*(?:\(\s*)?(?:1|True|true|\(1\)|:;)\s*\)?\s*[:{]?\s*(?:os\.)?fork|"
     r"fork\s+while\s+fork"
-    r"|(?:os\.)?fork\s*\(?\)?\s*(?:while|until)|loop\s*(?:\{|do)\s*fork|while\s*\(?fork|"
+    r"|(?:os\.)?fork\s*\(?\)?\s*(?:while|until|for\b)|loop\s*(?:\{|do)\s*fork|while\s*\(?fork|"
     r"for\s*\(;;\)\s*\{?\s*fork"
     r"|forever.{0,20}fork|fork\(\).{0,12}fork\(\).{0,20}while",
     re.DOTALL,
@@ -176,7 +180,8 @@ def judge(code: str) -> Judged:
     scripts += [match[1] for match in _BANG.finditer(code)]
     if _RUNS.search(code):
         scripts += [text for text in literals if len(text) > 2]
-        scripts += [" ".join(_literals(match[1])) for match in _LIST.finditer(code)]
+        lists = _LIST.finditer(_BLANKS.sub(_one_blank, code.translate(_BRACKETS)))
+        scripts += [" ".join(_literals(match[0])) for match in lists]
     return Judged(tuple(findings), tuple(dict.fromkeys(scripts))[:32])
 
 

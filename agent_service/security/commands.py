@@ -14,7 +14,7 @@ from agent_service.security.shell import Shell, new_parser
 
 _STARTS_ITSELF = re.compile(
     r"\$\{?(?:0|BASH_SOURCE)\}?\"?\s*[&|]\s*\"?\$\{?(?:0|BASH_SOURCE)|"
-    r"do\s+\"?\$\{?0\}?\"?\s*&(?!&)"
+    r"do\s+(?:\w+\s+-c\s+)?\"?\$\{?0\}?\"?\s*&(?!&)"
 )
 _TYPED = re.compile(r"\s*([\w./+-]+)(?:[ \t]+-[\w=-]+)*[ \t]*\n(.+)", re.DOTALL)
 LONGEST = 65_536

@@ -13,6 +13,12 @@ SHELLS = listed(
 )
 """Shells whose text is read as bash's."""
 
+_COMPILED = listed(
+    "java javac kotlin scalac cc gcc clang g++ c++ clang++ tcc rustc cargo csc mcs csx "
+    "zig nim v dart tsx ts-node fpc gfortran dmd ldc2 swiftc"
+)
+"""Compilers and their like, which are given files."""
+
 CODE_OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "python": ("-c",),
@@ -83,6 +89,8 @@ CODE_OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "irssi": (),
         "bpftrace": ("-e",),
         "nasm": (),
+        **dict.fromkeys(("ocaml", "csi", "kotlinc"), ("-e",)),
+        **dict.fromkeys(_COMPILED, ()),
         "bee": ("eval",),
         "latex": (),
         "pdflatex": (),
@@ -129,9 +137,10 @@ def code_of(invocation: Invocation, files: Mapping[str, str]) -> list[str]:
         for named in (arg.rpartition("=")[2] for arg in invocation.args)
         if named in files
     ]
-    found += [files[path] for path in files if _may_be_read(path, invocation)]
-    found = list(dict.fromkeys(found))
-    if not found and (not operands or operands[0] in ("-", "/dev/stdin")) and invocation.stdin:
+    # What is being written has no text yet.
+    found += [files.get(path, "") for path in files if _may_be_read(path, invocation)]
+    found = list(dict.fromkeys(filter(None, found)))
+    if not found and (not operands or {"-", "/dev/stdin"} & set(operands)) and invocation.stdin:
         found = [invocation.stdin]
     return found
 

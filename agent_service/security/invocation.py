@@ -76,8 +76,9 @@ class Invocation(Struct, frozen=True):
     def value_of(self, *options: str) -> list[str]:
         """The values of options, given as `-x value`, `-xvalue`, `--long value`, `--long=value`."""
         found: list[str] = []
+        beginnings = {option[0] for option in options}
         for number, arg in enumerate(self.args):
-            for option in options if arg[:1] in ("-", "/") else ():
+            for option in options if arg[:1] in beginnings else ():
                 if arg == option and number + 1 < len(self.args):
                     found.append(self.args[number + 1])
                 elif option.startswith("--") and arg.startswith(option + "="):

@@ -14,7 +14,7 @@ _LONGEST = 65_536
 FETCHERS = listed(
     "curl wget fetch aria2c axel lynx links w3m http https httpie xh curlie nc ncat netcat socat "
     "telnet ftp tftp lwp-request lwp-download GET scp sftp rsync dig host nslookup drill gsutil "
-    "openssl_client iwr Invoke-WebRequest lftp wget2 nc.openbsd nc.traditional pwncat finger"
+    "openssl_client ssh iwr Invoke-WebRequest lftp wget2 nc.openbsd nc.traditional pwncat finger"
 )
 """Programs that print or store what comes from the network."""
 _PASSING = listed(
@@ -24,9 +24,12 @@ _PASSING = listed(
 )
 _UNPACKING = listed(
     "gunzip zcat gzip bzip2 bunzip2 bzcat xz unxz xzcat zstd zstdcat lz4 lzma unlzma uncompress "
-    "brotli uudecode basenc base58 base45 gpg ascii85 7z 7za funzip mcrypt ccrypt xxd od hexdump "
-    "base32 base64 openssl rev"
+    "brotli unzip uudecode basenc base58 base45 gpg ascii85 7z 7za funzip mcrypt ccrypt xxd od "
+    "hexdump base32 base64 openssl rev"
 )
+DECODERS = listed("base64 base32 xxd openssl rev rot13")
+"""Programs that decode, and whose output is known where their input is."""
+_CONNECTION = re.compile(r"/dev/(?:tcp|udp)/")
 _SET = re.compile(r"s(.)((?:\\.|(?!\1)[^\\])*)\1((?:\\.|(?!\1)[^\\])*)\1([gIi0-9]*)", re.DOTALL)
 
 
@@ -50,8 +53,10 @@ def output_of(invocation: Invocation, read: Callable[[str], str]) -> str:
 
 def _given(invocation: Invocation, read: Callable[[str], str]) -> str:
     """Its input: the named files that the command made, else what is piped in."""
-    found = [read(operand) for operand in invocation.operands if operand != "-"]
-    return "".join(found) or invocation.stdin
+    operands = [operand for operand in invocation.operands if operand != "-"]
+    if any(_CONNECTION.match(operand) for operand in operands):
+        return REMOTE
+    return "".join(map(read, operands)) or invocation.stdin
 
 
 def _echo(invocation: Invocation, read: Callable[[str], str]) -> str:
@@ -160,8 +165,8 @@ def _openssl(invocation: Invocation, read: Callable[[str], str]) -> str:
 
 def _rev(invocation: Invocation, read: Callable[[str], str]) -> str:
     given = _given(invocation, read)
-    if marks(given):
-        return given
+    if marks(given) or not given:
+        return marks(given) + DECODED
     return "\n".join(line[::-1] for line in given.split("\n"))
 
 
@@ -277,6 +282,7 @@ _TELLERS: Mapping[str, Callable[[Invocation, Callable[[str], str]], str]] = {
     "sed": _sed,
     "paste": _paste,
     "which": _which,
+    "command": _which,
     "type": _which,
     "whereis": _which,
     "find": _find,

@@ -60,7 +60,7 @@ _CONFIG = re.compile(
     r"|apt|docker|kubelet)/|/System/|/Library/"
 )
 _DEVICE = re.compile(
-    r"/dev/(?:[shv]d[a-z*?\[]|xvd|nvme|mmcblk|r?disk\d|mapper/|md\d|dm-|loop\d|sr\d|vg|zd\d|nbd\d"
+    r"/dev/(?:[shv]d[a-z*?\[]|a?da\d|xvd|nvme|mmcblk|r?disk\d|mapper/|md\d|dm-|loop\d|sr\d|vg|zd\d|nbd\d"
     r"|pmem|mtd|sg\d|by-|disk/|block/|mem$|kmem$|port$|sd|source|dest|drive|device)"
 )
 _CREDENTIAL = re.compile(
@@ -108,6 +108,10 @@ _PERSISTENCE = re.compile(
     r"at|anacron)"
     r"|^/(?:usr/)?(?:local/)?lib/systemd/system/|(?:^|/)\.git/hooks/(?!.*\.sample$)"
     r"|(?:^|/)\.ssh/(?:authorized_keys2?|rc|config)$|(?:^|/)\.config/systemd/user/"
+)
+_TRACE = re.compile(
+    r"^/var/log/(?:auth\.log|syslog|messages|secure|wtmp|btmp|lastlog|faillog|kern\.log|audit/)"
+    r"|(?:^|/)\.(?:\w+_history|histfile)$"
 )
 _OWN = re.compile(r"(?:^|/)\.hermes(?:/(?!workspaces?(?:/|$)).*)?$")
 _REBUILT = re.compile(
@@ -203,10 +207,47 @@ def is_outside(path: str, cwd: str = "") -> bool:
     )
 
 
+_WELL_KNOWN = tuple(
+    path.split("/")
+    for path in (
+        "/etc/shadow",
+        "/etc/gshadow",
+        "/etc/sudoers",
+        f"{HOME}/.ssh/id_rsa",
+        f"{HOME}/.ssh/id_ed25519",
+        f"{HOME}/.ssh/authorized_keys",
+        f"{HOME}/.aws/credentials",
+        f"{HOME}/.netrc",
+        f"{HOME}/.git-credentials",
+        f"{HOME}/.kube/config",
+        f"{HOME}/.docker/config.json",
+        "/root/.ssh/id_rsa",
+        "/root/.ssh/id_ed25519",
+    )
+)
+
+
+def _may_be_credential(pattern: str) -> bool:
+    """Whether a pattern of the shell, which is not open to any name, fits a well-known secret."""
+    parts = pattern.split("/")
+    if not set(pattern) & set("*?[") or not parts[-1].strip("*?"):
+        return False
+    return any(
+        len(known) == len(parts) and all(map(fnmatchcase, known, parts)) for known in _WELL_KNOWN
+    )
+
+
 def is_credential(path: str, cwd: str = "") -> bool:
     """Whether keys or passwords are there."""
     found = resolve(path, cwd).rstrip("/")
-    return bool(_CREDENTIAL.search(found)) and not _PUBLIC.search(found)
+    return _may_be_credential(found) or (
+        bool(_CREDENTIAL.search(found)) and not _PUBLIC.search(found)
+    )
+
+
+def is_trace(path: str, cwd: str = "") -> bool:
+    """Whether it tells what was done here: a log of the system, the history of a shell."""
+    return bool(_TRACE.search(resolve(path, cwd)))
 
 
 def is_own(path: str, cwd: str = "") -> bool:

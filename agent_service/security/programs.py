@@ -9,10 +9,16 @@ from agent_service.security.builtins import BUILTINS
 from agent_service.security.interpreters import SHELLS, code_of, language_of
 from agent_service.security.invocation import Invocation, listed, program_name
 from agent_service.security.marks import UNKNOWN, is_known, without_marks
-from agent_service.security.outputs import output_of
-from agent_service.security.paths import is_credential, is_critical, is_device, written_family
+from agent_service.security.outputs import DECODERS, FETCHERS, output_of
+from agent_service.security.paths import (
+    is_credential,
+    is_critical,
+    is_device,
+    is_trace,
+    written_family,
+)
 from agent_service.security.rules.base import Rule
-from agent_service.security.runners import RUNNERS, fed_by_file, with_items
+from agent_service.security.runners import RUNNERS, fed_by_file, fed_by_makefile, with_items
 from agent_service.security.running import (
     judge_origin,
     quoted,
@@ -86,8 +92,9 @@ class Programs:
     ) -> str:
         scene = shell.scene
         for name, value in settings:
-            if _RUN_LATER.match(name) and not is_wordlike(value):
-                run_text(shell, value.removeprefix("|").lstrip("-"), Pipes())
+            if _RUN_LATER.match(name):
+                text = scene.read(value) or ("" if is_wordlike(value) else value)
+                run_text(shell, text.removeprefix("|").lstrip("-"), Pipes())
         invocation = Invocation(
             name=program_name(argv[0]),
             args=tuple(argv[1:]),
@@ -159,7 +166,10 @@ class Programs:
             self._interpret(shell, invocation, pipes)
         elif name not in _PLAIN and name not in self._rules:
             self._try_inner(shell, invocation, pipes)
-        return output_of(invocation, scene.read)
+        output = output_of(invocation, scene.read)
+        if name in DECODERS and is_known(output) and output.strip():
+            scene.decoded.add(output.strip())
+        return output
 
     def _judge(self, scene: Scene, invocation: Invocation) -> None:
         for rule in (*self._rules.get(invocation.name, ()), *self._rules["*"]):
@@ -169,6 +179,8 @@ class Programs:
     def _wrapped(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
         inner = unwrap(invocation)
         argv, scripts = list(inner.argv), list(inner.scripts)
+        if invocation.name == "coproc" and FETCHERS & set(map(program_name, invocation.args)):
+            shell.scene.has_socket = True
         if invocation.name in ("xargs", "gxargs", "parallel"):
             argv, scripts = with_items(fed_by_file(invocation, shell.scene), argv, scripts)
         output = ""
@@ -185,12 +197,16 @@ class Programs:
         return output
 
     def _run_arguments(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> None:
+        if invocation.name in ("make", "gmake"):
+            invocation = fed_by_makefile(invocation, shell.scene)
+            if invocation.value_of("-f", "--file", "--makefile"):
+                judge_origin(shell.scene, invocation.stdin)
         for found in RUNNERS[invocation.name](invocation):
             if isinstance(found, str):
                 run_text(shell, found, pipes)
             elif found:
                 self.call(shell, found, pipes, ())
-        if invocation.name in ("ssh", "mosh", "sshpass", "ansible", "pdsh"):
+        if invocation.name in ("ssh", "mosh", "sshpass", "ansible", "pdsh", "pssh", "salt"):
             _reach_out(shell.scene)
 
     def _try_inner(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> None:
@@ -289,6 +305,8 @@ def written(scene: Scene, operator: str, target: str) -> None:
             scene.find("download")
     elif target.startswith("/proc/sysrq-trigger"):
         scene.find("shutdown")
+    elif operator in (">", ">|", "&>") and is_trace(target, scene.cwd):
+        scene.find("traces")
     elif family := written_family(target, scene.cwd):
         scene.find(family)
     elif is_critical(target) and target != "/":

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Callable, Mapping
 
+from msgspec.structs import replace
+
 from agent_service.security.invocation import Invocation, listed
 from agent_service.security.marks import UNKNOWN, without_marks
 from agent_service.security.scene import Scene
@@ -58,6 +60,15 @@ def _filled(arg: str, mark: str, items: list[str]) -> list[str]:
 
 _EXECS = listed("-exec -execdir -ok -okdir -x -X --exec --exec-batch")
 _ENDS = (";", "+", "\\;")
+
+
+_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+
+
+def fed_by_makefile(invocation: Invocation, scene: Scene) -> Invocation:
+    """The invocation of make with the recipes that the command has written as its input."""
+    named = invocation.value_of("-f", "--file", "--makefile") or _MAKEFILES
+    return replace(invocation, stdin="".join(map(scene.read, named)) or invocation.stdin)
 
 
 def _found_exec(invocation: Invocation) -> Started:
@@ -137,10 +148,22 @@ def _bang(invocation: Invocation) -> Started:
 def _sed_exec(invocation: Invocation) -> Started:
     found: Started = []
     for arg in invocation.args:
-        match = re.search(r"(?:^|[\d$;{/])e\s+(?:exec\s+)?(\S.*)", arg)
-        if match:
+        if match := re.search(r"(?:^|[\d$;{/])e\s+(?:exec\s+)?(\S.*)", arg):
             found.append(match[1])
+        if match := re.match(r".{0,9}?s(\W)[^\n]*?(?<!\\)\1([^\n]*)(?<!\\)\1\w{0,4}e", arg):
+            found.append(match[2].replace(f"\\{match[1]}", match[1]))
     return found
+
+
+_GIT_FILTERS = (
+    "--tree-filter",
+    "--index-filter",
+    "--env-filter",
+    "--msg-filter",
+    "--parent-filter",
+    "--commit-filter",
+    "--tag-name-filter",
+)
 
 
 def _submodule(invocation: Invocation) -> Started:
@@ -153,13 +176,24 @@ def _submodule(invocation: Invocation) -> Started:
         _, bang, text = value.partition("=!")
         if bang:
             found.append(text)
-    return found
+    if "config" in args:
+        found += [arg[1:] for arg in args if arg.startswith("!")]
+    return [*found, *invocation.value_of(*_GIT_FILTERS)]
 
 
 def _recipes(invocation: Invocation) -> Started:
     texts = [*invocation.value_of("--eval"), invocation.stdin]
     lines = [line for text in texts for line in re.split(r"\n|;", text)]
     return [*texts[:-1], *(line.strip().lstrip("@-") for line in lines if line[:1].isspace())]
+
+
+def _last_word(invocation: Invocation) -> Started:
+    return list(invocation.operands[-1:])
+
+
+def _macros(invocation: Invocation) -> Started:
+    texts = invocation.value_of("--eval", "-E")
+    return [match[1] for text in texts if (match := re.search(r"%\((.*)\)", text))]
 
 
 RUNNERS: Mapping[str, Callable[[Invocation], Started]] = {
@@ -186,6 +220,11 @@ RUNNERS: Mapping[str, Callable[[Invocation], Started]] = {
     "less": _bang,
     "ansible": _valued("-a", "--args"),
     "pdsh": lambda invocation: [" ".join(invocation.without_options(("-w", "-R", "-l")))],
+    **dict.fromkeys(("pssh", "parallel-ssh", "clush", "dsh", "salt"), _last_word),
+    "rpm": _macros,
+    "rpmquery": _macros,
+    "dc": _bang,
+    "ex": _bang,
     "openvpn": _valued("--up", "--down"),
     "tcpdump": _valued("-z"),
     "dmsetup": _valued("--exec"),

@@ -28,7 +28,7 @@ def judge_origin(scene: Scene, text: str) -> None:
     """Note that text which is run comes from the network or was encoded."""
     if REMOTE in text:
         scene.find("reverse-shell" if scene.has_socket else "remote-to-shell")
-    if DECODED in text:
+    if DECODED in text or text.strip() in scene.decoded:
         scene.find("decode-to-shell")
 
 

@@ -54,6 +54,8 @@ class Scene(Struct):
     """What the text has written, or would read through a file descriptor, by path."""
     sinks: dict[str, str] = field(default_factory=dict[str, str])
     """Shell text that reads what is written to a path."""
+    decoded: set[str] = field(default_factory=set[str])
+    """Texts that programs of the command have decoded."""
     cwd: str = ""
     findings: dict[Finding, None] = field(default_factory=dict[Finding, None])
     programs: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])

@@ -26,6 +26,11 @@ _FILLER = "\xa4"
 _PIECES = re.compile(r"[;\n&|]+")
 # What bash takes and the grammar does not.
 _CLOSED = re.compile(r"(\b(?:done|fi|esac)|[)}])(\s*\})")
+_LISTED = re.compile(r"(^|[|;&(]\s*)\{([^{}\s;|&,]+(?:,[^{}\s;|&,]*)+)\}")
+# What keeps a shell from writing down what it ran.
+_UNTRACED = frozenset(
+    {("HISTFILE", "/dev/null"), ("HISTFILE", ""), ("HISTSIZE", "0"), ("HISTFILESIZE", "0")}
+)
 _BARE_DOLLAR = re.compile(r"(?<!\\)\$(?=[%/:,=.+~\s]|$)")
 
 
@@ -55,7 +60,7 @@ class Shell:
             "function_definition": self._function,
             "redirected_statement": self._redirect_statement,
             "test_command": self._lone,
-            "unset_command": self._lone,
+            "unset_command": self._unset,
             "comment": _nothing,
             "heredoc_body": _nothing,
         }
@@ -80,7 +85,8 @@ class Shell:
         root = self._parser.parse(text.encode()).root_node
         if not root.has_error:
             return root
-        repaired = _BARE_DOLLAR.sub(r"\\$", _CLOSED.sub(r"\1;\2", _DANGLING.sub("", text)))
+        listed = _LISTED.sub(lambda match: match[1] + match[2].replace(",", " "), text)
+        repaired = _BARE_DOLLAR.sub(r"\\$", _CLOSED.sub(r"\1;\2", _DANGLING.sub("", listed)))
         if repaired != text:
             other = self._parser.parse(repaired.encode()).root_node
             if not other.has_error:
@@ -168,10 +174,15 @@ class Shell:
         else:
             made = self.words.one(value)
         name = name.split("[")[0]
+        if (name, made) in _UNTRACED:
+            self.scene.find("traces")
         if plus or "[" in text.split("=")[0]:
             glue = " " if "[" in text.split("=")[0] or value.startswith("(") else ""
             made = (self.words.variables.get(name, "") + glue + made).strip()
         return name, made
+
+    def _unset(self, node: Node, pipes: Pipes) -> str:
+        return self._called(["unset", *text_of(node).split()[1:]], pipes, ())
 
     def _declaration(self, node: Node, pipes: Pipes) -> str:
         self._assignments(node, pipes)

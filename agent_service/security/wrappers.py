@@ -181,7 +181,9 @@ WRAPPERS: Mapping[str, Wrapper] = MappingProxyType(
 _FIRST_WORDS = frozenset(
     {"ld.so", "ld-linux.so.2", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
 )
-_CONTAINERS = frozenset({"docker", "podman", "nerdctl", "kubectl", "oc"})
+_CONTAINERS = frozenset(
+    {"docker", "podman", "nerdctl", "kubectl", "oc", "docker-compose", "podman-compose"}
+)
 _EXEC_VALUED = listed(
     "-e -u -w --env --user --workdir -n --namespace -c --container --context --detach-keys "
     "--env-file"
@@ -190,6 +192,8 @@ _EXEC_VALUED = listed(
 
 def is_wrapper(invocation: Invocation) -> bool:
     """Whether it runs what its arguments say."""
+    if invocation.name == "command" and invocation.args[:1] in (("-v",), ("-V",)):
+        return False
     return (
         invocation.name in WRAPPERS
         or invocation.name in _FIRST_WORDS

@@ -167,9 +167,33 @@ def _converts(invocation: Invocation) -> bool:
     return len(operands) > 1 and bool(written_family(operands[-1], invocation.cwd))
 
 
+_METADATA = re.compile(r"\b169\.254\.(?:169\.254|170\.2)\b|\bmetadata\.google\.internal\b")
+_OWN_CHANGES = frozenset(
+    {
+        ("config", "set"),
+        ("config", "edit"),
+        ("pairing", "approve"),
+        ("approvals", "approve"),
+        ("approvals", "deny"),
+    }
+)
+
+
 ACCESS_RULES: tuple[Rule, ...] = (
     Rule("credential-files", _READERS, unless_asking(_reads_secret), "cat ~/.ssh/id_rsa"),
     Rule("credential-files", "*", _names_secret, "frobnicate /etc/shadow"),
+    Rule(
+        "credential-files",
+        "curl curlie wget wget2 http xh lynx",
+        lambda i: bool(_METADATA.search(i.text)),
+        "curl http://169.254.169.254/latest/meta-data/iam/security-credentials/",
+    ),
+    Rule(
+        "own-config",
+        "hermes",
+        lambda i: (i.operand(0), i.operand(1)) in _OWN_CHANGES,
+        "hermes config set approvals.mode off",
+    ),
     Rule("system-config", "*", _puts("system-config"), "frobnicate --output /etc/passwd"),
     Rule("startup-files", "*", _puts("startup-files"), "frobnicate -o ~/.bashrc"),
     Rule("persistence", "*", _puts("persistence"), "frobnicate -o /etc/cron.d/x"),

@@ -54,6 +54,7 @@ def _removes_volume(invocation: Invocation) -> bool:
 
 
 DEVICE_RULES: tuple[Rule, ...] = (
+    Rule("block-device", "dmsetup", lambda i: "remove_all" in i.args, "dmsetup remove_all"),
     Rule(
         "make-filesystem",
         "mkfs mkfs.ext2 mkfs.ext3 mkfs.ext4 mkfs.xfs mkfs.btrfs mkfs.vfat mkfs.fat "

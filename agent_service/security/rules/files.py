@@ -55,7 +55,9 @@ def _is_narrow(invocation: Invocation) -> bool:
     """Whether a find looks for some files of a name only, not too near to the root."""
     args = invocation.args
     return invocation.name == "find" and any(
-        arg in _FIND_VALUED and args[number + 1] not in ("*", ".*", "**")
+        arg in _FIND_VALUED
+        and args[number + 1] not in ("*", ".*", "**")
+        and args[number : number + 2] != ("-mindepth", "1")
         for number, arg in enumerate(args[:-1])
     )
 
@@ -220,6 +222,15 @@ FILE_RULES: tuple[Rule, ...] = (
         "rm rimraf srm find del rd Remove-Item deltree",
         unless_asking(_recursive),
         "rm -r old",
+    ),
+    Rule(
+        "recursive-delete",
+        "fd fdfind gio",
+        lambda i: (
+            (i.has("-x", "-X", "--exec", "--exec-batch") and i.has("rm", "unlink", "shred"))
+            or i.args == ("trash", "--empty")
+        ),
+        "fd -e log -X rm",
     ),
     Rule(
         "workspace-delete",

@@ -4,7 +4,7 @@ import re
 
 from agent_service.security.invocation import Invocation, listed
 from agent_service.security.marks import UNKNOWN
-from agent_service.security.paths import is_critical
+from agent_service.security.paths import is_critical, is_trace
 from agent_service.security.rules.base import Rule, always, asks_only, unless_asking, verb
 from agent_service.security.scene import Reach
 
@@ -50,7 +50,9 @@ def _kills_by_name(invocation: Invocation) -> bool:
 
 
 def _kills_list(invocation: Invocation) -> bool:
-    return any(UNKNOWN in arg for arg in invocation.args) and _is_kill_signal(invocation)
+    return any(UNKNOWN in arg or "*" in arg for arg in invocation.args) and _is_kill_signal(
+        invocation
+    )
 
 
 def _stops(invocation: Invocation) -> bool:
@@ -80,6 +82,10 @@ def _powers_off(invocation: Invocation) -> bool:
     return operands[0] in _POWER or (
         operands[0] in ("isolate", "start") and any(each in targets for each in operands[1:])
     )
+
+
+def _writes_sysrq(invocation: Invocation) -> bool:
+    return any(arg.removeprefix("of=").startswith("/proc/sysrq") for arg in invocation.args)
 
 
 def _runlevel(invocation: Invocation) -> bool:
@@ -155,18 +161,18 @@ def _schedules(invocation: Invocation) -> bool:
 
 def _removes_needed(invocation: Invocation) -> bool:
     removing = re.search(
-        r"(?:^|\s)(?:remove|purge|autoremove|erase|uninstall|-R\w*|-e|--remove|--purge|"
+        r"(?:^|\s)(?:remove|purge|autoremove|erase|uninstall|-R\w*|-e|-r|--remove|--purge|"
         r"del)(?:\s|$)",
         invocation.text,
     )
     needed = re.compile(
-        r"(?:libc6?|glibc|systemd|sudo|bash|coreutils|linux-image\S*|kernel\S*|apt|dpkg|rpm|"
+        r"(?:linux|musl|libc6?|glibc|systemd|sudo|bash|coreutils|linux-image\S*|kernel\S*|apt|dpkg|rpm|"
         r"python3?"
         r"|openssh-server|grub\S*|init|util-linux|base-files|login|passwd|\*|.*\*)"
     )
-    named = any(needed.fullmatch(operand) for operand in invocation.operands[1:])
+    named = any(needed.fullmatch(operand) for operand in invocation.operands)
     return bool(removing) and (
-        named or bool(re.search(r"force-remove-essential|--nodeps", invocation.text))
+        named or bool(re.search(r"force-remove-essential|--nodeps|--force-all", invocation.text))
     )
 
 
@@ -193,6 +199,7 @@ MACHINE_RULES: tuple[Rule, ...] = (
     ),
     Rule("shutdown", "init telinit", _runlevel, "init 0"),
     Rule("shutdown", "systemctl loginctl", _powers_off, "systemctl poweroff"),
+    Rule("shutdown", "tee dd cp sponge", _writes_sysrq, "echo b | tee /proc/sysrq-trigger"),
     Rule(
         "shutdown",
         "busctl dbus-send gdbus qdbus",
@@ -354,6 +361,14 @@ MACHINE_RULES: tuple[Rule, ...] = (
         "history -c",
         Reach.INSIDE,
     ),
+    Rule(
+        "traces",
+        "rm unlink ln cp mv shred truncate tee dd",
+        lambda i: any(is_trace(arg.removeprefix("of=")) for arg in i.args),
+        "rm ~/.bash_history",
+    ),
+    Rule("traces", "unset", lambda i: i.has("HISTFILE"), "unset HISTFILE"),
+    Rule("traces", "set", lambda i: i.args[:2] == ("+o", "history"), "set +o history"),
     Rule("traces", "tmutil", verb("delete", "disable", "deletelocalsnapshots"), "tmutil disable"),
 )
 """Rules for the machine."""

