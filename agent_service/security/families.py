@@ -91,6 +91,8 @@ class Verdict(Struct, frozen=True):
     leaves_sandbox: bool = False
     """Whether what is dangerous in it matters outside of a disposable sandbox."""
     normalised: tuple[tuple[str, ...], ...] = ()
-    """Every program that it runs with its arguments, expanded as far as that is known."""
+    """Every program that it runs with its arguments, expanded as far as that is known, and what
+    it sets and gives them to read.
+    """
     certain: bool = True
     """Whether `normalised` says all: nothing in it depends on what is not in the text."""

@@ -72,6 +72,10 @@ class Programs:
         """Follow one call and give what it would print."""
         scene = shell.scene
         scene.note(*argv)
+        for setting in settings:
+            scene.note("=".join(setting))
+        if pipes.stdin:
+            scene.note("<<", pipes.stdin)
         if scene.started >= MOST_STARTED:
             scene.is_broken = True
             return UNKNOWN

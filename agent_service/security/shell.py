@@ -159,6 +159,7 @@ class Shell:
         for child in [node] if node.type == "variable_assignment" else node.named_children:
             if child.type == "variable_assignment":
                 name, value = self._assignment(child)
+                self.scene.note(f"{name}={value}")
                 self.words.variables[name] = value
         return ""
 

@@ -108,6 +108,21 @@ def test_the_normalised_form_is_the_same_for_every_spelling() -> None:
     assert not CLASSIFIER.classify("rm -rf $X").certain
 
 
+@pytest.mark.parametrize(
+    ("allowed", "other"),
+    [
+        ("psql <<E\ndrop table a;\nE", "psql <<E\ndrop table b;\nE"),
+        ("echo 'drop table a' | psql", "echo 'drop table a'; psql"),
+        ("PGHOST=test psql -c 'drop table a'", "PGHOST=live psql -c 'drop table a'"),
+        ("PGHOST=test; psql -c 'drop table a'", "PGHOST=live; psql -c 'drop table a'"),
+        ("git push -f <<< a", "git push -f"),
+        ("curl x > a", "curl x >> a"),
+    ],
+)
+def test_what_programs_are_given_otherwise_is_another_command(allowed: str, other: str) -> None:
+    assert CLASSIFIER.classify(allowed).normalised != CLASSIFIER.classify(other).normalised
+
+
 def test_texts_in_texts_end() -> None:
     command = "true"
     for _ in range(30):
@@ -120,6 +135,12 @@ def test_texts_in_texts_end() -> None:
     assert CLASSIFIER.classify("find -exec " * 1000).kind is CommandClass.UNPARSEABLE
     assert CLASSIFIER.classify("(" * 3000).kind is CommandClass.UNPARSEABLE
     assert CLASSIFIER.classify("a={1..99}{1..99}{1..99}; echo $a$a$a").kind in CommandClass
+
+
+def test_a_file_that_has_no_text_yet_is_no_program() -> None:
+    verdict = CLASSIFIER.classify("cat <(true) <(cd /dev/fd; pip install $T; rm -rf /)")
+    assert verdict.kind is CommandClass.HARDLINE
+    assert CLASSIFIER.classify("<(echo a > $T/a.py; pip install $T").kind in CommandClass
 
 
 _WIDE = """
