@@ -70,6 +70,11 @@ def _joined(text: str, places: tuple[int, ...]) -> Plain:
     return Plain("".join(letters), tuple(kept) + tuple(places[end:]) or (0,))
 
 
+def fold(text: str) -> str:
+    """The text with letters that look like Latin ones as these, as `read` gives it."""
+    return text.translate(_LIKE)
+
+
 def invisible_at(text: str) -> list[int]:
     """Where characters stand that hide text or turn its direction."""
     if text.isascii():

@@ -4,6 +4,8 @@ They go by what orders to a model have in common rather than by known wordings: 
 said, what is to be left aside, and whose secrets are asked for.
 """
 
+from agent_service.security.spelling import fold
+
 _BEFORE = r"(?:previous|earlier|prior|preceding|original|current|existing|above|old|my|your)"
 _TASKS = (
     r"(?:tasks?|requests?|questions?|text|context|content|conversation|messages?|filters?|job"
@@ -21,7 +23,35 @@ _PERSONAL = (
     r"|social security|password)"
 )
 
+_GIVEN = r"(?:earlier|before|previous(?:ly)?|prior|above)"
+_GUIDANCE = r"(?:guidance|directives?|instruct(?:ions?|ed)|orders|rules|guidelines)"
+
+_ABROAD: tuple[str, ...] = (
+    r"\b(?:no hagas caso|haz caso omiso)\b.{0,30}\b(?:instrucciones|reglas|indicaciones)\b",
+    r"\bne (?:tiens|tenez) pas compte\b.{0,30}\b(?:consignes|instructions|règles)\b",
+    r"\bbeachte\w* die (?:vorherigen|bisherigen|obigen|früheren) \w+ nicht\b",
+    r"\b(?:игнорируй|забудь)\w*\b.{0,20}(?:предыдущи|прежни|выше|прошлы)",
+    r"\b(?:zignoruj|ignoruj|zapomnij o)\b.{0,30}\b(?:poprzedni|wcześniejsz|powyższ)\w*",
+    r"\b(?:ignoruj\w*|zapomeň)\b.{0,30}\b(?:předchozí|dřívější)\w*",
+    r"\bönceki\b.{0,30}\b(?:talimat|kural)\w*\b.{0,20}\b(?:yok say|unut|dikkate alma)",
+    r"\bbỏ qua\b.{0,30}\b(?:hướng dẫn|chỉ dẫn|lệnh|quy tắc)\b.{0,20}\btrước",
+    r"\b(?:abaikan|lupakan)\b.{0,20}\b(?:instruksi|perintah|aturan)\b.{0,20}\bsebelumnya",
+    r"\bignorera\b.{0,20}\b(?:tidigare|föregående)\b.{0,20}\b(?:instruktion\w*|regler)",
+)
+
 OVERRIDES: tuple[str, ...] = (
+    *map(fold, _ABROAD),
+    (
+        rf"\b(?:set aside|pay no (?:attention|heed) to)\b.{{0,30}}\b{_GUIDANCE}\b"
+        rf".{{0,20}}\b{_GIVEN}\b"
+    ),
+    rf"\btreat (?:all|any|every) {_GIVEN} {_GUIDANCE} as (?:void|withdrawn|cancelled|revoked)",
+    rf"\byour {_GIVEN} {_GUIDANCE} (?:is|are|were) (?:now )?(?:superseded|withdrawn|overruled)",
+    (
+        rf"\b(?:discard|drop|forget) (?:all |any )?(?:the |those )?{_GUIDANCE} (?:that )?you "
+        r"(?:received|were given|got)\b"
+    ),
+    r"\bsystem (?:message|prompt) (?:has|holds) no (?:authority|force)\b",
     (
         r"\b(?:ignore|disregard|forget|cancel|abandon|bypass|never ?mind)\s+(?:please\s+|about\s+)?"
         rf"(?:(?:all|any|of|the|this|that)\s+){{0,3}}{_BEFORE}\s+(?:\w+\s+)?{_TASKS}\b"
