@@ -96,8 +96,7 @@ class Talk:
         self._dialogue = Dialogue(self._gateway, opening)
         self._console = Console()
         self._view = TurnView(self._console)
-        self._home = home
-        self._files = Receiver(self._gateway, self._profile, home)
+        self._home, self._files = home, Receiver(self._gateway, self._profile, home)
         self._waiting: set[str] = set()
         self._session_id = ""
         self._turn = ""
