@@ -113,8 +113,7 @@ class Shell:
             self._node_depth -= 1
 
     def _children(self, node: Node, pipes: Pipes) -> str:
-        found = [self._run(child, pipes) for child in node.named_children]
-        return "".join(found)
+        return "".join([self._run(child, pipes) for child in node.named_children])
 
     def _lone(self, node: Node, pipes: Pipes) -> str:
         """A word where a command should be: only substitutions in it are run."""
@@ -223,9 +222,7 @@ class Shell:
         name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
         if name is None or body is None:
             return ""
-        called, inner = re.escape(text_of(name)), text_of(body)
-        itself = rf"(?<![\w./-]){called}(?![\w=./-])"
-        if re.search(rf"{itself}\s*\|&?\s*{called}|{itself}[^;|&\n]*&(?!&)", inner):
+        if _multiplies(text_of(name), text_of(body)):
             self.scene.find("fork-bomb")
         self.scene.functions[text_of(name)] = body
         self.scene.calling.append(text_of(name))
@@ -290,6 +287,13 @@ class Shell:
         self.scene.write(path, text, append=append)
         if (reader := self.scene.sinks.get(path)) is not None:
             self.script(reader, Pipes(text, is_fed=True))
+
+
+def _multiplies(name: str, body: str) -> bool:
+    """Whether a function starts itself beside itself."""
+    called = re.escape(name)
+    itself = rf"(?<![\w./-]){called}(?![\w=./-])"
+    return bool(re.search(rf"{itself}\s*\|&?\s*{called}|{itself}[^;|&\n]*&(?!&)", body))
 
 
 def _nothing(node: Node, pipes: Pipes) -> str:
