@@ -273,23 +273,28 @@ class Router:
 
     async def _press(self, sequence: int, press: ButtonPress) -> None:
         """Take a decision; its question changes when the turn hears of it."""
-        approval_id, _, word = press.data.rpartition(":")
-        decision, now = _WORDS.get(word), self._tools.clock.now()
-        said = "This button is not known any more."
-        if word.isdecimal():
-            profile, user = self._held.profile, press.source.user
-            given = GivenAnswer(profile, user, word, clarification_id=approval_id)
-            said = "Done." if await self._answered(given) else "The question is over."
-        elif decision is not None:
-            try:
-                agent, profile = self._tools.agent, self._held.profile
-                await agent.decide(approval_id, profile, decision, press.source.user)
-                said = "Done."
-            except AgentRefused as error:
-                said = error.message
+        said, now = await self._pressed(press), self._tools.clock.now()
         await self._held.write(lambda conn: inbox.close_event(conn, sequence, now))
         with suppress(PlatformError):
             await self._platform.acknowledge(press, said)
+
+    async def _pressed(self, press: ButtonPress) -> str:
+        """What came of a press; a program can press what this chat was never asked."""
+        question_id, _, word = press.data.rpartition(":")
+        address, profile, user = self._address(press.source), self._held.profile, press.source.user
+        is_asked = await self._held.database.read(
+            lambda conn: outbox.is_in_chat(conn, address, question_id)
+        )
+        if not is_asked or not (word in _WORDS or word.isdecimal()):
+            return "This button is not known any more."
+        if word.isdecimal():
+            given = GivenAnswer(profile, user, word, clarification_id=question_id)
+            return "Done." if await self._answered(given) else "The question is over."
+        try:
+            await self._tools.agent.decide(question_id, profile, _WORDS[word], user)
+        except AgentRefused as error:
+            return error.message
+        return "Done."
 
 
 def _said(event: MessageEvent) -> str:

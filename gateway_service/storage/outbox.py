@@ -131,6 +131,11 @@ _DELIVERY = sa.select(outbox.c.delivery_id).where(
     outbox.c.chat_id == bindparam("chat_id"),
     outbox.c.platform_message_id == bindparam("message_id"),
 )
+_IN_CHAT = sa.select(outbox.c.sequence).where(
+    *_of_account,
+    outbox.c.chat_id == bindparam("chat_id"),
+    outbox.c.delivery_id == bindparam("delivery_id"),
+)
 _FIRST_OF_CHAT = (
     sa.select(sa.func.min(outbox.c.sequence))
     .where(*_of_account, outbox.c.state == State.PENDING)
@@ -246,6 +251,17 @@ def delivery_of(conn: Connection, address: Address, message_id: str) -> str | No
         "message_id": message_id,
     }
     return conn.execute(_DELIVERY, values).scalars().first()
+
+
+def is_in_chat(conn: Connection, address: Address, delivery_id: str) -> bool:
+    """Whether a chat has had a delivery, while it is kept."""
+    values = {
+        "of_platform": address.platform,
+        "of_account": address.account_id,
+        "chat_id": address.chat_id,
+        "delivery_id": delivery_id,
+    }
+    return conn.execute(_IN_CHAT, values).first() is not None
 
 
 def find(conn: Connection, delivery_id: str) -> Sequence[Stored]:

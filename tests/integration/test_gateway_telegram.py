@@ -217,11 +217,17 @@ async def test_a_button_decides_and_strangers_cannot_press_it(tmp_path: Path) ->
             *("once", "session", "always", "deny")
         ]
         await telegram.press(1, question.id, question.buttons[0], user_id=666)
+        # A program can press what was asked in another chat.
+        await telegram.say(8, "/status", user_id=8)
+        await telegram.until(lambda: len(telegram.texts(8)) == 1)
+        await telegram.press(8, next(iter(telegram.chats[8])), question.buttons[0], user_id=8)
+        unknown = "This button is not known any more."
+        await telegram.until(lambda: list(telegram.acknowledged.values()) == [unknown])
         await telegram.press(1, question.id, question.buttons[-1], user_id=8)
         await telegram.until(lambda: telegram.texts(1)[0] == "It was not allowed.")
         await telegram.until(lambda: telegram.texts(1)[1].startswith("Denied by telegram:8"))
         assert question.buttons == []
-        await telegram.until(lambda: list(telegram.acknowledged.values()) == ["Done."])
+        await telegram.until(lambda: list(telegram.acknowledged.values()) == [unknown, "Done."])
         decided = await running.rows("agent", "SELECT decision, decided_by FROM approval")
         assert [(word.lower(), who) for word, who in decided] == [("deny", "telegram:8")]
 
