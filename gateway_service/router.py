@@ -4,6 +4,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
 from sqlalchemy import Connection
 
@@ -150,8 +151,7 @@ class Router:
                 elif text.strip() or event.quotes:
                     await self._begin(await self._accept(key, waiting, event))
                 else:
-                    answer = commands.Answer(TEXT_ONLY)
-                    await self._reply(key, waiting.sequence, event, answer)
+                    await self._reply(key, waiting.sequence, event, commands.Answer(TEXT_ONLY))
 
     async def _decided(self, event: MessageEvent) -> str | None:
         """The approval that a message answers with a yes or a no, if it answers one."""
@@ -282,10 +282,9 @@ class Router:
         """What came of a press; a program can press what this chat was never asked."""
         question_id, _, word = press.data.rpartition(":")
         address, profile, user = self._address(press.source), self._held.profile, press.source.user
-        is_asked = await self._held.database.read(
-            lambda conn: outbox.is_in_chat(conn, address, question_id)
-        )
-        if not is_asked or not (word in _WORDS or word.isdecimal()):
+        is_asked = partial(outbox.is_in_chat, address=address, delivery_id=question_id)
+        is_known = word in _WORDS or word.isdecimal()
+        if not is_known or not await self._held.database.read(is_asked):
             return "This button is not known any more."
         if word.isdecimal():
             given = GivenAnswer(profile, user, word, clarification_id=question_id)
