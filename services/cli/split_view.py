@@ -4,34 +4,23 @@ import importlib
 import sys
 
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
-from services.cli.console import complain
 from services.cli.one_shot import EventView
 from services.cli.words import Words
 
 
 class SplitView:
-    """Writes words to standard output; beside it notices, and tools where that is a terminal."""
+    """Writes the words to standard output; tools and notices to a terminal beside it, if any."""
 
     def __init__(self) -> None:
         self._views: list[EventView] = [_WordsView()]
         if sys.stderr.isatty():
             # What draws for people takes a while to import, and scripts have no use for it.
             self._views.append(importlib.import_module("services.cli.turn_view").steps())
-        else:
-            self._views.append(_NoticeView())
 
     def show(self, event: TurnEvent) -> None:
         """Show one event."""
         for view in self._views:
             view.show(event)
-
-
-class _NoticeView:
-    """Says why a turn waits, so that who reads the words knows why none come."""
-
-    def show(self, event: TurnEvent) -> None:
-        if event.HasField("notice"):
-            complain(event.notice.text)
 
 
 class _WordsView:
