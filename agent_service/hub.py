@@ -17,6 +17,7 @@ from agent_service.events import (
     ToolFinished,
     ToolProgress,
 )
+from services.errors import HermesError
 
 PROGRESS_KEPT_CHARS = 16_000
 """Of output that a watcher is slow to take or too late for, the last so many characters."""
@@ -29,6 +30,7 @@ class Subscription:
         self._queue = deque(backlog)
         self._ready = asyncio.Event()
         self._closed = False
+        self._error: HermesError | None = None
         if backlog:
             self._ready.set()
 
@@ -45,13 +47,13 @@ class Subscription:
         self._queue.append(item)
         self._ready.set()
 
-    def close(self) -> None:
-        """Say that no more events will come from here."""
-        self._closed = True
+    def close(self, error: HermesError | None = None) -> None:
+        """Say that no more events will come from here, and why none will come from anywhere."""
+        self._closed, self._error = True, error
         self._ready.set()
 
     async def events(self) -> AsyncGenerator[list[Recorded]]:
-        """The events until the stream is closed, those that wait together."""
+        """The events until the stream is closed, those that wait together; raises why it was."""
         while True:
             await self._ready.wait()
             self._ready.clear()
@@ -59,6 +61,8 @@ class Subscription:
                 waiting = list(self._queue)
                 self._queue.clear()
                 yield waiting
+            if self._error is not None:
+                raise self._error
             if self._closed:
                 return
 
@@ -73,6 +77,8 @@ class TurnStream:
         self._partial = TextSnapshot(step=0, text="", reasoning="")
         self._progress: dict[str, ToolProgress] = {}
         self._subscriptions: set[Subscription] = set()
+        self.failed: HermesError | None = None
+        """Why the turn can neither end nor go on by itself."""
 
     @property
     def partial_text(self) -> str:
@@ -108,7 +114,7 @@ class TurnStream:
     def close(self) -> None:
         """End every subscription: the turn has ended, or is not owned here any more."""
         for subscription in self._subscriptions:
-            subscription.close()
+            subscription.close(self.failed)
 
     def _follow(self, item: Recorded) -> None:
         partial = self._partial

@@ -111,6 +111,9 @@ class Runner:
                 work = await self._attempt(driving, work)
         except Fenced:
             _log.warning("the turn has another owner now")
+        except DatabaseDamaged as error:
+            _log.error("the turn was let go: %s", error)
+            driving.stream.failed = error
         except HermesError as error:
             # Nothing more can be stored; whoever claims the turn next goes on from the journal.
             _log.error("the turn was let go: %s", error)
@@ -126,9 +129,6 @@ class Runner:
             _log.warning("the turn waits for the database: %s", error)
             if work != self._retreat:
                 self._show(driving, Notice(f"This waits: {error}"))
-            if isinstance(error, DatabaseDamaged):
-                # Given back, it would be taken up at once, and ask the model each time.
-                raise
             return self._retreat
 
     async def _stoppable(self, driving: Driving, work: _Work) -> _Work | None:

@@ -297,7 +297,5 @@ def _explained(error: grpc.aio.AioRpcError) -> HermesError:
     details = details_of(error)
     # A model that cannot be reached is UNAVAILABLE too, but that is an answer.
     if details.reason in _PASSING:
-        return ServiceUnavailable(
-            details.message, reason=details.reason, retry_after_s=details.retry_after_s
-        )
+        return ServiceUnavailable(details.message, retry_after_s=details.retry_after_s)
     return AgentRefused(details.message, reason=details.reason, metadata=details.metadata)

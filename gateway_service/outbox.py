@@ -135,7 +135,6 @@ class Sender:
         except DatabaseUnavailable as error:
             _log.warning("the outbox of a chat waits for the database: %s", error)
             self._in_doubt = True
-            await self._clock.sleep(RETRY_S)  # what only reads may well succeed meanwhile
         finally:
             self._busy.discard(chat_id)
             self._hint.give()  # what came in between found the chat busy

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
 from contextlib import suppress
 
 from msgspec import Struct
@@ -47,34 +46,27 @@ class Turns:
         self._clock = clock
         self._workers = workers
 
-    async def begin(self, order: TurnOrder, event_id: str, waits: Callable[[str], None]) -> Begun:
-        """Store a client's message and start its turn, also if the client goes meanwhile.
-
-        `waits` is told, once, what a person has to do before the agent can take it.
-        """
-        begin = self._begin(order, event_id, waits)
-        beginning = self._workers.start(f"message {event_id}", begin)
+    async def begin(self, order: TurnOrder, event_id: str) -> Begun:
+        """Store a client's message and start its turn, also if the client goes meanwhile."""
+        beginning = self._workers.start(f"message {event_id}", self._begin(order, event_id))
         try:
             return await asyncio.shield(beginning)
         except asyncio.CancelledError:
             beginning.add_done_callback(self._settle_begun)
             raise
 
-    async def start(self, order: TurnOrder, waits: Callable[[str], None] | None = None) -> None:
+    async def start(self, order: TurnOrder) -> None:
         """Start a turn, for as long as it takes; AgentRefused when the agent does not want it."""
         with bind(turn_id=order.turn_id, session_id=order.session_id):
-            await self._start(order, waits)
+            await self._start(order)
 
-    async def _start(self, order: TurnOrder, waits: Callable[[str], None] | None) -> None:
+    async def _start(self, order: TurnOrder) -> None:
         wait_s = FIRST_WAIT_S
         while True:
             try:
                 await self._agent.start(order)
             except Unavailable as error:
                 _log.warning("a message waits for the agent: %s", error)
-                if waits is not None and error.reason is Reason.DATABASE_UNAVAILABLE:
-                    waits(error.message)
-                    waits = None
             except AgentRefused as error:
                 # The id is ours, so the turn is too: an older version asked for it differently.
                 if error.reason is not Reason.ALREADY_EXISTS:
@@ -117,11 +109,11 @@ class Turns:
                 await self.start(order)
             self.settle(order)
 
-    async def _begin(self, order: TurnOrder, event_id: str, waits: Callable[[str], None]) -> Begun:
+    async def _begin(self, order: TurnOrder, event_id: str) -> Begun:
         known, is_open = await self._inbox.accept(order, event_id)
         if is_open:
             try:
-                await self.start(known, waits)
+                await self.start(known)
             except AgentRefused as error:
                 return Begun(known, is_open, error.message)
         return Begun(known, is_open)

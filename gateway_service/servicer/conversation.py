@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from gateway_service.turns import Turns
 from hermes.gateway.v1 import conversation_pb2_grpc
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
 from services.auth import Identity, allow
-from services.errors import Draining, HermesError, InvalidArgument, NotFound
+from services.errors import HermesError, InvalidArgument, NotFound
 from services.ids import new_id
 from services.lifecycle import Workers
 from services.logs import bind
@@ -148,8 +148,7 @@ class _Conversation:
         if command := commands.parse(message.text):
             await self._obey(message.message_id, *command)
             return
-        order, message_id = self._order(message.text), message.message_id
-        begun = await self._desk.turns.begin(order, message_id, self._tell_why_it_waits)
+        begun = await self._desk.turns.begin(self._order(message.text), message.message_id)
         order = begun.order
         if order.session_id != self._session_id:
             # Said before, in a stream that broke off before the client knew its session.
@@ -164,11 +163,6 @@ class _Conversation:
         turn = self._follow(order.turn_id, 0)
         if begun.is_open:
             turn.add_done_callback(partial(self._hand_over, order))
-
-    def _tell_why_it_waits(self, why: str) -> None:
-        told = convert.reply("", f"This waits: {why}", is_error=True)
-        with suppress(Draining):  # the client has gone
-            self._workers.start("why a message waits", self._outgoing.say(told))
 
     async def _obey(self, message_id: str, name: str, arguments: str) -> None:
         user = self._source().user

@@ -16,7 +16,7 @@ from services.ids import new_id
 from services.streams import open_stream
 
 RECONNECT_S = 60.0
-PAUSE_S, DATABASE_PAUSE_S = 0.2, 1.0
+PAUSE_S = 0.2
 
 if TYPE_CHECKING:
     Call = grpc.aio.StreamStreamCall[ConverseRequest, ConverseResponse]
@@ -80,7 +80,6 @@ class Dialogue:
         """What the gateway says, across reconnects; raises when it stays away."""
         waited_s = 0.0
         while True:
-            missing: grpc.aio.AioRpcError | None = None
             try:
                 async with open_stream(self._connect()) as call:
                     self._cut = False
@@ -95,16 +94,12 @@ class Dialogue:
             except grpc.aio.AioRpcError as error:
                 if not self._passes(error):
                     raise
-                if reason_of(error) is Reason.DATABASE_UNAVAILABLE:
-                    missing = error
             finally:
                 self._call = None
             if waited_s >= RECONNECT_S:
-                gone = ServiceUnavailable("hermes does not answer any more; is it still running?")
-                raise missing or gone
-            pause_s = DATABASE_PAUSE_S if missing else PAUSE_S
-            await asyncio.sleep(pause_s)
-            waited_s += pause_s
+                raise ServiceUnavailable("hermes does not answer any more; is it still running?")
+            await asyncio.sleep(PAUSE_S)
+            waited_s += PAUSE_S
 
     def _passes(self, error: grpc.aio.AioRpcError) -> bool:
         """Whether to connect again; gRPC may say of a write that failed what hides the reason."""

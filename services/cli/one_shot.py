@@ -52,8 +52,6 @@ class OneShot:
                 self.transcript.turn_id = response.accepted.turn_id
             case "reply" if response.reply.message_id == self._message_id:
                 self.transcript.close(response.reply)
-            case "reply" if not response.reply.message_id:
-                complain(response.reply.text)
             case "event" if response.event.turn_id == self.transcript.turn_id:
                 for event in response.event.events:
                     await self._follow(dialogue, event)

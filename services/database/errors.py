@@ -4,11 +4,12 @@ services.errors.DatabaseUnavailable   it did not answer, or not in time; writes 
 ├── DatabaseInUse                     another process has the file
 ├── DatabaseFull                      no space is left for it
 ├── DatabaseReadOnly                  it may be read but not written
-├── DatabaseDamaged                   the file's content is not what was written
 └── DatabaseMismatch                  its schema is not one that this version can use
+services.errors.FailedPrecondition    a person has to do something first
+└── DatabaseDamaged                   the file's content is not what was written
 """
 
-from services.errors import DatabaseUnavailable
+from services.errors import DatabaseUnavailable, FailedPrecondition
 
 
 class DatabaseInUse(DatabaseUnavailable):
@@ -23,8 +24,8 @@ class DatabaseReadOnly(DatabaseUnavailable):
     """The database can be read but not written."""
 
 
-class DatabaseDamaged(DatabaseUnavailable):
-    """The database's file is damaged, or is not a database, until a person has put it right."""
+class DatabaseDamaged(FailedPrecondition):
+    """The database's file is damaged, or is not a database: waiting makes it no better."""
 
 
 class DatabaseMismatch(DatabaseUnavailable):

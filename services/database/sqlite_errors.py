@@ -13,7 +13,7 @@ from services.database.errors import (
     DatabaseInUse,
     DatabaseReadOnly,
 )
-from services.errors import DatabaseUnavailable
+from services.errors import DatabaseUnavailable, HermesError
 
 _KIND = 0xFF  # the lower byte of an extended result code
 
@@ -21,7 +21,7 @@ _KIND = 0xFF  # the lower byte of an extended result code
 def explain(error: BaseException, path: Path) -> BaseException:
     """Return the error as a sentence about the file, or itself if the database is not to blame."""
     cause = error.orig if isinstance(error, DBAPIError) else error
-    explained: DatabaseUnavailable | None = None
+    explained: HermesError | None = None
     if isinstance(cause, sqlite3.Error):
         explained = _explain_sqlite(cause, path)
         if explained is None and cause is error:  # not from a job's statement: BEGIN or COMMIT
@@ -34,7 +34,7 @@ def explain(error: BaseException, path: Path) -> BaseException:
     return explained
 
 
-def _explain_sqlite(error: sqlite3.Error, path: Path) -> DatabaseUnavailable | None:
+def _explain_sqlite(error: sqlite3.Error, path: Path) -> HermesError | None:
     match getattr(error, "sqlite_errorcode", 0) & _KIND:
         case sqlite3.SQLITE_FULL:
             return _full(path)

@@ -1,17 +1,14 @@
 """Deliveries: stored once, sent in order, marked where nobody knows whether they arrived."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import grpc
 import grpc.aio
 import pytest
-import sqlalchemy as sa
-from sqlalchemy.pool import NullPool
 
-from gateway_service.outbox import RETRY_S
 from hermes.common.v1.origin_pb2 import Origin
 from hermes.gateway.v1.delivery_pb2 import (
     DELIVERY_STATE_ABANDONED,
@@ -29,13 +26,6 @@ from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
 from tests.integration.gateway_parts import Hermes, client, hermes, news_reader
 
 REPEAT = "This may be a repeat:\n"
-FULL_WHEN_SENDING = [
-    """CREATE FUNCTION gateway.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
-    BEGIN RAISE 'no space is left' USING ERRCODE = 'disk_full'; END $$""",
-    """CREATE TRIGGER refuse BEFORE UPDATE ON gateway.outbox FOR EACH ROW
-    WHEN (NEW.state = 'SENDING') EXECUTE FUNCTION gateway.refuse()""",
-]
-"""Makes room for all but the note that a message is being sent."""
 
 
 class Sender:
@@ -69,27 +59,16 @@ class Sender:
 
 
 @asynccontextmanager
-async def sender(
-    folder: Path, **variables: str
-) -> AsyncGenerator[tuple[FakeTelegram, Sender, Hermes]]:
+async def sender(folder: Path) -> AsyncGenerator[tuple[FakeTelegram, Sender, Hermes]]:
     """A gateway with a bot, and somebody who delivers through it."""
     async with fake_telegram() as telegram, fake_model(answers({"text": "Hello!"})) as model:
         environ = {
             "TELEGRAM_BOT_TOKEN": TOKEN,
             "TELEGRAM_BASE_URL": telegram.url,
             "TELEGRAM_ALLOWED_USERS": "7",
-            **variables,
         }
         async with hermes(folder, model.url, environ=environ) as running:
             yield telegram, Sender(running), running
-
-
-def run_all(url: str, statements: Sequence[str]) -> None:
-    """Run statements in a PostgreSQL database."""
-    engine = sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:"), poolclass=NullPool)
-    with engine.begin() as connection:
-        for statement in statements:
-            connection.exec_driver_sql(statement)
 
 
 async def test_a_delivery_is_sent_once_however_often_it_is_asked_for(tmp_path: Path) -> None:
@@ -123,20 +102,6 @@ async def test_parts_come_in_order_also_after_failures(tmp_path: Path) -> None:
         ended = await sends.ended("dlv_1")
         assert (ended.state, ended.sent_part_count) == (DELIVERY_STATE_SENT, 3)
         assert "\n".join(telegram.texts(1)) == text
-
-
-async def test_a_database_that_takes_nothing_is_not_asked_all_the_time(
-    tmp_path: Path, postgres_url: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with sender(tmp_path, HERMES_DATABASE_URL=postgres_url) as (telegram, sends, _):
-        await asyncio.to_thread(run_all, postgres_url, FULL_WHEN_SENDING)
-        await sends.deliver("dlv_1", "The report.")
-        await asyncio.sleep(2 * RETRY_S)
-        await asyncio.to_thread(run_all, postgres_url, ["DROP TRIGGER refuse ON gateway.outbox"])
-        assert (await sends.ended("dlv_1")).state == DELIVERY_STATE_SENT
-    assert telegram.texts(1) == ["The report."]
-    waits = [record for record in caplog.records if "the outbox of a chat" in record.getMessage()]
-    assert 1 <= len(waits) <= 4
 
 
 async def test_a_lost_answer_is_repeated_with_a_mark(tmp_path: Path) -> None:
