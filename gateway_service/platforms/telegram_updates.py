@@ -48,7 +48,9 @@ def _message(event_id: str, message: "Message", me: Bot) -> MessageEvent | None:
     source = _source(message, sender)
     if source.chat_type != "dm" and not _is_addressed(message, text, me):
         return None
-    answered, quotes = message.reply_to_message, _answered(message, sender, me)
+    answered = message.reply_to_message
+    # What cannot be read is told, whatever it answers.
+    quotes = _answered(message, sender, me) if text else ()
     if text and message.forward_origin is not None:
         author = _author(message.forward_origin)
         if author.id != str(sender.id):

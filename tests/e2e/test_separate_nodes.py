@@ -54,6 +54,12 @@ RULES: tuple[Json, ...] = (
     rule("leave a file", calls(terminal_call("echo kept >file; echo it is there")), TELL),
     rule("show the file", calls(terminal_call("cat file || echo there is none")), TELL),
     rule("look around", calls(terminal_call("ls -A | wc -l")), TELL),
+    rule(
+        "keep notes",
+        calls(terminal_call("mkdir lib; echo Speak plainly. >lib/AGENTS.md; echo 1 >lib/a.txt")),
+        TELL,
+    ),
+    rule("read the code", calls(tool_call("read_file", path="lib/a.txt")), TELL),
     rule("in the background", calls(terminal_call(f"sleep {MARKER}", background=True)), TELL),
     rule("sleep long", calls(terminal_call(f"sleep {MARKER}", timeout=600)), TELL),
     rule("", {"text": "You said: {user}"}),
@@ -102,6 +108,25 @@ def test_every_tool_works_over_the_network_alone(apart: Cluster) -> None:
         assert line in answered["answer"].splitlines()
     assert answered["answer"].count("No such file") == 2
     assert not list(apart.deployment.folder.rglob("wsp_*")), "the agent has no such folder"
+
+
+def test_context_files_come_from_the_executor_s_machine(apart: Cluster) -> None:
+    session = apart.client.ask("keep notes")["session_id"]
+    told = apart.client.ask("read the code", "--resume", session)["answer"]
+    assert "[Notes of /workspace/lib, to be followed for what is in there:]" in told
+    assert "Speak plainly." in told
+
+
+def test_an_agent_that_was_killed_finds_the_executor_again(apart: Cluster) -> None:
+    sessions = [apart.client.ask("leave a file")["session_id"] for _ in range(3)]
+    holders = [apart.executor_of(session) for session in sessions]
+    agent = apart.deployment.servers["agent"]
+    agent.kill()
+    agent.start()
+    agent.wait_ready()
+    for session, holder in zip(sessions, holders, strict=True):
+        assert apart.client.ask("show the file", "--resume", session)["answer"] == "kept"
+        assert apart.executor_of(session) is holder
 
 
 def test_archives_go_through_the_port_alone(apart: Cluster) -> None:

@@ -64,3 +64,10 @@ def test_a_message_without_words_quotes_none() -> None:
     topic = {"message_id": 2, "date": 1, "chat": TEAM, "from": EVE}
     created = {"forum_topic_created": {"name": "Talk", "icon_color": 1}}
     assert event(reply_to_message={**topic, **created}).quotes == ()
+
+
+def test_a_picture_without_words_is_told_to_be_unreadable_whatever_it_answers() -> None:
+    answered = {"message_id": 2, "date": 1, "chat": {"id": 7, "type": "private"}, "from": EVE}
+    picture = [{"file_id": "p", "file_unique_id": "u", "width": 1, "height": 1}]
+    found = event(text=None, photo=picture, reply_to_message={**answered, "text": "so"})
+    assert (found.text, found.quotes) == ("", ())
