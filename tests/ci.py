@@ -53,6 +53,8 @@ class _Running:
 
     @pytest.hookimpl(trylast=True)
     def pytest_exception_interact(self) -> None:
+        if not self._limit_s:
+            return  # what could not be collected
         # pytest has just taken the watch away.
         faulthandler.dump_traceback_later(self._limit_s, exit=True, file=self._log)
 

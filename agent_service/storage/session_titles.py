@@ -8,7 +8,6 @@ from sqlalchemy import Connection, bindparam
 
 from agent_service.search.terms import text_of
 from agent_service.storage.schema import LIVE_STATES, message, session, turn
-from agent_service.titles import title_of
 from agent_service.usage import Usage
 from services.database import is_one_of
 
@@ -74,7 +73,7 @@ def untitled(conn: Connection, session_id: str, turn_id: str) -> Untitled | None
     if first is None or conn.execute(_ANSWERED_BEFORE, values).first() is not None:
         return None
     said = text_of(json.loads(first.content)["content"])
-    return Untitled(first.title, said) if first.title == title_of(said) else None
+    return Untitled(first.title, said)
 
 
 def give(conn: Connection, session_id: str, old: str, new: str) -> None:

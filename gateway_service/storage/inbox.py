@@ -129,7 +129,7 @@ def accept_client(
         "profile": order.profile,
         "session_key": session_key,
         "payload": {
-            "source": asdict(order.source),
+            "source": _stored(order.source),
             "text": order.text,
             "workdir": order.workdir,
             "sandbox_template": order.sandbox_template,
@@ -226,7 +226,15 @@ def _order(row: sa.Row[Any]) -> TurnOrder:
 def _payload(event: Event) -> dict[str, Any]:
     payload = to_builtins(event)
     del payload["event_id"]
-    return payload
+    return {**payload, "source": _stored(event.source)}
+
+
+def _stored(source: Source) -> dict[str, Any]:
+    """A source without what versions before do not know, unless it is so."""
+    stored = asdict(source)
+    if not source.is_shared:
+        del stored["is_shared"]
+    return stored
 
 
 def _event(row: sa.Row[Any]) -> Event:

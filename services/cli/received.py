@@ -66,10 +66,10 @@ class Receiver:
             path = await receive(self._gateway, self._profile, note.told, self._folder)
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.NOT_FOUND:
-                await asyncio.to_thread(note.path.unlink)
+                await asyncio.to_thread(note.path.unlink, missing_ok=True)
             raise
         else:
-            await asyncio.to_thread(note.path.unlink)
+            await asyncio.to_thread(note.path.unlink, missing_ok=True)
             return path
         finally:
             os.close(held)
