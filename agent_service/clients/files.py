@@ -87,10 +87,14 @@ class SessionFiles:
                 path=path,
                 length_bytes=max_bytes + 1,
             )
-            data = bytearray()
+            data, digest = bytearray(), b""
             async with open_stream(FileServiceStub(held.channel).DownloadFile(request)) as call:
                 async for message in call:
                     data += message.chunk
+                    digest = digest or message.end.sha256
+            # An executor of the version before sends none.
+            if digest and hashlib.sha256(data).digest() != digest:
+                raise PathRefused(f"{path} did not come as it is there; read it again.")
             return bytes(data)
 
         data = await self._ask(path, contents)

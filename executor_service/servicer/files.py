@@ -50,11 +50,16 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
         live = self._box(request.lease, request.profile)
         offset = in_range("offset", request.offset, 0, _FARTHEST)
         length = in_range("length_bytes", request.length_bytes, 0, _FARTHEST)
+        sent, digest = 0, hashlib.sha256()
         async with files.download(live, request.path, offset, length or None) as (info, chunks):
             yield file_pb2.DownloadFileResponse(file=convert.file_info(request.path, info))
             async for chunk in chunks:
+                sent += len(chunk)
+                digest.update(chunk)
                 for piece in _pieces(chunk):
                     yield file_pb2.DownloadFileResponse(chunk=piece)
+        end = file_pb2.DownloadFileResponse.End(length_bytes=sent, sha256=digest.digest())
+        yield file_pb2.DownloadFileResponse(end=end)
 
     async def StatPath(
         self, request: file_pb2.StatPathRequest, context: Context

@@ -57,7 +57,9 @@ class Files:
         )
         messages = [message async for message in self.client.files.DownloadFile(request)]
         assert all(len(message.chunk) <= 32_768 for message in messages)
-        return messages[0].file, b"".join(message.chunk for message in messages)
+        data, end = b"".join(message.chunk for message in messages), messages[-1].end
+        assert (end.length_bytes, end.sha256) == (len(data), hashlib.sha256(data).digest())
+        return messages[0].file, data
 
     async def stat(self, path: str) -> Info:
         request = file_pb2.StatPathRequest(lease=self.lease, path=path)

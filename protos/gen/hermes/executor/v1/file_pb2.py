@@ -26,15 +26,15 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from hermes.executor.v1 import sandbox_pb2 as hermes_dot_executor_dot_v1_dot_sandbox__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dhermes/executor/v1/file.proto\x12\x12hermes.executor.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a hermes/executor/v1/sandbox.proto\"\xf4\x01\n\x11UploadFileRequest\x12>\n\x06header\x18\x01 \x01(\x0b\x32,.hermes.executor.v1.UploadFileRequest.HeaderH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x1a\x85\x01\n\x06Header\x12(\n\x05lease\x18\x01 \x01(\x0b\x32\x19.hermes.executor.v1.Lease\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\x12\x14\n\x0clength_bytes\x18\x04 \x01(\x03\x12\x0e\n\x06sha256\x18\x05 \x01(\x0c\x12\x0c\n\x04mode\x18\x06 \x01(\x05\x42\x06\n\x04kind\"@\n\x12UploadFileResponse\x12*\n\x04\x66ile\x18\x01 \x01(\x0b\x32\x1c.hermes.executor.v1.FileInfo\"\x84\x01\n\x13\x44ownloadFileRequest\x12(\n\x05lease\x18\x01 \x01(\x0b\x32\x19.hermes.executor.v1.Lease\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\x12\x0e\n\x06offset\x18\x04 \x01(\x03\x12\x14\n\x0clength_bytes\x18\x05 \x01(\x03\"]\n\x14\x44ownloadFileResponse\x12,\n\x04\x66ile\x18\x01 \x01(\x0b\x32\x1c.hermes.executor.v1.FileInfoH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04kind\"Z\n\x0fStatPathRequest\x12(\n\x05lease\x18\x01 \x01(\x0b\x32\x19.hermes.executor.v1.Lease\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\">\n\x10StatPathResponse\x12*\n\x04\x66ile\x18\x01 \x01(\x0b\x32\x1c.hermes.executor.v1.FileInfo\"\x86\x01\n\x14ListDirectoryRequest\x12(\n\x05lease\x18\x01 \x01(\x0b\x32\x19.hermes.executor.v1.Lease\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\t\"_\n\x15ListDirectoryResponse\x12-\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x1c.hermes.executor.v1.FileInfo\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x89\x01\n\x0fMovePathRequest\x12(\n\x05lease\x18\x01 \x01(\x0b\x32\x19.hermes.executor.v1.Lease\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x13\n\x0bsource_path\x18\x03 \x01(\t\x12\x13\n\x0btarget_path\x18\x04 \x01(\t\x12\x11\n\toverwrite\x18\x05 \x01(\x08\"\x12\n\x10MovePathResponse\"o\n\x11RemovePathRequest\x12(\n\x05lease\x18\x01 \x01(\x0b\x32\x19.hermes.executor.v1.Lease\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\x12\x11\n\trecursive\x18\x04 \x01(\x08\"\x14\n\x12RemovePathResponse\"\xeb\x01\n\x14UploadArchiveRequest\x12\x41\n\x06header\x18\x01 \x01(\x0b\x32/.hermes.executor.v1.UploadArchiveRequest.HeaderH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x1aw\n\x06Header\x12(\n\x05lease\x18\x01 \x01(\x0b\x32\x19.hermes.executor.v1.Lease\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\x12\x14\n\x0clength_bytes\x18\x04 \x01(\x03\x12\x0e\n\x06sha256\x18\x05 \x01(\x0c\x42\x06\n\x04kind\"E\n\x15UploadArchiveResponse\x12,\n\x06\x66older\x18\x01 \x01(\x0b\x32\x1c.hermes.executor.v1.FileInfo\"a\n\x16\x44ownloadArchiveRequest\x12(\n\x05lease\x18\x01 \x01(\x0b\x32\x19.hermes.executor.v1.Lease\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\"\x9f\x01\n\x17\x44ownloadArchiveResponse\x12\x0f\n\x05\x63hunk\x18\x01 \x01(\x0cH\x00\x12>\n\x03\x65nd\x18\x02 \x01(\x0b\x32/.hermes.executor.v1.DownloadArchiveResponse.EndH\x00\x1a+\n\x03\x45nd\x12\x14\n\x0clength_bytes\x18\x01 \x01(\x03\x12\x0e\n\x06sha256\x18\x02 \x01(\x0c\x42\x06\n\x04kind\"\xac\x01\n\x08\x46ileInfo\x12\x0c\n\x04path\x18\x01 \x01(\t\x12*\n\x04kind\x18\x02 \x01(\x0e\x32\x1c.hermes.executor.v1.FileKind\x12\x12\n\nsize_bytes\x18\x03 \x01(\x03\x12\x0c\n\x04mode\x18\x04 \x01(\x05\x12/\n\x0bmodify_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0blink_target\x18\x06 \x01(\t*~\n\x08\x46ileKind\x12\x19\n\x15\x46ILE_KIND_UNSPECIFIED\x10\x00\x12\x12\n\x0e\x46ILE_KIND_FILE\x10\x01\x12\x17\n\x13\x46ILE_KIND_DIRECTORY\x10\x02\x12\x15\n\x11\x46ILE_KIND_SYMLINK\x10\x03\x12\x13\n\x0f\x46ILE_KIND_OTHER\x10\x04\x32\x98\x06\n\x0b\x46ileService\x12]\n\nUploadFile\x12%.hermes.executor.v1.UploadFileRequest\x1a&.hermes.executor.v1.UploadFileResponse(\x01\x12\x63\n\x0c\x44ownloadFile\x12\'.hermes.executor.v1.DownloadFileRequest\x1a(.hermes.executor.v1.DownloadFileResponse0\x01\x12U\n\x08StatPath\x12#.hermes.executor.v1.StatPathRequest\x1a$.hermes.executor.v1.StatPathResponse\x12\x64\n\rListDirectory\x12(.hermes.executor.v1.ListDirectoryRequest\x1a).hermes.executor.v1.ListDirectoryResponse\x12U\n\x08MovePath\x12#.hermes.executor.v1.MovePathRequest\x1a$.hermes.executor.v1.MovePathResponse\x12[\n\nRemovePath\x12%.hermes.executor.v1.RemovePathRequest\x1a&.hermes.executor.v1.RemovePathResponse\x12\x66\n\rUploadArchive\x12(.hermes.executor.v1.UploadArchiveRequest\x1a).hermes.executor.v1.UploadArchiveResponse(\x01\x12l\n\x0f\x44ownloadArchive\x12*.hermes.executor.v1.DownloadArchiveRequest\x1a+.hermes.executor.v1.DownloadArchiveResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dhermes/executor/v1/file.proto\x12\x12hermes.executor.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a hermes/executor/v1/sandbox.proto\"\xf4\x01\n\x11UploadFileRequest\x12>\n\x06header\x18\x01 \x01(\x0b\x32,.hermes.executor.v1.UploadFileRequest.HeaderH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x1a\x85\x01\n\x06Header\x12(\n\x05lease\x18\x01 \x01(\x0b\x32\x19.hermes.executor.v1.Lease\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\x12\x14\n\x0clength_bytes\x18\x04 \x01(\x03\x12\x0e\n\x06sha256\x18\x05 \x01(\x0c\x12\x0c\n\x04mode\x18\x06 \x01(\x05\x42\x06\n\x04kind\"@\n\x12UploadFileResponse\x12*\n\x04\x66ile\x18\x01 \x01(\x0b\x32\x1c.hermes.executor.v1.FileInfo\"\x84\x01\n\x13\x44ownloadFileRequest\x12(\n\x05lease\x18\x01 \x01(\x0b\x32\x19.hermes.executor.v1.Lease\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\x12\x0e\n\x06offset\x18\x04 \x01(\x03\x12\x14\n\x0clength_bytes\x18\x05 \x01(\x03\"\xc7\x01\n\x14\x44ownloadFileResponse\x12,\n\x04\x66ile\x18\x01 \x01(\x0b\x32\x1c.hermes.executor.v1.FileInfoH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x12;\n\x03\x65nd\x18\x03 \x01(\x0b\x32,.hermes.executor.v1.DownloadFileResponse.EndH\x00\x1a+\n\x03\x45nd\x12\x14\n\x0clength_bytes\x18\x01 \x01(\x03\x12\x0e\n\x06sha256\x18\x02 \x01(\x0c\x42\x06\n\x04kind\"Z\n\x0fStatPathRequest\x12(\n\x05lease\x18\x01 \x01(\x0b\x32\x19.hermes.executor.v1.Lease\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\">\n\x10StatPathResponse\x12*\n\x04\x66ile\x18\x01 \x01(\x0b\x32\x1c.hermes.executor.v1.FileInfo\"\x86\x01\n\x14ListDirectoryRequest\x12(\n\x05lease\x18\x01 \x01(\x0b\x32\x19.hermes.executor.v1.Lease\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\t\"_\n\x15ListDirectoryResponse\x12-\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x1c.hermes.executor.v1.FileInfo\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x89\x01\n\x0fMovePathRequest\x12(\n\x05lease\x18\x01 \x01(\x0b\x32\x19.hermes.executor.v1.Lease\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x13\n\x0bsource_path\x18\x03 \x01(\t\x12\x13\n\x0btarget_path\x18\x04 \x01(\t\x12\x11\n\toverwrite\x18\x05 \x01(\x08\"\x12\n\x10MovePathResponse\"o\n\x11RemovePathRequest\x12(\n\x05lease\x18\x01 \x01(\x0b\x32\x19.hermes.executor.v1.Lease\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\x12\x11\n\trecursive\x18\x04 \x01(\x08\"\x14\n\x12RemovePathResponse\"\xeb\x01\n\x14UploadArchiveRequest\x12\x41\n\x06header\x18\x01 \x01(\x0b\x32/.hermes.executor.v1.UploadArchiveRequest.HeaderH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x1aw\n\x06Header\x12(\n\x05lease\x18\x01 \x01(\x0b\x32\x19.hermes.executor.v1.Lease\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\x12\x14\n\x0clength_bytes\x18\x04 \x01(\x03\x12\x0e\n\x06sha256\x18\x05 \x01(\x0c\x42\x06\n\x04kind\"E\n\x15UploadArchiveResponse\x12,\n\x06\x66older\x18\x01 \x01(\x0b\x32\x1c.hermes.executor.v1.FileInfo\"a\n\x16\x44ownloadArchiveRequest\x12(\n\x05lease\x18\x01 \x01(\x0b\x32\x19.hermes.executor.v1.Lease\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\"\x9f\x01\n\x17\x44ownloadArchiveResponse\x12\x0f\n\x05\x63hunk\x18\x01 \x01(\x0cH\x00\x12>\n\x03\x65nd\x18\x02 \x01(\x0b\x32/.hermes.executor.v1.DownloadArchiveResponse.EndH\x00\x1a+\n\x03\x45nd\x12\x14\n\x0clength_bytes\x18\x01 \x01(\x03\x12\x0e\n\x06sha256\x18\x02 \x01(\x0c\x42\x06\n\x04kind\"\xac\x01\n\x08\x46ileInfo\x12\x0c\n\x04path\x18\x01 \x01(\t\x12*\n\x04kind\x18\x02 \x01(\x0e\x32\x1c.hermes.executor.v1.FileKind\x12\x12\n\nsize_bytes\x18\x03 \x01(\x03\x12\x0c\n\x04mode\x18\x04 \x01(\x05\x12/\n\x0bmodify_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0blink_target\x18\x06 \x01(\t*~\n\x08\x46ileKind\x12\x19\n\x15\x46ILE_KIND_UNSPECIFIED\x10\x00\x12\x12\n\x0e\x46ILE_KIND_FILE\x10\x01\x12\x17\n\x13\x46ILE_KIND_DIRECTORY\x10\x02\x12\x15\n\x11\x46ILE_KIND_SYMLINK\x10\x03\x12\x13\n\x0f\x46ILE_KIND_OTHER\x10\x04\x32\x98\x06\n\x0b\x46ileService\x12]\n\nUploadFile\x12%.hermes.executor.v1.UploadFileRequest\x1a&.hermes.executor.v1.UploadFileResponse(\x01\x12\x63\n\x0c\x44ownloadFile\x12\'.hermes.executor.v1.DownloadFileRequest\x1a(.hermes.executor.v1.DownloadFileResponse0\x01\x12U\n\x08StatPath\x12#.hermes.executor.v1.StatPathRequest\x1a$.hermes.executor.v1.StatPathResponse\x12\x64\n\rListDirectory\x12(.hermes.executor.v1.ListDirectoryRequest\x1a).hermes.executor.v1.ListDirectoryResponse\x12U\n\x08MovePath\x12#.hermes.executor.v1.MovePathRequest\x1a$.hermes.executor.v1.MovePathResponse\x12[\n\nRemovePath\x12%.hermes.executor.v1.RemovePathRequest\x1a&.hermes.executor.v1.RemovePathResponse\x12\x66\n\rUploadArchive\x12(.hermes.executor.v1.UploadArchiveRequest\x1a).hermes.executor.v1.UploadArchiveResponse(\x01\x12l\n\x0f\x44ownloadArchive\x12*.hermes.executor.v1.DownloadArchiveRequest\x1a+.hermes.executor.v1.DownloadArchiveResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hermes.executor.v1.file_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_FILEKIND']._serialized_start=2093
-  _globals['_FILEKIND']._serialized_end=2219
+  _globals['_FILEKIND']._serialized_start=2200
+  _globals['_FILEKIND']._serialized_end=2326
   _globals['_UPLOADFILEREQUEST']._serialized_start=121
   _globals['_UPLOADFILEREQUEST']._serialized_end=365
   _globals['_UPLOADFILEREQUEST_HEADER']._serialized_start=224
@@ -43,38 +43,40 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_UPLOADFILERESPONSE']._serialized_end=431
   _globals['_DOWNLOADFILEREQUEST']._serialized_start=434
   _globals['_DOWNLOADFILEREQUEST']._serialized_end=566
-  _globals['_DOWNLOADFILERESPONSE']._serialized_start=568
-  _globals['_DOWNLOADFILERESPONSE']._serialized_end=661
-  _globals['_STATPATHREQUEST']._serialized_start=663
-  _globals['_STATPATHREQUEST']._serialized_end=753
-  _globals['_STATPATHRESPONSE']._serialized_start=755
-  _globals['_STATPATHRESPONSE']._serialized_end=817
-  _globals['_LISTDIRECTORYREQUEST']._serialized_start=820
-  _globals['_LISTDIRECTORYREQUEST']._serialized_end=954
-  _globals['_LISTDIRECTORYRESPONSE']._serialized_start=956
-  _globals['_LISTDIRECTORYRESPONSE']._serialized_end=1051
-  _globals['_MOVEPATHREQUEST']._serialized_start=1054
-  _globals['_MOVEPATHREQUEST']._serialized_end=1191
-  _globals['_MOVEPATHRESPONSE']._serialized_start=1193
-  _globals['_MOVEPATHRESPONSE']._serialized_end=1211
-  _globals['_REMOVEPATHREQUEST']._serialized_start=1213
-  _globals['_REMOVEPATHREQUEST']._serialized_end=1324
-  _globals['_REMOVEPATHRESPONSE']._serialized_start=1326
-  _globals['_REMOVEPATHRESPONSE']._serialized_end=1346
-  _globals['_UPLOADARCHIVEREQUEST']._serialized_start=1349
-  _globals['_UPLOADARCHIVEREQUEST']._serialized_end=1584
+  _globals['_DOWNLOADFILERESPONSE']._serialized_start=569
+  _globals['_DOWNLOADFILERESPONSE']._serialized_end=768
+  _globals['_DOWNLOADFILERESPONSE_END']._serialized_start=717
+  _globals['_DOWNLOADFILERESPONSE_END']._serialized_end=760
+  _globals['_STATPATHREQUEST']._serialized_start=770
+  _globals['_STATPATHREQUEST']._serialized_end=860
+  _globals['_STATPATHRESPONSE']._serialized_start=862
+  _globals['_STATPATHRESPONSE']._serialized_end=924
+  _globals['_LISTDIRECTORYREQUEST']._serialized_start=927
+  _globals['_LISTDIRECTORYREQUEST']._serialized_end=1061
+  _globals['_LISTDIRECTORYRESPONSE']._serialized_start=1063
+  _globals['_LISTDIRECTORYRESPONSE']._serialized_end=1158
+  _globals['_MOVEPATHREQUEST']._serialized_start=1161
+  _globals['_MOVEPATHREQUEST']._serialized_end=1298
+  _globals['_MOVEPATHRESPONSE']._serialized_start=1300
+  _globals['_MOVEPATHRESPONSE']._serialized_end=1318
+  _globals['_REMOVEPATHREQUEST']._serialized_start=1320
+  _globals['_REMOVEPATHREQUEST']._serialized_end=1431
+  _globals['_REMOVEPATHRESPONSE']._serialized_start=1433
+  _globals['_REMOVEPATHRESPONSE']._serialized_end=1453
+  _globals['_UPLOADARCHIVEREQUEST']._serialized_start=1456
+  _globals['_UPLOADARCHIVEREQUEST']._serialized_end=1691
   _globals['_UPLOADARCHIVEREQUEST_HEADER']._serialized_start=224
   _globals['_UPLOADARCHIVEREQUEST_HEADER']._serialized_end=343
-  _globals['_UPLOADARCHIVERESPONSE']._serialized_start=1586
-  _globals['_UPLOADARCHIVERESPONSE']._serialized_end=1655
-  _globals['_DOWNLOADARCHIVEREQUEST']._serialized_start=1657
-  _globals['_DOWNLOADARCHIVEREQUEST']._serialized_end=1754
-  _globals['_DOWNLOADARCHIVERESPONSE']._serialized_start=1757
-  _globals['_DOWNLOADARCHIVERESPONSE']._serialized_end=1916
-  _globals['_DOWNLOADARCHIVERESPONSE_END']._serialized_start=1865
-  _globals['_DOWNLOADARCHIVERESPONSE_END']._serialized_end=1908
-  _globals['_FILEINFO']._serialized_start=1919
-  _globals['_FILEINFO']._serialized_end=2091
-  _globals['_FILESERVICE']._serialized_start=2222
-  _globals['_FILESERVICE']._serialized_end=3014
+  _globals['_UPLOADARCHIVERESPONSE']._serialized_start=1693
+  _globals['_UPLOADARCHIVERESPONSE']._serialized_end=1762
+  _globals['_DOWNLOADARCHIVEREQUEST']._serialized_start=1764
+  _globals['_DOWNLOADARCHIVEREQUEST']._serialized_end=1861
+  _globals['_DOWNLOADARCHIVERESPONSE']._serialized_start=1864
+  _globals['_DOWNLOADARCHIVERESPONSE']._serialized_end=2023
+  _globals['_DOWNLOADARCHIVERESPONSE_END']._serialized_start=717
+  _globals['_DOWNLOADARCHIVERESPONSE_END']._serialized_end=760
+  _globals['_FILEINFO']._serialized_start=2026
+  _globals['_FILEINFO']._serialized_end=2198
+  _globals['_FILESERVICE']._serialized_start=2329
+  _globals['_FILESERVICE']._serialized_end=3121
 # @@protoc_insertion_point(module_scope)

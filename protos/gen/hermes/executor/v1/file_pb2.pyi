@@ -195,25 +195,55 @@ class DownloadFileResponse(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class End(_message.Message):
+        """What was sent."""
+
+        DESCRIPTOR: _descriptor.Descriptor
+
+        LENGTH_BYTES_FIELD_NUMBER: _builtins.int
+        SHA256_FIELD_NUMBER: _builtins.int
+        length_bytes: _builtins.int
+        """How many bytes."""
+        sha256: _builtins.bytes
+        """SHA-256 of them."""
+        def __init__(
+            self,
+            *,
+            length_bytes: _builtins.int = ...,
+            sha256: _builtins.bytes = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["length_bytes", b"length_bytes", "sha256", b"sha256"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     FILE_FIELD_NUMBER: _builtins.int
     CHUNK_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
     chunk: _builtins.bytes
     """The next bytes."""
     @_builtins.property
     def file(self) -> Global___FileInfo:
         """The file, sent first."""
 
+    @_builtins.property
+    def end(self) -> Global___DownloadFileResponse.End:
+        """The last message."""
+
     def __init__(
         self,
         *,
         file: Global___FileInfo | None = ...,
         chunk: _builtins.bytes = ...,
+        end: Global___DownloadFileResponse.End | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "file", b"file", "kind", b"kind"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "end", b"end", "file", b"file", "kind", b"kind"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "file", b"file", "kind", b"kind"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "end", b"end", "file", b"file", "kind", b"kind"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["file", "chunk"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["file", "chunk", "end"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 
