@@ -165,10 +165,11 @@ class EndingSuite:
             assert int(await console.output("wc -l < ticks")) > before + 2
 
     async def test_two_commands_are_ended_apart(self, console: Console) -> None:
-        stays = await console.shell(oddly("setsid sleep 7007 & echo ready; sleep 7007"))
-        ends = await console.shell(oddly("setsid sleep 7008 & echo ready; sleep 7008"))
-        for recorder in (stays, ends):
-            await recorder.until(lambda r: "ready" in r.stdout)
+        stays = await console.shell(oddly("setsid sleep 7007 & sleep 7007"))
+        ends = await console.shell(oddly("setsid sleep 7008 & sleep 7008"))
+        names: list[str] = []
+        while [names.count(f"sleep {each}") for each in (7007, 7008)] != [2, 2]:
+            names = await names_of_others(console)
         ends.command.cancel(grace_s=0)
         assert (await ends.exit()).survivors == 0
         names = await names_of_others(console)
