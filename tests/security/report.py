@@ -34,8 +34,9 @@ same attacks at a smaller scale. Each attack is made once more with its control 
 must succeed there: so each test can fail. `tests/security/catalogue.py` names the tests of each
 number.
 
-This page is from runs of the version {version} with `HERMES_SCALE={scale}`, at these sizes. What was run
-more than once stands as it ended last; what measures a share of the machine is run again with nothing beside it.
+This page is from runs of the version {version} with `HERMES_SCALE={scale}`, at these sizes.
+What was run more than once stands as it ended last; what measures a share of the machine is run
+again with nothing beside it.
 
 {sizes}
 
