@@ -83,6 +83,42 @@ def end_of_quote(text: str, start: int) -> int:
     return min(at, len(text))
 
 
+def behind(text: str, at: int) -> int:
+    """Where the character ends that is at `at`, or the escape, quote or substitution there."""
+    char = text[at]
+    if char == "\\":
+        return at + 2
+    if char in "'\"`":
+        return end_of_quote(text, at) + 1
+    if (char == "$" and text[at + 1 : at + 2] in ("(", "{")) or (
+        char in "<>" and text[at + 1 : at + 2] == "("
+    ):
+        return end_of(text, at + 1) + 1
+    return at + 1
+
+
+def find_plain(text: str, wanted: str, at: int = 0) -> int:
+    """Where one of the characters is outside of quotes and substitutions; -1 where it is not."""
+    while at < len(text):
+        if text[at] in wanted:
+            return at
+        at = behind(text, at)
+    return -1
+
+
+def split_words(text: str) -> list[str]:
+    """The words of text, which blanks part outside of quotes and substitutions."""
+    found: list[str] = []
+    at = 0
+    while at < len(text):
+        end = find_plain(text, " \t\n\r\f\v", at)
+        end = len(text) if end < 0 else end
+        if end > at:
+            found.append(text[at:end])
+        at = end + 1
+    return found
+
+
 def braces(word: str, spend: Callable[[int], None]) -> list[str]:
     """The words that a word's braces make, itself where it has none; `spend` counts the work."""
     if "{" not in word:

@@ -7,6 +7,7 @@ import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 from agent_service.security.marks import UNKNOWN
+from agent_service.security.quoting import split_words
 from agent_service.security.redirects import WORDS, Redirects, first_names, text_of
 from agent_service.security.scene import DEEPEST, NO_PIPES, Pipes, Scene
 from agent_service.security.words import Words
@@ -98,7 +99,7 @@ class Shell:
     def _pieces(self, text: str) -> None:
         """Follow text that is not understood piece by piece, for what it may hide."""
         for piece in _PIECES.split(text[:4096])[:64]:
-            argv = [field for word in _split_words(piece) for field in self.words.fields(word)]
+            argv = [field for word in split_words(piece) for field in self.words.fields(word)]
             if argv:
                 self._called(argv, NO_PIPES, ())
 
@@ -163,26 +164,34 @@ class Shell:
         return ""
 
     def _assignment(self, node: Node) -> tuple[str, str]:
-        text = text_of(node)
-        name, equals, value = text.partition("=")
-        plus = name.endswith("+") and bool(equals)
-        name = name.removesuffix("+")
+        text, named = text_of(node), node.child_by_field_name("name")
+        written = text.partition("=")[0].removesuffix("+") if named is None else text_of(named)
+        name, bracket, index = written.partition("[")
+        self.words.fields(index.removesuffix("]"))
+        plus = text.startswith("+", len(written))
+        value = text[len(written) :].removeprefix("+").removeprefix("=")
         if value.startswith("(") and value.endswith(")"):
             inner = re.sub(r"(?:^|(?<=\s))\[\w+\]=", "", value[1:-1])
-            parts = [field for word in _split_words(inner) for field in self.words.fields(word)]
+            parts = [field for word in split_words(inner) for field in self.words.fields(word)]
             made = " ".join(parts)
         else:
             made = self.words.one(value)
-        name = name.split("[")[0]
         if (name, made) in _UNTRACED:
             self.scene.find("traces")
-        if plus or "[" in text.split("=")[0]:
-            glue = " " if "[" in text.split("=")[0] or value.startswith("(") else ""
+        if plus or bracket:
+            glue = " " if bracket or value.startswith("(") else ""
             made = (self.words.variables.get(name, "") + glue + made).strip()
         return name, made
 
     def _unset(self, node: Node, pipes: Pipes) -> str:
-        return self._called(["unset", *text_of(node).split()[1:]], pipes, ())
+        argv, word, end = ["unset"], "", -1
+        for child in node.named_children:
+            if word and child.start_byte != end:
+                argv += self.words.fields(word)
+                word = ""
+            word, end = word + text_of(child), child.end_byte
+        argv += self.words.fields(word) if word else []
+        return self._called(argv, pipes, ())
 
     def _declaration(self, node: Node, pipes: Pipes) -> str:
         self._assignments(node, pipes)
@@ -298,7 +307,3 @@ def _multiplies(name: str, body: str) -> bool:
 
 def _nothing(node: Node, pipes: Pipes) -> str:
     return ""
-
-
-def _split_words(text: str) -> list[str]:
-    return re.findall(r"(?:\"(?:\\.|[^\"\\])*\"|'[^']*'|\\.|[^\s\"'])+", text)

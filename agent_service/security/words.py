@@ -8,7 +8,14 @@ from msgspec import Struct, field
 
 from agent_service.security.marks import UNKNOWN, marks
 from agent_service.security.paths import HOME
-from agent_service.security.quoting import braces, decode_escapes, end_of, end_of_quote
+from agent_service.security.quoting import (
+    braces,
+    decode_escapes,
+    end_of,
+    end_of_quote,
+    find_plain,
+)
+from agent_service.security.scene import TooMuch
 
 _GIVEN = {
     "HOME": HOME,
@@ -46,11 +53,11 @@ _GIVEN = {
     **{str(number): "" for number in range(1, 10)},
 }
 _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
-_PARAMETER = re.compile(
-    r"(?P<bang>!?)(?P<name>[A-Za-z_]\w*|\d+|[@*#?$!-])(?P<index>\[[^]]*\])?", re.DOTALL
-)
+_PARAMETER = re.compile(r"(?P<bang>!?)(?P<name>[A-Za-z_]\w*|\d+|[@*#?$!-])")
 _SLICE = re.compile(r":\s*(?P<from>\(?\s*-?\d+\s*\)?)\s*(?::\s*(?P<count>-?\d+))?")
 _LONGEST = 65_536
+_DEEPEST = 24
+"""How deep the parameters of words may hold others."""
 _TRIMMING = 2_000
 """What looking for the beginning or the end of a value takes."""
 _WORDS = re.compile(r"[^\\'\"$`<>]+")
@@ -97,21 +104,24 @@ class Words(Struct):
         """The value of `${inner}`."""
         self.spend(len(inner))
         if inner.startswith("#") and len(inner) > 1:
-            value = self.value(inner[1:].split("[", maxsplit=1)[0])
+            name, _, index = inner[1:].partition("[")
+            self._nested(index)
+            value = self.value(name)
             return UNKNOWN if value is None else str(len(value))
         match = _PARAMETER.match(inner)
         if match is None:
+            self._nested(inner)
             return UNKNOWN
         value = self.value(match["name"])
         if match["bang"] and value is not None:
             value = self.value(value)
-        if match["index"] and value is not None:
-            value = _element(value, match["index"][1:-1])
-        return self._operated(value, inner[match.end() :], match["name"])
+        rest = inner[match.end() :]
+        if rest.startswith("[") and (end := find_plain(rest, "]", 1)) > 0:
+            index, rest = self._nested(rest[1:end]), rest[end + 1 :]
+            value = None if value is None else _element(value, index)
+        return self._operated(value, rest, match["name"])
 
     def _operated(self, value: str | None, rest: str, name: str) -> str:
-        if self.depth > 8:
-            return UNKNOWN
         if not rest:
             return UNKNOWN if value is None else value
         if (other := re.match(r":?[-=]", rest)) is not None:
@@ -120,16 +130,21 @@ class Words(Struct):
                 self.variables[name] = fallback
             return value or fallback
         if (other := re.match(r":?\+", rest)) is not None:
-            return self._nested(rest[other.end() :]) if value else ""
+            other_value = self._nested(rest[other.end() :])
+            return other_value if value else ""
         if re.match(r":?\?", rest):
+            self._nested(rest)
             return value or UNKNOWN
         if value is None:
+            self._nested(rest)
             return UNKNOWN
         if (slice_ := _SLICE.fullmatch(rest)) is not None:
             return _sliced(value, slice_)
         return self._edited(value, rest)
 
     def _nested(self, text: str) -> str:
+        if self.depth >= _DEEPEST:
+            raise TooMuch
         self.depth += 1
         try:
             return self.one(text)
@@ -143,8 +158,11 @@ class Words(Struct):
             return _trimmed(value, operator, self._nested(rest[len(operator) :]))
         if rest[0] == "/":
             everywhere = rest.startswith("//")
-            pattern, _, to = rest[2 if everywhere else 1 :].partition("/")
+            rest = rest[2 if everywhere else 1 :]
+            end = find_plain(rest, "/")
+            pattern, to = (rest, "") if end < 0 else (rest[:end], rest[end + 1 :])
             return _replaced(value, self._nested(pattern), self._nested(to), everywhere)
+        self._nested(rest)
         folded = {"^^": str.upper, ",,": str.lower, "@U": str.upper, "@L": str.lower}
         if rest[:2] in folded:
             return folded[rest[:2]](value)

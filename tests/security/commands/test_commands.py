@@ -95,6 +95,28 @@ def test_what_is_not_understood_is_said_to_be(command: str) -> None:
     assert CLASSIFIER.classify(command).kind is CommandClass.UNPARSEABLE
 
 
+@pytest.mark.parametrize(
+    "place",
+    [
+        *("unset @", 'unset "@"', "unset `rm -rf /`", "unset -v a[@]", "unset x${a:-@}y"),
+        *("declare a[@]=1", "local x=@", "typeset @", "readonly x=@", "export @", "let a=@"),
+        *("test -n @", "[ -n @ ]", "[[ -v a[@] ]]", "[[ a =~ @ ]]", "((a[@]++))"),
+        *("a[@]=1", "a[@]=1 ls", "a=(@)", "a=([@]=1)", "a=([1]=`rm -rf /`)", "a+=(x @)"),
+        *(": ${y[@]}", ": ${#y[@]}", "y=1; : ${y[@]}", ": ${y:+@}", ": ${y?@}", ": ${y#@}"),
+        *(": ${y/@/x}", "y=a; : ${y/@/x}", "y=a; : ${y/x/@}", "y=ab; : ${y:@:1}", ": ${y^^@}"),
+        *(": " + "${y:-" * 20 + "@" + "}" * 20),
+    ],
+)
+def test_what_is_substituted_is_followed_wherever_it_stands(place: str) -> None:
+    verdict = CLASSIFIER.classify(place.replace("@", "$(rm -rf /)"))
+    assert "delete-root" in verdict.families
+
+
+def test_names_that_are_unset_are_words() -> None:
+    verdict = CLASSIFIER.classify('unset -v HIST"FILE" a[1] $X')
+    assert verdict.normalised[0][:4] == ("unset", "-v", "HISTFILE", "a[1]")
+
+
 def test_what_is_not_understood_hides_nothing() -> None:
     assert CLASSIFIER.classify("{rm,-rf,/} '").kind is CommandClass.HARDLINE
     assert CLASSIFIER.classify("rm -rf / #" + "x" * LONGEST).kind is CommandClass.HARDLINE
