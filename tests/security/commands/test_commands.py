@@ -104,7 +104,7 @@ def test_what_is_not_understood_is_said_to_be(command: str) -> None:
         *("a[@]=1", "a[@]=1 ls", "a=(@)", "a=([@]=1)", "a=([1]=`rm -rf /`)", "a+=(x @)"),
         *(": ${y[@]}", ": ${#y[@]}", "y=1; : ${y[@]}", ": ${y:+@}", ": ${y?@}", ": ${y#@}"),
         *(": ${y/@/x}", "y=a; : ${y/@/x}", "y=a; : ${y/x/@}", "y=ab; : ${y:@:1}", ": ${y^^@}"),
-        *(": " + "${y:-" * 20 + "@" + "}" * 20),
+        ": " + "${y:-" * 20 + "@" + "}" * 20,
     ],
 )
 def test_what_is_substituted_is_followed_wherever_it_stands(place: str) -> None:
