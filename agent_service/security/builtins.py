@@ -58,7 +58,7 @@ def _read(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
 
 def _printf(shell: Shell, invocation: Invocation, pipes: Pipes) -> str | None:
     if invocation.args[:1] == ("-v",) and len(invocation.args) > 2:
-        shell.words.variables[invocation.args[1]] = output_of(invocation, shell.scene.read)
+        shell.words.variables[invocation.args[1]] = output_of(invocation, shell.scene)
         return ""
     return None
 

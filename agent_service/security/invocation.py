@@ -27,6 +27,7 @@ class Invocation(Struct, frozen=True):
     is_fed: bool = False
     """Whether anything is piped or redirected into it."""
     _letters: list[frozenset[str]] = field(default_factory=list[frozenset[str]])
+    _operands: list[list[str]] = field(default_factory=list[list[str]])
 
     @property
     def letters(self) -> frozenset[str]:
@@ -64,13 +65,18 @@ class Invocation(Struct, frozen=True):
     @property
     def operands(self) -> list[str]:
         """The arguments that are no options."""
-        end = self._ended()
-        found = [arg for arg in self.args[:end] if not arg.startswith("-") or arg == "-"]
-        return [*found, *self.args[end + 1 :]]
+        return list(self._told())
+
+    def _told(self) -> list[str]:
+        if not self._operands:
+            end = self._ended()
+            found = [arg for arg in self.args[:end] if not arg.startswith("-") or arg == "-"]
+            self._operands.append([*found, *self.args[end + 1 :]])
+        return self._operands[0]
 
     def operand(self, number: int) -> str:
         """The operand at this place; empty where there are fewer."""
-        operands = self.operands
+        operands = self._told()
         return operands[number] if number < len(operands) else ""
 
     def value_of(self, *options: str) -> list[str]:

@@ -9,8 +9,13 @@ from collections.abc import Callable, Mapping
 from agent_service.security.invocation import Invocation, listed
 from agent_service.security.marks import DECODED, REMOTE, UNKNOWN, marks
 from agent_service.security.quoting import decode_escapes
+from agent_service.security.scene import Scene
 
 _LONGEST = 65_536
+_EDIT = 100
+"""What one edit takes whatever it edits."""
+_EDITED = 1_000
+"""Steps of a pattern that are looked at as fast as one character of a word."""
 FETCHERS = listed(
     "curl wget fetch aria2c axel lynx links w3m http https httpie xh curlie nc ncat netcat socat "
     "telnet ftp tftp lwp-request lwp-download GET scp sftp rsync dig host nslookup drill gsutil "
@@ -33,9 +38,11 @@ _CONNECTION = re.compile(r"/dev/(?:tcp|udp)/")
 _SET = re.compile(r"s(.)((?:\\.|(?!\1)[^\\])*)\1((?:\\.|(?!\1)[^\\])*)\1([gIi0-9]*)", re.DOTALL)
 
 
-def output_of(invocation: Invocation, read: Callable[[str], str]) -> str:
-    """What the program prints; `read` gives the text of a file that the command made before."""
-    name = invocation.name
+def output_of(invocation: Invocation, scene: Scene) -> str:
+    """What the program prints, as far as the scene tells it."""
+    name, read = invocation.name, scene.read
+    if name == "sed":
+        return _sed(invocation, scene)[:_LONGEST]
     teller = _TELLERS.get(name)
     if teller is not None:
         return teller(invocation, read)[:_LONGEST]
@@ -107,7 +114,7 @@ def _formatted(form: str, values: list[str]) -> tuple[int, str]:
             return format(int(value[:9]), "o")
         return value
 
-    return used, re.sub(r"%[-+ #0]*\d*(?:\.\d+)?([a-zA-Z%])", put, form)
+    return used, re.sub(r"%[-+ #0]*+\d*+(?:\.\d+)?([a-zA-Z%])", put, form)
 
 
 def _base64(invocation: Invocation, read: Callable[[str], str]) -> str:
@@ -196,26 +203,29 @@ def _characters(spec: str) -> str:
     return re.sub(r"(.)-(.)", spread, spec, flags=re.DOTALL)
 
 
-def _sed(invocation: Invocation, read: Callable[[str], str]) -> str:
-    given = invocation.stdin or _given(invocation, read)
+def _sed(invocation: Invocation, scene: Scene) -> str:
+    given = invocation.stdin or _given(invocation, scene.read)
     scripts = invocation.value_of("-e", "--expression") or invocation.operands[:1]
     if not given or marks(given):
         return marks(given) or UNKNOWN
+    is_extended = invocation.short("Er") or invocation.long("regexp-extended")
     for script in scripts:
         found = _SET.fullmatch(script.strip())
         if found is None:
             return UNKNOWN
-        to, matcher = found[3], _matcher(found[2], invocation)
+        to, matcher = found[3], _matcher(found[2], is_extended=is_extended)
         if matcher is None or len(given) > 4096 or re.search(r"\\\w|&", to):
             return UNKNOWN
+        if len(given) * len(to) > _LONGEST * 16:
+            return UNKNOWN
+        scene.spend(_EDIT + len(given) * (len(given) if "*" in found[2] else 1) // _EDITED)
         to, count = re.sub(r"\\(.)", r"\1", to), 0 if "g" in found[4] else 1
         given = matcher.sub(lambda _, to=to: to, given, count=count)
     return given
 
 
-def _matcher(pattern: str, invocation: Invocation) -> re.Pattern[str] | None:
+def _matcher(pattern: str, *, is_extended: bool) -> re.Pattern[str] | None:
     """What a pattern of sed matches; None for one that could take long or is not like ours."""
-    is_extended = invocation.short("Er") or invocation.long("regexp-extended")
     if pattern.count("*") > 1 or re.search(r"\\\w|\\[(){}+?|]", pattern):
         return None
     if is_extended and set(pattern) & set("+?|(){}"):
@@ -254,7 +264,7 @@ def _ls(invocation: Invocation, read: Callable[[str], str]) -> str:
 
 
 def _python(invocation: Invocation, read: Callable[[str], str]) -> str:
-    literals = re.findall(r"print\s*\(?\s*(['\"])(.*?)\1", invocation.text, re.DOTALL)
+    literals = re.findall(r"print\s*+(?:\(\s*+)?(['\"])(.*?)\1", invocation.text, re.DOTALL)
     return "\n".join(text for _, text in literals) or marks(invocation.stdin) or UNKNOWN
 
 
@@ -279,7 +289,6 @@ _TELLERS: Mapping[str, Callable[[Invocation, Callable[[str], str]], str]] = {
     "openssl": _openssl,
     "rev": _rev,
     "tr": _tr,
-    "sed": _sed,
     "paste": _paste,
     "which": _which,
     "command": _which,

@@ -170,7 +170,7 @@ class Programs:
             self._interpret(shell, invocation, pipes)
         elif name not in _PLAIN and name not in self._rules:
             self._try_inner(shell, invocation, pipes)
-        output = output_of(invocation, scene.read)
+        output = output_of(invocation, scene)
         if name in DECODERS and is_known(output) and output.strip():
             scene.decoded.add(output.strip())
         return output

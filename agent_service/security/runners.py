@@ -9,6 +9,7 @@ from agent_service.security.invocation import Invocation, listed
 from agent_service.security.marks import UNKNOWN, without_marks
 from agent_service.security.scene import Scene
 
+_LONGEST = 65_536
 Started = list[str | list[str]]
 """What is run: shell texts and lists of words."""
 
@@ -37,7 +38,8 @@ def with_items(
         text, _, given = scripts[0].partition(":::")
         scripts, items = [text], given.split()
     joined = " ".join(items)
-    marks = [*invocation.value_of("-I", "--replace", "-i"), "{}"]
+    # Of several marks, programs take the last.
+    marks = [*invocation.value_of("-I", "--replace", "-i")[-1:], "{}"]
     if scripts:
         text = scripts[0]
         return [], [text.replace("{}", joined) if "{}" in text else f"{text} {joined}"]
@@ -47,15 +49,19 @@ def with_items(
         argv.insert(1, "-r")
     if any(mark and mark in arg for mark in marks for arg in argv):
         for mark in filter(None, marks):
-            argv = [field for arg in argv for field in _filled(arg, mark, items)]
+            argv = _filled(argv, mark, items)
         return argv, []
     return [*argv, *items], []
 
 
-def _filled(arg: str, mark: str, items: list[str]) -> list[str]:
-    if mark not in arg:
-        return [arg]
-    return items if arg == mark else [arg.replace(mark, " ".join(items))]
+def _filled(argv: list[str], mark: str, items: list[str]) -> list[str]:
+    """The words with the items in place of the mark, as far as they are no more than we look at."""
+    joined, left, found = " ".join(items), _LONGEST, list[str]()
+    for arg in argv:
+        count = min(arg.count(mark), max(1, left // (len(joined) + 1)))
+        left = max(0, left - count * (len(joined) + 1))
+        found += items if arg == mark and left else [arg.replace(mark, joined, count)]
+    return found
 
 
 _EXECS = listed("-exec -execdir -ok -okdir -x -X --exec --exec-batch")
@@ -82,7 +88,7 @@ def _found_exec(invocation: Invocation) -> Started:
         if number < end or arg not in _EXECS:
             continue
         end = next((n for n in range(number, len(args)) if args[n] in _ENDS), len(args))
-        found.append([word.replace("{}", name) for word in args[number + 1 : end]])
+        found.append(_filled(args[number + 1 : end], "{}", [name]))
     return found
 
 
@@ -145,13 +151,22 @@ def _bang(invocation: Invocation) -> Started:
     return [match[1] for match in found if match]
 
 
+_EDITS = re.compile(r"(?:^|[\s\d;{}!$/,~+])s([ -/:-@\[\]-^`{-~])")
+# Each part ends at the next mark, so that this takes no longer where there are many of them.
+_EDITED_BY = re.compile(
+    r"(?<!\\)([ -/:-@\[\]-^`{-~])(?=((?:\\[\s\S]|(?!\1)[^\\\n])*+)\1\w{0,4}e\w{0,4}(?:[\s;}#]|$))"
+)
+
+
 def _sed_exec(invocation: Invocation) -> Started:
     found: Started = []
     for arg in invocation.args:
         if match := re.search(r"(?:^|[\d$;{/])e\s+(?:exec\s+)?(\S.*)", arg):
             found.append(match[1])
-        if match := re.match(r".{0,9}?s(\W)[^\n]*?(?<!\\)\1([^\n]*)(?<!\\)\1\w{0,4}e", arg):
-            found.append(match[2].replace(f"\\{match[1]}", match[1]))
+        edits = {match[1] for match in _EDITS.finditer(arg)}
+        for match in _EDITED_BY.finditer(arg) if edits else ():
+            if match[1] in edits:
+                found.append(match[2].replace(f"\\{match[1]}", match[1]))
     return found
 
 
@@ -192,8 +207,12 @@ def _last_word(invocation: Invocation) -> Started:
 
 
 def _macros(invocation: Invocation) -> Started:
-    texts = invocation.value_of("--eval", "-E")
-    return [match[1] for text in texts if (match := re.search(r"%\((.*)\)", text))]
+    lines = [
+        line.partition("%(")[2].rpartition(")")[0]
+        for text in invocation.value_of("--eval", "-E")
+        for line in text.splitlines()
+    ]
+    return [line for line in lines if line]
 
 
 RUNNERS: Mapping[str, Callable[[Invocation], Started]] = {

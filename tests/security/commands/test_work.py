@@ -46,6 +46,38 @@ HOSTILE = {
 }
 
 
+QUICK = {
+    "marks of sed": "sed '" + "s/" * 20_000 + "'",
+    "edits of sed": f"echo {'a' * 4000}|sed" + " -e 's/a*b/x/'" * 2400,
+    "short edits of sed": "echo a|sed" + " -e 's/[ab]c/x/'" * 2400,
+    "what sed makes long": f"echo {'a' * 4000}|sed 's/a/{'x' * 30_000}/g'",
+    "macros that are never closed": "rpm --eval '" + "%(" * 20_000 + "'",
+    "a width of printf": "printf '%" + "0" * 40_000 + "'",
+    "blanks behind print": "python3 -c 'print" + " " * 40_000 + "'",
+    "many marks of xargs": "echo aa aa | xargs " + "-I a " * 24 + "echo xa",
+    "marks of find": f"find {'a' * 20_000} -exec " + "{}" * 9000 + " +",
+}
+QUICK_S = 0.5
+
+
+@pytest.mark.parametrize("command", QUICK.values(), ids=QUICK)
+def test_nothing_takes_long_for_being_repeated(command: str) -> None:
+    started = time.process_time()
+    CLASSIFIER.classify(command)
+    assert time.process_time() - started < QUICK_S
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        *("s/x/rm -rf \\//e", "s/[/]*x/rm -rf \\//e", "s/a/b/; s|x|rm -rf /|ge", "1s,x,rm -rf /,e"),
+        *("/a/s!x!rm -rf /!e;p", "s/a/b/;s/x/rm -rf \\//e}", "1e rm -rf /"),
+    ],
+)
+def test_what_an_edit_runs_is_followed(script: str) -> None:
+    assert "delete-root" in CLASSIFIER.classify(f"sed '{script}' a").families
+
+
 @pytest.mark.parametrize("command", HOSTILE.values(), ids=HOSTILE)
 def test_no_command_takes_long(command: str) -> None:
     started = time.process_time()
