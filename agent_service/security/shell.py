@@ -184,14 +184,8 @@ class Shell:
         return name, made
 
     def _unset(self, node: Node, pipes: Pipes) -> str:
-        argv, word, end = ["unset"], "", -1
-        for child in node.named_children:
-            if word and child.start_byte != end:
-                argv += self.words.fields(word)
-                word = ""
-            word, end = word + text_of(child), child.end_byte
-        argv += self.words.fields(word) if word else []
-        return self._called(argv, pipes, ())
+        words = [field for word in _touching(node) for field in self.words.fields(word)]
+        return self._called(["unset", *words], pipes, ())
 
     def _declaration(self, node: Node, pipes: Pipes) -> str:
         self._assignments(node, pipes)
@@ -303,6 +297,18 @@ def _multiplies(name: str, body: str) -> bool:
     called = re.escape(name)
     itself = rf"(?<![\w./-]){called}(?![\w=./-])"
     return bool(re.search(rf"{itself}\s*\|&?\s*{called}|{itself}[^;|&\n]*&(?!&)", body))
+
+
+def _touching(node: Node) -> list[str]:
+    """The words of a node, of which the grammar takes some apart."""
+    words, end = list[str](), -1
+    for child in node.named_children:
+        if words and child.start_byte == end:
+            words[-1] += text_of(child)
+        else:
+            words.append(text_of(child))
+        end = child.end_byte
+    return words
 
 
 def _nothing(node: Node, pipes: Pipes) -> str:
