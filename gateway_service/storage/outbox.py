@@ -126,15 +126,13 @@ _of_account = (
     outbox.c.platform == bindparam("of_platform"),
     outbox.c.account_id == bindparam("of_account"),
 )
+_of_chat = (*_of_account, outbox.c.chat_id == bindparam("chat_id"))
 _DELIVERY = sa.select(outbox.c.delivery_id).where(
-    *_of_account,
-    outbox.c.chat_id == bindparam("chat_id"),
+    *_of_chat,
     outbox.c.platform_message_id == bindparam("message_id"),
 )
 _IN_CHAT = sa.select(outbox.c.sequence).where(
-    *_of_account,
-    outbox.c.chat_id == bindparam("chat_id"),
-    outbox.c.delivery_id == bindparam("delivery_id"),
+    *_of_chat, outbox.c.delivery_id == bindparam("delivery_id")
 )
 _FIRST_OF_CHAT = (
     sa.select(sa.func.min(outbox.c.sequence))
@@ -146,7 +144,7 @@ _WAITING_CHATS = sa.select(outbox.c.chat_id, outbox.c.next_attempt_at).where(
 )
 _NEXT_OF_CHAT = (
     sa.select(outbox)
-    .where(*_of_account, outbox.c.chat_id == bindparam("chat_id"), outbox.c.state == State.PENDING)
+    .where(*_of_chat, outbox.c.state == State.PENDING)
     .order_by(outbox.c.sequence)
     .limit(1)
 )
@@ -244,24 +242,22 @@ def message_id(conn: Connection, delivery_id: str) -> str | None:
 
 def delivery_of(conn: Connection, address: Address, message_id: str) -> str | None:
     """The delivery that a message of a chat belongs to, while it is kept."""
-    values = {
-        "of_platform": address.platform,
-        "of_account": address.account_id,
-        "chat_id": address.chat_id,
-        "message_id": message_id,
-    }
+    values = {**_chat(address), "message_id": message_id}
     return conn.execute(_DELIVERY, values).scalars().first()
 
 
 def is_in_chat(conn: Connection, address: Address, delivery_id: str) -> bool:
     """Whether a chat has had a delivery, while it is kept."""
-    values = {
+    values = {**_chat(address), "delivery_id": delivery_id}
+    return conn.execute(_IN_CHAT, values).first() is not None
+
+
+def _chat(address: Address) -> dict[str, str]:
+    return {
         "of_platform": address.platform,
         "of_account": address.account_id,
         "chat_id": address.chat_id,
-        "delivery_id": delivery_id,
     }
-    return conn.execute(_IN_CHAT, values).first() is not None
 
 
 def find(conn: Connection, delivery_id: str) -> Sequence[Stored]:
