@@ -1,22 +1,29 @@
-"""The jobs of each profile: creating, finding and deleting them."""
+"""The jobs of each profile: creating, finding, changing, pausing, running and deleting them."""
 
 import asyncio
 import hashlib
 import json
+from collections.abc import AsyncGenerator, Callable
+from datetime import datetime, timedelta
 from functools import partial
 
 import sqlalchemy as sa
 import tzlocal
 from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from scheduler_service.jobs import Job, JobState, Origin, Run
+from scheduler_service.options import DEFAULTS, JobOptions
 from scheduler_service.planner import CHANNEL
-from scheduler_service.schedule import next_after, parse
+from scheduler_service.schedule import Schedule, next_after, parse
 from scheduler_service.storage import jobs, runs
 from scheduler_service.storage.jobs import Position
 from services.clock import Clock
 from services.database import Database
-from services.errors import AlreadyExists, NotFound
+from services.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
+
+_WATCH_S = 0.25
+"""How often a watched run is looked at: what changes it may be any replica."""
 
 
 class JobRequest(Struct, frozen=True):
@@ -31,15 +38,25 @@ class JobRequest(Struct, frozen=True):
     origin: Origin | None
     sandbox_template: str = ""
     unattended: str = ""
+    options: JobOptions = DEFAULTS
+    is_paused: bool = False
 
     @property
     def digest(self) -> str:
         """What tells the same request from another one with the same id."""
         fields = to_builtins(self)
-        for later in ("sandbox_template", "unattended"):
+        for later in ("sandbox_template", "unattended", "options", "is_paused"):
             if not fields[later]:
                 del fields[later]  # as of jobs that were stored before there was a choice
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+
+
+class Preview(Struct, frozen=True):
+    """When a schedule would be due."""
+
+    schedule: Schedule
+    time_zone: str
+    times: tuple[datetime, ...]
 
 
 class JobCatalog:
@@ -56,6 +73,7 @@ class JobCatalog:
         # First of all: asked for again, "2026-03-01T09:00" may have become the past.
         stored = await self._database.read(partial(jobs.find_job, job_id=request.id))
         if stored is None:
+            await self._check_context(request)
             job = await asyncio.to_thread(self._planned, request)
             insert = partial(jobs.insert_job, new=job, request_digest=request.digest)
             stored = await self._database.write(insert, notify=CHANNEL)
@@ -78,6 +96,105 @@ class JobCatalog:
         more = len(found) > limit
         return [job for job, _ in page], page[-1][1] if more else None
 
+    async def update(
+        self, profile: str, job_id: str, change: Callable[[Job], JobRequest], *, anew: bool
+    ) -> Job:
+        """Store what a job is changed to; `anew` reads its schedule as if it was written now."""
+        while True:
+            before = await self.get(profile, job_id)
+            request = change(before)
+            await self._check_context(request)
+            changed = await asyncio.to_thread(self._replanned, before, request, anew=anew)
+            is_rescheduled = anew or changed.options.max_runs != before.options.max_runs
+            store = partial(
+                jobs.update_job, changed=changed, before=before, is_rescheduled=is_rescheduled
+            )
+            # Who was changed in between is read and changed again.
+            if await self._database.write(store, notify=CHANNEL):
+                return await self.get(profile, job_id)
+
+    async def pause(self, profile: str, job_id: str) -> Job:
+        """Let a job have no next run until it is resumed."""
+        now = self._clock.now()
+
+        def write(connection: sa.Connection) -> Job:
+            _get(connection, profile, job_id)
+            jobs.pause_job(connection, job_id, now)
+            return _get(connection, profile, job_id)
+
+        return await self._database.write(write)
+
+    async def resume(self, profile: str, job_id: str) -> Job:
+        """Let a paused job run again, from now on."""
+        now = self._clock.now()
+        paused = await self.get(profile, job_id)
+        following = await asyncio.to_thread(_following, paused, now)
+        if paused.state is not JobState.PAUSED:
+            return paused
+        if following is None:
+            raise FailedPrecondition(
+                f"job {job_id} has no due time any more; give it another schedule, or run it now"
+            )
+
+        def write(connection: sa.Connection) -> Job:
+            _get(connection, profile, job_id)
+            jobs.resume_job(connection, job_id, following, now)
+            return _get(connection, profile, job_id)
+
+        return await self._database.write(write, notify=CHANNEL)
+
+    async def run_now(self, profile: str, job_id: str, run_id: str) -> Run:
+        """Run a job once, whatever its schedule says; asked for again, return that run."""
+        now = self._clock.now()
+
+        def write(connection: sa.Connection) -> Run:
+            job = _get(connection, profile, job_id)
+            requested = runs.request_run(connection, job, run_id, now)
+            if requested.job_id != job_id:
+                raise AlreadyExists(f"the run id {run_id} was used before for another run")
+            return requested
+
+        return await self._database.write(write, notify=CHANNEL)
+
+    async def run(self, profile: str, run_id: str) -> Run:
+        """Return a run; one of another profile's job is not found."""
+
+        def read(connection: sa.Connection) -> Run:
+            found = runs.find_run(connection, run_id)
+            job = None if found is None else jobs.find_job(connection, found.job_id)
+            if found is None or job is None or job.deleted or job.job.profile != profile:
+                raise NotFound(f"there is no run {run_id}")
+            return found
+
+        return await self._database.read(read)
+
+    async def watch(self, profile: str, run_id: str) -> AsyncGenerator[Run]:
+        """Yield a run as it is, at once and after each change, until it has ended."""
+        shown: Run | None = None
+        while shown is None or shown.finished_at is None:
+            run = await self.run(profile, run_id)
+            if run != shown:
+                shown = run
+                yield run
+            else:
+                await self._clock.sleep(_WATCH_S)
+
+    async def preview(self, text: str, time_zone: str, count: int) -> Preview:
+        """Return when a schedule would be due next."""
+        now = self._clock.now()
+
+        def plan() -> Preview:
+            zone = self._zone(time_zone)
+            schedule = parse(text, zone, now)
+            times: list[datetime] = []
+            following = next_after(schedule, now)
+            while following is not None and len(times) < count:
+                times.append(following)
+                following = next_after(schedule, following)
+            return Preview(schedule, zone, tuple(times))
+
+        return await asyncio.to_thread(plan)
+
     async def delete(self, profile: str, job_id: str) -> None:
         """Let a job run no more; what runs goes on to its end."""
         now = self._clock.now()
@@ -94,9 +211,19 @@ class JobCatalog:
 
         return await self._database.read(read)
 
+    async def _check_context(self, request: JobRequest) -> None:
+        others = [each for each in request.options.context_job_ids if each != request.id]
+        missing = partial(jobs.missing_jobs, profile=request.profile, job_ids=others)
+        if others and (unknown := await self._database.read(missing)):
+            problem = f"there is no job {', '.join(unknown)}"
+            raise InvalidArgument(problem, fields={"options.context_job_ids": problem})
+
+    def _zone(self, time_zone: str) -> str:
+        return time_zone or self._time_zone or tzlocal.get_localzone_name()
+
     def _planned(self, request: JobRequest) -> Job:
         now = self._clock.now()
-        time_zone = request.time_zone or self._time_zone or tzlocal.get_localzone_name()
+        time_zone = self._zone(request.time_zone)
         schedule = parse(request.schedule, time_zone, now)
         return Job(
             id=request.id,
@@ -107,12 +234,48 @@ class JobCatalog:
             time_zone=time_zone,
             schedule=schedule,
             origin=request.origin,
-            state=JobState.SCHEDULED,
-            next_run_at=next_after(schedule, now),
+            state=JobState.PAUSED if request.is_paused else JobState.SCHEDULED,
+            next_run_at=None if request.is_paused else next_after(schedule, now),
             created_at=now,
             sandbox_template=request.sandbox_template,
             unattended=request.unattended,
+            options=request.options,
         )
+
+    def _replanned(self, before: Job, request: JobRequest, *, anew: bool) -> Job:
+        """The job as it is asked for by then."""
+        now = self._clock.now()
+        # Later than it was: it is what another change is told from this one by.
+        at_least = before.updated_at or before.created_at
+        changed = replace(
+            before,
+            name=request.name,
+            prompt=request.prompt,
+            origin=request.origin,
+            sandbox_template=request.sandbox_template,
+            unattended=request.unattended,
+            options=request.options,
+            updated_at=max(now, at_least + timedelta(microseconds=1)),
+        )
+        if anew:
+            zone = self._zone(request.time_zone)
+            schedule = parse(request.schedule, zone, now)
+            changed = replace(
+                changed,
+                schedule_text=request.schedule,
+                time_zone=zone,
+                schedule=schedule,
+                run_count=0,
+            )
+        is_paused = before.state is JobState.PAUSED
+        return replace(changed, next_run_at=None if is_paused else _following(changed, now))
+
+
+def _following(job: Job, now: datetime) -> datetime | None:
+    """When a job that is due from now on is due first; None if it never is."""
+    if 0 < job.options.max_runs <= job.run_count:
+        return None
+    return next_after(job.schedule, now)
 
 
 def _get(connection: sa.Connection, profile: str, job_id: str) -> Job:

@@ -1,6 +1,5 @@
 """The services that the scheduler calls."""
 
-import hashlib
 from functools import cached_property
 
 import grpc
@@ -9,7 +8,8 @@ import grpc.aio
 from hermes.agent.v1 import turn_event_pb2, turn_pb2, turn_pb2_grpc
 from hermes.common.v1 import content_pb2, origin_pb2
 from hermes.gateway.v1 import delivery_pb2, delivery_pb2_grpc
-from scheduler_service.convert import origin_to_wire, unattended_to_wire
+from scheduler_service.convert.common import origin_to_wire
+from scheduler_service.convert.jobs import unattended_to_wire
 from scheduler_service.errors import CallRefused
 from scheduler_service.jobs import Claim, Origin
 from scheduler_service.runner import TurnResult
@@ -19,8 +19,6 @@ from services.errors import HermesError, ServiceUnavailable, details_of
 _CALL_S = 10.0
 # Only how a turn ends matters here.
 _DELTAS_PER_SECOND = 1
-# A session's id holds 128 characters.
-_MAX_NAMED_JOB_ID = 100
 
 # The same call would end in the same way; all else is tried again.
 _FINAL = frozenset(
@@ -53,7 +51,7 @@ class AgentClient:
         request = turn_pb2.StartTurnRequest(
             turn_id=claim.run_id,
             profile=claim.job.profile,
-            session_id=_session_id(claim),
+            session_id=claim.session_id,
             parts=[content_pb2.MessagePart(text=claim.job.prompt)],
             origin=origin_to_wire(origin, origin_pb2.TRUST_SERVICE),
             kind=turn_pb2.TURN_KIND_JOB,
@@ -125,13 +123,6 @@ class GatewayClient:
             await self._deliveries.Deliver(request, timeout=_CALL_S)
         except grpc.aio.AioRpcError as error:
             raise _explained(error) from error
-
-
-def _session_id(claim: Claim) -> str:
-    job_id = claim.job.id
-    if len(job_id) > _MAX_NAMED_JOB_ID:
-        job_id = hashlib.sha256(job_id.encode()).hexdigest()[:32]
-    return f"cron_{job_id}_{claim.scheduled_for:%Y%m%d_%H%M%S}"
 
 
 def _result(finished: turn_event_pb2.TurnFinished) -> TurnResult:

@@ -1,12 +1,17 @@
 """Jobs and their runs, as the scheduler thinks of them."""
 
+import hashlib
 from datetime import datetime
 from enum import StrEnum
 
 from msgspec import Struct
 
+from scheduler_service.options import DEFAULTS, JobOptions
 from scheduler_service.schedule import Schedule
 from services.leases import Lease
+
+# A session's id holds 128 characters.
+_MAX_NAMED_JOB_ID = 100
 
 
 class JobState(StrEnum):
@@ -16,13 +21,15 @@ class JobState(StrEnum):
     """It has a next run."""
     COMPLETED = "COMPLETED"
     """It has run for the last time."""
+    PAUSED = "PAUSED"
+    """It has no next run until it is resumed."""
 
 
 class RunState(StrEnum):
     """Where a run is in its life."""
 
     CLAIMED = "CLAIMED"
-    """Its turn has not started, as far as is known."""
+    """Its turn has not started, as far as is known, or waits for its next attempt."""
     RUNNING = "RUNNING"
     """Its turn is under way."""
     DELIVERING = "DELIVERING"
@@ -30,6 +37,8 @@ class RunState(StrEnum):
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
     """Its turn failed, or its output could not be delivered."""
+    CANCELLED = "CANCELLED"
+    """The job's next run took its place."""
 
 
 OPEN_STATES = (RunState.CLAIMED, RunState.RUNNING, RunState.DELIVERING)
@@ -45,6 +54,15 @@ class Origin(Struct, frozen=True):
     user_id: str = ""
     user_name: str = ""
     chat_type: str = ""
+
+
+class LastRun(Struct, frozen=True):
+    """How the run that ended last went."""
+
+    scheduled_for: datetime
+    state: RunState
+    error: str = ""
+    delivery_error: str = ""
 
 
 class Job(Struct, frozen=True):
@@ -66,10 +84,27 @@ class Job(Struct, frozen=True):
     unattended: str = ""
     """What becomes of calls that a person would have to allow: deny, wait or halt; empty is what
     the agent has configured."""
+    options: JobOptions = DEFAULTS
+    run_count: int = 0
+    """Due times that got a run."""
+    updated_at: datetime | None = None
+    """None where it was never changed."""
+    last_run: LastRun | None = None
+
+
+class Attempt(Struct, frozen=True):
+    """How far a run has come with its turns."""
+
+    number: int = 1
+    not_before: datetime | None = None
+    """Its turn does not start earlier."""
+    started_at: datetime | None = None
+    """When its first turn was started."""
 
 
 class Run(Struct, frozen=True):
-    """One due time of a job; its id is also its turn's and its delivery's."""
+    """One due time of a job, or one run that was asked for; its id is also that of its first turn
+    and of its first delivery."""
 
     id: str
     job_id: str
@@ -79,6 +114,12 @@ class Run(Struct, frozen=True):
     finished_at: datetime | None
     output: str
     error: str
+    attempt: Attempt = Attempt()
+    is_requested: bool = False
+    """Somebody asked for it; else it was due."""
+    is_silent: bool = False
+    """It had nothing to say."""
+    delivery_error: str = ""
 
 
 class Claim(Struct, frozen=True):
@@ -90,8 +131,33 @@ class Claim(Struct, frozen=True):
     state: RunState
     output: str = ""
     error: str = ""
+    attempt: Attempt = Attempt()
+    claimed_at: datetime | None = None
 
     @property
     def run_id(self) -> str:
         """The run's id."""
         return self.lease.id
+
+    @property
+    def turn_id(self) -> str:
+        """The id of its attempt's turn."""
+        return turn_id_of(self.run_id, self.attempt.number)
+
+    @property
+    def session_id(self) -> str:
+        """The session of its attempt's turn, which has no other."""
+        at = self.attempt.not_before if self.attempt.number > 1 else None
+        return session_id_of(self.job.id, at or self.scheduled_for)
+
+
+def turn_id_of(run_id: str, attempt: int) -> str:
+    """The id of an attempt's turn."""
+    return run_id if attempt == 1 else f"{run_id}.{attempt}"
+
+
+def session_id_of(job_id: str, at: datetime) -> str:
+    """The session of an attempt that belongs to a time."""
+    if len(job_id) > _MAX_NAMED_JOB_ID:
+        job_id = hashlib.sha256(job_id.encode()).hexdigest()[:32]
+    return f"cron_{job_id}_{at:%Y%m%d_%H%M%S}"

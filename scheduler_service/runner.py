@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from scheduler_service.errors import CallRefused
 from scheduler_service.jobs import Claim, RunState
 from scheduler_service.storage import runs
+from scheduler_service.storage.runs import Ending
 from services.clock import Clock
 from services.database import Database
 from services.errors import Unavailable
@@ -105,19 +106,21 @@ class Runner:
             claim = replace(claim, output=result.output, error=result.error)
             await self._store(partial(runs.end_run, leases=self._leases, claim=claim), claim)
         refusal = await self._deliver(claim)
-        error = "; ".join(filter(None, (claim.error, refusal)))
+        is_silent = not claim.error and not claim.output.strip()
+        ending = Ending(claim.error, refusal, is_silent)
         now = self._clock.now()
-        close = partial(runs.close_run, leases=self._leases, claim=claim, error=error, now=now)
+        close = partial(runs.close_run, leases=self._leases, claim=claim, ending=ending, now=now)
         await self._store(close, claim)
-        outcome = RunState.FAILED if error else RunState.SUCCEEDED
-        self._observer.ended(outcome)
-        _log.info("run %s of job %s has ended: %s", claim.run_id, claim.job.id, outcome)
+        self._observer.ended(ending.state)
+        _log.info("run %s of job %s has ended: %s", claim.run_id, claim.job.id, ending.state)
 
     async def _turn(self, claim: Claim) -> TurnResult:
         try:
             if claim.state is RunState.CLAIMED:
                 await self._persist(claim, partial(self._agent.start, claim))
-                start = partial(runs.start_run, leases=self._leases, claim=claim)
+                attempt = replace(claim.attempt, started_at=self._clock.now())
+                started = replace(claim, attempt=attempt)
+                start = partial(runs.start_run, leases=self._leases, claim=started)
                 await self._store(start, claim)
             watch = self._agent.watch(claim)
             result = await self._persist(claim, watch.result)
@@ -135,7 +138,7 @@ class Runner:
         try:
             await self._persist(claim, partial(self._gateway.deliver, claim, text))
         except CallRefused as refusal:
-            return f"the output could not be delivered: {refusal}"
+            return str(refusal)
         return ""
 
     async def _report(self, claim: Claim) -> str:

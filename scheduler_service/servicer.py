@@ -1,14 +1,27 @@
 """JobService over gRPC."""
 
+from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING
 
-from hermes.scheduler.v1 import job_pb2, job_pb2_grpc
-from scheduler_service import convert
+from hermes.scheduler.v1 import job_pb2, job_pb2_grpc, run_pb2, schedule_pb2
 from scheduler_service.catalog import JobCatalog
+from scheduler_service.convert.common import kind_to_wire, profile_of, timestamp_to_wire
+from scheduler_service.convert.jobs import (
+    changed_request,
+    is_rescheduled,
+    job_request,
+    job_to_wire,
+    position_of_token,
+    position_to_token,
+)
+from scheduler_service.convert.runs import run_to_wire
 from services.auth import Identity, allow
-from services.validation import page_size
+from services.errors import InvalidArgument
+from services.validation import check_id, page_size
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
     from typing import Any
 
     import grpc.aio
@@ -18,15 +31,25 @@ if TYPE_CHECKING:
 _CALLERS = (Identity.AGENT, Identity.GATEWAY, Identity.OPERATOR)
 POLICY = allow(
     "hermes.scheduler.v1.JobService",
-    dict.fromkeys(("CreateJob", "GetJob", "ListJobs", "DeleteJob", "ListRuns"), _CALLERS),
+    dict.fromkeys(
+        (
+            *("CreateJob", "GetJob", "ListJobs", "UpdateJob", "PauseJob", "ResumeJob", "DeleteJob"),
+            *("RunJob", "ListRuns", "GetRun", "WatchRun", "PreviewSchedule"),
+        ),
+        _CALLERS,
+    ),
 )
 
 _JOBS_PER_PAGE = 100
 _RUNS_PER_PAGE = 50
+# A run's id is its turn's too, whose later attempts and deliveries have something behind it.
+_MAX_RUN_ID_CHARS = 80
+_DUE_TIMES = 5
+_MAX_DUE_TIMES = 100
 
 
 class JobServicer(job_pb2_grpc.JobServiceServicer):
-    """Creates, shows and deletes jobs, and shows their runs."""
+    """Creates, shows, changes, runs and deletes jobs, and shows their runs."""
 
     def __init__(self, catalog: JobCatalog) -> None:
         self._catalog = catalog
@@ -39,43 +62,108 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
         self, request: job_pb2.CreateJobRequest, context: "Context"
     ) -> job_pb2.CreateJobResponse:
         """Store a job."""
-        job = await self._catalog.create(convert.job_request(request))
-        return job_pb2.CreateJobResponse(job=convert.job_to_wire(job))
+        job = await self._catalog.create(job_request(request))
+        return job_pb2.CreateJobResponse(job=job_to_wire(job))
 
     async def GetJob(
         self, request: job_pb2.GetJobRequest, context: "Context"
     ) -> job_pb2.GetJobResponse:
         """Return a job."""
-        job = await self._catalog.get(convert.profile_of(request.profile), request.job_id)
-        return job_pb2.GetJobResponse(job=convert.job_to_wire(job))
+        job = await self._catalog.get(profile_of(request.profile), request.job_id)
+        return job_pb2.GetJobResponse(job=job_to_wire(job))
 
     async def ListJobs(
         self, request: job_pb2.ListJobsRequest, context: "Context"
     ) -> job_pb2.ListJobsResponse:
         """List a profile's jobs, the one due next first."""
         jobs, end = await self._catalog.page(
-            convert.profile_of(request.profile),
+            profile_of(request.profile),
             page_size(request.page_size, _JOBS_PER_PAGE),
-            convert.position_of_token(request.page_token),
+            position_of_token(request.page_token),
         )
         return job_pb2.ListJobsResponse(
-            jobs=map(convert.job_to_wire, jobs), next_page_token=convert.position_to_token(end)
+            jobs=map(job_to_wire, jobs), next_page_token=position_to_token(end)
         )
+
+    async def UpdateJob(
+        self, request: job_pb2.UpdateJobRequest, context: "Context"
+    ) -> job_pb2.UpdateJobResponse:
+        """Change fields of a job."""
+        anew = is_rescheduled(request)
+        change = partial(changed_request, request)
+        profile, job_id = profile_of(request.profile), request.job.job_id
+        job = await self._catalog.update(profile, job_id, change, anew=anew)
+        return job_pb2.UpdateJobResponse(job=job_to_wire(job))
+
+    async def PauseJob(
+        self, request: job_pb2.PauseJobRequest, context: "Context"
+    ) -> job_pb2.PauseJobResponse:
+        """Let a job run no more until it is resumed."""
+        job = await self._catalog.pause(profile_of(request.profile), request.job_id)
+        return job_pb2.PauseJobResponse(job=job_to_wire(job))
+
+    async def ResumeJob(
+        self, request: job_pb2.ResumeJobRequest, context: "Context"
+    ) -> job_pb2.ResumeJobResponse:
+        """Let a paused job run again."""
+        job = await self._catalog.resume(profile_of(request.profile), request.job_id)
+        return job_pb2.ResumeJobResponse(job=job_to_wire(job))
+
+    async def RunJob(
+        self, request: run_pb2.RunJobRequest, context: "Context"
+    ) -> run_pb2.RunJobResponse:
+        """Run a job now."""
+        check_id("run_id", request.run_id, _MAX_RUN_ID_CHARS)
+        profile = profile_of(request.profile)
+        run = await self._catalog.run_now(profile, request.job_id, request.run_id)
+        return run_pb2.RunJobResponse(run=run_to_wire(run))
 
     async def DeleteJob(
         self, request: job_pb2.DeleteJobRequest, context: "Context"
     ) -> job_pb2.DeleteJobResponse:
         """Let a job run no more."""
-        await self._catalog.delete(convert.profile_of(request.profile), request.job_id)
+        await self._catalog.delete(profile_of(request.profile), request.job_id)
         return job_pb2.DeleteJobResponse()
 
     async def ListRuns(
-        self, request: job_pb2.ListRunsRequest, context: "Context"
-    ) -> job_pb2.ListRunsResponse:
+        self, request: run_pb2.ListRunsRequest, context: "Context"
+    ) -> run_pb2.ListRunsResponse:
         """List a job's runs, the latest first."""
         runs = await self._catalog.runs(
-            convert.profile_of(request.profile),
+            profile_of(request.profile),
             request.job_id,
             page_size(request.page_size, _RUNS_PER_PAGE),
         )
-        return job_pb2.ListRunsResponse(runs=map(convert.run_to_wire, runs))
+        return run_pb2.ListRunsResponse(runs=map(run_to_wire, runs))
+
+    async def GetRun(
+        self, request: run_pb2.GetRunRequest, context: "Context"
+    ) -> run_pb2.GetRunResponse:
+        """Return a run."""
+        run = await self._catalog.run(profile_of(request.profile), request.run_id)
+        return run_pb2.GetRunResponse(run=run_to_wire(run))
+
+    async def WatchRun(
+        self, request: run_pb2.WatchRunRequest, context: "Context"
+    ) -> "AsyncGenerator[run_pb2.WatchRunResponse]":
+        """Stream a run until it has ended."""
+        watched = self._catalog.watch(profile_of(request.profile), request.run_id)
+        async with aclosing(watched) as states:
+            async for run in states:
+                yield run_pb2.WatchRunResponse(run=run_to_wire(run))
+
+    async def PreviewSchedule(
+        self, request: schedule_pb2.PreviewScheduleRequest, context: "Context"
+    ) -> schedule_pb2.PreviewScheduleResponse:
+        """Return the next due times of a schedule."""
+        if not 0 <= request.count <= _MAX_DUE_TIMES:
+            problem = f"must be 1 to {_MAX_DUE_TIMES}, or 0 for {_DUE_TIMES}"
+            raise InvalidArgument(f"count {problem}", fields={"count": problem})
+        preview = await self._catalog.preview(
+            request.schedule, request.time_zone, request.count or _DUE_TIMES
+        )
+        return schedule_pb2.PreviewScheduleResponse(
+            due_times=filter(None, map(timestamp_to_wire, preview.times)),
+            kind=kind_to_wire(preview.schedule),
+            time_zone=preview.time_zone,
+        )

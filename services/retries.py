@@ -32,7 +32,19 @@ IDEMPOTENT: Mapping[str, tuple[str, ...]] = {
     ),
     "hermes.executor.v1.WorkspaceService": ("GetWorkspace", "ListSnapshots", "ListWorkspaces"),
     "hermes.gateway.v1.DeliveryService": ("Deliver", "GetDelivery"),
-    "hermes.scheduler.v1.JobService": ("CreateJob", "DeleteJob", "GetJob", "ListJobs", "ListRuns"),
+    "hermes.scheduler.v1.JobService": (
+        "CreateJob",
+        "DeleteJob",
+        "GetJob",
+        "GetRun",
+        "ListJobs",
+        "ListRuns",
+        "PauseJob",
+        "PreviewSchedule",
+        "ResumeJob",
+        "RunJob",
+        "UpdateJob",
+    ),
 }
 """The unary methods that may be repeated; their protos promise that once and twice are the same."""
 

@@ -11,7 +11,7 @@ from datetime import datetime
 import sqlalchemy as sa
 from msgspec import Struct
 
-from scheduler_service.jobs import Claim, Job, RunState
+from scheduler_service.jobs import Attempt, Claim, Job, RunState
 from scheduler_service.misfire import Firing
 from scheduler_service.storage.jobs import job_of
 from scheduler_service.storage.schema import job, open_run, run
@@ -23,8 +23,8 @@ RUN_LEASE_S = 6.0
 """A run is taken over when its owner has not renewed its lease for so long."""
 
 _LEASE_END = db_now(sa.bindparam("lease_s", type_=sa.Double()))
-# A job whose run is still open waits: its runs never overlap.
-_WAITS = sa.exists().where(run.c.job_id == job.c.id, open_run)
+# A job whose run is still open waits, unless its runs may overlap.
+_WAITS = sa.and_(~job.c.may_overlap, sa.exists().where(run.c.job_id == job.c.id, open_run))
 _DUE = (
     sa.select(job)
     .where(job.c.next_run_at <= sa.bindparam("now"), ~_WAITS)
@@ -47,7 +47,10 @@ _CLAIM = insert_ignore(run).values(lease_until=_LEASE_END).returning(run.c.id, r
 _ADVANCE = (
     sa.update(job)
     .where(job.c.id == sa.bindparam("job_id"))
-    .values(next_run_at=sa.bindparam("following"))
+    .values(
+        next_run_at=sa.bindparam("following"),
+        run_count=job.c.run_count + sa.bindparam("more", type_=sa.BigInteger()),
+    )
 )
 _OPEN_RUNS = (
     sa.select(
@@ -57,6 +60,10 @@ _OPEN_RUNS = (
         run.c.state,
         run.c.output,
         run.c.error,
+        run.c.attempt,
+        run.c.not_before,
+        run.c.started_at,
+        run.c.claimed_at,
     )
     .join(run, run.c.job_id == job.c.id)
     .where(run.c.id.in_(sa.bindparam("run_ids", expanding=True)))
@@ -124,7 +131,14 @@ def claim(
     still = [each for each in firings if due.get(each[0].id) == each[0].next_run_at]
     if not still:
         return Claimed((), 0, 0)
-    steps = [{"job_id": job.id, "following": firing.next_run_at} for job, firing in still]
+    steps = [
+        {
+            "job_id": job.id,
+            "following": firing.next_run_at,
+            "more": int(firing.run_for is not None),
+        }
+        for job, firing in still
+    ]
     connection.execute(_ADVANCE, steps)
     new = [(job, firing.run_for) for job, firing in still if firing.run_for is not None]
     missed_count = sum(firing.missed for _, firing in still)
@@ -162,7 +176,7 @@ def _insert(
     for row in connection.execute(_CLAIM, rows):
         due_job, scheduled_for = due[row.id]
         lease = Lease(row.id, owner, 1, row.lease_until)
-        claims.append(Claim(due_job, lease, scheduled_for, RunState.CLAIMED))
+        claims.append(Claim(due_job, lease, scheduled_for, RunState.CLAIMED, claimed_at=now))
     return tuple(claims)
 
 
@@ -181,6 +195,8 @@ def take_over(connection: sa.Connection, holder: Holder, limit: int) -> tuple[Cl
             state=RunState(row.state),
             output=row.output,
             error=row.error,
+            attempt=Attempt(row.attempt, row.not_before, row.started_at),
+            claimed_at=row.claimed_at,
         )
         for row in connection.execute(_OPEN_RUNS, {"run_ids": list(leases)})
     )

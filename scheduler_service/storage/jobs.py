@@ -1,12 +1,14 @@
 """Statements over jobs. Each function takes the connection of a transaction that has begun."""
 
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 from msgspec import Struct
 
-from scheduler_service.jobs import Job, JobState, Origin
+from scheduler_service.jobs import Job, JobState, LastRun, Origin, RunState
+from scheduler_service.options import Overlap, options_of_text, options_to_text
 from scheduler_service.schedule import Cron, Interval, Once, Schedule
 from scheduler_service.storage.schema import job
 from services.database.sql import UtcTime, insert_ignore
@@ -19,6 +21,7 @@ _NO_ORIGIN = {
     "user_name": "",
     "chat_type": "",
 }
+_NO_SCHEDULE = dict.fromkeys(("run_at", "interval_s", "anchor_at", "cron"))
 # Jobs that never run again come last.
 _ORDER = sa.func.coalesce(
     job.c.next_run_at, sa.literal(datetime(9999, 12, 31, tzinfo=UTC), UtcTime())
@@ -54,17 +57,11 @@ def insert_job(connection: sa.Connection, new: Job, request_digest: str) -> Stor
     values = {
         "id": new.id,
         "profile": new.profile,
-        "name": new.name,
-        "prompt": new.prompt,
-        "schedule_text": new.schedule_text,
-        "time_zone": new.time_zone,
-        "sandbox_template": new.sandbox_template or None,
-        "unattended": new.unattended or None,
         "request_digest": request_digest,
         "created_at": new.created_at,
-        "next_run_at": new.next_run_at,
-        **_schedule_values(new.schedule),
-        **_origin_values(new.origin),
+        "paused_at": new.created_at if new.state is JobState.PAUSED else None,
+        **_asked_values(new),
+        **_due_values(new),
     }
     connection.execute(insert_ignore(job).values(values))
     stored = find_job(connection, new.id)
@@ -96,6 +93,45 @@ def list_jobs(
     return [(job_of(row), Position(row.position, row.id)) for row in rows]
 
 
+def update_job(
+    connection: sa.Connection, changed: Job, *, before: Job, is_rescheduled: bool
+) -> bool:
+    """Store what is asked of a job now; False if it was changed or deleted meanwhile.
+
+    Where its schedule stays, its due times are left to the planners.
+    """
+    values = _asked_values(changed) | {"updated_at": changed.updated_at}
+    if is_rescheduled:
+        values |= _due_values(changed)
+    of_job = (job.c.id == changed.id, job.c.deleted_at.is_(None))
+    unchanged = job.c.updated_at.is_not_distinct_from(before.updated_at)
+    update = sa.update(job).where(*of_job, unchanged).values(values)
+    return connection.execute(update).rowcount == 1
+
+
+def pause_job(connection: sa.Connection, job_id: str, now: datetime) -> None:
+    """Let a job have no next run until it is resumed; one that is paused stays as it is."""
+    update = sa.update(job).where(job.c.id == job_id, job.c.paused_at.is_(None))
+    connection.execute(update.values(paused_at=now, updated_at=now, next_run_at=None))
+
+
+def resume_job(
+    connection: sa.Connection, job_id: str, next_run_at: datetime, now: datetime
+) -> None:
+    """Let a paused job run again; another one stays as it is."""
+    update = sa.update(job).where(job.c.id == job_id, job.c.paused_at.is_not(None))
+    connection.execute(update.values(paused_at=None, updated_at=now, next_run_at=next_run_at))
+
+
+def missing_jobs(connection: sa.Connection, profile: str, job_ids: Collection[str]) -> list[str]:
+    """Return which of some jobs the profile does not have."""
+    query = sa.select(job.c.id).where(
+        job.c.profile == profile, job.c.deleted_at.is_(None), job.c.id.in_(job_ids)
+    )
+    there = set(connection.execute(query).scalars())
+    return [job_id for job_id in job_ids if job_id not in there]
+
+
 def delete_job(connection: sa.Connection, profile: str, job_id: str, now: datetime) -> bool:
     """Let a job never run again and hide it; False if the profile has no such job."""
     values = {"job_id": job_id, "of_profile": profile, "now": now}
@@ -115,10 +151,55 @@ def job_of(row: sa.Row[Any]) -> Job:
         origin=_origin_of(row),
         sandbox_template=row.sandbox_template or "",
         unattended=row.unattended or "",
-        state=JobState.COMPLETED if row.next_run_at is None else JobState.SCHEDULED,
+        state=_state_of(row),
         next_run_at=row.next_run_at,
         created_at=row.created_at,
+        options=options_of_text(row.options),
+        run_count=row.run_count,
+        updated_at=row.updated_at,
+        last_run=_last_run_of(row),
     )
+
+
+def _state_of(row: sa.Row[Any]) -> JobState:
+    if row.paused_at is not None:
+        return JobState.PAUSED
+    return JobState.COMPLETED if row.next_run_at is None else JobState.SCHEDULED
+
+
+def _last_run_of(row: sa.Row[Any]) -> LastRun | None:
+    if row.last_run_for is None:
+        return None
+    return LastRun(
+        scheduled_for=row.last_run_for,
+        state=RunState(row.last_state),
+        error=row.last_error or "",
+        delivery_error=row.last_delivery_error or "",
+    )
+
+
+def _asked_values(asked: Job) -> dict[str, object]:
+    """What people say of a job but when it runs."""
+    return {
+        "name": asked.name,
+        "prompt": asked.prompt,
+        "sandbox_template": asked.sandbox_template or None,
+        "unattended": asked.unattended or None,
+        "options": options_to_text(asked.options),
+        "may_overlap": asked.options.overlap is not Overlap.FORBID,
+        **_origin_values(asked.origin),
+    }
+
+
+def _due_values(due: Job) -> dict[str, object]:
+    return {
+        "schedule_text": due.schedule_text,
+        "time_zone": due.time_zone,
+        "next_run_at": due.next_run_at,
+        "run_count": due.run_count,
+        **_NO_SCHEDULE,
+        **_schedule_values(due.schedule),
+    }
 
 
 def _schedule_values(schedule: Schedule) -> dict[str, object]:

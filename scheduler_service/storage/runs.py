@@ -4,19 +4,27 @@ What changes a run is fenced by its lease, so that an owner that was taken over 
 """
 
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
+from msgspec import Struct
 
-from scheduler_service.jobs import Claim, Run, RunState
-from scheduler_service.storage.schema import open_run, run
+from scheduler_service.jobs import Attempt, Claim, Job, Run, RunState
+from scheduler_service.options import Overlap
+from scheduler_service.storage.schema import job, open_run, run
+from services.database import insert_ignore
+from services.errors import FailedPrecondition
 from services.leases import LeaseTable
 
 KEPT_RUNS_PER_JOB = 50
 
+_BY_ID = sa.select(run).where(run.c.id == sa.bindparam("run_id"))
+
 
 def start_run(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> None:
-    """Note that the run's turn has started; raises Fenced."""
-    leases.fence(connection, claim.lease, state=RunState.RUNNING)
+    """Note that the claim's attempt has started; raises Fenced."""
+    attempt = claim.attempt
+    leases.fence(connection, claim.lease, state=RunState.RUNNING, started_at=attempt.started_at)
 
 
 def end_run(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> None:
@@ -30,12 +38,41 @@ def end_run(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> None
     )
 
 
+class Ending(Struct, frozen=True):
+    """How a run ends."""
+
+    error: str
+    delivery_error: str
+    is_silent: bool
+
+    @property
+    def state(self) -> RunState:
+        """What it ends as."""
+        failed = self.error or self.delivery_error
+        return RunState.FAILED if failed else RunState.SUCCEEDED
+
+
 def close_run(
-    connection: sa.Connection, leases: LeaseTable, claim: Claim, error: str, now: datetime
+    connection: sa.Connection, leases: LeaseTable, claim: Claim, ending: Ending, now: datetime
 ) -> None:
-    """End the run, and forget its job's oldest ones; raises Fenced."""
-    state = RunState.FAILED if error else RunState.SUCCEEDED
-    leases.release(connection, claim.lease, state=state, error=error, finished_at=now)
+    """End the run, note how at its job, and forget the job's oldest ones; raises Fenced."""
+    last = {
+        "last_run_for": claim.scheduled_for,
+        "last_state": ending.state,
+        "last_error": ending.error or None,
+        "last_delivery_error": ending.delivery_error or None,
+    }
+    # First the job and then its runs, as whoever claims does.
+    connection.execute(sa.update(job).where(job.c.id == claim.job.id).values(last))
+    leases.release(
+        connection,
+        claim.lease,
+        state=ending.state,
+        error=ending.error,
+        delivery_error=ending.delivery_error or None,
+        is_silent=ending.is_silent,
+        finished_at=now,
+    )
     of_job = run.c.job_id == claim.job.id
     oldest_kept = (
         sa.select(run.c.scheduled_for)
@@ -59,6 +96,46 @@ def error_before(connection: sa.Connection, claim: Claim) -> str:
     return connection.execute(query).scalar() or ""
 
 
+def request_run(connection: sa.Connection, of_job: Job, run_id: str, now: datetime) -> Run:
+    """Store a run that somebody asks for, for anybody to take up, and return what is stored.
+
+    Raises FailedPrecondition where a run is under way that it must not overlap.
+    """
+    # Whoever claims for the job, or asks for another run, waits until this has ended.
+    connection.execute(sa.select(job.c.id).where(job.c.id == of_job.id).with_for_update())
+    if (stored := find_run(connection, run_id)) is not None:
+        return stored
+    is_open = sa.select(run.c.id).where(run.c.job_id == of_job.id, open_run).limit(1)
+    under_way = connection.execute(is_open).scalar()
+    if under_way is not None and of_job.options.overlap is Overlap.FORBID:
+        raise FailedPrecondition(
+            f"run {under_way} of job {of_job.id} is under way; wait until it has ended, or let the "
+            "job's runs overlap"
+        )
+    values = {
+        "id": run_id,
+        "job_id": of_job.id,
+        "scheduled_for": now,
+        "state": RunState.CLAIMED,
+        "epoch": 0,
+        "version": 0,
+        "claimed_at": now,
+        "output": "",
+        "error": "",
+        "is_requested": True,
+    }
+    connection.execute(insert_ignore(run).values(values))
+    stored = find_run(connection, run_id)
+    assert stored is not None
+    return stored
+
+
+def find_run(connection: sa.Connection, run_id: str) -> Run | None:
+    """Return a run of any job; the caller decides who may see it."""
+    row = connection.execute(_BY_ID, {"run_id": run_id}).one_or_none()
+    return None if row is None else _run_of(row)
+
+
 def list_runs(connection: sa.Connection, job_id: str, limit: int) -> list[Run]:
     """Return a job's runs, the latest first."""
     query = (
@@ -67,16 +144,21 @@ def list_runs(connection: sa.Connection, job_id: str, limit: int) -> list[Run]:
         .order_by(run.c.scheduled_for.desc())
         .limit(limit)
     )
-    return [
-        Run(
-            id=row.id,
-            job_id=row.job_id,
-            scheduled_for=row.scheduled_for,
-            state=RunState(row.state),
-            claimed_at=row.claimed_at,
-            finished_at=row.finished_at,
-            output=row.output,
-            error=row.error,
-        )
-        for row in connection.execute(query)
-    ]
+    return list(map(_run_of, connection.execute(query)))
+
+
+def _run_of(row: sa.Row[Any]) -> Run:
+    return Run(
+        id=row.id,
+        job_id=row.job_id,
+        scheduled_for=row.scheduled_for,
+        state=RunState(row.state),
+        claimed_at=row.claimed_at,
+        finished_at=row.finished_at,
+        output=row.output,
+        error=row.error,
+        attempt=Attempt(row.attempt, row.not_before, row.started_at),
+        is_requested=row.is_requested,
+        is_silent=row.is_silent,
+        delivery_error=row.delivery_error or "",
+    )

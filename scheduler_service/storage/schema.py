@@ -2,6 +2,7 @@
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     ForeignKey,
     Index,
@@ -11,6 +12,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     bindparam,
+    false,
     text,
 )
 
@@ -49,6 +51,18 @@ job = Table(
     Column("created_at", UtcTime, nullable=False),
     Column("deleted_at", UtcTime),
     Column("next_run_at", UtcTime),
+    # As JSON; None means the defaults.
+    Column("options", Text),
+    # Its runs need not wait for one another; of the options, the one that is searched for.
+    Column("may_overlap", Boolean, nullable=False, server_default=false()),
+    Column("run_count", BigInteger, nullable=False, server_default="0"),
+    Column("paused_at", UtcTime),
+    Column("updated_at", UtcTime),
+    # Of the run that ended last.
+    Column("last_run_for", UtcTime),
+    Column("last_state", String(16)),
+    Column("last_error", Text),
+    Column("last_delivery_error", Text),
     Index("job_by_next_run", "next_run_at"),
     Index("job_by_profile", "profile"),
 )
@@ -71,6 +85,12 @@ run = Table(
     Column("finished_at", UtcTime),
     Column("output", Text, nullable=False),
     Column("error", Text, nullable=False),
+    Column("attempt", BigInteger, nullable=False, server_default="1"),
+    Column("not_before", UtcTime),
+    Column("started_at", UtcTime),
+    Column("is_requested", Boolean, nullable=False, server_default=false()),
+    Column("is_silent", Boolean, nullable=False, server_default=false()),
+    Column("delivery_error", Text),
     UniqueConstraint("job_id", "scheduled_for", name="run_due_time"),
     partial_index("run_open", "lease_until", where=_open),
     partial_index("run_open_of_job", "job_id", where=_open),

@@ -5,8 +5,6 @@ import asyncio
 from datetime import UTC
 from typing import Any
 
-import grpc
-import grpc.aio
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from hermes.common.v1 import approval_pb2
@@ -37,9 +35,6 @@ examples:
 Jobs run while hermes up, or the services, are running."""
 
 MAX_JOBS = 1000
-LATEST_RUNS = 5
-"""Enough for one that has ended to be among them."""
-
 UNATTENDED = {
     "": approval_pb2.UNATTENDED_POLICY_UNSPECIFIED,
     "deny": approval_pb2.UNATTENDED_POLICY_DENY,
@@ -144,15 +139,12 @@ async def _check_template(settings: Settings, wanted: str) -> None:
 
 async def _list(settings: Settings, arguments: argparse.Namespace) -> None:
     async with connected(settings, ("scheduler",)) as channels:
-        scheduler, profile = JobServiceStub(channels.to("scheduler")), arguments.profile or ""
-        answer = await scheduler.ListJobs(
-            job_pb2.ListJobsRequest(profile=profile, page_size=MAX_JOBS)
+        answer = await JobServiceStub(channels.to("scheduler")).ListJobs(
+            job_pb2.ListJobsRequest(profile=arguments.profile or "", page_size=MAX_JOBS)
         )
-        errors = [await _last_error(scheduler, profile, job.job_id) for job in answer.jobs]
-    listed = list(zip(answer.jobs, errors, strict=True))
     if arguments.json:
-        print_json([_described(job, error) for job, error in listed])
-    elif listed:
+        print_json([_described(job) for job in answer.jobs])
+    elif answer.jobs:
         print_table(
             ("job", "next run", "schedule", "name", "sandbox"),
             [
@@ -166,8 +158,8 @@ async def _list(settings: Settings, arguments: argparse.Namespace) -> None:
                 for job in answer.jobs
             ],
         )
-        for job, error in listed:
-            if error:
+        for job in answer.jobs:
+            if error := _last_error(job):
                 say(f"{job.job_id} failed last time: {printable(error)}")
     else:
         say('There are no jobs yet; add one with: hermes jobs add "every 2h" "…"')
@@ -181,20 +173,12 @@ async def _remove(settings: Settings, arguments: argparse.Namespace) -> None:
     say(f"{arguments.job_id} is removed")
 
 
-async def _last_error(scheduler: JobServiceStub, profile: str, job_id: str) -> str:
+def _last_error(job: job_pb2.Job) -> str:
     """Why the last run that has ended failed; empty when it did not, or none has."""
-    try:
-        answer = await scheduler.ListRuns(
-            job_pb2.ListRunsRequest(profile=profile, job_id=job_id, page_size=LATEST_RUNS)
-        )
-    except grpc.aio.AioRpcError as error:
-        if error.code() is grpc.StatusCode.NOT_FOUND:
-            return ""  # it was removed meanwhile
-        raise
-    return next((run.error for run in answer.runs if run.HasField("finish_time")), "")
+    return job.last_error or job.last_delivery_error
 
 
-def _described(job: job_pb2.Job, last_error: str = "") -> dict[str, Any]:
+def _described(job: job_pb2.Job) -> dict[str, Any]:
     next_run = job.next_run_time.ToJsonString() if job.HasField("next_run_time") else None
     return {
         "job_id": job.job_id,
@@ -205,7 +189,7 @@ def _described(job: job_pb2.Job, last_error: str = "") -> dict[str, Any]:
         "prompt": job.prompt,
         "sandbox": job.sandbox_template or None,
         "unattended": _NAMES.get(job.unattended) or None,
-        "last_error": last_error or None,
+        "last_error": _last_error(job) or None,
     }
 
 

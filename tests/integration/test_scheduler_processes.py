@@ -96,6 +96,8 @@ def environ(home: Path, pki: Path, wire: Wire, database_url: str) -> dict[str, s
         "HERMES_TLS_CERTIFICATE": str(files.certificate),
         "HERMES_TLS_KEY": str(files.key),
         "HERMES_LOG_LEVEL": "error",
+        # Where the tests run from, so that the processes are of the same tree.
+        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
     }
 
 

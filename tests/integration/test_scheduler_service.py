@@ -1,71 +1,31 @@
 """JobService as other services meet it: a real server on a Unix socket, with policy and tokens."""
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import grpc
 import grpc.aio
 import pytest
-from prometheus_client import CollectorRegistry
+from google.protobuf.duration_pb2 import Duration
 
 from hermes.common.v1 import approval_pb2, origin_pb2
-from hermes.scheduler.v1 import job_pb2, job_pb2_grpc
-from scheduler_service.app import build
-from services.addresses import UnixAddress
-from services.auth import Identity, new_tokens
-from services.channels import Channels
-from services.config import Settings, load_settings
+from hermes.scheduler.v1 import job_pb2, run_pb2, schedule_pb2
+from services.auth import Identity
+from services.config import Settings
 from services.errors import Reason, details_of
-from services.ids import new_id
-from services.lifecycle import Shutdown, Workers
-from services.metrics import Meter
-from services.server import Listen, serve
 from tests.integration.scheduler_parts import Wire, fake_services
+from tests.integration.scheduler_served import (
+    Serving,
+    change,
+    options,
+    refused,
+    request,
+    serving,
+    settings_of,
+)
 
-CHAT = origin_pb2.Origin(platform="telegram", chat_id="42", trust=origin_pb2.TRUST_OWNER)
-
-
-@dataclass(frozen=True)
-class Serving:
-    """A scheduler that serves, and what is around it."""
-
-    channels: dict[Identity, Channels]
-    wire: Wire
-    registry: CollectorRegistry
-
-    def jobs(self, identity: Identity = Identity.GATEWAY) -> job_pb2_grpc.JobServiceStub:
-        return job_pb2_grpc.JobServiceStub(self.channels[identity].to("scheduler"))
-
-
-@asynccontextmanager
-async def serving(settings: Settings, wire: Wire) -> AsyncGenerator[Serving]:
-    """Serve a home's scheduler until the end of the block, then drain it."""
-    address, tokens = UnixAddress(settings.home.socket), new_tokens()
-    others = {"agent": wire.address, "gateway": wire.address}
-    registry = CollectorRegistry()
-    async with AsyncExitStack() as stack:
-        channels = {
-            identity: await stack.enter_async_context(
-                Channels(identity, {"scheduler": str(address), **others}, token=tokens[identity])
-            )
-            for identity in Identity
-        }
-        # In a thread, because to check the time zone it is looked for on the disk.
-        component = await asyncio.to_thread(
-            build, settings, channels[Identity.SCHEDULER], Meter(registry)
-        )
-        shutdown = Shutdown()
-        async with Workers() as workers:
-            listen = Listen((address,), None, tokens)
-            served = workers.start("serve", serve([component], listen, shutdown=shutdown))
-            yield Serving(channels, wire, registry)
-            shutdown.request("the test is over")
-            await served
+_TARGET = ("options.deliver_to", "a platform with a chat")
 
 
 @pytest.fixture
@@ -76,9 +36,7 @@ async def wire() -> AsyncIterator[Wire]:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    read = load_settings({}, {"HERMES_HOME": str(tmp_path), "HERMES_TIMEZONE": "Europe/Berlin"})
-    read.home.create()
-    return read
+    return settings_of(tmp_path)
 
 
 @pytest.fixture
@@ -87,31 +45,12 @@ async def served(settings: Settings, wire: Wire) -> AsyncIterator[Serving]:
         yield running
 
 
-def request(**fields: Any) -> job_pb2.CreateJobRequest:
-    """A job that is valid but for the fields given."""
-    values: dict[str, Any] = {
-        "job_id": new_id("job"),
-        "schedule": "every weekday at 9:00",
-        "prompt": "answer the news",
-        "origin": CHAT,
-    }
-    return job_pb2.CreateJobRequest(**{**values, **fields})
-
-
-async def refused(call: Awaitable[object]) -> tuple[Reason, str]:
-    """Return why a call fails."""
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await call
-    details = details_of(caught.value)
-    return details.reason, details.message
-
-
 async def test_a_job_is_stored_with_its_next_run_in_the_configured_zone(served: Serving) -> None:
     wanted = request(name="News")
     answer = await served.jobs().CreateJob(wanted, wait_for_ready=True)
     job = answer.job
     assert (job.job_id, job.name, job.prompt) == (wanted.job_id, "News", "answer the news")
-    assert job.kind == job_pb2.SCHEDULE_KIND_CRON
+    assert job.kind == schedule_pb2.SCHEDULE_KIND_CRON
     assert job.state == job_pb2.JOB_STATE_SCHEDULED
     assert job.time_zone == "Europe/Berlin"
     assert (job.origin.platform, job.origin.chat_id) == ("telegram", "42")
@@ -138,6 +77,7 @@ async def test_creating_is_idempotent_by_id(served: Serving) -> None:
         *({"name": "other"}, {"profile": "ada"}, {"time_zone": "UTC"}),
         {"sandbox_template": "small"},
         {"unattended": approval_pb2.UNATTENDED_POLICY_HALT},
+        *({"is_paused": True}, {"options": options(model="other")}),
     ):
         other = request(job_id=first.job_id, schedule=soon, prompt="answer once", **changed)
         reason, message = await refused(jobs.CreateJob(other))
@@ -187,6 +127,34 @@ async def test_a_job_says_what_becomes_of_what_a_person_would_have_to_allow(
         ({"sandbox_template": "t" * 65}, "sandbox_template", "1 to 64 characters"),
         ({"unattended": 9}, "unattended", "DENY, WAIT or HALT"),
         ({"origin": origin_pb2.Origin(platform="telegram")}, "origin", "a platform and a chat"),
+        ({"options": options(skills=["s"] * 21)}, "options.skills", "at most 20"),
+        ({"options": options(skills=[" "])}, "options.skills", "at most 128 characters"),
+        ({"options": options(model="m" * 201)}, "options.model", "at most 200"),
+        ({"options": options(script="ä" * 33_000)}, "options.script", "65536 bytes"),
+        ({"options": options(script="a\0")}, "options.script", "no NUL"),
+        ({"options": options(script_mode=1)}, "options.script", "what to run"),
+        ({"options": options(script="a", script_mode=9)}, "options.script_mode", "GATE or ONLY"),
+        ({"options": options(workdir="here")}, "options.workdir", "an absolute path"),
+        (
+            {"options": options(context_job_ids=["gone"])},
+            "options.context_job_ids",
+            "no job gone",
+        ),
+        ({"options": options(missed_run_policy=9)}, "options.missed_run_policy", "ONCE, SKIP"),
+        ({"options": options(overlap_policy=9)}, "options.overlap_policy", "FORBID, ALLOW"),
+        ({"options": options(max_runs=-1)}, "options.max_runs", "0 to 1000000"),
+        ({"options": options(max_missed_runs=101)}, "options.max_missed_runs", "0 to 100"),
+        ({"options": options(max_retries=11)}, "options.max_retries", "0 to 10"),
+        ({"options": options(budget_tokens=-1)}, "options.budget_tokens", "0 to 10"),
+        ({"options": options(timeout=Duration())}, "options.timeout", "1 to 604800 seconds"),
+        ({"options": options(jitter=Duration(nanos=5))}, "options.jitter", "whole ones"),
+        ({"options": options(deliver_to=[{"platform": "telegram"}])}, *_TARGET),
+        ({"options": options(deliver_to=[{"platform": "origin", "chat_id": "1"}])}, *_TARGET),
+        (
+            {"options": options(deliver_to=[{"platform": "origin"}, {"platform": "local"}])},
+            "options.deliver_to",
+            'nothing else beside "local"',
+        ),
     ],
 )
 async def test_a_request_that_makes_no_sense_names_its_field(
@@ -240,7 +208,11 @@ async def test_another_profiles_job_is_not_there(served: Serving) -> None:
         calls = [
             jobs.GetJob(job_pb2.GetJobRequest(job_id=job_id, profile="bob")),
             jobs.DeleteJob(job_pb2.DeleteJobRequest(job_id=job_id, profile="bob")),
-            jobs.ListRuns(job_pb2.ListRunsRequest(job_id=job_id, profile="bob")),
+            jobs.ListRuns(run_pb2.ListRunsRequest(job_id=job_id, profile="bob")),
+            jobs.PauseJob(job_pb2.PauseJobRequest(job_id=job_id, profile="bob")),
+            jobs.ResumeJob(job_pb2.ResumeJobRequest(job_id=job_id, profile="bob")),
+            jobs.RunJob(run_pb2.RunJobRequest(job_id=job_id, profile="bob", run_id="r")),
+            jobs.UpdateJob(change(job_id, profile="bob", prompt="answer bob")),
         ]
         for call in calls:
             assert await refused(call) == (Reason.NOT_FOUND, f"there is no job {job_id}")
@@ -269,9 +241,9 @@ async def test_runs_are_listed_with_what_came_of_them(served: Serving) -> None:
     await jobs.CreateJob(request(job_id="x", schedule="1s"), wait_for_ready=True)
     (text,) = await served.wire.deliveries.delivered(1)
     (delivery_id,) = served.wire.deliveries.requests
-    run = job_pb2.Run()
-    while run.state != job_pb2.RUN_STATE_SUCCEEDED:
-        (run,) = (await jobs.ListRuns(job_pb2.ListRunsRequest(job_id="x"))).runs
+    run = run_pb2.Run()
+    while run.state != run_pb2.RUN_STATE_SUCCEEDED:
+        (run,) = (await jobs.ListRuns(run_pb2.ListRunsRequest(job_id="x"))).runs
     assert (run.run_id, run.job_id, run.output, run.error) == (delivery_id, "x", text, "")
     assert run.scheduled_for.ToDatetime() <= run.claim_time.ToDatetime()
     assert run.claim_time.ToDatetime() <= run.finish_time.ToDatetime()

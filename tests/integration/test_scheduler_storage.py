@@ -133,7 +133,7 @@ async def test_only_the_latest_runs_of_a_job_are_kept(prepared: Database) -> Non
             firing = Firing(now, now + timedelta(minutes=1), missed=False)
             due = job_of(1, now)
             (claim,) = claims.claim(connection, HOLDER, [(due, firing)], now).runs
-            runs.close_run(connection, HOLDER.leases, claim, "", now)
+            runs.close_run(connection, HOLDER.leases, claim, runs.Ending("", "", False), now)
         return [each.scheduled_for for each in runs.list_runs(connection, "job1", 1000)]
 
     kept = await prepared.write(fill)

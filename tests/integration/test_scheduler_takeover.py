@@ -27,6 +27,7 @@ from tests.integration.scheduler_parts import (
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 GRACE = timedelta(days=1)
+GOOD = runs.Ending(error="", delivery_error="", is_silent=False)
 
 
 @pytest.fixture
@@ -177,7 +178,7 @@ async def test_an_owner_that_was_taken_over_writes_nothing(replicas: Replicas, w
     for write in (
         partial(runs.start_run, leases=early.leases, claim=mine),
         partial(runs.end_run, leases=early.leases, claim=mine),
-        partial(runs.close_run, leases=early.leases, claim=mine, error="", now=due),
+        partial(runs.close_run, leases=early.leases, claim=mine, ending=GOOD, now=due),
     ):
         with pytest.raises(Fenced):
             await database.write(write)

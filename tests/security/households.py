@@ -30,7 +30,7 @@ from hermes.gateway.v1 import delivery_pb2
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
 from hermes.gateway.v1.conversation_pb2_grpc import ConversationServiceStub
 from hermes.gateway.v1.delivery_pb2_grpc import DeliveryServiceStub
-from hermes.scheduler.v1 import job_pb2
+from hermes.scheduler.v1 import job_pb2, run_pb2
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
 from scheduler_service import app as scheduler_app
 from services.addresses import UnixAddress
@@ -85,6 +85,7 @@ class Things:
     question: str
     change: str
     job: str
+    run: str
     lease_id: str
     token: str
     exec: str
@@ -180,7 +181,7 @@ async def _things(channels: Mapping[Identity, Channels]) -> Things:
     await _talk(operator)
     await _furnish(operator)
     change = await _remember(operator)
-    job = await _job(operator)
+    job, run = await _job(operator)
     sandbox = await _sandbox(agent)
     lease, execution = sandbox.lease, await _exec(agent, sandbox.lease)
     workspace, snapshot = await _workspace(operator, sandbox.sandbox.workspace_id)
@@ -195,6 +196,7 @@ async def _things(channels: Mapping[Identity, Channels]) -> Things:
         question=(await _waits(operator, asking, "clarification_requested")).clarification_id,
         change=change,
         job=job,
+        run=run,
         lease_id=lease.sandbox_id,
         token=lease.token,
         exec=execution,
@@ -287,8 +289,8 @@ async def _spend(channels: Channels) -> None:
         await UsageServiceStub(channels.to("agent")).SetBudget(request)
 
 
-async def _job(channels: Channels) -> str:
-    """A job that has run once and goes on."""
+async def _job(channels: Channels) -> tuple[str, str]:
+    """A job that has run once and goes on, and its run."""
     stub = JobServiceStub(channels.to("scheduler"))
     for job_id, schedule in (("job-of-ann", "in 1 second"), ("later-of-ann", "every 24 hours")):
         await stub.CreateJob(
@@ -296,11 +298,11 @@ async def _job(channels: Channels) -> str:
                 job_id=job_id, profile=ANN, schedule=schedule, prompt=CANARY, name=CANARY
             )
         )
-    request = job_pb2.ListRunsRequest(job_id="job-of-ann", profile=ANN)
+    request = run_pb2.ListRunsRequest(job_id="job-of-ann", profile=ANN)
     async with asyncio.timeout(20):
         while not (found := (await stub.ListRuns(request)).runs) or not found[0].output:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
-    return "job-of-ann"
+    return "job-of-ann", found[0].run_id
 
 
 async def _sandbox(channels: Channels) -> sandbox_pb2.AcquireSandboxResponse:

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 
+from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
 
 from hermes.agent.v1 import approval_pb2, memory_pb2, turn_event_pb2, turn_pb2, usage_pb2
@@ -158,4 +159,12 @@ def delivery(things: Things) -> Message:
 def job(things: Things) -> Message:
     return job_pb2.CreateJobRequest(
         job_id=things.job, profile=BOB, schedule="every 24 hours", prompt="hi"
+    )
+
+
+def job_change(things: Things) -> Message:
+    return job_pb2.UpdateJobRequest(
+        job=job_pb2.Job(job_id=things.job, prompt="hi"),
+        profile=BOB,
+        update_mask=FieldMask(paths=["prompt"]),
     )

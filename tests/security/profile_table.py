@@ -18,7 +18,7 @@ from hermes.agent.v1 import (
 from hermes.agent.v1 import catalog_pb2 as catalog
 from hermes.executor.v1 import exec_pb2, file_pb2, sandbox_pb2, workspace_pb2
 from hermes.gateway.v1 import delivery_pb2
-from hermes.scheduler.v1 import job_pb2
+from hermes.scheduler.v1 import job_pb2, run_pb2
 from tests.security import profile_requests as requests
 from tests.security.households import BOB, CANARY, CANARY_DIGEST, Things
 
@@ -284,6 +284,23 @@ ROWS: Mapping[str, Row] = {
         lambda t: job_pb2.DeleteJobRequest(profile=BOB, job_id=t.job)
     ),
     SCHEDULER + "JobService/ListRuns": Alike(
-        lambda t: job_pb2.ListRunsRequest(profile=BOB, job_id=t.job)
+        lambda t: run_pb2.ListRunsRequest(profile=BOB, job_id=t.job)
     ),
+    SCHEDULER + "JobService/UpdateJob": Alike(requests.job_change),
+    SCHEDULER + "JobService/PauseJob": Alike(
+        lambda t: job_pb2.PauseJobRequest(profile=BOB, job_id=t.job)
+    ),
+    SCHEDULER + "JobService/ResumeJob": Alike(
+        lambda t: job_pb2.ResumeJobRequest(profile=BOB, job_id=t.job)
+    ),
+    SCHEDULER + "JobService/RunJob": Alike(
+        lambda t: run_pb2.RunJobRequest(profile=BOB, job_id=t.job, run_id="run-of-bob")
+    ),
+    SCHEDULER + "JobService/GetRun": Alike(
+        lambda t: run_pb2.GetRunRequest(profile=BOB, run_id=t.run)
+    ),
+    SCHEDULER + "JobService/WatchRun": Alike(
+        lambda t: run_pb2.WatchRunRequest(profile=BOB, run_id=t.run)
+    ),
+    SCHEDULER + "JobService/PreviewSchedule": Common(),
 }

@@ -17,7 +17,7 @@ from google.protobuf.message import Message
 from hermes.agent.v1 import approval_pb2, memory_pb2, session_pb2, skill_pb2, turn_pb2, usage_pb2
 from hermes.executor.v1 import exec_pb2, file_pb2, sandbox_pb2, workspace_pb2
 from hermes.gateway.v1 import delivery_pb2
-from hermes.scheduler.v1 import job_pb2
+from hermes.scheduler.v1 import job_pb2, run_pb2
 from services.auth import Identity
 from services.errors import details_of
 from services.streams import open_stream
@@ -185,7 +185,7 @@ def _asked(things: Things) -> Mapping[str, Message]:
             profile=ANN, delivery_id=things.delivery, sha256=CANARY_DIGEST
         ),
         SCHEDULER + "JobService/ListJobs": job_pb2.ListJobsRequest(profile=ANN),
-        SCHEDULER + "JobService/ListRuns": job_pb2.ListRunsRequest(profile=ANN, job_id=things.job),
+        SCHEDULER + "JobService/ListRuns": run_pb2.ListRunsRequest(profile=ANN, job_id=things.job),
     }
 
 

@@ -5,12 +5,16 @@ isort:skip_file
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from hermes.common.v1 import approval_pb2 as _approval_pb2
 from hermes.common.v1 import origin_pb2 as _origin_pb2
+from hermes.scheduler.v1 import job_options_pb2 as _job_options_pb2
+from hermes.scheduler.v1 import run_pb2 as _run_pb2
+from hermes.scheduler.v1 import schedule_pb2 as _schedule_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -21,34 +25,6 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
-
-class _ScheduleKind:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _ScheduleKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ScheduleKind.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    SCHEDULE_KIND_UNSPECIFIED: _ScheduleKind.ValueType  # 0
-    """Never sent."""
-    SCHEDULE_KIND_ONCE: _ScheduleKind.ValueType  # 1
-    """Once."""
-    SCHEDULE_KIND_INTERVAL: _ScheduleKind.ValueType  # 2
-    """Every so often."""
-    SCHEDULE_KIND_CRON: _ScheduleKind.ValueType  # 3
-    """By the calendar."""
-
-class ScheduleKind(_ScheduleKind, metaclass=_ScheduleKindEnumTypeWrapper):
-    """How a job repeats."""
-
-SCHEDULE_KIND_UNSPECIFIED: ScheduleKind.ValueType  # 0
-"""Never sent."""
-SCHEDULE_KIND_ONCE: ScheduleKind.ValueType  # 1
-"""Once."""
-SCHEDULE_KIND_INTERVAL: ScheduleKind.ValueType  # 2
-"""Every so often."""
-SCHEDULE_KIND_CRON: ScheduleKind.ValueType  # 3
-"""By the calendar."""
-Global___ScheduleKind: _TypeAlias = ScheduleKind  # noqa: Y015
 
 class _JobState:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -62,6 +38,8 @@ class _JobStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_JobState.Val
     """Has a next run."""
     JOB_STATE_COMPLETED: _JobState.ValueType  # 2
     """Has run for the last time."""
+    JOB_STATE_PAUSED: _JobState.ValueType  # 3
+    """Does not run until it is resumed."""
 
 class JobState(_JobState, metaclass=_JobStateEnumTypeWrapper):
     """Where a job is in its life."""
@@ -72,43 +50,9 @@ JOB_STATE_SCHEDULED: JobState.ValueType  # 1
 """Has a next run."""
 JOB_STATE_COMPLETED: JobState.ValueType  # 2
 """Has run for the last time."""
+JOB_STATE_PAUSED: JobState.ValueType  # 3
+"""Does not run until it is resumed."""
 Global___JobState: _TypeAlias = JobState  # noqa: Y015
-
-class _RunState:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _RunStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RunState.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    RUN_STATE_UNSPECIFIED: _RunState.ValueType  # 0
-    """Never sent."""
-    RUN_STATE_CLAIMED: _RunState.ValueType  # 1
-    """Claimed; its turn has not started."""
-    RUN_STATE_RUNNING: _RunState.ValueType  # 2
-    """Its turn is under way."""
-    RUN_STATE_DELIVERING: _RunState.ValueType  # 3
-    """Its turn has ended and the output is being delivered."""
-    RUN_STATE_SUCCEEDED: _RunState.ValueType  # 4
-    """Done."""
-    RUN_STATE_FAILED: _RunState.ValueType  # 5
-    """Its turn failed or its output could not be delivered."""
-
-class RunState(_RunState, metaclass=_RunStateEnumTypeWrapper):
-    """Where a run is in its life."""
-
-RUN_STATE_UNSPECIFIED: RunState.ValueType  # 0
-"""Never sent."""
-RUN_STATE_CLAIMED: RunState.ValueType  # 1
-"""Claimed; its turn has not started."""
-RUN_STATE_RUNNING: RunState.ValueType  # 2
-"""Its turn is under way."""
-RUN_STATE_DELIVERING: RunState.ValueType  # 3
-"""Its turn has ended and the output is being delivered."""
-RUN_STATE_SUCCEEDED: RunState.ValueType  # 4
-"""Done."""
-RUN_STATE_FAILED: RunState.ValueType  # 5
-"""Its turn failed or its output could not be delivered."""
-Global___RunState: _TypeAlias = RunState  # noqa: Y015
 
 @_typing.final
 class CreateJobRequest(_message.Message):
@@ -125,6 +69,8 @@ class CreateJobRequest(_message.Message):
     ORIGIN_FIELD_NUMBER: _builtins.int
     SANDBOX_TEMPLATE_FIELD_NUMBER: _builtins.int
     UNATTENDED_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
+    IS_PAUSED_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """Chosen by the caller, 1 to 128 characters of [A-Za-z0-9_.:-]."""
     profile: _builtins.str
@@ -136,7 +82,7 @@ class CreateJobRequest(_message.Message):
     time_zone: _builtins.str
     """IANA time zone of the schedule; empty means the configured one."""
     prompt: _builtins.str
-    """What the agent is asked at each run, at most 64 KiB."""
+    """What the agent is asked at each run, at most 64 KiB; may be empty where a script is the whole run."""
     name: _builtins.str
     """Name for people; empty means the start of the prompt."""
     sandbox_template: _builtins.str
@@ -148,9 +94,17 @@ class CreateJobRequest(_message.Message):
     """What becomes of calls of its runs that a person would have to allow; unset means what the agent
     has configured.
     """
+    is_paused: _builtins.bool
+    """It is stored as a paused job."""
     @_builtins.property
     def origin(self) -> _origin_pb2.Origin:
-        """Where the output goes; unset means that it is only stored."""
+        """Where it is asked for, and where the output goes unless the options say otherwise; unset means that
+        it is only stored.
+        """
+
+    @_builtins.property
+    def options(self) -> _job_options_pb2.JobOptions:
+        """How its runs are made; unset means the defaults."""
 
     def __init__(
         self,
@@ -164,10 +118,12 @@ class CreateJobRequest(_message.Message):
         origin: _origin_pb2.Origin | None = ...,
         sandbox_template: _builtins.str = ...,
         unattended: _approval_pb2.UnattendedPolicy.ValueType = ...,
+        options: _job_options_pb2.JobOptions | None = ...,
+        is_paused: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["origin", b"origin"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options", "origin", b"origin"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["job_id", b"job_id", "name", b"name", "origin", b"origin", "profile", b"profile", "prompt", b"prompt", "sandbox_template", b"sandbox_template", "schedule", b"schedule", "time_zone", b"time_zone", "unattended", b"unattended"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_paused", b"is_paused", "job_id", b"job_id", "name", b"name", "options", b"options", "origin", b"origin", "profile", b"profile", "prompt", b"prompt", "sandbox_template", b"sandbox_template", "schedule", b"schedule", "time_zone", b"time_zone", "unattended", b"unattended"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -306,6 +262,167 @@ class ListJobsResponse(_message.Message):
 Global___ListJobsResponse: _TypeAlias = ListJobsResponse  # noqa: Y015
 
 @_typing.final
+class UpdateJobRequest(_message.Message):
+    """Request of UpdateJob."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    PROFILE_FIELD_NUMBER: _builtins.int
+    UPDATE_MASK_FIELD_NUMBER: _builtins.int
+    profile: _builtins.str
+    """Whose job it is; empty means "default"."""
+    @_builtins.property
+    def job(self) -> Global___Job:
+        """The job, of which `job_id` says which one it is, and the fields in `update_mask` what they become."""
+
+    @_builtins.property
+    def update_mask(self) -> _field_mask_pb2.FieldMask:
+        """What changes: of "name", "prompt", "schedule", "time_zone", "origin", "sandbox_template",
+        "unattended", "options", and fields of the options such as "options.model"; at least one. A new
+        schedule or time zone counts from now, and lets a completed job run again.
+        """
+
+    def __init__(
+        self,
+        *,
+        job: Global___Job | None = ...,
+        profile: _builtins.str = ...,
+        update_mask: _field_mask_pb2.FieldMask | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "update_mask", b"update_mask"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "profile", b"profile", "update_mask", b"update_mask"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UpdateJobRequest: _TypeAlias = UpdateJobRequest  # noqa: Y015
+
+@_typing.final
+class UpdateJobResponse(_message.Message):
+    """Response of UpdateJob."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def job(self) -> Global___Job:
+        """The job as it is now."""
+
+    def __init__(
+        self,
+        *,
+        job: Global___Job | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UpdateJobResponse: _TypeAlias = UpdateJobResponse  # noqa: Y015
+
+@_typing.final
+class PauseJobRequest(_message.Message):
+    """Request of PauseJob."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_ID_FIELD_NUMBER: _builtins.int
+    PROFILE_FIELD_NUMBER: _builtins.int
+    job_id: _builtins.str
+    """The job to pause."""
+    profile: _builtins.str
+    """Whose job it is; empty means "default"."""
+    def __init__(
+        self,
+        *,
+        job_id: _builtins.str = ...,
+        profile: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job_id", b"job_id", "profile", b"profile"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PauseJobRequest: _TypeAlias = PauseJobRequest  # noqa: Y015
+
+@_typing.final
+class PauseJobResponse(_message.Message):
+    """Response of PauseJob."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def job(self) -> Global___Job:
+        """The job as it is now."""
+
+    def __init__(
+        self,
+        *,
+        job: Global___Job | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PauseJobResponse: _TypeAlias = PauseJobResponse  # noqa: Y015
+
+@_typing.final
+class ResumeJobRequest(_message.Message):
+    """Request of ResumeJob."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_ID_FIELD_NUMBER: _builtins.int
+    PROFILE_FIELD_NUMBER: _builtins.int
+    job_id: _builtins.str
+    """The job to resume."""
+    profile: _builtins.str
+    """Whose job it is; empty means "default"."""
+    def __init__(
+        self,
+        *,
+        job_id: _builtins.str = ...,
+        profile: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job_id", b"job_id", "profile", b"profile"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResumeJobRequest: _TypeAlias = ResumeJobRequest  # noqa: Y015
+
+@_typing.final
+class ResumeJobResponse(_message.Message):
+    """Response of ResumeJob."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def job(self) -> Global___Job:
+        """The job as it is now."""
+
+    def __init__(
+        self,
+        *,
+        job: Global___Job | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResumeJobResponse: _TypeAlias = ResumeJobResponse  # noqa: Y015
+
+@_typing.final
 class DeleteJobRequest(_message.Message):
     """Request of DeleteJob."""
 
@@ -349,60 +466,6 @@ class DeleteJobResponse(_message.Message):
 Global___DeleteJobResponse: _TypeAlias = DeleteJobResponse  # noqa: Y015
 
 @_typing.final
-class ListRunsRequest(_message.Message):
-    """Request of ListRuns."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    JOB_ID_FIELD_NUMBER: _builtins.int
-    PROFILE_FIELD_NUMBER: _builtins.int
-    PAGE_SIZE_FIELD_NUMBER: _builtins.int
-    job_id: _builtins.str
-    """The job whose runs are listed."""
-    profile: _builtins.str
-    """Whose job it is; empty means "default"."""
-    page_size: _builtins.int
-    """Runs a page, 1 to 1000; 0 means 50."""
-    def __init__(
-        self,
-        *,
-        job_id: _builtins.str = ...,
-        profile: _builtins.str = ...,
-        page_size: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["job_id", b"job_id", "page_size", b"page_size", "profile", b"profile"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ListRunsRequest: _TypeAlias = ListRunsRequest  # noqa: Y015
-
-@_typing.final
-class ListRunsResponse(_message.Message):
-    """Response of ListRuns."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    RUNS_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___Run]:
-        """The runs."""
-
-    def __init__(
-        self,
-        *,
-        runs: _abc.Iterable[Global___Run] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["runs", b"runs"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ListRunsResponse: _TypeAlias = ListRunsResponse  # noqa: Y015
-
-@_typing.final
 class Job(_message.Message):
     """A job."""
 
@@ -420,6 +483,13 @@ class Job(_message.Message):
     ORIGIN_FIELD_NUMBER: _builtins.int
     SANDBOX_TEMPLATE_FIELD_NUMBER: _builtins.int
     UNATTENDED_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
+    RUN_COUNT_FIELD_NUMBER: _builtins.int
+    UPDATE_TIME_FIELD_NUMBER: _builtins.int
+    LAST_RUN_TIME_FIELD_NUMBER: _builtins.int
+    LAST_RUN_STATE_FIELD_NUMBER: _builtins.int
+    LAST_ERROR_FIELD_NUMBER: _builtins.int
+    LAST_DELIVERY_ERROR_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """The job's id."""
     name: _builtins.str
@@ -428,7 +498,7 @@ class Job(_message.Message):
     """What the agent is asked at each run."""
     schedule: _builtins.str
     """The schedule as it was written."""
-    kind: Global___ScheduleKind.ValueType
+    kind: _schedule_pb2.ScheduleKind.ValueType
     """How it repeats."""
     time_zone: _builtins.str
     """IANA time zone of the schedule."""
@@ -442,6 +512,14 @@ class Job(_message.Message):
     """What becomes of calls of its runs that a person would have to allow; unset means what the agent
     has configured.
     """
+    run_count: _builtins.int
+    """Runs for due times so far."""
+    last_run_state: _run_pb2.RunState.ValueType
+    """How that run ended: SUCCEEDED, FAILED or CANCELLED; unset when none has."""
+    last_error: _builtins.str
+    """Why its turn failed; empty when it did not."""
+    last_delivery_error: _builtins.str
+    """Why its output could not be delivered; empty when it was, or nothing was to be."""
     @_builtins.property
     def next_run_time(self) -> _timestamp_pb2.Timestamp:
         """When it runs next; unset when it never will."""
@@ -452,7 +530,21 @@ class Job(_message.Message):
 
     @_builtins.property
     def origin(self) -> _origin_pb2.Origin:
-        """Where the output goes; unset means that it is only stored."""
+        """Where it was asked for, and where the output goes unless the options say otherwise; unset means
+        that it is only stored.
+        """
+
+    @_builtins.property
+    def options(self) -> _job_options_pb2.JobOptions:
+        """How its runs are made; what has its default is left out."""
+
+    @_builtins.property
+    def update_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was last changed."""
+
+    @_builtins.property
+    def last_run_time(self) -> _timestamp_pb2.Timestamp:
+        """The due time of the last run that has ended; unset when none has."""
 
     def __init__(
         self,
@@ -461,7 +553,7 @@ class Job(_message.Message):
         name: _builtins.str = ...,
         prompt: _builtins.str = ...,
         schedule: _builtins.str = ...,
-        kind: Global___ScheduleKind.ValueType = ...,
+        kind: _schedule_pb2.ScheduleKind.ValueType = ...,
         time_zone: _builtins.str = ...,
         state: Global___JobState.ValueType = ...,
         next_run_time: _timestamp_pb2.Timestamp | None = ...,
@@ -469,67 +561,18 @@ class Job(_message.Message):
         origin: _origin_pb2.Origin | None = ...,
         sandbox_template: _builtins.str = ...,
         unattended: _approval_pb2.UnattendedPolicy.ValueType = ...,
+        options: _job_options_pb2.JobOptions | None = ...,
+        run_count: _builtins.int = ...,
+        update_time: _timestamp_pb2.Timestamp | None = ...,
+        last_run_time: _timestamp_pb2.Timestamp | None = ...,
+        last_run_state: _run_pb2.RunState.ValueType = ...,
+        last_error: _builtins.str = ...,
+        last_delivery_error: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "next_run_time", b"next_run_time", "origin", b"origin"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "last_run_time", b"last_run_time", "next_run_time", b"next_run_time", "options", b"options", "origin", b"origin", "update_time", b"update_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "job_id", b"job_id", "kind", b"kind", "name", b"name", "next_run_time", b"next_run_time", "origin", b"origin", "prompt", b"prompt", "sandbox_template", b"sandbox_template", "schedule", b"schedule", "state", b"state", "time_zone", b"time_zone", "unattended", b"unattended"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "job_id", b"job_id", "kind", b"kind", "last_delivery_error", b"last_delivery_error", "last_error", b"last_error", "last_run_state", b"last_run_state", "last_run_time", b"last_run_time", "name", b"name", "next_run_time", b"next_run_time", "options", b"options", "origin", b"origin", "prompt", b"prompt", "run_count", b"run_count", "sandbox_template", b"sandbox_template", "schedule", b"schedule", "state", b"state", "time_zone", b"time_zone", "unattended", b"unattended", "update_time", b"update_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Job: _TypeAlias = Job  # noqa: Y015
-
-@_typing.final
-class Run(_message.Message):
-    """One due time of a job."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    RUN_ID_FIELD_NUMBER: _builtins.int
-    JOB_ID_FIELD_NUMBER: _builtins.int
-    SCHEDULED_FOR_FIELD_NUMBER: _builtins.int
-    STATE_FIELD_NUMBER: _builtins.int
-    CLAIM_TIME_FIELD_NUMBER: _builtins.int
-    FINISH_TIME_FIELD_NUMBER: _builtins.int
-    OUTPUT_FIELD_NUMBER: _builtins.int
-    ERROR_FIELD_NUMBER: _builtins.int
-    run_id: _builtins.str
-    """The run's id, which is also its turn's and its delivery's."""
-    job_id: _builtins.str
-    """The job."""
-    state: Global___RunState.ValueType
-    """Where it is in its life."""
-    output: _builtins.str
-    """What the agent answered; empty while it has not."""
-    error: _builtins.str
-    """Why it failed; empty when it has not."""
-    @_builtins.property
-    def scheduled_for(self) -> _timestamp_pb2.Timestamp:
-        """The due time that it stands for."""
-
-    @_builtins.property
-    def claim_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was claimed."""
-
-    @_builtins.property
-    def finish_time(self) -> _timestamp_pb2.Timestamp:
-        """When it ended; unset while it has not."""
-
-    def __init__(
-        self,
-        *,
-        run_id: _builtins.str = ...,
-        job_id: _builtins.str = ...,
-        scheduled_for: _timestamp_pb2.Timestamp | None = ...,
-        state: Global___RunState.ValueType = ...,
-        claim_time: _timestamp_pb2.Timestamp | None = ...,
-        finish_time: _timestamp_pb2.Timestamp | None = ...,
-        output: _builtins.str = ...,
-        error: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["claim_time", b"claim_time", "finish_time", b"finish_time", "scheduled_for", b"scheduled_for"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["claim_time", b"claim_time", "error", b"error", "finish_time", b"finish_time", "job_id", b"job_id", "output", b"output", "run_id", b"run_id", "scheduled_for", b"scheduled_for", "state", b"state"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___Run: _TypeAlias = Run  # noqa: Y015

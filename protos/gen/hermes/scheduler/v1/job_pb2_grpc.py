@@ -4,6 +4,8 @@ import grpc
 import warnings
 
 from hermes.scheduler.v1 import job_pb2 as hermes_dot_scheduler_dot_v1_dot_job__pb2
+from hermes.scheduler.v1 import run_pb2 as hermes_dot_scheduler_dot_v1_dot_run__pb2
+from hermes.scheduler.v1 import schedule_pb2 as hermes_dot_scheduler_dot_v1_dot_schedule__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -50,6 +52,26 @@ class JobServiceStub:
                 request_serializer=hermes_dot_scheduler_dot_v1_dot_job__pb2.ListJobsRequest.SerializeToString,
                 response_deserializer=hermes_dot_scheduler_dot_v1_dot_job__pb2.ListJobsResponse.FromString,
                 _registered_method=True)
+        self.UpdateJob = channel.unary_unary(
+                '/hermes.scheduler.v1.JobService/UpdateJob',
+                request_serializer=hermes_dot_scheduler_dot_v1_dot_job__pb2.UpdateJobRequest.SerializeToString,
+                response_deserializer=hermes_dot_scheduler_dot_v1_dot_job__pb2.UpdateJobResponse.FromString,
+                _registered_method=True)
+        self.PauseJob = channel.unary_unary(
+                '/hermes.scheduler.v1.JobService/PauseJob',
+                request_serializer=hermes_dot_scheduler_dot_v1_dot_job__pb2.PauseJobRequest.SerializeToString,
+                response_deserializer=hermes_dot_scheduler_dot_v1_dot_job__pb2.PauseJobResponse.FromString,
+                _registered_method=True)
+        self.ResumeJob = channel.unary_unary(
+                '/hermes.scheduler.v1.JobService/ResumeJob',
+                request_serializer=hermes_dot_scheduler_dot_v1_dot_job__pb2.ResumeJobRequest.SerializeToString,
+                response_deserializer=hermes_dot_scheduler_dot_v1_dot_job__pb2.ResumeJobResponse.FromString,
+                _registered_method=True)
+        self.RunJob = channel.unary_unary(
+                '/hermes.scheduler.v1.JobService/RunJob',
+                request_serializer=hermes_dot_scheduler_dot_v1_dot_run__pb2.RunJobRequest.SerializeToString,
+                response_deserializer=hermes_dot_scheduler_dot_v1_dot_run__pb2.RunJobResponse.FromString,
+                _registered_method=True)
         self.DeleteJob = channel.unary_unary(
                 '/hermes.scheduler.v1.JobService/DeleteJob',
                 request_serializer=hermes_dot_scheduler_dot_v1_dot_job__pb2.DeleteJobRequest.SerializeToString,
@@ -57,8 +79,23 @@ class JobServiceStub:
                 _registered_method=True)
         self.ListRuns = channel.unary_unary(
                 '/hermes.scheduler.v1.JobService/ListRuns',
-                request_serializer=hermes_dot_scheduler_dot_v1_dot_job__pb2.ListRunsRequest.SerializeToString,
-                response_deserializer=hermes_dot_scheduler_dot_v1_dot_job__pb2.ListRunsResponse.FromString,
+                request_serializer=hermes_dot_scheduler_dot_v1_dot_run__pb2.ListRunsRequest.SerializeToString,
+                response_deserializer=hermes_dot_scheduler_dot_v1_dot_run__pb2.ListRunsResponse.FromString,
+                _registered_method=True)
+        self.GetRun = channel.unary_unary(
+                '/hermes.scheduler.v1.JobService/GetRun',
+                request_serializer=hermes_dot_scheduler_dot_v1_dot_run__pb2.GetRunRequest.SerializeToString,
+                response_deserializer=hermes_dot_scheduler_dot_v1_dot_run__pb2.GetRunResponse.FromString,
+                _registered_method=True)
+        self.WatchRun = channel.unary_stream(
+                '/hermes.scheduler.v1.JobService/WatchRun',
+                request_serializer=hermes_dot_scheduler_dot_v1_dot_run__pb2.WatchRunRequest.SerializeToString,
+                response_deserializer=hermes_dot_scheduler_dot_v1_dot_run__pb2.WatchRunResponse.FromString,
+                _registered_method=True)
+        self.PreviewSchedule = channel.unary_unary(
+                '/hermes.scheduler.v1.JobService/PreviewSchedule',
+                request_serializer=hermes_dot_scheduler_dot_v1_dot_schedule__pb2.PreviewScheduleRequest.SerializeToString,
+                response_deserializer=hermes_dot_scheduler_dot_v1_dot_schedule__pb2.PreviewScheduleResponse.FromString,
                 _registered_method=True)
 
 
@@ -68,7 +105,8 @@ class JobServiceServicer:
 
     def CreateJob(self, request, context):
         """Stores a job. Idempotent by `job_id`: the same request returns the job; another request with the
-        same id fails with ALREADY_EXISTS. Fails with SCHEDULE_INVALID or INVALID_ARGUMENT.
+        same id fails with ALREADY_EXISTS. Fails with SCHEDULE_INVALID or INVALID_ARGUMENT, also where the
+        prompt gives orders that jobs may not give.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -88,6 +126,41 @@ class JobServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def UpdateJob(self, request, context):
+        """Changes fields of a job; runs under way stay as they are. The same request again changes nothing
+        but when the next due time is counted from. Fails as CreateJob does, or with NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PauseJob(self, request, context):
+        """Lets a job run no more until it is resumed; runs under way finish. Idempotent. Fails with
+        NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResumeJob(self, request, context):
+        """Lets a paused job run again from now on: what came due meanwhile is not made up for. Idempotent; a
+        job that is not paused stays as it is. Fails with NOT_FOUND, or with FAILED_PRECONDITION where its
+        schedule has no due time any more.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RunJob(self, request, context):
+        """Runs a job now, once, also a paused or completed one; its schedule stays as it is. Idempotent by
+        `run_id`: asked for again, it returns the run as it is; with an id of another job's run it fails
+        with ALREADY_EXISTS. Fails with NOT_FOUND, or with FAILED_PRECONDITION where a run is under way that
+        may not be overlapped.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DeleteJob(self, request, context):
         """Removes a job; runs under way finish. Idempotent while the job's runs are kept. Fails with
         NOT_FOUND.
@@ -97,7 +170,30 @@ class JobServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListRuns(self, request, context):
-        """Lists a job's runs, the latest first. Fails with NOT_FOUND.
+        """Lists a job's runs, the latest first; the latest 50 are kept. Fails with NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetRun(self, request, context):
+        """Returns a run. Fails with NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WatchRun(self, request, context):
+        """Streams a run as it is, at once and after each change, until it has ended; a stream that ends
+        before was cut, and is asked for again. Fails with NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PreviewSchedule(self, request, context):
+        """Returns the next due times of a schedule; nothing is stored. Idempotent. Fails with
+        SCHEDULE_INVALID or INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -121,6 +217,26 @@ def add_JobServiceServicer_to_server(servicer, server):
                     request_deserializer=hermes_dot_scheduler_dot_v1_dot_job__pb2.ListJobsRequest.FromString,
                     response_serializer=hermes_dot_scheduler_dot_v1_dot_job__pb2.ListJobsResponse.SerializeToString,
             ),
+            'UpdateJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateJob,
+                    request_deserializer=hermes_dot_scheduler_dot_v1_dot_job__pb2.UpdateJobRequest.FromString,
+                    response_serializer=hermes_dot_scheduler_dot_v1_dot_job__pb2.UpdateJobResponse.SerializeToString,
+            ),
+            'PauseJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.PauseJob,
+                    request_deserializer=hermes_dot_scheduler_dot_v1_dot_job__pb2.PauseJobRequest.FromString,
+                    response_serializer=hermes_dot_scheduler_dot_v1_dot_job__pb2.PauseJobResponse.SerializeToString,
+            ),
+            'ResumeJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResumeJob,
+                    request_deserializer=hermes_dot_scheduler_dot_v1_dot_job__pb2.ResumeJobRequest.FromString,
+                    response_serializer=hermes_dot_scheduler_dot_v1_dot_job__pb2.ResumeJobResponse.SerializeToString,
+            ),
+            'RunJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.RunJob,
+                    request_deserializer=hermes_dot_scheduler_dot_v1_dot_run__pb2.RunJobRequest.FromString,
+                    response_serializer=hermes_dot_scheduler_dot_v1_dot_run__pb2.RunJobResponse.SerializeToString,
+            ),
             'DeleteJob': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteJob,
                     request_deserializer=hermes_dot_scheduler_dot_v1_dot_job__pb2.DeleteJobRequest.FromString,
@@ -128,8 +244,23 @@ def add_JobServiceServicer_to_server(servicer, server):
             ),
             'ListRuns': grpc.unary_unary_rpc_method_handler(
                     servicer.ListRuns,
-                    request_deserializer=hermes_dot_scheduler_dot_v1_dot_job__pb2.ListRunsRequest.FromString,
-                    response_serializer=hermes_dot_scheduler_dot_v1_dot_job__pb2.ListRunsResponse.SerializeToString,
+                    request_deserializer=hermes_dot_scheduler_dot_v1_dot_run__pb2.ListRunsRequest.FromString,
+                    response_serializer=hermes_dot_scheduler_dot_v1_dot_run__pb2.ListRunsResponse.SerializeToString,
+            ),
+            'GetRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetRun,
+                    request_deserializer=hermes_dot_scheduler_dot_v1_dot_run__pb2.GetRunRequest.FromString,
+                    response_serializer=hermes_dot_scheduler_dot_v1_dot_run__pb2.GetRunResponse.SerializeToString,
+            ),
+            'WatchRun': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchRun,
+                    request_deserializer=hermes_dot_scheduler_dot_v1_dot_run__pb2.WatchRunRequest.FromString,
+                    response_serializer=hermes_dot_scheduler_dot_v1_dot_run__pb2.WatchRunResponse.SerializeToString,
+            ),
+            'PreviewSchedule': grpc.unary_unary_rpc_method_handler(
+                    servicer.PreviewSchedule,
+                    request_deserializer=hermes_dot_scheduler_dot_v1_dot_schedule__pb2.PreviewScheduleRequest.FromString,
+                    response_serializer=hermes_dot_scheduler_dot_v1_dot_schedule__pb2.PreviewScheduleResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -225,6 +356,114 @@ class JobService:
             _registered_method=True)
 
     @staticmethod
+    def UpdateJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermes.scheduler.v1.JobService/UpdateJob',
+            hermes_dot_scheduler_dot_v1_dot_job__pb2.UpdateJobRequest.SerializeToString,
+            hermes_dot_scheduler_dot_v1_dot_job__pb2.UpdateJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PauseJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermes.scheduler.v1.JobService/PauseJob',
+            hermes_dot_scheduler_dot_v1_dot_job__pb2.PauseJobRequest.SerializeToString,
+            hermes_dot_scheduler_dot_v1_dot_job__pb2.PauseJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResumeJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermes.scheduler.v1.JobService/ResumeJob',
+            hermes_dot_scheduler_dot_v1_dot_job__pb2.ResumeJobRequest.SerializeToString,
+            hermes_dot_scheduler_dot_v1_dot_job__pb2.ResumeJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RunJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermes.scheduler.v1.JobService/RunJob',
+            hermes_dot_scheduler_dot_v1_dot_run__pb2.RunJobRequest.SerializeToString,
+            hermes_dot_scheduler_dot_v1_dot_run__pb2.RunJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def DeleteJob(request,
             target,
             options=(),
@@ -266,8 +505,89 @@ class JobService:
             request,
             target,
             '/hermes.scheduler.v1.JobService/ListRuns',
-            hermes_dot_scheduler_dot_v1_dot_job__pb2.ListRunsRequest.SerializeToString,
-            hermes_dot_scheduler_dot_v1_dot_job__pb2.ListRunsResponse.FromString,
+            hermes_dot_scheduler_dot_v1_dot_run__pb2.ListRunsRequest.SerializeToString,
+            hermes_dot_scheduler_dot_v1_dot_run__pb2.ListRunsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermes.scheduler.v1.JobService/GetRun',
+            hermes_dot_scheduler_dot_v1_dot_run__pb2.GetRunRequest.SerializeToString,
+            hermes_dot_scheduler_dot_v1_dot_run__pb2.GetRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/hermes.scheduler.v1.JobService/WatchRun',
+            hermes_dot_scheduler_dot_v1_dot_run__pb2.WatchRunRequest.SerializeToString,
+            hermes_dot_scheduler_dot_v1_dot_run__pb2.WatchRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PreviewSchedule(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermes.scheduler.v1.JobService/PreviewSchedule',
+            hermes_dot_scheduler_dot_v1_dot_schedule__pb2.PreviewScheduleRequest.SerializeToString,
+            hermes_dot_scheduler_dot_v1_dot_schedule__pb2.PreviewScheduleResponse.FromString,
             options,
             channel_credentials,
             insecure,

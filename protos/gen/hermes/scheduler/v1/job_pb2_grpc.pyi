@@ -6,6 +6,8 @@ isort:skip_file
 from collections import abc as _abc
 from grpc import aio as _aio
 from hermes.scheduler.v1 import job_pb2 as _job_pb2
+from hermes.scheduler.v1 import run_pb2 as _run_pb2
+from hermes.scheduler.v1 import schedule_pb2 as _schedule_pb2
 import abc as _abc_1
 
 
@@ -18,18 +20,48 @@ class JobServiceStub:
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateJob: _aio.UnaryUnaryMultiCallable[_job_pb2.CreateJobRequest, _job_pb2.CreateJobResponse]
     """Stores a job. Idempotent by `job_id`: the same request returns the job; another request with the
-    same id fails with ALREADY_EXISTS. Fails with SCHEDULE_INVALID or INVALID_ARGUMENT.
+    same id fails with ALREADY_EXISTS. Fails with SCHEDULE_INVALID or INVALID_ARGUMENT, also where the
+    prompt gives orders that jobs may not give.
     """
     GetJob: _aio.UnaryUnaryMultiCallable[_job_pb2.GetJobRequest, _job_pb2.GetJobResponse]
     """Returns a job. Fails with NOT_FOUND."""
     ListJobs: _aio.UnaryUnaryMultiCallable[_job_pb2.ListJobsRequest, _job_pb2.ListJobsResponse]
     """Lists a profile's jobs, the one due next first."""
+    UpdateJob: _aio.UnaryUnaryMultiCallable[_job_pb2.UpdateJobRequest, _job_pb2.UpdateJobResponse]
+    """Changes fields of a job; runs under way stay as they are. The same request again changes nothing
+    but when the next due time is counted from. Fails as CreateJob does, or with NOT_FOUND.
+    """
+    PauseJob: _aio.UnaryUnaryMultiCallable[_job_pb2.PauseJobRequest, _job_pb2.PauseJobResponse]
+    """Lets a job run no more until it is resumed; runs under way finish. Idempotent. Fails with
+    NOT_FOUND.
+    """
+    ResumeJob: _aio.UnaryUnaryMultiCallable[_job_pb2.ResumeJobRequest, _job_pb2.ResumeJobResponse]
+    """Lets a paused job run again from now on: what came due meanwhile is not made up for. Idempotent; a
+    job that is not paused stays as it is. Fails with NOT_FOUND, or with FAILED_PRECONDITION where its
+    schedule has no due time any more.
+    """
+    RunJob: _aio.UnaryUnaryMultiCallable[_run_pb2.RunJobRequest, _run_pb2.RunJobResponse]
+    """Runs a job now, once, also a paused or completed one; its schedule stays as it is. Idempotent by
+    `run_id`: asked for again, it returns the run as it is; with an id of another job's run it fails
+    with ALREADY_EXISTS. Fails with NOT_FOUND, or with FAILED_PRECONDITION where a run is under way that
+    may not be overlapped.
+    """
     DeleteJob: _aio.UnaryUnaryMultiCallable[_job_pb2.DeleteJobRequest, _job_pb2.DeleteJobResponse]
     """Removes a job; runs under way finish. Idempotent while the job's runs are kept. Fails with
     NOT_FOUND.
     """
-    ListRuns: _aio.UnaryUnaryMultiCallable[_job_pb2.ListRunsRequest, _job_pb2.ListRunsResponse]
-    """Lists a job's runs, the latest first. Fails with NOT_FOUND."""
+    ListRuns: _aio.UnaryUnaryMultiCallable[_run_pb2.ListRunsRequest, _run_pb2.ListRunsResponse]
+    """Lists a job's runs, the latest first; the latest 50 are kept. Fails with NOT_FOUND."""
+    GetRun: _aio.UnaryUnaryMultiCallable[_run_pb2.GetRunRequest, _run_pb2.GetRunResponse]
+    """Returns a run. Fails with NOT_FOUND."""
+    WatchRun: _aio.UnaryStreamMultiCallable[_run_pb2.WatchRunRequest, _run_pb2.WatchRunResponse]
+    """Streams a run as it is, at once and after each change, until it has ended; a stream that ends
+    before was cut, and is asked for again. Fails with NOT_FOUND.
+    """
+    PreviewSchedule: _aio.UnaryUnaryMultiCallable[_schedule_pb2.PreviewScheduleRequest, _schedule_pb2.PreviewScheduleResponse]
+    """Returns the next due times of a schedule; nothing is stored. Idempotent. Fails with
+    SCHEDULE_INVALID or INVALID_ARGUMENT.
+    """
 
 class JobServiceServicer(metaclass=_abc_1.ABCMeta):
     """Jobs: prompts that run on a schedule, each due time exactly once."""
@@ -41,7 +73,8 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_job_pb2.CreateJobRequest, _abc.Awaitable[_job_pb2.CreateJobResponse]],
     ) -> _abc.Awaitable[_job_pb2.CreateJobResponse]:
         """Stores a job. Idempotent by `job_id`: the same request returns the job; another request with the
-        same id fails with ALREADY_EXISTS. Fails with SCHEDULE_INVALID or INVALID_ARGUMENT.
+        same id fails with ALREADY_EXISTS. Fails with SCHEDULE_INVALID or INVALID_ARGUMENT, also where the
+        prompt gives orders that jobs may not give.
         """
 
     @_abc_1.abstractmethod
@@ -61,6 +94,49 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         """Lists a profile's jobs, the one due next first."""
 
     @_abc_1.abstractmethod
+    def UpdateJob(
+        self,
+        request: _job_pb2.UpdateJobRequest,
+        context: _aio.ServicerContext[_job_pb2.UpdateJobRequest, _abc.Awaitable[_job_pb2.UpdateJobResponse]],
+    ) -> _abc.Awaitable[_job_pb2.UpdateJobResponse]:
+        """Changes fields of a job; runs under way stay as they are. The same request again changes nothing
+        but when the next due time is counted from. Fails as CreateJob does, or with NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def PauseJob(
+        self,
+        request: _job_pb2.PauseJobRequest,
+        context: _aio.ServicerContext[_job_pb2.PauseJobRequest, _abc.Awaitable[_job_pb2.PauseJobResponse]],
+    ) -> _abc.Awaitable[_job_pb2.PauseJobResponse]:
+        """Lets a job run no more until it is resumed; runs under way finish. Idempotent. Fails with
+        NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def ResumeJob(
+        self,
+        request: _job_pb2.ResumeJobRequest,
+        context: _aio.ServicerContext[_job_pb2.ResumeJobRequest, _abc.Awaitable[_job_pb2.ResumeJobResponse]],
+    ) -> _abc.Awaitable[_job_pb2.ResumeJobResponse]:
+        """Lets a paused job run again from now on: what came due meanwhile is not made up for. Idempotent; a
+        job that is not paused stays as it is. Fails with NOT_FOUND, or with FAILED_PRECONDITION where its
+        schedule has no due time any more.
+        """
+
+    @_abc_1.abstractmethod
+    def RunJob(
+        self,
+        request: _run_pb2.RunJobRequest,
+        context: _aio.ServicerContext[_run_pb2.RunJobRequest, _abc.Awaitable[_run_pb2.RunJobResponse]],
+    ) -> _abc.Awaitable[_run_pb2.RunJobResponse]:
+        """Runs a job now, once, also a paused or completed one; its schedule stays as it is. Idempotent by
+        `run_id`: asked for again, it returns the run as it is; with an id of another job's run it fails
+        with ALREADY_EXISTS. Fails with NOT_FOUND, or with FAILED_PRECONDITION where a run is under way that
+        may not be overlapped.
+        """
+
+    @_abc_1.abstractmethod
     def DeleteJob(
         self,
         request: _job_pb2.DeleteJobRequest,
@@ -73,9 +149,37 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def ListRuns(
         self,
-        request: _job_pb2.ListRunsRequest,
-        context: _aio.ServicerContext[_job_pb2.ListRunsRequest, _abc.Awaitable[_job_pb2.ListRunsResponse]],
-    ) -> _abc.Awaitable[_job_pb2.ListRunsResponse]:
-        """Lists a job's runs, the latest first. Fails with NOT_FOUND."""
+        request: _run_pb2.ListRunsRequest,
+        context: _aio.ServicerContext[_run_pb2.ListRunsRequest, _abc.Awaitable[_run_pb2.ListRunsResponse]],
+    ) -> _abc.Awaitable[_run_pb2.ListRunsResponse]:
+        """Lists a job's runs, the latest first; the latest 50 are kept. Fails with NOT_FOUND."""
+
+    @_abc_1.abstractmethod
+    def GetRun(
+        self,
+        request: _run_pb2.GetRunRequest,
+        context: _aio.ServicerContext[_run_pb2.GetRunRequest, _abc.Awaitable[_run_pb2.GetRunResponse]],
+    ) -> _abc.Awaitable[_run_pb2.GetRunResponse]:
+        """Returns a run. Fails with NOT_FOUND."""
+
+    @_abc_1.abstractmethod
+    def WatchRun(
+        self,
+        request: _run_pb2.WatchRunRequest,
+        context: _aio.ServicerContext[_run_pb2.WatchRunRequest, _abc.AsyncIterator[_run_pb2.WatchRunResponse]],
+    ) -> _abc.AsyncIterator[_run_pb2.WatchRunResponse]:
+        """Streams a run as it is, at once and after each change, until it has ended; a stream that ends
+        before was cut, and is asked for again. Fails with NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def PreviewSchedule(
+        self,
+        request: _schedule_pb2.PreviewScheduleRequest,
+        context: _aio.ServicerContext[_schedule_pb2.PreviewScheduleRequest, _abc.Awaitable[_schedule_pb2.PreviewScheduleResponse]],
+    ) -> _abc.Awaitable[_schedule_pb2.PreviewScheduleResponse]:
+        """Returns the next due times of a schedule; nothing is stored. Idempotent. Fails with
+        SCHEDULE_INVALID or INVALID_ARGUMENT.
+        """
 
 def add_JobServiceServicer_to_server(servicer: JobServiceServicer, server: _aio.Server) -> None: ...

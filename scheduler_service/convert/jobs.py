@@ -1,19 +1,30 @@
-"""Between the messages of the wire and the scheduler's own types."""
+"""Jobs on the wire."""
 
 import base64
 import binascii
 import json
 from datetime import UTC, datetime
 
-from google.protobuf.timestamp_pb2 import Timestamp
-
-from hermes.common.v1 import approval_pb2, origin_pb2
-from hermes.scheduler.v1 import job_pb2
+from hermes.common.v1 import approval_pb2
+from hermes.scheduler.v1 import job_pb2, run_pb2
 from scheduler_service.catalog import JobRequest
-from scheduler_service.jobs import Job, JobState, Origin, Run, RunState
+from scheduler_service.convert.common import (
+    kind_to_wire,
+    origin_of,
+    origin_to_wire,
+    profile_of,
+    timestamp_to_wire,
+)
+from scheduler_service.convert.options import (
+    is_script_only,
+    options_of,
+    options_to_wire,
+    wrong_options,
+)
+from scheduler_service.convert.runs import state_to_wire
+from scheduler_service.jobs import Job, JobState
 from scheduler_service.storage.jobs import Position
 from services.errors import InvalidArgument
-from services.home import DEFAULT_PROFILE
 from services.validation import check_id
 
 _MAX_PROMPT_BYTES = 64 * 1024
@@ -21,28 +32,21 @@ _NAME_CHARS = 60
 _MAX_NAME_CHARS = 200
 _MAX_TEMPLATE_CHARS = 64
 
-_KINDS = {
-    "once": job_pb2.SCHEDULE_KIND_ONCE,
-    "interval": job_pb2.SCHEDULE_KIND_INTERVAL,
-    "cron": job_pb2.SCHEDULE_KIND_CRON,
-}
 _UNATTENDED = {
     "": approval_pb2.UNATTENDED_POLICY_UNSPECIFIED,
     "deny": approval_pb2.UNATTENDED_POLICY_DENY,
     "wait": approval_pb2.UNATTENDED_POLICY_WAIT,
     "halt": approval_pb2.UNATTENDED_POLICY_HALT,
 }
+_CHANGEABLE = (
+    *("name", "prompt", "schedule", "time_zone", "origin"),
+    *("sandbox_template", "unattended", "options"),
+)
 _UNATTENDED_NAMES = {number: name for name, number in _UNATTENDED.items()}
 _JOB_STATES = {
     JobState.SCHEDULED: job_pb2.JOB_STATE_SCHEDULED,
     JobState.COMPLETED: job_pb2.JOB_STATE_COMPLETED,
-}
-_RUN_STATES = {
-    RunState.CLAIMED: job_pb2.RUN_STATE_CLAIMED,
-    RunState.RUNNING: job_pb2.RUN_STATE_RUNNING,
-    RunState.DELIVERING: job_pb2.RUN_STATE_DELIVERING,
-    RunState.SUCCEEDED: job_pb2.RUN_STATE_SUCCEEDED,
-    RunState.FAILED: job_pb2.RUN_STATE_FAILED,
+    JobState.PAUSED: job_pb2.JOB_STATE_PAUSED,
 }
 
 
@@ -58,22 +62,58 @@ def job_request(message: job_pb2.CreateJobRequest) -> JobRequest:
     return JobRequest(
         id=message.job_id,
         profile=profile_of(message.profile),
-        name=message.name or _name_of(message.prompt),
+        name=message.name or _name_of(message.prompt or message.options.script),
         prompt=message.prompt,
         schedule=message.schedule,
         time_zone=message.time_zone,
-        origin=_origin_of(message.origin) if message.HasField("origin") else None,
+        origin=origin_of(message.origin) if message.HasField("origin") else None,
         sandbox_template=message.sandbox_template,
         unattended=_UNATTENDED_NAMES[message.unattended],
+        options=options_of(message.options),
+        is_paused=message.is_paused,
     )
+
+
+def changed_request(update: job_pb2.UpdateJobRequest, before: Job) -> JobRequest:
+    """Read and check what a job is to become; raises InvalidArgument."""
+    after, asked = job_to_wire(before), job_pb2.Job()
+    asked.CopyFrom(update.job)
+    # Of options that are not there, no field would be taken over.
+    asked.options.SetInParent()
+    update.update_mask.MergeMessage(asked, after, True, True)
+    is_named = before.name != _name_of(before.prompt)
+    return job_request(
+        job_pb2.CreateJobRequest(
+            job_id=before.id,
+            profile=before.profile,
+            schedule=after.schedule,
+            time_zone=after.time_zone,
+            prompt=after.prompt,
+            name=after.name if is_named or "name" in update.update_mask.paths else "",
+            origin=after.origin if after.HasField("origin") else None,
+            sandbox_template=after.sandbox_template,
+            unattended=after.unattended,
+            options=after.options,
+        )
+    )
+
+
+def is_rescheduled(update: job_pb2.UpdateJobRequest) -> bool:
+    """Check which fields are to change, and return whether the schedule is among them."""
+    paths = update.update_mask.paths
+    wrong = [path for path in paths if path.partition(".")[0] not in _CHANGEABLE]
+    if wrong or not paths or not update.update_mask.IsValidForDescriptor(job_pb2.Job.DESCRIPTOR):
+        problem = f"must have one or more of {', '.join(_CHANGEABLE)} and fields of the options"
+        raise InvalidArgument(f"update_mask {problem}", fields={"update_mask": problem})
+    return "schedule" in paths or "time_zone" in paths
 
 
 def _wrong(message: job_pb2.CreateJobRequest) -> dict[str, str]:
     """What is wrong with the fields that are no ids."""
-    wrong: dict[str, str] = {}
+    wrong = wrong_options(message.options)
     if not message.schedule.strip():
         wrong["schedule"] = "must say when the job runs"
-    if not message.prompt.strip():
+    if not message.prompt.strip() and not is_script_only(message.options):
         wrong["prompt"] = "must say what the agent is to do"
     elif len(message.prompt.encode()) > _MAX_PROMPT_BYTES:
         wrong["prompt"] = f"must have at most {_MAX_PROMPT_BYTES} bytes"
@@ -87,11 +127,6 @@ def _wrong(message: job_pb2.CreateJobRequest) -> dict[str, str]:
     if message.unattended not in _UNATTENDED_NAMES:
         wrong["unattended"] = "must be DENY, WAIT or HALT, or be left out"
     return wrong
-
-
-def profile_of(name: str) -> str:
-    """Return the profile that an empty field means."""
-    return name or DEFAULT_PROFILE
 
 
 def position_to_token(position: Position | None) -> str:
@@ -116,19 +151,27 @@ def position_of_token(token: str) -> Position | None:
 
 def job_to_wire(job: Job) -> job_pb2.Job:
     """Return the message of a job."""
+    last = job.last_run
     return job_pb2.Job(
         job_id=job.id,
         name=job.name,
         prompt=job.prompt,
         schedule=job.schedule_text,
-        kind=_KINDS[job.schedule.kind],
+        kind=kind_to_wire(job.schedule),
         time_zone=job.time_zone,
         state=_JOB_STATES[job.state],
-        next_run_time=_timestamp(job.next_run_at),
-        create_time=_timestamp(job.created_at),
+        next_run_time=timestamp_to_wire(job.next_run_at),
+        create_time=timestamp_to_wire(job.created_at),
         origin=origin_to_wire(job.origin) if job.origin else None,
         sandbox_template=job.sandbox_template,
         unattended=unattended_to_wire(job),
+        options=options_to_wire(job.options),
+        run_count=job.run_count,
+        update_time=timestamp_to_wire(job.updated_at or job.created_at),
+        last_run_time=timestamp_to_wire(last.scheduled_for) if last else None,
+        last_run_state=state_to_wire(last.state) if last else run_pb2.RUN_STATE_UNSPECIFIED,
+        last_error=last.error if last else "",
+        last_delivery_error=last.delivery_error if last else "",
     )
 
 
@@ -137,54 +180,6 @@ def unattended_to_wire(job: Job) -> "approval_pb2.UnattendedPolicy.ValueType":
     return _UNATTENDED[job.unattended]
 
 
-def run_to_wire(run: Run) -> job_pb2.Run:
-    """Return the message of a run."""
-    return job_pb2.Run(
-        run_id=run.id,
-        job_id=run.job_id,
-        scheduled_for=_timestamp(run.scheduled_for),
-        state=_RUN_STATES[run.state],
-        claim_time=_timestamp(run.claimed_at),
-        finish_time=_timestamp(run.finished_at),
-        output=run.output,
-        error=run.error,
-    )
-
-
-def origin_to_wire(
-    origin: Origin, trust: origin_pb2.Trust.ValueType = origin_pb2.TRUST_UNSPECIFIED
-) -> origin_pb2.Origin:
-    """Return the message of an origin."""
-    return origin_pb2.Origin(
-        platform=origin.platform,
-        chat_id=origin.chat_id,
-        thread_id=origin.thread_id,
-        user_id=origin.user_id,
-        user_name=origin.user_name,
-        chat_type=origin.chat_type,
-        trust=trust,
-    )
-
-
-def _origin_of(message: origin_pb2.Origin) -> Origin:
-    return Origin(
-        platform=message.platform,
-        chat_id=message.chat_id,
-        thread_id=message.thread_id,
-        user_id=message.user_id,
-        user_name=message.user_name,
-        chat_type=message.chat_type,
-    )
-
-
 def _name_of(prompt: str) -> str:
     words = " ".join(prompt.split())
     return words if len(words) <= _NAME_CHARS else words[: _NAME_CHARS - 1] + "…"
-
-
-def _timestamp(at: datetime | None) -> Timestamp | None:
-    if at is None:
-        return None
-    message = Timestamp()
-    message.FromDatetime(at)
-    return message
