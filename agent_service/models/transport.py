@@ -2,12 +2,13 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from msgspec import Struct
 
+from agent_service.models.connections import KEEP_ALIVE_S, Connections
 from agent_service.models.discovery import is_loopback
 from agent_service.models.endpoints import Endpoint
 from agent_service.models.failures import (
@@ -22,10 +23,6 @@ from agent_service.models.wire import Wire
 if TYPE_CHECKING:
     from httpx2 import Response
 
-# An idle connection is kept for as long as a person or a tool usually takes between two
-# calls: a new one costs a TLS handshake before the first token.
-_KEEP_ALIVE_S = 120.0
-_MAX_CONNECTIONS = 1_000
 _DRAIN_S = 0.05
 # Local servers want no key, but the SDK insists on one.
 _NO_KEY = "none"
@@ -79,7 +76,7 @@ class Answer:
 class Transport:
     """Posts requests of one kind to one provider's endpoint over a pool of connections.
 
-    The SDK is imported and the client is built in a thread on first use: together they
+    The SDK is imported and certificates are read in a thread on first use: together they
     take a tenth of a second, Anthropic's more than one, that the event loop has not to spare.
     Both SDKs are made by one generator, and are the same in all that is used of them here.
     """
@@ -89,7 +86,7 @@ class Transport:
         self._path = wire.path
         self._timeouts = timeouts or Timeouts()
         self._headers = dict(wire.headers())
-        self._opened: tuple[Any, Any] | None = None
+        self._opened: tuple[Any, Connections] | None = None
         self._connecting = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -108,21 +105,22 @@ class Transport:
         no method for: its method for this one walks through what it is given and encodes it
         again, which takes twice the CPU of all the rest.
         """
-        sdk, client = await self.ready(endpoint)
+        sdk, connections = await self.ready(endpoint)
         import httpx2  # loaded by the SDK
 
         try:
-            response = await client.post(
-                # Whole, or the SDK puts it together for each request.
-                f"{endpoint.base_url.rstrip('/')}{self._path}",
-                cast_to=httpx2.Response,
-                content=body,
-                options={"headers": self._headers_of(endpoint, sdk)},
-                stream=True,
-                stream_cls=sdk.AsyncStream[Any],
-            )
-            async with aclosing(cast("httpx2.Response", response)) as answer:
-                yield Answer(answer)
+            async with connections.one() as client:
+                response = await client.post(
+                    # Whole, or the SDK puts it together for each request.
+                    f"{endpoint.base_url.rstrip('/')}{self._path}",
+                    cast_to=httpx2.Response,
+                    content=body,
+                    options={"headers": self._headers_of(endpoint, sdk)},
+                    stream=True,
+                    stream_cls=sdk.AsyncStream[Any],
+                )
+                async with aclosing(cast("httpx2.Response", response)) as answer:
+                    yield Answer(answer)
         except sdk.APIStatusError as error:
             raise http_failure(
                 endpoint, model, error.status_code, error.response.headers, error.body
@@ -144,46 +142,53 @@ class Transport:
         signed = {"X-Api-Key": key} if native else {"Authorization": f"Bearer {key}"}
         return {**dict.fromkeys(_NOT_TOLD, sdk.Omit()), **signed, **endpoint.headers}
 
-    async def ready(self, endpoint: Endpoint) -> tuple[Any, Any]:
-        """Return the SDK and its client."""
+    async def ready(self, endpoint: Endpoint) -> tuple[Any, Connections]:
+        """Return the SDK and its clients."""
         if self._opened is None:
             async with self._connecting:
                 if self._opened is None:
-                    self._opened = await asyncio.to_thread(self._connect, endpoint)
+                    self._opened = await asyncio.to_thread(self._prepare, endpoint)
         return self._opened
 
-    def _connect(self, endpoint: Endpoint) -> tuple[Any, Any]:
+    def _prepare(self, endpoint: Endpoint) -> tuple[Any, Connections]:
         import httpx2  # what the SDK stands on
 
         sdk = _load(self._sdk_name)
         local = is_loopback(endpoint.base_url)
-        # Reading the system's certificates takes longer than all the rest of making the client.
+        # Reading the system's certificates takes longer than all the rest of making clients.
         needs_none = local and endpoint.base_url.startswith("http://")
         timeout = httpx2.Timeout(self._timeouts.idle_s, connect=self._timeouts.connect_s)
+        http: dict[str, Any] = {
+            "timeout": timeout,
+            "limits": httpx2.Limits(keepalive_expiry=KEEP_ALIVE_S),
+            "follow_redirects": False,
+            "trust_env": not local,
+            "verify": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            if needs_none
+            else httpx2.create_ssl_context(),
+        }
         options: dict[str, Any] = {
             "base_url": endpoint.base_url,
             "api_key": endpoint.api_key.get_secret_value() or _NO_KEY,
             "max_retries": 0,
             "timeout": timeout,
             "default_headers": self._headers,
-            "http_client": sdk.DefaultAsyncHttpxClient(
-                timeout=timeout,
-                limits=httpx2.Limits(
-                    max_connections=_MAX_CONNECTIONS, keepalive_expiry=_KEEP_ALIVE_S
-                ),
-                follow_redirects=False,
-                trust_env=not local,
-                verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if needs_none else True,
-            ),
         }
-        if self._sdk_name == "anthropic":
-            # Spans of calls are ours to make, and theirs would cost time in each.
-            return sdk, sdk.AsyncAnthropic(**options, open_telemetry=False)
-        client = sdk.AsyncOpenAI(**options)
-        if endpoint.provider != "openai":
-            # The SDK takes them from the environment; they are nobody else's business.
-            client.organization = client.project = None
-        return sdk, client
+        connections = Connections(lambda: _client(sdk, endpoint.provider, http, options))
+        return sdk, connections
+
+
+def _client(sdk: Any, provider: str, http: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
+    """A client of the SDK."""
+    http_client = sdk.DefaultAsyncHttpxClient(**http)
+    if sdk.__name__ == "anthropic":
+        # Spans of calls are ours to make, and theirs would cost time in each.
+        return sdk.AsyncAnthropic(**options, http_client=http_client, open_telemetry=False)
+    client = sdk.AsyncOpenAI(**options, http_client=http_client)
+    if provider != "openai":
+        # The SDK takes them from the environment; they are nobody else's business.
+        client.organization = client.project = None
+    return client
 
 
 def _load(sdk: str) -> Any:
