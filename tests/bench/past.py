@@ -16,13 +16,14 @@ from agent_service.search.terms import terms
 from agent_service.storage import search_index
 from agent_service.storage.schema import message, session
 from agent_service.storage.search_index import Entry
-from services.database import Database
+from services.database import Database, Prepared
 
 OLD = "formerly"
 """A word of every other message of the older half, and of no newer one."""
 A_SESSION = 20
 """Messages."""
 
+_INSERT_SESSION, _INSERT_MESSAGE = Prepared(sa.insert(session)), Prepared(sa.insert(message))
 _WORDS = 20_000
 _LENGTHS = (8, 30, 60, 120, 250)
 _BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -59,12 +60,12 @@ def fill(conn: Connection, corpus: Corpus, first: int, count: int) -> None:
         sequence = number % A_SESSION + 1
         session_id, now = f"s{number // A_SESSION}", _BEGUN + timedelta(seconds=40 * number)
         if sequence == 1:
-            conn.execute(sa.insert(session), _session(session_id, now))
+            _INSERT_SESSION.run(conn, _session(session_id, now))
         text = corpus.text(number)
         role = "assistant" if number % 2 else "user"
         content = encoded({"role": role, "content": text}).decode()
-        conn.execute(
-            sa.insert(message),
+        _INSERT_MESSAGE.run(
+            conn,
             {
                 "session_id": session_id,
                 "sequence": sequence,
