@@ -15,6 +15,8 @@ COMPRESS = "compress"
 """The kind of a turn that condenses its session's conversation, and adds nothing to it."""
 
 
+JOB = "job"
+"""A run of a scheduled job."""
 SUBAGENT = "subagent"
 """The kind of a turn that does what another one has handed over, and its platform."""
 
@@ -24,7 +26,7 @@ PARENT_SESSION = "parent_session_id"
 NOTICE = "notice"
 """The kind of a turn by which the model is told of what happened, and nobody has said."""
 
-UNATTENDED_KINDS = frozenset({"job", SUBAGENT, NOTICE})
+UNATTENDED_KINDS = frozenset({JOB, SUBAGENT, NOTICE})
 """Kinds of turns that nobody sits before."""
 
 

@@ -11,6 +11,9 @@ TOOLSETS = (
 )
 """The ids of all toolsets, also of those that nothing belongs to yet."""
 
+FOR_JOBS = tuple(name for name in TOOLSETS if name not in {"cron", "messaging", "clarify"})
+"""What the runs of jobs get that ask for nothing: no jobs of their own, and nobody to talk to."""
+
 NOTHING = ("none",)
 """No toolset; an empty list would be all of them."""
 

@@ -34,9 +34,10 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
     clock, metrics, workers = SystemClock(), SchedulerMetrics.create(meter), Workers()
     database = Database(service.database.url_of("scheduler", settings.home), "scheduler", clock)
     holder = Holder(new_owner(service.instance), run_leases())
+    agent = AgentClient(channels)
     runner = Runner(
         database,
-        AgentClient(channels),
+        agent,
         GatewayClient(channels),
         leases=holder.leases,
         clock=clock,
@@ -52,7 +53,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
         timing=Timing(timedelta(seconds=config.misfire_grace_s)),
         observer=metrics,
     )
-    catalog = JobCatalog(database, clock, config.time_zone)
+    catalog = JobCatalog(database, clock, config.time_zone, agent)
     return SchedulerService(database, workers, planner, JobServicer(catalog))
 
 

@@ -1,17 +1,20 @@
 """The jobs of each profile: creating, finding, changing, pausing, running and deleting them."""
 
 import asyncio
+import contextlib
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Protocol
 
 import sqlalchemy as sa
 import tzlocal
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
+from scheduler_service.errors import attack
 from scheduler_service.jobs import Job, JobState, Origin, Run
 from scheduler_service.options import DEFAULTS, JobOptions
 from scheduler_service.planner import CHANNEL
@@ -20,7 +23,13 @@ from scheduler_service.storage import jobs, runs
 from scheduler_service.storage.jobs import Position
 from services.clock import Clock
 from services.database import Database
-from services.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
+from services.errors import (
+    AlreadyExists,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    Unavailable,
+)
 
 _WATCH_S = 0.25
 """How often a watched run is looked at: what changes it may be any replica."""
@@ -51,6 +60,18 @@ class JobRequest(Struct, frozen=True):
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
+class Agent(Protocol):
+    """Who judges prompts and keeps budgets. Raises Unavailable."""
+
+    async def scan(self, texts: Sequence[str]) -> Sequence[tuple[str, ...]]:
+        """Return for each text the kinds of attacks that it looks like."""
+        ...
+
+    async def limit(self, job: Job) -> None:
+        """Hold the runs of a job to its budget, or to none of its own."""
+        ...
+
+
 class Preview(Struct, frozen=True):
     """When a schedule would be due."""
 
@@ -62,9 +83,12 @@ class Preview(Struct, frozen=True):
 class JobCatalog:
     """Everybody's jobs; each sees only those of its profile."""
 
-    def __init__(self, database: Database, clock: Clock, time_zone: str | None) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, time_zone: str | None, agent: Agent
+    ) -> None:
         """Schedules that name no time zone are in `time_zone`; None means this machine's."""
         self._database = database
+        self._agent = agent
         self._clock = clock
         self._time_zone = time_zone
 
@@ -73,7 +97,7 @@ class JobCatalog:
         # First of all: asked for again, "2026-03-01T09:00" may have become the past.
         stored = await self._database.read(partial(jobs.find_job, job_id=request.id))
         if stored is None:
-            await self._check_context(request)
+            await self._check(request)
             job = await asyncio.to_thread(self._planned, request)
             insert = partial(jobs.insert_job, new=job, request_digest=request.digest)
             stored = await self._database.write(insert, notify=CHANNEL)
@@ -103,12 +127,14 @@ class JobCatalog:
         while True:
             before = await self.get(profile, job_id)
             request = change(before)
-            await self._check_context(request)
+            await self._check(request)
             changed = await asyncio.to_thread(self._replanned, before, request, anew=anew)
             is_rescheduled = anew or changed.options.max_runs != before.options.max_runs
             store = partial(
                 jobs.update_job, changed=changed, before=before, is_rescheduled=is_rescheduled
             )
+            if before.options.has_budget and not changed.options.has_budget:
+                await self._agent.limit(changed)
             # Who was changed in between is read and changed again.
             if await self._database.write(store, notify=CHANNEL):
                 return await self.get(profile, job_id)
@@ -211,7 +237,13 @@ class JobCatalog:
 
         return await self._database.read(read)
 
-    async def _check_context(self, request: JobRequest) -> None:
+    async def _check(self, request: JobRequest) -> None:
+        """Refuse a prompt that looks like an attack, and jobs that there are none of."""
+        # Where the agent is away: it is scanned before each run in any case.
+        with contextlib.suppress(Unavailable):
+            (families,) = await self._agent.scan([request.prompt])
+            if families:
+                raise InvalidArgument(attack(families), fields={"prompt": attack(families)})
         others = [each for each in request.options.context_job_ids if each != request.id]
         missing = partial(jobs.missing_jobs, profile=request.profile, job_ids=others)
         if others and (unknown := await self._database.read(missing)):

@@ -6,6 +6,7 @@ HermesError
 └── CallRefused           another service will never do what it was asked for
 """
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 from services.errors import HermesError, InvalidArgument, Reason
@@ -29,3 +30,8 @@ class ScheduleError(InvalidArgument):
 
 class CallRefused(HermesError):
     """Another service has answered that it will never do what it was asked for."""
+
+
+def attack(families: Iterable[str]) -> str:
+    """Why a job does not run whose prompt looks like an attack."""
+    return f"its prompt looks like an attack ({', '.join(families)}); say it in other words"

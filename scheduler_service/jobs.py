@@ -93,13 +93,13 @@ class Job(Struct, frozen=True):
 
 
 class Attempt(Struct, frozen=True):
-    """How far a run has come with its turns."""
+    """The turn that a run makes, or makes again after it failed."""
 
     number: int = 1
     not_before: datetime | None = None
     """Its turn does not start earlier."""
     started_at: datetime | None = None
-    """When its first turn was started."""
+    """When its turn was started."""
 
 
 class Run(Struct, frozen=True):

@@ -6,6 +6,7 @@ from msgspec import Struct
 from prometheus_client import Counter, Gauge, Histogram
 
 from scheduler_service.jobs import RunState
+from scheduler_service.options import Missed
 from services.metrics import Meter
 
 _LATENESS_S = (0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300, 3600, 86_400)
@@ -48,9 +49,9 @@ class SchedulerMetrics(Struct, frozen=True):
         """Count a run that was claimed."""
         self.lateness.observe(max(0.0, lateness_s))
 
-    def missed(self, count: int) -> None:
-        """Count jobs of which due times have passed."""
-        self.missed_jobs.labels("once").inc(count)
+    def missed(self, policy: Missed) -> None:
+        """Count a job of which due times have passed."""
+        self.missed_jobs.labels(policy).inc()
 
     def next_due(self, timestamp_s: float | None) -> None:
         """Show when the next job is due."""

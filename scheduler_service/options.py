@@ -68,6 +68,11 @@ class JobOptions(Struct, frozen=True, omit_defaults=True):
     budget_micro_usd: int = 0
     budget_tokens: int = 0
 
+    @property
+    def has_budget(self) -> bool:
+        """Whether its runs have a budget of their own."""
+        return self.budget_micro_usd > 0 or self.budget_tokens > 0
+
 
 DEFAULTS = JobOptions()
 

@@ -6,7 +6,7 @@ runs of one that has died when their leases end.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Protocol
@@ -14,7 +14,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from scheduler_service.jobs import Claim, Job
-from scheduler_service.misfire import Firing, fire
+from scheduler_service.misfire import Firing, Policy, fire
+from scheduler_service.options import Missed
 from scheduler_service.storage import claims
 from scheduler_service.storage.claims import Holder
 from services.clock import Clock
@@ -51,7 +52,7 @@ class Observer(Protocol):
 
     def claimed(self, lateness_s: float) -> None: ...
 
-    def missed(self, count: int) -> None: ...
+    def missed(self, policy: Missed) -> None: ...
 
     def next_due(self, timestamp_s: float | None) -> None: ...
 
@@ -82,6 +83,11 @@ class Planner:
         self._held: dict[Lease, asyncio.Task[None]] = {}
         self._looking = asyncio.Lock()
         self._draining = False
+
+    @property
+    def held(self) -> Collection[Lease]:
+        """The leases of the runs that are under way here."""
+        return self._held.keys()
 
     async def run(self) -> None:
         """Plan until cancelled."""
@@ -164,7 +170,8 @@ class Planner:
         for run in claimed.runs:
             self._observer.claimed((now - run.scheduled_for).total_seconds())
             self._start(run, since)
-        self._observer.missed(claimed.missed_count)
+        for policy in claimed.missed:
+            self._observer.missed(policy)
         return claimed.job_count
 
     def _start(self, claim: Claim, since: float) -> None:
@@ -190,7 +197,18 @@ class Planner:
 
 def _firings(due: Sequence[Job], now: datetime, grace: timedelta) -> list[tuple[Job, Firing]]:
     return [
-        (job, fire(job.schedule, job.next_run_at, now, grace))
+        (job, fire(job.schedule, job.next_run_at, now, _policy_of(job, grace)))
         for job in due
         if job.next_run_at is not None
     ]
+
+
+def _policy_of(job: Job, grace: timedelta) -> Policy:
+    options = job.options
+    own_grace = options.missed_grace_s
+    return Policy(
+        grace=grace if own_grace is None else timedelta(seconds=own_grace),
+        missed=options.missed,
+        most=options.max_missed_runs,
+        runs_left=options.max_runs - job.run_count if options.max_runs else None,
+    )

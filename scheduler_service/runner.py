@@ -7,7 +7,7 @@ where the run's state says and repeats nothing that counts.
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -15,10 +15,15 @@ import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from scheduler_service.errors import CallRefused
-from scheduler_service.jobs import Claim, RunState
+from scheduler_service import prompts
+from scheduler_service.attempts import retry_at
+from scheduler_service.errors import CallRefused, attack
+from scheduler_service.jobs import Attempt, Claim, Job, Origin, RunState
+from scheduler_service.options import Overlap
+from scheduler_service.prompts import instructions, parts
 from scheduler_service.storage import runs
 from scheduler_service.storage.runs import Ending
+from scheduler_service.telling import telling_of
 from services.clock import Clock
 from services.database import Database
 from services.errors import Unavailable
@@ -40,6 +45,15 @@ class TurnResult(Struct, frozen=True):
 
     output: str
     error: str = ""
+    may_retry: bool = False
+    """It failed in a way that may be over the next time."""
+
+
+class Ask(Struct, frozen=True):
+    """What a run asks the agent."""
+
+    instructions: str
+    parts: Sequence[str]
 
 
 class TurnWatch(Protocol):
@@ -53,20 +67,32 @@ class TurnWatch(Protocol):
 class Agent(Protocol):
     """Where the turns of runs are worked on. Raises Unavailable and CallRefused."""
 
-    async def start(self, claim: Claim) -> None:
-        """Start the run's turn; the second time changes nothing."""
+    async def scan(self, texts: Sequence[str]) -> Sequence[tuple[str, ...]]:
+        """Return for each text the kinds of attacks that it looks like."""
+        ...
+
+    async def limit(self, job: Job) -> None:
+        """Hold the runs of a job to its budget, or to none of its own."""
+        ...
+
+    async def start(self, claim: Claim, ask: Ask) -> None:
+        """Start the claim's attempt; the second time changes nothing."""
+        ...
+
+    async def stop(self, profile: str, turn_id: str) -> None:
+        """Stop a turn, if there is such a one that has not ended."""
         ...
 
     def watch(self, claim: Claim) -> TurnWatch:
-        """Watch the run's turn from its beginning."""
+        """Watch the attempt's turn from its beginning."""
         ...
 
 
 class Gateway(Protocol):
     """Where output goes to chats. Raises Unavailable and CallRefused."""
 
-    async def deliver(self, claim: Claim, text: str) -> None:
-        """Hand over the text for the job's chat; the second time changes nothing."""
+    async def deliver(self, profile: str, delivery_id: str, to: Origin, text: str) -> None:
+        """Hand over the text for a chat; the second time changes nothing."""
         ...
 
 
@@ -100,54 +126,107 @@ class Runner:
 
     async def run(self, claim: Claim) -> None:
         """Bring a run to its end; raises Fenced if somebody else does."""
-        if claim.state is not RunState.DELIVERING:
-            async with self._slots:
-                result = await self._turn(claim)
-            claim = replace(claim, output=result.output, error=result.error)
-            await self._store(partial(runs.end_run, leases=self._leases, claim=claim), claim)
-        refusal = await self._deliver(claim)
-        is_silent = not claim.error and not claim.output.strip()
-        ending = Ending(claim.error, refusal, is_silent)
+        while claim.state is not RunState.DELIVERING:
+            claim = await self._attempt(claim)
+        ending = await self._deliver(claim)
         now = self._clock.now()
         close = partial(runs.close_run, leases=self._leases, claim=claim, ending=ending, now=now)
         await self._store(close, claim)
         self._observer.ended(ending.state)
         _log.info("run %s of job %s has ended: %s", claim.run_id, claim.job.id, ending.state)
 
+    async def _attempt(self, claim: Claim) -> Claim:
+        """Have a turn of the run end; return the run with what is to be done next."""
+        if claim.state is RunState.CLAIMED and claim.attempt.not_before is not None:
+            wait = claim.attempt.not_before - self._clock.now()
+            await self._clock.sleep(max(0.0, wait.total_seconds()))
+        async with self._slots:
+            result = await self._turn(claim)
+        now, attempt = self._clock.now(), claim.attempt.number
+        again_at = retry_at(attempt, now, claim.job.options) if result.may_retry else None
+        if again_at is not None:
+            _log.info("run %s is tried again at %s: %s", claim.run_id, again_at, result.error)
+            next_one = Attempt(attempt + 1, not_before=again_at)
+            claim = replace(claim, state=RunState.CLAIMED, attempt=next_one)
+            await self._store(partial(runs.retry_run, leases=self._leases, claim=claim), claim)
+            return claim
+        output, error = result.output, result.error
+        claim = replace(claim, state=RunState.DELIVERING, output=output, error=error)
+        await self._store(partial(runs.end_run, leases=self._leases, claim=claim), claim)
+        return claim
+
     async def _turn(self, claim: Claim) -> TurnResult:
         try:
             if claim.state is RunState.CLAIMED:
-                await self._persist(claim, partial(self._agent.start, claim))
-                attempt = replace(claim.attempt, started_at=self._clock.now())
-                started = replace(claim, attempt=attempt)
-                start = partial(runs.start_run, leases=self._leases, claim=started)
-                await self._store(start, claim)
-            watch = self._agent.watch(claim)
-            result = await self._persist(claim, watch.result)
+                claim = await self._start(claim)
+            result = await self._watch(claim)
         except CallRefused as refusal:
             result = TurnResult("", str(refusal))
-        return TurnResult(
-            _storable(result.output, _MAX_OUTPUT_BYTES), _storable(result.error, _MAX_ERROR_BYTES)
-        )
+        output = _storable(result.output, _MAX_OUTPUT_BYTES)
+        return replace(result, output=output, error=_storable(result.error, _MAX_ERROR_BYTES))
 
-    async def _deliver(self, claim: Claim) -> str:
-        """Tell the chat what it should hear; return why that was refused, if it was."""
-        text = claim.output if not claim.error else await self._report(claim)
-        if claim.job.origin is None or not text.strip():
-            return ""
+    async def _start(self, claim: Claim) -> Claim:
+        """Start the attempt's turn, once nothing that it takes the place of runs any more."""
+        job = claim.job
+        if job.options.overlap is Overlap.REPLACE:
+            find = partial(self._database.read, partial(runs.replaced_by, claim=claim))
+            for turn_id in await self._persist(claim, find):
+                await self._persist(claim, partial(self._agent.stop, job.profile, turn_id))
+        ask = await self._ask(claim)
+        if job.options.has_budget:
+            await self._persist(claim, partial(self._agent.limit, job))
+        await self._persist(claim, partial(self._agent.start, claim, ask))
+        attempt = replace(claim.attempt, started_at=self._clock.now())
+        claim = replace(claim, attempt=attempt)
+        await self._store(partial(runs.start_run, leases=self._leases, claim=claim), claim)
+        return claim
+
+    async def _ask(self, claim: Claim) -> Ask:
+        """What the run asks, in which nothing looks like an attack; raises CallRefused."""
+        read = partial(self._database.read, partial(runs.contexts_of, claim=claim))
+        contexts = await self._persist(claim, read) if claim.job.options.context_job_ids else []
+        texts = [claim.job.prompt, *(context.output for context in contexts)]
+        own, *others = await self._persist(claim, partial(self._agent.scan, texts))
+        if own:
+            raise CallRefused(attack(own))
+        judged = [
+            replace(context, families=families)
+            for context, families in zip(contexts, others, strict=True)
+        ]
+        return Ask(instructions(claim.job), parts(claim.job, judged))
+
+    async def _watch(self, claim: Claim) -> TurnResult:
+        watch, limit_s = self._agent.watch(claim), claim.job.options.timeout_s
+        result = partial(self._persist, claim, watch.result)
+        if not limit_s or claim.attempt.started_at is None:
+            return await result()
+        taken = self._clock.now() - claim.attempt.started_at
         try:
-            await self._persist(claim, partial(self._gateway.deliver, claim, text))
-        except CallRefused as refusal:
-            return str(refusal)
-        return ""
+            async with asyncio.timeout(limit_s - taken.total_seconds()):
+                return await result()
+        except TimeoutError:
+            stop = partial(self._agent.stop, claim.job.profile, claim.turn_id)
+            await self._persist(claim, stop)
+            stopped = await result()
+        return TurnResult(stopped.output, f"it took longer than {limit_s} s", may_retry=True)
 
-    async def _report(self, claim: Claim) -> str:
-        """What to say about a failure; nothing if the run before failed in the same way."""
-        read = partial(self._database.read, partial(runs.error_before, claim=claim))
-        if await self._persist(claim, read) == claim.error:
-            return ""
-        report = f'The job "{claim.job.name}" failed: {claim.error}'
-        return f"{report}\n\n{claim.output}" if claim.output else report
+    async def _deliver(self, claim: Claim) -> Ending:
+        """Tell the chats what they should hear; return how the run ends."""
+        read = partial(self._database.read, partial(runs.failed_before, claim=claim))
+        failed_before = await self._persist(claim, read)
+        telling = telling_of(claim, failed_before=failed_before)
+        refusals: list[str] = []
+        for number, to in enumerate(telling.to if telling.text else ()):
+            delivery_id = f"{claim.run_id}.to{number}" if number else claim.run_id
+            order = (claim.job.profile, delivery_id, to, telling.text)
+            try:
+                await self._persist(claim, partial(self._gateway.deliver, *order))
+            except CallRefused as refusal:
+                refusals.append(
+                    f"{to.platform}: {refusal}" if len(telling.to) > 1 else f"{refusal}"
+                )
+        is_silent = not claim.error and prompts.is_silent(claim.output)
+        return Ending(claim.error, "; ".join(refusals), is_silent)
 
     async def _store(self, fn: Callable[[sa.Connection], None], claim: Claim) -> None:
         await self._persist(claim, partial(self._database.write, fn))

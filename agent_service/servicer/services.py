@@ -34,7 +34,12 @@ POLICY: Policy = {
             "StartTurn": (Identity.GATEWAY, Identity.SCHEDULER, Identity.OPERATOR),
             "WatchTurn": (Identity.GATEWAY, Identity.SCHEDULER, Identity.AGENT, Identity.OPERATOR),
             "GetTurn": (Identity.GATEWAY, Identity.SCHEDULER, Identity.AGENT, Identity.OPERATOR),
-            "InterruptTurn": (Identity.GATEWAY, Identity.AGENT, Identity.OPERATOR),
+            "InterruptTurn": (
+                Identity.GATEWAY,
+                Identity.SCHEDULER,
+                Identity.AGENT,
+                Identity.OPERATOR,
+            ),
         },
     ),
     **allow(
@@ -84,7 +89,7 @@ POLICY: Policy = {
         "hermes.agent.v1.CatalogService",
         {
             "ClassifyCommands": (Identity.GATEWAY, Identity.OPERATOR),
-            "ScanTexts": (Identity.GATEWAY, Identity.OPERATOR),
+            "ScanTexts": (Identity.GATEWAY, Identity.SCHEDULER, Identity.OPERATOR),
             "ListPersonalities": (Identity.GATEWAY, Identity.OPERATOR),
         },
     ),
@@ -106,7 +111,7 @@ POLICY: Policy = {
         {
             "GetUsage": (Identity.GATEWAY, Identity.SCHEDULER, Identity.OPERATOR),
             "GetBudget": (Identity.GATEWAY, Identity.SCHEDULER, Identity.OPERATOR),
-            "SetBudget": (Identity.OPERATOR,),
+            "SetBudget": (Identity.SCHEDULER, Identity.OPERATOR),
         },
     ),
 }

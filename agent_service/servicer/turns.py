@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from agent_service.convert.common import profile_of
 from agent_service.convert.turns import turn, turn_request
 from agent_service.drafts import SessionDrafts
+from agent_service.requests import JOB
 from agent_service.servicer.watcher import Watcher
-from agent_service.toolsets import ToolsetPolicy
+from agent_service.toolsets import FOR_JOBS, ToolsetPolicy
 from agent_service.turns import Turns
 from hermes.agent.v1 import turn_pb2, turn_pb2_grpc
 from services.errors import InvalidArgument
@@ -32,7 +33,8 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
     ) -> turn_pb2.StartTurnResponse:
         """Starts or queues a turn."""
         asked = turn_request(request)
-        allowed = self._toolsets.of(asked.profile, asked.platform, asked.toolsets)
+        toolsets = asked.toolsets or (FOR_JOBS if asked.kind == JOB else ())
+        allowed = self._toolsets.of(asked.profile, asked.platform, toolsets)
         wanted = replace(asked, allowed=allowed)
         info = await self._turns.start(wanted, await self._drafts.draft(wanted))
         return turn_pb2.StartTurnResponse(turn=turn(info))

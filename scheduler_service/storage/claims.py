@@ -10,9 +10,13 @@ from datetime import datetime
 
 import sqlalchemy as sa
 from msgspec import Struct
+from msgspec.structs import replace
 
+from scheduler_service.attempts import first_start
 from scheduler_service.jobs import Attempt, Claim, Job, RunState
 from scheduler_service.misfire import Firing
+from scheduler_service.options import Missed, Overlap
+from scheduler_service.storage import runs
 from scheduler_service.storage.jobs import job_of
 from scheduler_service.storage.schema import job, open_run, run
 from services.database import db_now, insert_ignore
@@ -108,8 +112,8 @@ class Claimed(Struct, frozen=True):
     runs: tuple[Claim, ...]
     job_count: int
     """Jobs that were moved on to their next due times."""
-    missed_count: int
-    """Jobs of which a due time gets no run."""
+    missed: tuple[Missed, ...]
+    """The policies of jobs of which a due time gets no run of its own."""
 
 
 def due_jobs(connection: sa.Connection, now: datetime, limit: int) -> list[Job]:
@@ -130,7 +134,7 @@ def claim(
     due: dict[str, datetime | None] = {row.id: row.next_run_at for row in rows}
     still = [each for each in firings if due.get(each[0].id) == each[0].next_run_at]
     if not still:
-        return Claimed((), 0, 0)
+        return Claimed((), 0, ())
     steps = [
         {
             "job_id": job.id,
@@ -141,8 +145,10 @@ def claim(
     ]
     connection.execute(_ADVANCE, steps)
     new = [(job, firing.run_for) for job, firing in still if firing.run_for is not None]
-    missed_count = sum(firing.missed for _, firing in still)
-    return Claimed(_insert(connection, holder, new, now), len(still), missed_count)
+    replaced = [job.id for job, _ in new if job.options.overlap is Overlap.REPLACE]
+    runs.cancel_open(connection, replaced, now)
+    missed = tuple(job.options.missed for job, firing in still if firing.missed)
+    return Claimed(_insert(connection, holder, new, now), len(still), missed)
 
 
 def _insert(
@@ -167,6 +173,7 @@ def _insert(
             "output": "",
             "error": "",
             "lease_s": holder.leases.ttl_s,
+            "not_before": first_start(due_job.id, scheduled_for, due_job.options),
         }
         for run_id, (due_job, scheduled_for) in due.items()
     ]
@@ -176,7 +183,9 @@ def _insert(
     for row in connection.execute(_CLAIM, rows):
         due_job, scheduled_for = due[row.id]
         lease = Lease(row.id, owner, 1, row.lease_until)
-        claims.append(Claim(due_job, lease, scheduled_for, RunState.CLAIMED, claimed_at=now))
+        attempt = Attempt(not_before=first_start(due_job.id, scheduled_for, due_job.options))
+        claim = Claim(due_job, lease, scheduled_for, RunState.CLAIMED, attempt=attempt)
+        claims.append(replace(claim, claimed_at=now))
     return tuple(claims)
 
 

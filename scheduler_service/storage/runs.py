@@ -3,14 +3,16 @@
 What changes a run is fenced by its lease, so that an owner that was taken over writes nothing.
 """
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 from msgspec import Struct
 
-from scheduler_service.jobs import Attempt, Claim, Job, Run, RunState
+from scheduler_service.jobs import Attempt, Claim, Job, Run, RunState, turn_id_of
 from scheduler_service.options import Overlap
+from scheduler_service.prompts import Context
 from scheduler_service.storage.schema import job, open_run, run
 from services.database import insert_ignore
 from services.errors import FailedPrecondition
@@ -25,6 +27,18 @@ def start_run(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> No
     """Note that the claim's attempt has started; raises Fenced."""
     attempt = claim.attempt
     leases.fence(connection, claim.lease, state=RunState.RUNNING, started_at=attempt.started_at)
+
+
+def retry_run(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> None:
+    """Note that the claim's attempt is to be made; raises Fenced."""
+    leases.fence(
+        connection,
+        claim.lease,
+        state=RunState.CLAIMED,
+        attempt=claim.attempt.number,
+        not_before=claim.attempt.not_before,
+        started_at=None,
+    )
 
 
 def end_run(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> None:
@@ -85,15 +99,44 @@ def close_run(
     connection.execute(sa.delete(run).where(of_job, ~open_run, run.c.scheduled_for < oldest_kept))
 
 
-def error_before(connection: sa.Connection, claim: Claim) -> str:
-    """Return how the job's run before this one failed; empty if it did not or there is none."""
+def failed_before(connection: sa.Connection, claim: Claim) -> bool:
+    """Whether the turn of the job's run before this one failed; one that was replaced is passed
+    over."""
     query = (
         sa.select(run.c.error)
-        .where(run.c.job_id == claim.job.id, run.c.scheduled_for < claim.scheduled_for)
+        .where(
+            run.c.job_id == claim.job.id,
+            run.c.scheduled_for < claim.scheduled_for,
+            run.c.state.in_((RunState.SUCCEEDED, RunState.FAILED)),
+        )
         .order_by(run.c.scheduled_for.desc())
         .limit(1)
     )
-    return connection.execute(query).scalar() or ""
+    return bool(connection.execute(query).scalar())
+
+
+def contexts_of(connection: sa.Connection, claim: Claim) -> list[Context]:
+    """Return what the jobs that a claim's job names came to last, in its order."""
+    job_ids = claim.job.options.context_job_ids
+    of_profile = sa.select(job.c.id, job.c.name).where(
+        job.c.profile == claim.job.profile, job.c.id.in_(job_ids)
+    )
+    names: dict[str, str] = {row.id: row.name for row in connection.execute(of_profile)}
+    newest = (
+        sa.select(run.c.output)
+        .where(
+            run.c.job_id == sa.bindparam("of_job"),
+            run.c.state == RunState.SUCCEEDED,
+            ~run.c.is_silent,
+        )
+        .order_by(run.c.scheduled_for.desc())
+        .limit(1)
+    )
+    return [
+        Context(names[job_id], connection.execute(newest, {"of_job": job_id}).scalar() or "")
+        for job_id in job_ids
+        if job_id in names
+    ]
 
 
 def request_run(connection: sa.Connection, of_job: Job, run_id: str, now: datetime) -> Run:
@@ -112,6 +155,8 @@ def request_run(connection: sa.Connection, of_job: Job, run_id: str, now: dateti
             f"run {under_way} of job {of_job.id} is under way; wait until it has ended, or let the "
             "job's runs overlap"
         )
+    if of_job.options.overlap is Overlap.REPLACE:
+        cancel_open(connection, [of_job.id], now)
     values = {
         "id": run_id,
         "job_id": of_job.id,
@@ -128,6 +173,34 @@ def request_run(connection: sa.Connection, of_job: Job, run_id: str, now: dateti
     stored = find_run(connection, run_id)
     assert stored is not None
     return stored
+
+
+def cancel_open(connection: sa.Connection, job_ids: Collection[str], now: datetime) -> None:
+    """End the open runs of some jobs, whose next runs take their place; their owners are fenced."""
+    if not job_ids:
+        return
+    cancel = sa.update(run).where(run.c.job_id.in_(job_ids), open_run)
+    connection.execute(
+        cancel.values(
+            state=RunState.CANCELLED,
+            owner=None,
+            lease_until=None,
+            epoch=run.c.epoch + 1,
+            error="the job's next run took its place",
+            finished_at=now,
+        )
+    )
+
+
+def replaced_by(connection: sa.Connection, claim: Claim) -> list[str]:
+    """Return the ids of the turns of runs whose place a claim's run has taken."""
+    # Both were written at the same time, by the same clock.
+    query = sa.select(run.c.id, run.c.attempt).where(
+        run.c.job_id == claim.job.id,
+        run.c.state == RunState.CANCELLED,
+        run.c.finished_at == claim.claimed_at,
+    )
+    return [turn_id_of(row.id, row.attempt) for row in connection.execute(query)]
 
 
 def find_run(connection: sa.Connection, run_id: str) -> Run | None:

@@ -1,7 +1,7 @@
 """An agent that is scripted by its prompts, as a real TurnService at the wire.
 
 The prompt says how its turn ends: `answer TEXT`, `fail TEXT`, `stop TEXT`, `limit TEXT`,
-`review TEXT`, or `wait`, which lasts until the test calls `release`.
+`review TEXT`, or `wait`, which lasts until the test calls `release` or somebody interrupts it.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ class FakeTurns(turn_pb2_grpc.TurnServiceServicer):
 
     def __init__(self) -> None:
         self.requests: dict[str, turn_pb2.StartTurnRequest] = {}
+        self.stopped: list[str] = []
         self.start_calls: Counter[str] = Counter()
         self.watched_after: defaultdict[str, list[int]] = defaultdict(list)
         self.unreachable = False
@@ -87,7 +88,11 @@ class FakeTurns(turn_pb2_grpc.TurnServiceServicer):
     async def InterruptTurn(
         self, request: turn_pb2.InterruptTurnRequest, context: Context
     ) -> turn_pb2.InterruptTurnResponse:
-        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "not needed here")
+        if request.turn_id not in self.requests:
+            await context.abort(grpc.StatusCode.NOT_FOUND, "there is no such turn")
+        self.stopped.append(request.turn_id)
+        self.release(request.turn_id)
+        return turn_pb2.InterruptTurnResponse(turn=turn_pb2.Turn(turn_id=request.turn_id))
 
     async def _check(self, context: Context) -> None:
         if self.unreachable:
@@ -112,6 +117,8 @@ class FakeTurns(turn_pb2_grpc.TurnServiceServicer):
                 return events.TurnFinished(needs_review=events.NeedsReview(message=text))
             case "wait":
                 await self._released[request.turn_id].wait()
+                if request.turn_id in self.stopped:
+                    return events.TurnFinished(cancelled=events.Cancelled(partial_answer=text))
             case _:
                 pass
         return events.TurnFinished(completed=events.Completed(answer=text))

@@ -5,16 +5,18 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 import grpc.aio
 from prometheus_client import CollectorRegistry
 
-from hermes.agent.v1 import turn_pb2_grpc
+from hermes.agent.v1 import catalog_pb2_grpc, turn_pb2_grpc, usage_pb2_grpc
 from hermes.gateway.v1 import delivery_pb2_grpc
 from scheduler_service.catalog import JobCatalog, JobRequest
 from scheduler_service.clients import AgentClient, GatewayClient
 from scheduler_service.jobs import Job, Origin, Run, RunState
 from scheduler_service.metrics import SchedulerMetrics
+from scheduler_service.options import JobOptions
 from scheduler_service.planner import CHANNEL, Planner, Timing
 from scheduler_service.runner import Runner
 from scheduler_service.storage.claims import Holder, run_leases
@@ -27,6 +29,7 @@ from services.leases import new_owner
 from services.lifecycle import Workers
 from services.metrics import Meter
 from services.tls import TlsFiles, server_credentials
+from tests.fakes.catalog import FakeBudgets, FakeCatalog
 from tests.fakes.deliveries import FakeDeliveries
 from tests.fakes.turns import FakeTurns
 
@@ -57,6 +60,8 @@ class Wire:
 
     turns: FakeTurns
     deliveries: FakeDeliveries
+    catalog: FakeCatalog
+    budgets: FakeBudgets
     address: str
 
 
@@ -65,6 +70,9 @@ async def fake_services(tls: TlsFiles | None = None) -> AsyncGenerator[Wire]:
     """Serve an agent and a gateway on a port of their own."""
     server = grpc.aio.server()
     turns, deliveries = FakeTurns(), FakeDeliveries()
+    catalog, budgets = FakeCatalog(), FakeBudgets()
+    catalog_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, server)
+    usage_pb2_grpc.add_UsageServiceServicer_to_server(budgets, server)
     turn_pb2_grpc.add_TurnServiceServicer_to_server(turns, server)
     delivery_pb2_grpc.add_DeliveryServiceServicer_to_server(deliveries, server)
     if tls is None:
@@ -74,7 +82,7 @@ async def fake_services(tls: TlsFiles | None = None) -> AsyncGenerator[Wire]:
         port = server.add_secure_port("127.0.0.1:0", credentials)
     await server.start()
     try:
-        yield Wire(turns, deliveries, f"127.0.0.1:{port}")
+        yield Wire(turns, deliveries, catalog, budgets, f"127.0.0.1:{port}")
     finally:
         await server.stop(None)
 
@@ -88,9 +96,10 @@ class SchedulerUnderTest:
         self.database = database
         self.workers = Workers()
         holder = Holder(new_owner(new_id("test")), run_leases(LEASE_S))
+        agent = AgentClient(channels)
         runner = Runner(
             database,
-            AgentClient(channels),
+            agent,
             GatewayClient(channels),
             leases=holder.leases,
             clock=SystemClock(),
@@ -106,7 +115,7 @@ class SchedulerUnderTest:
             timing=TIMING,
             observer=metrics,
         )
-        self.catalog = JobCatalog(database, clock, "Europe/Berlin")
+        self.catalog = JobCatalog(database, clock, "Europe/Berlin", agent)
         self._planning = asyncio.create_task(self.planner.run())
 
     def metric(self, name: str, **labels: str) -> float:
@@ -130,10 +139,18 @@ class SchedulerUnderTest:
         prompt: str = "answer hello",
         origin: Origin | None = CHAT,
         time_zone: str = "UTC",
+        **options: Any,
     ) -> Job:
         """Create a job of the default profile."""
         request = JobRequest(
-            job_id, "default", f"job {job_id}", prompt, schedule, time_zone, origin
+            job_id,
+            "default",
+            f"job {job_id}",
+            prompt,
+            schedule,
+            time_zone,
+            origin,
+            options=JobOptions(**options),
         )
         return await self.catalog.create(request)
 

@@ -9,6 +9,7 @@ import pytest
 from hermes.agent.v1 import approval_pb2, turn_pb2
 from hermes.agent.v1.approval_pb2_grpc import ApprovalServiceStub
 from hermes.agent.v1.turn_event_pb2 import ClarificationRequested
+from hermes.common.v1.content_pb2 import MessagePart
 from hermes.common.v1.origin_pb2 import TRUST_SERVICE, Origin
 from services.errors import Reason, reason_of
 from services.streams import open_stream
@@ -124,6 +125,25 @@ async def test_a_program_is_not_asked(tmp_path: Path) -> None:
         events = await client.watch(started.turn_id)
     assert "Nobody is there" in answer(events)
     assert "clarification_requested" not in kinds(events)
+
+
+async def test_a_run_of_a_job_asks_nobody_unless_it_asks_for_that(tmp_path: Path) -> None:
+    async with fake_model(SCRIPT) as model, agent(tmp_path, model.url) as client:
+        for number, toolsets in enumerate([(), ("clarify", "memory")]):
+            request = turn_pb2.StartTurnRequest(
+                turn_id=f"run{number}",
+                session_id=f"run{number}",
+                parts=[MessagePart(text="hello")],
+                origin=Origin(platform="cli"),
+                kind=turn_pb2.TURN_KIND_JOB,
+                toolsets=toolsets,
+            )
+            await client.turns.StartTurn(request)
+            await client.watch(f"run{number}")
+        offered = [{tool["function"]["name"] for tool in body["tools"]} for body in model.bodies]
+    assert not offered[0] & {"clarify", "send_message", "cronjob"}
+    assert offered[0] >= {"terminal", "memory", "todo"}
+    assert "clarify" in offered[-1]
 
 
 async def test_a_turn_that_waits_for_an_answer_can_be_interrupted(tmp_path: Path) -> None:

@@ -98,21 +98,27 @@ async def test_a_turn_that_does_not_complete_is_a_failure_and_told(
     assert wire.deliveries.texts == [report]
 
 
-async def test_the_same_failure_is_told_once_and_again_after_a_success(
+async def test_of_failures_in_a_row_the_first_is_told_and_that_they_are_over(
     database: Database, wire: Wire
 ) -> None:
-    clock = SetClock(NOON)
+    clock, refused = SetClock(NOON), grpc.StatusCode.FAILED_PRECONDITION
     async with scheduler(database, wire, clock=clock) as running:
-        await running.create("x", "every 1m", "fail no model")
-        for count, refusal in enumerate([None, None, grpc.StatusCode.FAILED_PRECONDITION, None], 1):
+        await running.create("x", "every 1m", "answer all is well")
+        for count, refusal in enumerate([None, refused, refused, refused, None, None, refused], 1):
             wire.turns.refusal = refusal
             clock.step(60)
             await running.look()
             await running.finished("x", count)
+    failed = (
+        'The job "job x" failed: no model is configured\n\n'
+        "Further failures of it are not told, until it works again."
+    )
     assert wire.deliveries.texts == [
-        'The job "job x" failed: no model',
-        'The job "job x" failed: no model is configured',
-        'The job "job x" failed: no model',
+        "all is well",
+        failed,
+        'The job "job x" works again.\n\nall is well',
+        "all is well",
+        failed,
     ]
 
 

@@ -1,7 +1,7 @@
 """The scheduler's tables: what migrations make of a database, and how it is searched."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -21,6 +21,7 @@ from scheduler_service.storage.claims import Claimed, Holder, run_leases
 from scheduler_service.storage.schema import metadata
 from services.clock import SystemClock
 from services.database import Database
+from services.errors import ServiceUnavailable
 from services.leases import new_owner
 from services.migrations import prepare, upgrade
 
@@ -33,6 +34,16 @@ async def prepared(database_url: str) -> AsyncIterator[Database]:
     async with Database(database_url, "scheduler") as database:
         await prepare(database, metadata, migrations)
         yield database
+
+
+class NoAgent:
+    """An agent that is away."""
+
+    async def scan(self, texts: Sequence[str]) -> Sequence[tuple[str, ...]]:
+        raise ServiceUnavailable("it is away")
+
+    async def limit(self, job: Job) -> None:
+        raise ServiceUnavailable("it is away")
 
 
 def job_of(number: int, due: datetime | None = NOON) -> Job:
@@ -92,7 +103,7 @@ async def test_jobs_of_earlier_versions_are_still_known(database_url: str) -> No
         await database.migrate(lambda connection: upgrade(connection, migrations, "0001"))
         await database.write(lambda connection: connection.execute(before.insert().values(row)))
         await prepare(database, metadata, migrations)
-        again = await JobCatalog(database, SystemClock(), None).create(request)
+        again = await JobCatalog(database, SystemClock(), None, NoAgent()).create(request)
     assert (again.prompt, again.sandbox_template, again.created_at) == ("say it", "", NOON)
 
 
@@ -151,7 +162,7 @@ async def test_a_job_that_was_changed_while_it_was_looked_at_is_not_claimed(
     claimed = await prepared.write(
         partial(claims.claim, holder=HOLDER, firings=[(due, firing)], now=NOON)
     )
-    assert claimed == Claimed((), 0, 0)
+    assert claimed == Claimed((), 0, ())
 
 
 async def test_only_what_nobody_holds_is_taken_over(prepared: Database) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from scheduler_service.jobs import RunState
-from scheduler_service.misfire import fire
+from scheduler_service.misfire import Policy, fire
 from scheduler_service.storage import claims, runs
 from scheduler_service.storage.claims import Holder, run_leases
 from scheduler_service.storage.schema import metadata
@@ -26,7 +26,7 @@ from tests.integration.scheduler_parts import (
 )
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
-GRACE = timedelta(days=1)
+POLICY = Policy(grace=timedelta(days=1))
 GOOD = runs.Ending(error="", delivery_error="", is_silent=False)
 
 
@@ -165,7 +165,7 @@ async def test_an_owner_that_was_taken_over_writes_nothing(replicas: Replicas, w
     await idle.planner.drain()
     due = NOON + timedelta(minutes=1)
     (job,) = await database.read(partial(claims.due_jobs, now=due, limit=9))
-    firing = fire(job.schedule, due, due, GRACE)
+    firing = fire(job.schedule, due, due, POLICY)
     early = Holder(new_owner("early"), run_leases(-1.0))
     late = Holder(new_owner("late"), run_leases(60.0))
     claimed = await database.write(

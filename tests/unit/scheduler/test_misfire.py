@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_service.misfire import Firing, fire
+from scheduler_service.misfire import Firing, Policy, fire
 from scheduler_service.schedule import Cron, Interval, Once, Schedule, next_after
 
 GRACE = timedelta(hours=2)
+POLICY = Policy(GRACE)
 NINE = datetime(2026, 11, 20, 9, tzinfo=UTC)
 DAILY = Cron("0 9 * * *", "UTC")
 MINUTELY = Cron("* * * * *", "UTC")
@@ -47,13 +48,13 @@ def _days(count: float) -> timedelta:
     ],
 )
 def test_fires(schedule: Schedule, now: datetime, expected: Firing) -> None:
-    assert fire(schedule, NINE, now, GRACE) == expected
+    assert fire(schedule, NINE, now, POLICY) == expected
 
 
 def test_a_due_time_in_the_gap_and_one_after_it_are_one_firing() -> None:
     half_past_two = Cron("30 2 * * *", "Europe/Berlin")
     gap_end = datetime(2026, 3, 29, 1, tzinfo=UTC)
-    assert fire(half_past_two, gap_end, gap_end + timedelta(minutes=45), GRACE) == Firing(
+    assert fire(half_past_two, gap_end, gap_end + timedelta(minutes=45), POLICY) == Firing(
         gap_end, datetime(2026, 3, 30, 0, 30, tzinfo=UTC), missed=False
     )
 
@@ -77,7 +78,7 @@ def test_the_run_is_for_the_last_due_time_that_has_passed(schedule: Schedule, la
     due = next_after(schedule, NINE)
     assert due is not None
     now = due + timedelta(seconds=late_s)
-    firing = fire(schedule, due, now, _days(10_000))
+    firing = fire(schedule, due, now, Policy(_days(10_000)))
     assert firing.run_for is not None
     assert due <= firing.run_for <= now
     assert firing.next_run_at == next_after(schedule, firing.run_for)

@@ -515,7 +515,7 @@ class Job(_message.Message):
     run_count: _builtins.int
     """Runs for due times so far."""
     last_run_state: _run_pb2.RunState.ValueType
-    """How that run ended: SUCCEEDED, FAILED or CANCELLED; unset when none has."""
+    """How that run ended, SUCCEEDED or FAILED; unset when none has. One that was replaced does not count."""
     last_error: _builtins.str
     """Why its turn failed; empty when it did not."""
     last_delivery_error: _builtins.str
@@ -544,7 +544,7 @@ class Job(_message.Message):
 
     @_builtins.property
     def last_run_time(self) -> _timestamp_pb2.Timestamp:
-        """The due time of the last run that has ended; unset when none has."""
+        """The due time of the run that ended last; unset when none has."""
 
     def __init__(
         self,

@@ -332,7 +332,7 @@ class Run(_message.Message):
 
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
-        """When its first turn was started; unset while it was not."""
+        """When the turn of that attempt was started; unset while it was not."""
 
     def __init__(
         self,

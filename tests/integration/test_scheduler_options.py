@@ -1,0 +1,292 @@
+"""What jobs may ask for, on their way from the due time to the chats."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+
+import grpc
+import pytest
+
+from scheduler_service.catalog import JobRequest
+from scheduler_service.jobs import RunState
+from scheduler_service.options import LOCAL, ORIGIN, Overlap, Target
+from scheduler_service.prompts import instructions
+from scheduler_service.storage.schema import metadata
+from services.database import Database
+from services.errors import InvalidArgument
+from tests.fakes.catalog import ATTACK
+from tests.integration.scheduler_parts import (
+    CHAT,
+    SchedulerUnderTest,
+    SetClock,
+    Wire,
+    fake_services,
+    scheduler,
+)
+
+NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+async def wire() -> AsyncIterator[Wire]:
+    async with fake_services() as services:
+        yield services
+
+
+@pytest.fixture
+def clock() -> SetClock:
+    return SetClock(NOON)
+
+
+@pytest.fixture
+async def running(
+    sqlite_url: str, wire: Wire, clock: SetClock
+) -> AsyncIterator[SchedulerUnderTest]:
+    async with Database(sqlite_url, "scheduler") as opened:
+        await opened.migrate(metadata.create_all)
+        async with scheduler(opened, wire, clock=clock) as started:
+            yield started
+
+
+async def _due(running: SchedulerUnderTest, clock: SetClock, seconds: float = 60) -> None:
+    clock.step(seconds)
+    await running.look()
+
+
+async def test_a_run_asks_for_what_its_job_does(
+    running: SchedulerUnderTest, wire: Wire, clock: SetClock
+) -> None:
+    job = await running.create(
+        "x",
+        "1m",
+        model="small",
+        workdir="/srv/x",
+        toolsets=("web",),
+        skills=("news", "b"),
+        budget_tokens=7,
+    )
+    await running.create("plain", "1m")
+    await _due(running, clock)
+    (run,), (plain_run,) = await running.finished("x"), await running.finished("plain")
+    turn, plain = wire.turns.requests[run.id], wire.turns.requests[plain_run.id]
+    assert (turn.model, turn.workdir, turn.toolsets) == ("small", "/srv/x", ["skills", "web"])
+    assert [part.text for part in turn.parts] == [
+        "answer hello",
+        "First load these skills with skill_view, and follow them: news, b.",
+    ]
+    assert turn.system_message == instructions(job)
+    assert "[SILENT]" in turn.system_message
+    assert (plain.model, plain.workdir, plain.toolsets) == ("", "", [])
+    assert [part.text for part in plain.parts] == ["answer hello"]
+    assert wire.budgets.tokens == {"x": 7}
+
+
+async def test_a_budget_that_is_taken_from_a_job_is_taken_back(
+    running: SchedulerUnderTest, wire: Wire
+) -> None:
+    job = await running.create("x", "every 1h", budget_tokens=7)
+    request = JobRequest("x", "default", job.name, job.prompt, "every 1h", "UTC", CHAT)
+    await running.catalog.update("default", "x", lambda _: request, anew=False)
+    assert wire.budgets.tokens == {"x": None}
+
+
+@pytest.mark.parametrize("answer", ["[SILENT]", " [silent] nothing new\n", " \n"])
+async def test_a_run_with_nothing_to_say_says_nothing(
+    running: SchedulerUnderTest, wire: Wire, clock: SetClock, answer: str
+) -> None:
+    await running.create("x", "1m", f"answer {answer}")
+    await _due(running, clock)
+    (run,) = await running.finished("x")
+    assert (run.state, run.output, run.is_silent) == (RunState.SUCCEEDED, answer, True)
+    assert not wire.deliveries.calls
+
+
+async def test_output_goes_to_every_target_once(
+    running: SchedulerUnderTest, wire: Wire, clock: SetClock
+) -> None:
+    targets = (Target(ORIGIN), Target("slack", "C1", "7"), Target("telegram", "9"), Target(ORIGIN))
+    await running.create("x", "1m", deliver_to=targets)
+    await running.create("kept", "1m", deliver_to=(Target(LOCAL),))
+    await _due(running, clock)
+    (run,) = await running.finished("x")
+    (kept,) = await running.finished("kept")
+    places = {
+        each.delivery_id: (
+            each.destination.platform,
+            each.destination.chat_id,
+            each.destination.thread_id,
+        )
+        for each in wire.deliveries.requests.values()
+    }
+    assert places == {
+        run.id: ("telegram", "42", "7"),
+        f"{run.id}.to1": ("slack", "C1", "7"),
+        f"{run.id}.to2": ("telegram", "9", ""),
+    }
+    assert (kept.state, kept.output, kept.is_silent) == (RunState.SUCCEEDED, "hello", False)
+    wire.deliveries.refusal = grpc.StatusCode.INVALID_ARGUMENT
+    await running.create("refused", "1m", deliver_to=targets[:2])
+    await _due(running, clock)
+    (run,) = await running.finished("refused")
+    assert run.delivery_error == (
+        "telegram: there is no such platform; slack: there is no such platform"
+    )
+
+
+async def test_what_other_jobs_came_to_joins_the_prompt(
+    running: SchedulerUnderTest, wire: Wire, clock: SetClock
+) -> None:
+    await running.create("a", "1m", "answer ```old news```")
+    await running.create("b", "1m", "answer a page that was read")
+    await running.create("c", "every 1h", "answer never")
+    await _due(running, clock)
+    await running.finished("a")
+    await running.finished("b")
+    await running.database.write(
+        lambda connection: connection.execute(
+            metadata.tables["run"]
+            .update()
+            .where(metadata.tables["run"].c.job_id == "b")
+            .values(output=f"Please {ATTACK}")
+        )
+    )
+    await running.create("sum", "1m", context_job_ids=("a", "b", "c", "sum"))
+    await _due(running, clock)
+    (run,) = await running.finished("sum")
+    texts = [part.text for part in wire.turns.requests[run.id].parts]
+    assert texts[0] == "answer hello"
+    assert texts[1].endswith("\n\n````\n```old news```\n````")
+    assert "“job a”" in texts[1]
+    assert texts[2] == (
+        "What the job “job b” came to last is kept from you: it looks like an attack (override)."
+    )
+    assert texts[3:] == [f"The job “job {name}” has come to nothing yet." for name in ("c", "sum")]
+
+
+async def test_a_prompt_is_scanned_when_it_comes_and_before_each_run(
+    running: SchedulerUnderTest, wire: Wire, clock: SetClock
+) -> None:
+    job = await running.create("x", "every 1m")
+    bad = JobRequest("x", "default", job.name, f"now {ATTACK}", "every 1m", "UTC", CHAT)
+    for attempt in (
+        running.catalog.update("default", "x", lambda _: bad, anew=False),
+        running.create("y", "1m", f"answer {ATTACK}"),
+    ):
+        with pytest.raises(InvalidArgument, match="looks like an attack \\(override\\)"):
+            await attempt
+    assert (await running.catalog.get("default", "x")).prompt == "answer hello"
+    await running.database.write(  # as one that was stored before this was known
+        lambda connection: connection.execute(
+            metadata.tables["job"].update().values(prompt=f"answer {ATTACK}")
+        )
+    )
+    await _due(running, clock)
+    (run,) = await running.finished("x")
+    assert run.state is RunState.FAILED
+    assert "looks like an attack (override)" in run.error
+    assert wire.turns.requests == {}
+
+
+async def test_a_failed_turn_is_tried_again_with_longer_and_longer_waits(
+    running: SchedulerUnderTest, wire: Wire, clock: SetClock
+) -> None:
+    await running.create("x", "1m", "fail no model", max_retries=2, retry_backoff_s=1)
+    await _due(running, clock)
+    (run,) = await running.finished("x")
+    assert list(wire.turns.requests) == [run.id, f"{run.id}.2", f"{run.id}.3"]
+    sessions = [turn.session_id for turn in wire.turns.requests.values()]
+    # The clock of the runs goes on by itself.
+    assert len(set(sessions)) == 3
+    assert all(session.startswith("cron_x_") for session in sessions)
+    assert (run.state, run.attempt.number, run.error) == (RunState.FAILED, 3, "no model")
+    assert wire.deliveries.texts == ['The job "job x" failed: no model']
+
+
+@pytest.mark.parametrize("prompt", ["stop half", "limit so far", "review look"])
+async def test_what_a_person_or_a_limit_has_stopped_is_not_tried_again(
+    running: SchedulerUnderTest, wire: Wire, clock: SetClock, prompt: str
+) -> None:
+    await running.create("x", "1m", prompt, max_retries=5, retry_backoff_s=1)
+    await _due(running, clock)
+    (run,) = await running.finished("x")
+    assert (run.state, run.attempt.number) == (RunState.FAILED, 1)
+
+
+async def test_a_turn_that_takes_too_long_is_stopped(
+    running: SchedulerUnderTest, wire: Wire, clock: SetClock
+) -> None:
+    await running.create("x", "1m", "wait so far", timeout_s=1)
+    await _due(running, clock)
+    (run,) = await running.finished("x")
+    assert wire.turns.stopped == [run.id]
+    assert (run.state, run.output) == (RunState.FAILED, "so far")
+    assert run.error == "it took longer than 1 s"
+
+
+async def test_a_run_may_start_beside_another(
+    running: SchedulerUnderTest, wire: Wire, clock: SetClock
+) -> None:
+    await running.create("x", "every 1m", "wait done", overlap=Overlap.ALLOW)
+    await _due(running, clock)
+    await wire.turns.started(1)
+    await _due(running, clock)
+    for turn_id in await wire.turns.started(2):
+        wire.turns.release(turn_id)
+    assert [run.state for run in await running.finished("x", 2)] == [RunState.SUCCEEDED] * 2
+
+
+async def test_a_run_may_take_the_place_of_another(
+    running: SchedulerUnderTest, wire: Wire, clock: SetClock
+) -> None:
+    await running.create("x", "every 1m", "wait done", overlap=Overlap.REPLACE)
+    await _due(running, clock)
+    (first,) = await wire.turns.started(1)
+    await wire.turns.watched(first, 1)
+    await _due(running, clock)
+    _, second = await wire.turns.started(2)
+    assert wire.turns.stopped == [first]
+    wire.turns.release(second)
+    await running.finished("x")
+    runs = await running.claimed("x", 2)
+    assert [run.state for run in runs] == [RunState.SUCCEEDED, RunState.CANCELLED]
+    assert runs[1].error == "the job's next run took its place"
+    assert wire.deliveries.texts == ["done"]
+    while first in {lease.id for lease in running.planner.held}:  # noqa: ASYNC110 - it lets go of it
+        await asyncio.sleep(0.01)
+
+
+async def test_a_job_ends_after_so_many_runs(
+    running: SchedulerUnderTest, wire: Wire, clock: SetClock
+) -> None:
+    await running.create("x", "every 1m", max_runs=2)
+    for count in (1, 2):
+        await _due(running, clock)
+        await running.finished("x", count)
+    job = await running.catalog.get("default", "x")
+    assert (job.next_run_at, job.run_count) == (None, 2)
+    assert job.last_run is not None
+    assert job.last_run.scheduled_for == NOON + timedelta(minutes=2)
+
+
+async def test_the_start_of_a_turn_is_put_off_by_the_jitter(
+    running: SchedulerUnderTest, wire: Wire, clock: SetClock
+) -> None:
+    await running.create("x", "1m", jitter_s=3600)
+    await _due(running, clock)
+    (run,) = await running.claimed("x")
+    start = run.attempt.not_before
+    assert start is not None
+    assert NOON + timedelta(seconds=60) <= start <= NOON + timedelta(seconds=3660)
+    # It is past by the clock that runs go by.
+    (run,) = await running.finished("x")
+    assert run.attempt.not_before == start
+
+
+async def test_a_target_of_a_job_without_origin_is_nowhere(
+    running: SchedulerUnderTest, wire: Wire, clock: SetClock
+) -> None:
+    await running.create("x", "1m", origin=None, deliver_to=(Target(ORIGIN), Target("sms", "1")))
+    await _due(running, clock)
+    (run,) = await running.finished("x")
+    assert wire.deliveries.requests[run.id].destination.platform == "sms"
+    assert len(wire.deliveries.requests) == 1
