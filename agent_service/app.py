@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
-from functools import partial
 from types import TracebackType
 from typing import Self
 from zoneinfo import ZoneInfo
@@ -26,6 +25,7 @@ from agent_service.config_auxiliary import AuxiliaryModel, route_of
 from agent_service.consulting import Consulting
 from agent_service.context.compressor import Compressor
 from agent_service.contexts import ToolContexts
+from agent_service.curation.shelf import curations
 from agent_service.delegation import Delegation
 from agent_service.drafts import Instructions, Places, SessionDrafts
 from agent_service.histories import Histories
@@ -53,6 +53,7 @@ from agent_service.search.past import PastSessions
 from agent_service.security.threats import ThreatScanner
 from agent_service.servicer.approvals import ApprovalServicer
 from agent_service.servicer.catalog import CatalogServicer
+from agent_service.servicer.curation import CurationServicer
 from agent_service.servicer.home import HomeServicer
 from agent_service.servicer.memory import MemoryServicer
 from agent_service.servicer.models import ModelCatalogServicer
@@ -117,17 +118,16 @@ def build(
     listed = _tools(config, memories, PastSessions(database), reach, hints, redactor)
     tools = offered(listed)
     toolsets = sorted({tool.toolset for tool in tools})
-    delegation = Delegation(
-        lambda: turns, lambda: drafts, toolsets, config.delegation.max_concurrent, database
-    )
+    most = config.delegation.max_concurrent
+    delegation = Delegation(lambda: turns, lambda: drafts, toolsets, most, database)
     sandboxes, left = SandboxLeases(executors, database), LeftSandboxes(executors, database)
     projects = Projects(executors, database, context_files)
     contexts = ToolContexts(database, leases, sandboxes, shelves, delegation)
-    indexes = SkillIndexes(shelves, {tool.name: tool.toolset for tool in tools})
     metrics, files = AgentMetrics.create(meter), AnswerFiles(reach.messenger, contexts.files)
     zone = ZoneInfo(config.time_zone) if config.time_zone else None
     spending = _spending(config, models, database, leases, clock, zone)
     consult = Consult(catalogued, model.default_name, config.model.max_tokens)
+    curate = curations(stores, config.auxiliary, consult, spending, database, redactor, clock)
     toolbox = Toolbox(tools, contexts.of, redactor, Consulting(consult, spending).of)
     parts = _loop_parts(config, models.notes, catalogued, toolbox, catalog, database, files)
     runner = Runner(database, leases, parts, spending, contexts.endings, clock, metrics)
@@ -139,7 +139,7 @@ def build(
     driver = driver if naming is None else Titling(driver, naming, spending, database, workers)
     turns = Turns(database, driver, model, ownership, clock, workers, metrics)
     places = Places(SandboxKinds(channels, clock), projects, config.sandbox)
-    layers = PersonalLayers(profiles, memories, indexes, context_files)
+    layers = PersonalLayers(profiles, memories, SkillIndexes(shelves, tools), context_files)
     drafts = SessionDrafts(clock, zone, toolsets, _instructions(config, model), places, layers)
     histories, homes = Histories(database, settings.home, clock), stores.homes
     personalities = Personalities(config.overlays.personalities)
@@ -150,12 +150,13 @@ def build(
         models=ModelCatalogServicer(catalog, model),
         memories=MemoryServicer(memories),
         skills=SkillServicer(shelves),
+        curation=CurationServicer(curate),
         tools=ToolCatalogServicer(listed, config.tools.policy),
         catalog=CatalogServicer(personalities, database),
         usage=UsageServicer(database, spending),
         home=HomeServicer(Moving(homes, memories, histories)),
     )
-    first = (homes.recover, watches.recover, partial(_preload, config, model, workers))
+    first = (homes.recover, curate.recover, watches.recover, _preload(config, model, workers))
     chores = Chores(first, (left.run, histories.run, watches.run, models.keep_logins))
     return AgentService(database, models.routed, catalog, turns, chores, workers, servicers)
 
@@ -234,10 +235,16 @@ class AgentService:
         await self._turns.drain()
 
 
-async def _preload(config: AgentConfig, model: ConfiguredModel, workers: Workers) -> None:
+def _preload(
+    config: AgentConfig, model: ConfiguredModel, workers: Workers
+) -> Callable[[], Awaitable[None]]:
     """Where that is wanted, while other services start, which wait for engines and disks."""
-    if config.model.preload:
-        workers.start("load of the model's SDK", model.preload())
+
+    async def preload() -> None:
+        if config.model.preload:
+            workers.start("load of the model's SDK", model.preload())
+
+    return preload
 
 
 def _stores(

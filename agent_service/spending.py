@@ -22,6 +22,7 @@ from agent_service.models.fallback import Chain
 from agent_service.models.pricing import estimated_tokens
 from agent_service.storage import budgets as budget_rows
 from agent_service.storage import usage
+from agent_service.storage.usage import Charged
 from agent_service.switching import Switching
 from agent_service.transition import Transition
 from agent_service.usage import Usage
@@ -95,8 +96,8 @@ class Spending:
         found = await self.budgets.reserve(turn, account, asked, reservation)
         return found, has_price
 
-    async def check_room(self, turn: LiveTurn, request: ModelRequest) -> None:
-        """BudgetReached when there is no room for a call that is made after a turn's end.
+    async def check_room(self, turn: Charged, request: ModelRequest) -> None:
+        """BudgetReached when there is no room for a call that is made outside of turns.
 
         Nothing is held for it, which only an owner can: calls that begin meanwhile may pass a
         budget by as much as it takes.
@@ -105,8 +106,8 @@ class Spending:
             account = self.account(turn.profile, turn.charged_session_id)
             await self.budgets.check(account, self._most(request)[0])
 
-    def count(self, conn: Connection, turn: LiveTurn, answers: Sequence[ModelMessage]) -> None:
-        """Count what was answered after a turn's end."""
+    def count(self, conn: Connection, turn: Charged, answers: Sequence[ModelMessage]) -> None:
+        """Count what was answered outside of turns."""
         day = self._day(self._clock.now())
         for answer in answers:
             usage.add(conn, turn, day, answer.model, Usage.of_call(answer.usage))

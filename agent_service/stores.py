@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from agent_service.curation import reports
 from agent_service.home.base import HomeStore
 from agent_service.home.files import FileHomes
 from agent_service.home.rows import RowHomes
@@ -18,6 +19,9 @@ from services.database import Database
 from services.home import HomePaths
 from services.leases import Owner
 
+_REPORTS_LOCK = ".lock"
+_REPORTS = (f"{reports.FOLDER}/", f"{reports.FOLDER}/{_REPORTS_LOCK}")
+
 
 class Stores(Struct, frozen=True):
     """The stores of one kind, which keep the same files."""
@@ -25,6 +29,8 @@ class Stores(Struct, frozen=True):
     documents: ProfileStore
     skills: Callable[[str], SkillFiles]
     homes: HomeStore
+    reports: Callable[[str], SkillFiles]
+    """The curator's, of a profile."""
 
 
 def in_files(home: HomePaths) -> Stores:
@@ -33,6 +39,7 @@ def in_files(home: HomePaths) -> Stores:
         FileProfiles(home),
         lambda profile: HomeSkillFiles(home.profile(profile).skills),
         FileHomes(home),
+        lambda profile: HomeSkillFiles(home.profile(profile).root / reports.FOLDER, _REPORTS_LOCK),
     )
 
 
@@ -45,4 +52,11 @@ def in_database(
         RowProfiles(home, database, locks, clock),
         lambda profile: RowSkillFiles(database, locks, clock, home.profile(profile).name),
         RowHomes(home, database, locks, clock),
+        lambda profile: RowSkillFiles(
+            database,
+            locks,
+            clock,
+            home.profile(profile).name,
+            _REPORTS,
+        ),
     )

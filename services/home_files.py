@@ -21,7 +21,9 @@ MAX_PARTS = 32
 MAX_FILES = 200_000
 
 _OURS = re.compile(r"(state|run|workspaces)(/.*)?|logs/hermes\.log(\.\d+)?", re.DOTALL)
-_LOCKS = re.compile(r"memories/[^/]*\.lock|skills/\.usage\.json\.lock|auth\.lock")
+_LOCKS = re.compile(
+    r"memories/[^/]*\.lock|skills/\.usage\.json\.lock|auth\.lock|logs/curator/\.lock"
+)
 _SECRETS = re.compile(r"\.env|auth\.json|whatsapp/session/.*", re.DOTALL)
 _AT_THE_TOP = ("config.yaml", ".env", "auth.json", "SOUL.md", "skills", "cron", "hooks", "memories")
 _MAY_BE_LINKS = frozenset({*_AT_THE_TOP, "memories/MEMORY.md", "memories/USER.md"})

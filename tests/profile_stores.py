@@ -21,7 +21,8 @@ async def stores(
     home = HomePaths(folder, folder)
     if not url:
         found = in_files(home)
-        yield Stores(FileProfiles(home, lock_wait_s=wait_s), found.skills, found.homes)
+        documents = FileProfiles(home, lock_wait_s=wait_s)
+        yield Stores(documents, found.skills, found.homes, found.reports)
         return
     async with Database(url, "agent") as database:
         await database.migrate(metadata.create_all)

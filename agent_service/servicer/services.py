@@ -5,6 +5,7 @@ from msgspec import Struct
 
 from agent_service.servicer.approvals import ApprovalServicer
 from agent_service.servicer.catalog import CatalogServicer
+from agent_service.servicer.curation import CurationServicer
 from agent_service.servicer.home import HomeServicer
 from agent_service.servicer.memory import MemoryServicer
 from agent_service.servicer.models import ModelCatalogServicer
@@ -16,6 +17,7 @@ from agent_service.servicer.usage import UsageServicer
 from hermes.agent.v1 import (
     approval_pb2_grpc,
     catalog_pb2_grpc,
+    curation_pb2_grpc,
     home_pb2_grpc,
     memory_pb2_grpc,
     model_catalog_pb2_grpc,
@@ -65,6 +67,16 @@ POLICY: Policy = {
             "ListSkills": (Identity.GATEWAY, Identity.OPERATOR),
             "GetSkill": (Identity.GATEWAY, Identity.OPERATOR),
         },
+    ),
+    **allow(
+        "hermes.agent.v1.CurationService",
+        dict.fromkeys(
+            (
+                *("ListCurations", "UpdateCuration", "ListSkillUsage", "PlanConsolidation"),
+                *("ApplyCuration", "RestoreSkills", "ListCurationReports"),
+            ),
+            (Identity.SCHEDULER,),
+        ),
     ),
     **allow(
         "hermes.agent.v1.ApprovalService",
@@ -126,6 +138,7 @@ class Servicers(Struct, frozen=True, kw_only=True):
     models: ModelCatalogServicer
     memories: MemoryServicer
     skills: SkillServicer
+    curation: CurationServicer
     tools: ToolCatalogServicer
     catalog: CatalogServicer
     usage: UsageServicer
@@ -141,5 +154,6 @@ class Servicers(Struct, frozen=True, kw_only=True):
         catalog_pb2_grpc.add_CatalogServiceServicer_to_server(self.catalog, server)
         memory_pb2_grpc.add_MemoryServiceServicer_to_server(self.memories, server)
         skill_pb2_grpc.add_SkillServiceServicer_to_server(self.skills, server)
+        curation_pb2_grpc.add_CurationServiceServicer_to_server(self.curation, server)
         usage_pb2_grpc.add_UsageServiceServicer_to_server(self.usage, server)
         home_pb2_grpc.add_HomeServiceServicer_to_server(self.home, server)

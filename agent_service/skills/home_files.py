@@ -26,8 +26,9 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 class HomeSkillFiles:
     """The folder `skills` of a home; the folder itself may be a link, nothing in it is followed."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, lock: str = LOCK) -> None:
         self._root = root
+        self._lock = lock
 
     async def tree(self) -> Mapping[str, FileFact]:
         """Every regular file, by path."""
@@ -57,7 +58,7 @@ class HomeSkillFiles:
             deadline = time.monotonic() + LOCK_PATIENCE_S
             while not _try_lock(handle):
                 if time.monotonic() > deadline:
-                    raise FileRefused(f"{self._root / LOCK} is held by another program")
+                    raise FileRefused(f"{self._root / self._lock} is held by another program")
                 await asyncio.sleep(LOCK_PAUSE_S)
             yield
         finally:
@@ -161,9 +162,9 @@ class HomeSkillFiles:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             with self._folder("", make=True) as root:
-                return os.open(LOCK, flags, 0o600, dir_fd=root)
+                return os.open(self._lock, flags, 0o600, dir_fd=root)
         except OSError as error:
-            raise _refused(LOCK, error) from None
+            raise _refused(self._lock, error) from None
 
     @contextmanager
     def _folder(self, path: str, *, make: bool = False) -> Generator[int]:

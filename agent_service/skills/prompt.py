@@ -1,11 +1,13 @@
 """The index of skills as a new session's prompt has it."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable
+from typing import Any
 
 from agent_service.skills.document import BadSkill, Surroundings
 from agent_service.skills.files import FileRefused
 from agent_service.skills.shelf import SkillShelves
+from agent_service.tools.base import Tool
 
 TOOLSET = "skills"
 
@@ -15,10 +17,9 @@ _log = logging.getLogger(__name__)
 class SkillIndexes:
     """Makes the index for a session, which never changes while the session lasts."""
 
-    def __init__(self, shelves: SkillShelves, tools: Mapping[str, str]) -> None:
+    def __init__(self, shelves: SkillShelves, tools: Iterable[Tool[Any]]) -> None:
         self._shelves = shelves
-        self._tools = tools
-        """The toolset of each tool by the tool's name."""
+        self._tools = {tool.name: tool.toolset for tool in tools}
 
     async def of(self, profile: str, toolsets: frozenset[str], platform: str) -> str:
         """The index of what can be used; empty where skills are not loaded or there are none."""

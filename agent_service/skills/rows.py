@@ -23,29 +23,40 @@ _T = TypeVar("_T")
 
 
 class RowSkillFiles:
-    """The folder `skills` of a profile in the database."""
+    """The folder `skills` of a profile in the database, or another one."""
 
-    def __init__(self, database: Database, locks: RowLocks, clock: Clock, profile: str) -> None:
+    def __init__(
+        self,
+        database: Database,
+        locks: RowLocks,
+        clock: Clock,
+        profile: str,
+        place: tuple[str, str] = (FOLDER, LOCKED),
+    ) -> None:
+        """Take the folder with its slash, and the file whose lock is that of all of them."""
         self._database = database
         self._locks = locks
         self._clock = clock
         self._profile = profile
+        self._folder, self._locked = place
         self._lease: Lease | None = None
 
     async def tree(self) -> Mapping[str, FileFact]:
         """Every file, by path."""
-        found = await self._database.read(lambda conn: files.all_of(conn, self._profile, FOLDER))
+        found = await self._database.read(
+            lambda conn: files.all_of(conn, self._profile, self._folder)
+        )
         if len(found) > MAX_FILES:
             raise FileRefused(f"the library has more than {MAX_FILES:,} files")
         return {
-            each.path.removeprefix(FOLDER): FileFact(each.size_bytes, each.modified_at_ns)
+            each.path.removeprefix(self._folder): FileFact(each.size_bytes, each.modified_at_ns)
             for each in found
-            if each.path.count("/") <= MAX_DEPTH
+            if each.path.removeprefix(self._folder).count("/") < MAX_DEPTH
         }
 
     async def read(self, path: str, max_bytes: int) -> bytes | None:
         """The whole file, or None."""
-        place = _placed(path)
+        place = self._placed(path)
 
         def read(conn: Connection) -> bytes | None:
             fact = files.fact_of(conn, self._profile, place)
@@ -57,7 +68,7 @@ class RowSkillFiles:
 
     async def write(self, path: str, data: bytes) -> None:
         """Replace or make the file."""
-        place, now_ns = _placed(path), self._now_ns()
+        place, now_ns = self._placed(path), self._now_ns()
 
         def write(conn: Connection) -> None:
             if problem := files.obstacle(conn, self._profile, place):
@@ -68,12 +79,12 @@ class RowSkillFiles:
 
     async def remove(self, path: str) -> None:
         """Remove the file."""
-        place = _placed(path)
+        place = self._placed(path)
         await self._write(lambda conn: files.remove(conn, self._profile, place))
 
     async def move(self, source: str, target: str) -> None:
         """Give a folder another place."""
-        left, right, now_ns = _placed(source), _placed(target), self._now_ns()
+        left, right, now_ns = self._placed(source), self._placed(target), self._now_ns()
 
         def move(conn: Connection) -> None:
             moved = files.all_of(conn, self._profile, f"{left}/")
@@ -93,7 +104,7 @@ class RowSkillFiles:
     async def locked(self) -> AsyncGenerator[None]:
         """Hold the library against all other replicas."""
         try:
-            async with self._locks.held(self._profile, LOCKED) as lease:
+            async with self._locks.held(self._profile, self._locked) as lease:
                 self._lease = lease
                 try:
                     yield
@@ -116,8 +127,7 @@ class RowSkillFiles:
     def _now_ns(self) -> int:
         return int(self._clock.now().timestamp() * NS)
 
-
-def _placed(path: str) -> str:
-    if any(part in ("", ".", "..") for part in path.split("/")) or "\0" in path:
-        raise FileRefused(f"{path!r} is no path in the library")
-    return FOLDER + path
+    def _placed(self, path: str) -> str:
+        if any(part in ("", ".", "..") for part in path.split("/")) or "\0" in path:
+            raise FileRefused(f"{path!r} is no path in the library")
+        return self._folder + path

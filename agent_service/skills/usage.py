@@ -42,6 +42,17 @@ class Usage(Struct, frozen=True):
         times = (self.last_used_at, self.last_viewed_at, self.last_patched_at)
         return max((time for time in times if time is not None), default=None)
 
+    @property
+    def active_time(self) -> datetime | None:
+        """The same as a time, of what in the record is one."""
+        times = (self.last_used_at, self.last_viewed_at, self.last_patched_at)
+        return max((time for time in map(moment, times) if time is not None), default=None)
+
+    @property
+    def created_time(self) -> datetime | None:
+        """When it was made or first seen; None where that is not known."""
+        return moment(self.created_at)
+
     def viewed(self, at: str) -> "Usage":
         """After it was read, which brings a stale skill back."""
         return replace(self._active(), view_count=self.view_count + 1, last_viewed_at=at)
@@ -95,6 +106,13 @@ class UsageFile:
         values = {field: getattr(usage, field) for field in Usage.__struct_fields__}
         self._kept[name] = {**before, **values, "state": usage.state.value}
 
+    def with_records(self, records: Mapping[str, Usage]) -> "UsageFile":
+        """The same with some records anew."""
+        changed = UsageFile(self._kept)
+        for name, usage in records.items():
+            changed.put(name, usage)
+        return changed
+
     def encoded(self) -> bytes:
         """The file."""
         return (json.dumps(self._kept, indent=2, ensure_ascii=False) + "\n").encode()
@@ -103,6 +121,15 @@ class UsageFile:
 def timestamp(moment: datetime) -> str:
     """A moment as the file has it."""
     return moment.astimezone(UTC).isoformat()
+
+
+def moment(text: str | None) -> datetime | None:
+    """A moment that the file has; None where it is none. Without a zone it is in UTC."""
+    try:
+        found = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
 
 
 def _usage(record: Mapping[str, Any]) -> Usage:

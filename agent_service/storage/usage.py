@@ -3,12 +3,12 @@
 import re
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import Protocol
 
 import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection
 
-from agent_service.live_turn import LiveTurn
 from agent_service.storage.usage_schema import MODEL_CHARS, model_usage
 from agent_service.transition import Transition
 from agent_service.usage import Usage
@@ -30,6 +30,25 @@ class By(StrEnum):
     MODEL = "model"
     SESSION = "session_id"
     PROFILE = "profile"
+
+
+class Charged(Protocol):
+    """Whose a call is."""
+
+    @property
+    def profile(self) -> str:
+        """The profile."""
+        ...
+
+    @property
+    def session_id(self) -> str:
+        """The session that it is counted with."""
+        ...
+
+    @property
+    def charged_session_id(self) -> str:
+        """The session whose budgets it is held to."""
+        ...
 
 
 class UsageQuery(Struct, frozen=True):
@@ -75,8 +94,8 @@ def record(conn: Connection, transition: Transition, day: str) -> None:
         add(conn, transition.turn, day, model, used)
 
 
-def add(conn: Connection, turn: LiveTurn, day: str, model: str, used: Usage) -> None:
-    """Add what answers of a model used for a turn."""
+def add(conn: Connection, turn: Charged, day: str, model: str, used: Usage) -> None:
+    """Add what answers of a model used for a turn, or for something else that is charged."""
     whose = {
         "session_id": turn.session_id,
         "model": model.replace("\0", "")[:MODEL_CHARS],

@@ -60,7 +60,7 @@ def _nothing() -> PersonalLayers:
     limits = Limits(dict.fromkeys(Target, 100))
     memories = MemoryStore(home, _UNUSED, limits, SystemClock(), _SCANNER)
     shelves = SkillShelves(lambda name: HomeSkillFiles(Path(name)), SystemClock(), _SCANNER)
-    return PersonalLayers(home, memories, SkillIndexes(shelves, {}), _NOTES)
+    return PersonalLayers(home, memories, SkillIndexes(shelves, ()), _NOTES)
 
 
 async def test_many_sessions_cost_one_question(tmp_path: Path) -> None:

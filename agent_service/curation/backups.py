@@ -1,0 +1,113 @@
+"""Copies of whole libraries, each a compressed file beside the skills; the latest are kept."""
+
+import asyncio
+import io
+import re
+import tarfile
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from agent_service.skills.files import FileRefused, SkillFiles
+from services.errors import FailedPrecondition, NotFound
+
+FOLDER = ".curator_backups"
+KEPT = 5
+MAX_FILE_BYTES = 64 * 1024 * 1024
+"""Of the compressed file, and of each in it; a home in a database holds no larger ones."""
+MAX_BYTES = 256 * 1024 * 1024
+"""Of all files together, which are in memory for a moment."""
+PREFIX = ".curator_"
+"""What begins the names of files that are the curator's own, and in no backup."""
+_LOCK = ".usage.json.lock"
+_SUFFIX = ".tar.gz"
+_ID = re.compile(r"\d{8}-\d{6}(?:-\d+)?")
+
+
+async def content(files: SkillFiles) -> Mapping[str, bytes]:
+    """Every file of a library but the curator's own; FailedPrecondition where that is too much."""
+    found: dict[str, bytes] = {}
+    left = MAX_BYTES
+    for path in sorted(await files.tree()):
+        if path.startswith(PREFIX) or path == _LOCK:
+            continue
+        try:
+            data = await files.read(path, min(left, MAX_FILE_BYTES))
+        except FileRefused as error:
+            raise FailedPrecondition(f"the library cannot be backed up: {error}") from None
+        if data is not None:
+            found[path] = data
+            left -= len(data)
+    return found
+
+
+async def make(files: SkillFiles, library: Mapping[str, bytes], now: datetime) -> str:
+    """Keep a copy of what a library holds, and return its id; the oldest ones go."""
+    there = await ids(files)
+    stamp = f"{now:%Y%m%d-%H%M%S}"
+    tries = (stamp, *(f"{stamp}-{count}" for count in range(2, 100)))
+    backup_id = next(each for each in tries if each not in there)
+    data = await asyncio.to_thread(_packed, library)
+    if len(data) > MAX_FILE_BYTES:
+        raise FailedPrecondition(
+            f"the library cannot be backed up: it has {len(data) >> 20} MiB when compressed, and "
+            f"{MAX_FILE_BYTES >> 20} can be kept"
+        )
+    await files.write(_path(backup_id), data)
+    for old in [backup_id, *there][KEPT:]:
+        await files.remove(_path(old))
+    return backup_id
+
+
+async def ids(files: SkillFiles) -> Sequence[str]:
+    """The backups that there are, the latest first."""
+    names = [
+        path.removeprefix(f"{FOLDER}/").removesuffix(_SUFFIX)
+        for path in await files.tree()
+        if path.startswith(f"{FOLDER}/") and path.endswith(_SUFFIX)
+    ]
+    return sorted((name for name in names if _ID.fullmatch(name)), key=_order, reverse=True)
+
+
+async def read(files: SkillFiles, backup_id: str) -> Mapping[str, bytes]:
+    """What a library held; NotFound where there is no such backup."""
+    there = await ids(files)
+    if not there or (backup_id and backup_id not in there):
+        raise NotFound(f"there is no backup {backup_id}" if backup_id else "there is no backup")
+    data = await files.read(_path(backup_id or there[0]), MAX_FILE_BYTES)
+    return await asyncio.to_thread(_unpacked, data or b"")
+
+
+def _path(backup_id: str) -> str:
+    return f"{FOLDER}/{backup_id}{_SUFFIX}"
+
+
+def _order(backup_id: str) -> tuple[str, int]:
+    day, time, *count = backup_id.split("-")
+    return day + time, int(count[0]) if count else 1
+
+
+def _packed(library: Mapping[str, bytes]) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=6) as archive:
+        for path, data in library.items():
+            member = tarfile.TarInfo(path)
+            member.size, member.mode = len(data), 0o600
+            archive.addfile(member, io.BytesIO(data))
+    return packed.getvalue()
+
+
+def _unpacked(data: bytes) -> Mapping[str, bytes]:
+    """Its files; it is never unpacked onto a disk, so that no path in it leads anywhere."""
+    found: dict[str, bytes] = {}
+    left = MAX_BYTES
+    try:
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as archive:
+            for member in archive:
+                left -= member.size
+                stream = archive.extractfile(member) if member.isfile() else None
+                if left < 0 or stream is None:
+                    raise FailedPrecondition("the backup is damaged, or too large")
+                found[member.name] = stream.read()
+    except (tarfile.TarError, EOFError, OSError):
+        raise FailedPrecondition("the backup is damaged") from None
+    return found

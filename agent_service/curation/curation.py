@@ -1,0 +1,168 @@
+"""One profile's curation: what the scheduler's curator reads of its library, and has done to it."""
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from agent_service.curation import backups, journal, reports, snapshot, state
+from agent_service.curation.changes import Draft
+from agent_service.curation.drafting import Drafting, Wanted
+from agent_service.curation.plan import BadPlan, Plan, parsed
+from agent_service.curation.prompt import Shown
+from agent_service.curation.reports import Report, report_of
+from agent_service.curation.restoring import restoring
+from agent_service.curation.snapshot import Held, Snapshot
+from agent_service.curation.state import CuratorState
+from agent_service.skills.files import SkillFiles
+from agent_service.skills.frontmatter import split
+from agent_service.skills.library import Library
+from agent_service.skills.usage import timestamp
+from services.clock import Clock
+
+
+class Order(Struct, frozen=True):
+    """What is to be done to a library."""
+
+    run_id: str
+    transitions: Sequence[Wanted] = ()
+    plan: str = ""
+    """As a model has answered; empty is nothing."""
+    plan_failure: str = ""
+    job_skills: frozenset[str] = frozenset()
+    dry_run: bool = False
+
+
+class Curation:
+    """Changes a library as a whole or not at all."""
+
+    def __init__(self, files: SkillFiles, report_files: SkillFiles, clock: Clock) -> None:
+        self._files = files
+        self._reports = report_files
+        self._library = Library(files)
+        self._clock = clock
+
+    async def state(self) -> tuple[CuratorState, Sequence[str]]:
+        """How it stands, and the backups that there are."""
+        return await state.read(self._files), await backups.ids(self._files)
+
+    async def update(self, *, is_paused: bool | None, begins: bool) -> None:
+        """Pause or resume it, or note that it was looked at."""
+        async with self._files.locked():
+            before = await state.read(self._files)
+            after = before if is_paused is None else before.paused(is_paused=is_paused)
+            after = after.begun(self._clock.now()) if begins else after
+            if after != before:
+                await state.write(self._files, after)
+
+    async def skills(self) -> Sequence[Held]:
+        """The skills with their use, by name."""
+        found = await snapshot.taken(self._library)
+        return [found.skills[name] for name in sorted(found.skills)]
+
+    async def shown(self, left_out: Collection[str], jobs: Collection[str]) -> Sequence[Shown]:
+        """What a model is asked about; protected skills are none of its business."""
+        names = {held.skill.name for held in await self.skills() if not held.protection}
+        found = await snapshot.taken(self._library, names.difference(left_out))
+        return [
+            Shown(
+                name,
+                held.skill.description,
+                split(held.text)[1],
+                held.skill.files,
+                name in jobs,
+            )
+            for name, held in sorted(found.skills.items())
+            if held.text
+        ]
+
+    async def apply(self, order: Order) -> Report:
+        """Do what the rules allow of it, once for each run."""
+        began = self._clock.monotonic()
+        plan, failure = Plan(), order.plan_failure
+        if order.plan:
+            try:
+                plan = await asyncio.to_thread(parsed, order.plan)
+            except BadPlan as error:
+                failure = f"the model's plan was not followed: {error}"
+        async with self._files.locked():
+            if (earlier := await self._earlier(order.run_id)) is not None:
+                return earlier
+            draft = await self._draft(order, plan)
+            report = self._report(order.run_id, draft, failure)
+            if order.dry_run:
+                return replace(report, dry_run=True)
+            return await self._commit(draft, report, began)
+
+    async def restore(self, run_id: str, backup_id: str) -> Report:
+        """Give the library what a backup holds, once for each run."""
+        began = self._clock.monotonic()
+        async with self._files.locked():
+            if (earlier := await self._earlier(run_id)) is not None:
+                return earlier
+            wanted = await backups.read(self._files, backup_id)
+            now = await backups.content(self._files)
+            draft = await asyncio.to_thread(restoring, now, wanted)
+            report = replace(self._report(run_id, draft, ""), is_restore=True)
+            return await self._commit(draft, report, began)
+
+    async def reports(self, most: int) -> Sequence[Report]:
+        """What came of earlier runs, the latest first."""
+        return await reports.listed(self._reports, most)
+
+    async def recover(self) -> None:
+        """Make the rest of changes that were decided when a process died."""
+        if await self._files.read(journal.PATH, journal.MAX_BYTES) is not None:
+            async with self._files.locked():
+                await journal.recover(self._files, self._finish)
+
+    async def _earlier(self, run_id: str) -> Report | None:
+        """The report of this run, where it was made already; none of another one's."""
+        await journal.recover(self._files, self._finish)
+        before = await state.read(self._files)
+        if before.last_change_id != run_id:
+            return None
+        return await reports.read(self._reports, before.last_report_path.split("/")[-2])
+
+    async def _draft(self, order: Order, plan: Plan) -> Draft:
+        wanted = {merge.source for merge in plan.consolidations}
+        wanted |= {merge.into for merge in plan.consolidations}
+        found = await snapshot.taken(self._library, wanted)
+        return await asyncio.to_thread(_drafted, found, order, plan, self._clock.now())
+
+    def _report(self, run_id: str, draft: Draft, failure: str) -> Report:
+        time_told = timestamp(self._clock.now())
+        return Report(run_id, time_told, draft.done, draft.refused, plan_failure=failure)
+
+    async def _commit(self, draft: Draft, report: Report, began: float) -> Report:
+        now = self._clock.now()
+        if draft.changes:
+            library = await backups.content(self._files)
+            report = replace(report, backup_id=await backups.make(self._files, library, now))
+        folder = await reports.folder_for(self._reports, now)
+        report = replace(
+            report,
+            path=f"{reports.FOLDER}/{folder}/{reports.REPORT}",
+            duration_s=round(self._clock.monotonic() - began, 3),
+        )
+        entry = journal.Entry(draft.changes, report.stored())
+        await journal.commit(self._files, entry, self._finish)
+        return report
+
+    async def _finish(self, stored: Mapping[str, Any]) -> None:
+        report = report_of(stored)
+        await reports.write(self._reports, report)
+        before = await state.read(self._files)
+        after = before.changed(report.run_id, stored)
+        if after != before:
+            await state.write(self._files, after)
+
+
+def _drafted(found: Snapshot, order: Order, plan: Plan, now: datetime) -> Draft:
+    drafting = Drafting(found, order.job_skills, now)
+    drafting.transitions(order.transitions)
+    drafting.plan(plan)
+    return drafting.draft()

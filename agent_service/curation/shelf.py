@@ -1,0 +1,131 @@
+"""The curations of all profiles."""
+
+import logging
+from collections.abc import Awaitable, Collection, Mapping, Sequence
+from typing import TypeVar
+
+from msgspec import Struct
+
+from agent_service.config_auxiliary import AuxiliaryModel, route_of
+from agent_service.curation.curation import Curation, Order
+from agent_service.curation.planning import Planning
+from agent_service.curation.prompt import MIN_CLUSTER
+from agent_service.curation.reports import Report
+from agent_service.curation.snapshot import Held
+from agent_service.curation.state import CuratorState
+from agent_service.models.consult import Consult
+from agent_service.security.threats import ThreatScanner
+from agent_service.skills.document import BadSkill
+from agent_service.skills.files import FileRefused
+from agent_service.spending import Spending
+from agent_service.storage.activity import Activity, activity
+from agent_service.stores import Stores
+from services.clock import Clock
+from services.database import Database
+from services.errors import FailedPrecondition, NotFound
+from services.redact import Redactor
+
+_T = TypeVar("_T")
+
+_log = logging.getLogger(__name__)
+
+
+class Standing(Struct, frozen=True):
+    """How curation stands in a profile."""
+
+    profile: str
+    state: CuratorState
+    backup_ids: Sequence[str]
+    activity: Activity
+
+
+class Curations:
+    """What the scheduler's curator has done in each profile."""
+
+    def __init__(self, stores: Stores, planning: Planning, clock: Clock) -> None:
+        self._stores = stores
+        self._planning = planning
+        self._clock = clock
+
+    async def standings(self, profile: str = "") -> Sequence[Standing]:
+        """How it stands in one profile, or in all."""
+        profiles = await self._stores.homes.profiles()
+        if profile:
+            self._check(profile, profiles)
+        return [await self._standing(name) for name in ([profile] if profile else profiles)]
+
+    async def update(self, profile: str, *, is_paused: bool | None, begins: bool) -> Standing:
+        """Pause or resume it, or note that it was looked at."""
+        curation = await self._of(profile)
+        await _told(curation.update(is_paused=is_paused, begins=begins))
+        return await self._standing(profile)
+
+    async def skills(self, profile: str) -> Sequence[Held]:
+        """The skills of a profile with their use."""
+        return await _told((await self._of(profile)).skills())
+
+    async def plan(self, profile: str, left_out: Collection[str], jobs: Collection[str]) -> str:
+        """What the model wants consolidated; empty where there is too little to ask about."""
+        shown = await _told((await self._of(profile)).shown(left_out, jobs))
+        return await self._planning.ask(profile, shown) if len(shown) >= MIN_CLUSTER else ""
+
+    async def apply(self, profile: str, order: Order) -> Report:
+        """Do what the rules allow."""
+        return await _told((await self._of(profile)).apply(order))
+
+    async def restore(self, profile: str, run_id: str, backup_id: str) -> Report:
+        """Give the library what a backup holds."""
+        return await _told((await self._of(profile)).restore(run_id, backup_id))
+
+    async def reports(self, profile: str, most: int) -> Sequence[Report]:
+        """What came of earlier runs."""
+        return await _told((await self._of(profile)).reports(most))
+
+    async def recover(self) -> None:
+        """Finish in every profile what was decided when a process died."""
+        for profile in await self._stores.homes.profiles():
+            try:
+                await _told(self._curation(profile).recover())
+            except FailedPrecondition as error:
+                # The agent is of use without it, and the next run says it again.
+                _log.error("the skills of %s: %s", profile, error)
+
+    async def _of(self, profile: str) -> Curation:
+        self._check(profile, await self._stores.homes.profiles())
+        return self._curation(profile)
+
+    def _curation(self, profile: str) -> Curation:
+        return Curation(self._stores.skills(profile), self._stores.reports(profile), self._clock)
+
+    async def _standing(self, profile: str) -> Standing:
+        state, backup_ids = await _told(self._curation(profile).state())
+        database = self._planning.database
+        found = await database.read(lambda conn: activity(conn, profile))
+        return Standing(profile, state, backup_ids, found)
+
+    def _check(self, profile: str, profiles: Sequence[str]) -> None:
+        if profile not in profiles:
+            raise NotFound(f"there is no profile {profile}")
+
+
+async def _told(work: Awaitable[_T]) -> _T:
+    """Do it; what is wrong with the library is told to whoever asked."""
+    try:
+        return await work
+    except (BadSkill, FileRefused) as error:
+        raise FailedPrecondition(str(error)) from None
+
+
+def curations(
+    stores: Stores,
+    auxiliary: Mapping[str, AuxiliaryModel],
+    consult: Consult,
+    spending: Spending,
+    database: Database,
+    redactor: Redactor,
+    clock: Clock,
+) -> Curations:
+    """Put them together."""
+    route = route_of(auxiliary, "curator")
+    planning = Planning(consult, route, spending, database, ThreatScanner(), redactor.redact)
+    return Curations(stores, planning, clock)

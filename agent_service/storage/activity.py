@@ -1,0 +1,36 @@
+"""Since when nobody has talked to the agent."""
+
+from datetime import datetime
+
+import sqlalchemy as sa
+from msgspec import Struct
+from sqlalchemy import Connection
+
+from agent_service.storage.schema import CLAIMABLE_STATES, session, turn
+
+_JOBS = "cron_"
+"""What begins the sessions of jobs, which run without anybody."""
+
+_LAST = sa.select(sa.func.max(session.c.updated_at)).where(
+    session.c.profile == sa.bindparam("profile"),
+    ~session.c.id.startswith(_JOBS, autoescape=True),
+)
+_LIVE = sa.select(turn.c.id).where(
+    turn.c.state.in_(CLAIMABLE_STATES), turn.c.profile == sa.bindparam("profile")
+)
+
+
+class Activity(Struct, frozen=True):
+    """What goes on in a profile."""
+
+    last_at: datetime | None
+    """When somebody last talked to it; None is never."""
+    is_busy: bool
+    """A turn is under way, of a job too."""
+
+
+def activity(conn: Connection, profile: str) -> Activity:
+    """What goes on in a profile now."""
+    named = {"profile": profile}
+    last_at = conn.execute(_LAST, named).scalar()
+    return Activity(last_at, conn.execute(_LIVE.limit(1), named).first() is not None)

@@ -1,0 +1,84 @@
+"""Every store of skills is looked after in the same way: changed as one, backed up, given back."""
+
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from agent_service.curation.curation import Curation, Order
+from agent_service.curation.journal import PATH
+from agent_service.skills.files import SkillFiles
+from agent_service.skills.usage import UsageFile
+from agent_service.stores import Stores
+from services.clock import SystemClock
+from services.errors import FailedPrecondition
+from tests.curation import plan
+from tests.profile_stores import stores
+from tests.skills import document
+
+MOST = 1_000_000
+ORDER = Order("one", plan=plan("mail-send -> mail-read"))
+
+
+@pytest.fixture
+async def opened(profiles_url: str, tmp_path: Path) -> AsyncIterator[Stores]:
+    """Each store in turn, with a small library."""
+    async with stores(profiles_url, tmp_path) as found:
+        files = found.skills("default")
+        async with files.locked():
+            for name in ("mail-read", "mail-send"):
+                await files.write(f"{name}/SKILL.md", document(name).encode())
+                await files.write(f"{name}/references/{name}.md", name.encode())
+        yield found
+
+
+def curation(opened: Stores) -> Curation:
+    return Curation(opened.skills("default"), opened.reports("default"), SystemClock())
+
+
+async def held(files: SkillFiles) -> Mapping[str, bytes | None]:
+    """What a library holds but the curator's own files."""
+    paths = [path for path in await files.tree() if not path.startswith((".curator_", ".usage"))]
+    return {path: await files.read(path, MOST) for path in paths}
+
+
+async def test_a_run_is_made_reported_and_taken_back(opened: Stores) -> None:
+    files, reports = opened.skills("default"), opened.reports("default")
+    before = await held(files)
+    report = await curation(opened).apply(ORDER)
+    assert report.summary == "skills: 1 merged"
+    assert set(await held(files)) == {
+        *("mail-read/SKILL.md", "mail-read/references/mail-read.md"),
+        *("mail-read/references/mail-send.md", ".archive/mail-send/SKILL.md"),
+        ".archive/mail-send/references/mail-send.md",
+    }
+    usage = UsageFile.parse(await files.read(".usage.json", MOST))
+    assert usage.of("mail-send").state.value == "archived"
+    folder = report.path.split("/")[-2]
+    assert {f"{folder}/REPORT.md", f"{folder}/run.json"} <= set(await reports.tree())
+    assert await curation(opened).apply(ORDER) == report
+    assert await curation(opened).reports(5) == [report]
+    await curation(opened).restore("two", report.backup_id)
+    assert await held(files) == before
+    state, backup_ids = await curation(opened).state()
+    assert (state.run_count, len(backup_ids)) == (2, 2)
+
+
+async def test_what_was_decided_is_finished_by_whoever_comes_next(opened: Stores) -> None:
+    files = opened.skills("default")
+    original = files.move
+
+    async def away(source: str, target: str) -> None:
+        raise FailedPrecondition(f"no {source} to {target}")
+
+    broken = Curation(files, opened.reports("default"), SystemClock())
+    files.move = away  # type: ignore[method-assign]
+    with pytest.raises(FailedPrecondition, match="no mail-send"):
+        await broken.apply(ORDER)
+    files.move = original  # type: ignore[method-assign]
+    assert await files.read(PATH, MOST) is not None
+    assert "mail-send/SKILL.md" in await held(files)
+    await curation(opened).recover()
+    assert "mail-send/SKILL.md" not in await held(files)
+    assert await files.read(PATH, MOST) is None
+    assert [report.run_id for report in await curation(opened).reports(5)] == ["one"]

@@ -1,0 +1,41 @@
+"""A model that asks the curator for what is forbidden, a thousand times, on a real library."""
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from agent_service.curation.changes import Kind
+from tests.curation import FREE, PROTECTED, apply, fill, hostile_plan, skill_files, tree
+from tests.skills import usage
+
+
+@pytest.mark.timeout(300)
+def test_a_thousand_hostile_plans_change_nothing_protected_and_delete_nothing(
+    tmp_path: Path,
+) -> None:
+    chance = random.Random(7)
+    root = fill(tmp_path)
+    changed = 0
+    for number in range(1000):
+        before = tree(root)
+        kept = {name: skill_files(root, name) for name in PROTECTED}
+        jobs = frozenset(chance.sample(FREE, 2))
+        report = apply(tmp_path, hostile_plan(chance), run_id=f"run-{number}", jobs=jobs)
+        after = tree(root)
+        assert {name: skill_files(root, name) for name in PROTECTED} == kept
+        # Whatever a skill said is said somewhere still.
+        texts = "\n".join(data.decode() for path, data in after.items() if path != ".usage.json")
+        assert all(f"the api of {name}\n" in texts for name in (*FREE, *PROTECTED))
+        assert not [
+            done for done in report.changes if done.kind is Kind.PRUNED and done.name in jobs
+        ]
+        assert usage(root)["pinned-notes"]["pinned"] is True
+        assert before[".bundled_manifest"] == after[".bundled_manifest"]
+        assert before[".hub/lock.json"] == after[".hub/lock.json"]
+        if report.changes:
+            changed += 1
+            shutil.rmtree(tmp_path)
+            fill(tmp_path)
+    assert changed > 50

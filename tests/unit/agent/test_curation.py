@@ -1,0 +1,251 @@
+"""What the curator does to a library on the disk: merges, backups, and what it refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_service.curation.changes import Kind
+from agent_service.curation.curation import Order
+from agent_service.curation.drafting import Wanted
+from agent_service.curation.plan import BadPlan, parsed
+from agent_service.curation.prompt import clusters
+from agent_service.curation.reasons import is_about_content
+from agent_service.skills.document import checked
+from agent_service.skills.usage import SkillState
+from services.errors import NotFound
+from tests.curation import (
+    CONTENT,
+    PROTECTED,
+    apply,
+    curation,
+    fill,
+    plan,
+    skill_files,
+    tree,
+)
+from tests.skills import put, run, usage
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return fill(tmp_path)
+
+
+def test_a_skill_becomes_a_section_of_another_with_its_files(root: Path, tmp_path: Path) -> None:
+    before = skill_files(root, "mail-send")
+    report = apply(tmp_path, plan("mail-send -> mail-read"))
+    assert [(done.kind, done.name, done.into) for done in report.changes] == [
+        (Kind.MERGED, "mail-send", "mail-read")
+    ]
+    text = (root / "mail-read/SKILL.md").read_text()
+    assert checked(text, "mail-read").description == "about mail-read"
+    assert "What mail-read says, see `references/api.md`" in text
+    assert "## mail-send" in text
+    # Both have a file of this name, so that the one that comes gets another.
+    assert "What mail-send says, see `references/mail-send-api.md`" in text
+    assert (root / "mail-read/references/mail-send-api.md").read_text() == "the api of mail-send\n"
+    assert (root / "mail-read/references/api.md").read_text() == "the api of mail-read\n"
+    assert (root / "mail-read/scripts/send.py").read_text() == "print('sent')\n"
+    assert not (root / "mail-send").exists()
+    archived = {f".archive/{path}": data for path, data in before.items()}
+    assert archived.items() <= tree(root).items()
+    assert usage(root)["mail-send"]["state"] == "archived"
+    assert usage(root)["mail-read"]["patch_count"] == 1
+
+
+def test_two_skills_become_a_new_one(root: Path, tmp_path: Path) -> None:
+    report = apply(tmp_path, plan("git-log -> git-history", "git-rebase -> git-history"))
+    assert [done.kind for done in report.changes] == [Kind.CREATED, Kind.MERGED, Kind.MERGED]
+    text = (root / "dev/git-history/SKILL.md").read_text()
+    assert checked(text, "git-history").description == "everything about it"
+    assert text.index("## git-log") < text.index("## git-rebase")
+    assert usage(root)["git-history"]["created_by"] == "agent"
+    # What other programs have recorded stays.
+    assert usage(root)["git-log"]["mine"] == 1
+    assert {path.name for path in (root / ".archive").iterdir()} == {"git-log", "git-rebase"}
+
+
+def test_a_long_skill_becomes_a_file_that_is_named(root: Path, tmp_path: Path) -> None:
+    long = "word " * 15_000
+    put(root, "oddity/SKILL.md", f"---\nname: oddity\ndescription: long\n---\n{long}\n")
+    apply(tmp_path, plan("oddity -> mail-read"))
+    text = (root / "mail-read/SKILL.md").read_text()
+    assert "- `references/oddity.md`: long" in text
+    assert long.strip() in (root / "mail-read/references/oddity.md").read_text()
+
+
+def test_a_pruned_skill_is_archived_and_a_job_keeps_its_own(root: Path, tmp_path: Path) -> None:
+    report = apply(tmp_path, plan(prunings=("oddity", "git-log")), jobs=frozenset({"git-log"}))
+    assert [(done.kind, done.name) for done in report.changes] == [(Kind.PRUNED, "oddity")]
+    (refused,) = report.refusals
+    assert (refused.name, refused.reason) == ("git-log", "a job uses it")
+    assert (root / ".archive/oddity/SKILL.md").exists()
+    assert (root / "dev/git-log/SKILL.md").exists()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        (plan("arxiv -> mail-read"), "it came with Hermes"),
+        (plan("shop-hub -> mail-read"), "it was installed from a hub"),
+        (plan("pinned-notes -> mail-read"), "the user has pinned it"),
+        (plan("mail-read -> arxiv"), "arxiv takes nothing in: it came with Hermes"),
+        (plan("mail-read -> pinned-notes"), "the user has pinned it"),
+        (plan(prunings=("pinned-notes",)), "the user has pinned it"),
+        (plan("nobody -> mail-read"), "there is no such skill"),
+        (plan("mail-read -> mail-read"), "so that it stays"),
+        (plan("mail-read -> new-one"), "for a single skill"),
+        (plan("git-log -> fix-it", "git-rebase -> fix-it"), "no name of a kind of work"),
+        (plan("git-log -> dev", "git-rebase -> dev"), "the name of something else"),
+        (plan("git-log -> git-rebase", "git-rebase -> mail-read"), "so that it stays"),
+        (plan("mail-read -> oddity").replace(CONTENT, "was never used"), "says nothing about"),
+        (plan("mail-read -> oddity").replace(CONTENT, "0 views in 90 days"), "says nothing about"),
+    ],
+)
+def test_what_the_rules_forbid_is_not_done_and_told(
+    root: Path, tmp_path: Path, wanted: str, said: str
+) -> None:
+    before = {path: data for path, data in tree(root).items() if path != ".usage.json"}
+    report = apply(tmp_path, wanted)
+    assert any(said in done.reason for done in report.refusals), report.refusals
+    protected = {path: data for path, data in before.items() if path.split("/")[0] in PROTECTED}
+    assert protected.items() <= tree(root).items()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "I would merge them all.",
+        "```yaml\nconsolidations: [{from: a, into: b}]\n```",
+        "```yaml\nconsolidations: [{from: 1, into: b, reason: c}]\n```",
+        "```yaml\nconsolidations: []\ndelete: [a]\n```",
+        "```yaml\nconsolidations: [{from: a, into: b, reason: c, as: nothing}]\n```",
+        "```yaml\nconsolidations: [{from: a, into: b, reason: c, force: true}]\n```",
+        "```yaml\nprunings: {name: a}\n```",
+        "```yaml\n- a\n```",
+        "```yaml\nprunings: []\n```\n```yaml\nprunings: []\n```",
+        "```yaml\nprunings: [}\n```",
+        "```yaml\nprunings: !!python/object/apply:os.system [ls]\n```",
+        f"```yaml\nprunings: [{{name: a, reason: {'x' * 1001}}}]\n```",
+    ],
+)
+def test_an_answer_that_is_no_plan_changes_nothing(root: Path, tmp_path: Path, answer: str) -> None:
+    with pytest.raises(BadPlan):
+        parsed(answer)
+    before = tree(root)
+    report = apply(tmp_path, answer)
+    assert "the model's plan was not followed" in report.plan_failure
+    assert report.changes == ()
+    after = tree(root)
+    assert {path: data for path, data in after.items() if path != ".usage.json"} == {
+        path: data for path, data in before.items() if path != ".usage.json"
+    }
+
+
+def test_reasons_say_something_about_content() -> None:
+    assert is_about_content(CONTENT)
+    for reason in ("", "unused", "It was never used, 0 views.", "Nobody has read this for long"):
+        assert not is_about_content(reason), reason
+
+
+def test_clusters_are_names_that_begin_alike() -> None:
+    assert clusters(["git-log", "mail-read", "git", "mail-send", "oddity"]) == {
+        "git": ["git", "git-log"],
+        "mail": ["mail-read", "mail-send"],
+    }
+
+
+def test_transitions_are_looked_at_again_before_they_are_made(root: Path, tmp_path: Path) -> None:
+    run(curation(tmp_path).skills())
+    put(
+        root,
+        ".usage.json",
+        json.dumps({"oddity": {"last_viewed_at": "2026-01-01T00:00:00+00:00"}}),
+    )
+    wanted = [
+        Wanted("oddity", SkillState.ARCHIVED, "old", None),
+        Wanted("mail-send", SkillState.ARCHIVED, "old", None),
+        Wanted("mail-read", SkillState.STALE, "old", None),
+        Wanted("git-log", SkillState.ARCHIVED, "old", None),
+        Wanted("arxiv", SkillState.ARCHIVED, "old", None),
+    ]
+    order = Order("one", wanted, job_skills=frozenset({"git-log"}))
+    report = run(curation(tmp_path).apply(order))
+    assert [(done.kind.value, done.name) for done in report.changes] == [
+        ("archived", "mail-send"),
+        ("stale", "mail-read"),
+    ]
+    assert {done.name: done.reason for done in report.refusals} == {
+        "oddity": "it was used meanwhile",
+        "git-log": "a job uses it",
+        "arxiv": "it came with Hermes",
+    }
+    assert usage(root)["mail-read"]["state"] == "stale"
+
+
+def test_a_dry_run_only_tells(root: Path, tmp_path: Path) -> None:
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    order = Order("one", plan=plan("mail-send -> mail-read"), dry_run=True)
+    report = run(curation(tmp_path).apply(order))
+    assert report.dry_run
+    assert report.summary == "skills: 1 merged"
+    after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert {path: data for path, data in after.items() if not path.name.endswith(".lock")} == before
+
+
+def test_a_run_is_made_once_and_reported(root: Path, tmp_path: Path) -> None:
+    put(root, ".curator_state", json.dumps({"theirs": {"a": 1}, "run_count": 4}))
+    first = apply(tmp_path, plan("mail-send -> mail-read"), run_id="one")
+    after = tree(root)
+    again = apply(tmp_path, plan("git-log -> mail-read"), run_id="one")
+    assert again == first
+    assert tree(root) == after
+    kept = json.loads((root / ".curator_state").read_text())
+    assert kept["theirs"] == {"a": 1}
+    assert (kept["run_count"], kept["last_run_summary"]) == (5, "skills: 1 merged")
+    report = (tmp_path / first.path).read_text()
+    assert "`mail-send → mail-read`" in report
+    assert f"hermes curator rollback {first.backup_id}" in report
+    told = json.loads((tmp_path / first.path).with_name("run.json").read_text())
+    assert told["changes"][0]["name"] == "mail-send"
+    (listed,) = run(curation(tmp_path).reports(10))
+    assert listed == first
+
+
+def test_a_backup_gives_the_library_back_and_is_one_of_five(root: Path, tmp_path: Path) -> None:
+    before = tree(root)
+    made = apply(tmp_path, plan("git-log -> git-history", "git-rebase -> git-history"), run_id="a")
+    changed = tree(root)
+    back = run(curation(tmp_path).restore("b", made.backup_id))
+    assert tree(root) == before
+    assert {done.name for done in back.changes} >= {"git-log", "git-rebase"}
+    # What was there before that is not lost either.
+    run(curation(tmp_path).restore("c", back.backup_id))
+    assert tree(root) == changed
+    with pytest.raises(NotFound):
+        run(curation(tmp_path).restore("d", "20200101-000000"))
+    for number in range(6):
+        apply(tmp_path, plan("mail-send -> mail-read"), run_id=f"e{number}")
+        run(curation(tmp_path).restore(f"f{number}", ""))
+    assert len(run(curation(tmp_path).state())[1]) == 5
+
+
+def test_what_is_moved_back_keeps_what_no_backup_holds(root: Path, tmp_path: Path) -> None:
+    (root / "mail-send/scripts/send.py").chmod(0o755)
+    deep = put(root, "mail-send/assets/deep/er/file", "deep")
+    made = apply(tmp_path, plan("mail-send -> mail-read"), run_id="a")
+    assert not deep.exists()
+    run(curation(tmp_path).restore("b", made.backup_id))
+    assert deep.read_text() == "deep"
+    assert (root / "mail-send/scripts/send.py").stat().st_mode & 0o777 == 0o755
+
+
+def test_a_pause_keeps_what_others_have_written(root: Path, tmp_path: Path) -> None:
+    put(root, ".curator_state", json.dumps({"theirs": 1}))
+    run(curation(tmp_path).update(is_paused=True, begins=True))
+    kept = json.loads((root / ".curator_state").read_text())
+    assert (kept["theirs"], kept["paused"]) == (1, True)
+    began = kept["last_run_at"]
+    run(curation(tmp_path).update(is_paused=None, begins=True))
+    assert json.loads((root / ".curator_state").read_text())["last_run_at"] == began
