@@ -1,5 +1,6 @@
 """The scheduler service, put together."""
 
+import asyncio
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from types import TracebackType
@@ -8,14 +9,18 @@ from typing import Self
 import grpc.aio
 
 from scheduler_service.catalog import JobCatalog
-from scheduler_service.clients import AgentClient, GatewayClient
-from scheduler_service.config import SchedulerConfig
+from scheduler_service.clients import AgentClient, CurationClient, GatewayClient
+from scheduler_service.config import CuratorConfig, SchedulerConfig
+from scheduler_service.curator import Curator
+from scheduler_service.curator_desk import CuratorDesk
+from scheduler_service.curator_metrics import CuratorMetrics
 from scheduler_service.metrics import SchedulerMetrics
 from scheduler_service.planner import Planner, Timing
 from scheduler_service.runner import Runner
-from scheduler_service.servicer import POLICY, JobServicer
+from scheduler_service.servicer import POLICY, CuratorServicer, JobServicer
 from scheduler_service.storage import migrations
 from scheduler_service.storage.claims import Holder, run_leases
+from scheduler_service.storage.curator_runs import run_leases as curator_leases
 from scheduler_service.storage.schema import metadata
 from services.channels import Channels
 from services.clock import SystemClock
@@ -54,22 +59,38 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
         observer=metrics,
     )
     catalog = JobCatalog(database, clock, config.time_zone, agent)
-    return SchedulerService(database, workers, planner, JobServicer(catalog))
+    curating, libraries = settings.load(CuratorConfig).settings, CurationClient(channels)
+    curator = Curator(
+        database,
+        libraries,
+        workers,
+        holder=(holder.owner, curator_leases()),
+        clock=clock,
+        settings=curating,
+        observer=CuratorMetrics.create(meter),
+    )
+    desk = CuratorDesk(database, libraries, clock, curating)
+    servicers = (JobServicer(catalog), CuratorServicer(desk))
+    return SchedulerService(database, workers, (planner, curator), servicers)
 
 
 class SchedulerService:
-    """The scheduler as a component: serves jobs, and runs those that are due."""
+    """The scheduler as a component: serves jobs, runs those that are due, and curates skills."""
 
     name = "scheduler"
     policy = POLICY
 
     def __init__(
-        self, database: Database, workers: Workers, planner: Planner, servicer: JobServicer
+        self,
+        database: Database,
+        workers: Workers,
+        parts: tuple[Planner, Curator],
+        servicers: tuple[JobServicer, CuratorServicer],
     ) -> None:
         self._database = database
         self._workers = workers
-        self._planner = planner
-        self._servicer = servicer
+        self._parts = parts
+        self._servicers = servicers
         self._opened = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -89,13 +110,16 @@ class SchedulerService:
         await self._opened.aclose()
 
     def register(self, server: grpc.aio.Server) -> None:
-        """Add JobService to the server."""
-        self._servicer.register(server)
+        """Add JobService and CuratorService to the server."""
+        for servicer in self._servicers:
+            servicer.register(server)
 
     async def run(self) -> None:
         """Run what is due until cancelled."""
-        await self._planner.run()
+        async with asyncio.TaskGroup() as group:
+            for part in self._parts:
+                group.create_task(part.run())
 
     async def drain(self) -> None:
         """Claim nothing more, and leave the runs under way to others."""
-        await self._planner.drain()
+        await asyncio.gather(*(part.drain() for part in self._parts))

@@ -1,7 +1,8 @@
 """The services that the scheduler calls."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import cached_property
+from typing import TypeVar
 
 import grpc
 import grpc.aio
@@ -9,6 +10,8 @@ import grpc.aio
 from hermes.agent.v1 import (
     catalog_pb2,
     catalog_pb2_grpc,
+    curation_pb2,
+    curation_pb2_grpc,
     turn_event_pb2,
     turn_pb2,
     turn_pb2_grpc,
@@ -17,15 +20,27 @@ from hermes.agent.v1 import (
 )
 from hermes.common.v1 import content_pb2, origin_pb2
 from hermes.gateway.v1 import delivery_pb2, delivery_pb2_grpc
+from scheduler_service.convert import curator
 from scheduler_service.convert.common import origin_to_wire
 from scheduler_service.convert.jobs import unattended_to_wire
+from scheduler_service.curator_records import Curation, Order, Report
 from scheduler_service.errors import CallRefused
 from scheduler_service.jobs import Claim, Job, Origin
 from scheduler_service.runner import Ask, TurnResult
+from scheduler_service.transitions import SkillUse
 from services.channels import Channels
-from services.errors import HermesError, ServiceUnavailable, details_of
+from services.errors import (
+    FailedPrecondition,
+    HermesError,
+    NotFound,
+    ServiceUnavailable,
+    details_of,
+)
 
 _CALL_S = 10.0
+_CHANGE_S = 120.0
+# Longer than the agent waits for its model.
+_PLAN_S = 660.0
 # Only how a turn ends matters here.
 _DELTAS_PER_SECOND = 1
 SKILLS = "skills"
@@ -44,6 +59,13 @@ _FINAL = frozenset(
         grpc.StatusCode.UNIMPLEMENTED,
     }
 )
+
+_CURATION_ERRORS: Mapping[grpc.StatusCode, Callable[[str], HermesError]] = {
+    grpc.StatusCode.NOT_FOUND: NotFound,
+    grpc.StatusCode.FAILED_PRECONDITION: FailedPrecondition,
+}
+
+_T = TypeVar("_T")
 
 
 class AgentClient:
@@ -188,6 +210,74 @@ class GatewayClient:
             await self._deliveries.Deliver(request, timeout=_CALL_S)
         except grpc.aio.AioRpcError as error:
             raise _explained(error) from error
+
+
+class CurationClient:
+    """The agent service, for the libraries of skills."""
+
+    def __init__(self, channels: Channels) -> None:
+        self._channels = channels
+
+    @cached_property
+    def _stub(self) -> curation_pb2_grpc.CurationServiceStub:
+        return curation_pb2_grpc.CurationServiceStub(self._channels.to("agent"))
+
+    async def curations(self, profile: str = "") -> Sequence[Curation]:
+        """How curation stands in one profile, or in all."""
+        request = curation_pb2.ListCurationsRequest(profile=profile)
+        answer = await _curating(self._stub.ListCurations(request, timeout=_CALL_S))
+        return [curator.curation_of(each) for each in answer.curations]
+
+    async def begin(self, profile: str) -> None:
+        """Record that it was looked at for the first time."""
+        request = curation_pb2.UpdateCurationRequest(profile=profile, begins=True)
+        await _curating(self._stub.UpdateCuration(request, timeout=_CALL_S))
+
+    async def pause(self, profile: str, *, is_paused: bool) -> None:
+        """Pause or resume it."""
+        request = curation_pb2.UpdateCurationRequest(profile=profile, is_paused=is_paused)
+        await _curating(self._stub.UpdateCuration(request, timeout=_CALL_S))
+
+    async def skills(self, profile: str) -> Sequence[SkillUse]:
+        """The skills with their use."""
+        request = curation_pb2.ListSkillUsageRequest(profile=profile)
+        answer = await _curating(self._stub.ListSkillUsage(request, timeout=_CHANGE_S))
+        return [curator.use_of(each) for each in answer.skills]
+
+    async def plan(self, profile: str, left_out: Collection[str], jobs: Collection[str]) -> str:
+        """What a model wants consolidated; empty where there is nothing to ask."""
+        request = curation_pb2.PlanConsolidationRequest(
+            profile=profile, left_out=left_out, job_skills=jobs
+        )
+        return (await _curating(self._stub.PlanConsolidation(request, timeout=_PLAN_S))).plan
+
+    async def apply(self, order: Order) -> Report:
+        """Do what the rules allow, once for each run."""
+        request = curator.order_to_wire(order)
+        answer = await _curating(self._stub.ApplyCuration(request, timeout=_CHANGE_S))
+        return curator.report_of(answer.report)
+
+    async def restore(self, profile: str, run_id: str, backup_id: str) -> Report:
+        """Give a library the content of a backup."""
+        request = curation_pb2.RestoreSkillsRequest(
+            profile=profile, run_id=run_id, backup_id=backup_id
+        )
+        answer = await _curating(self._stub.RestoreSkills(request, timeout=_CHANGE_S))
+        return curator.report_of(answer.report)
+
+    async def reports(self, profile: str, most: int) -> Sequence[Report]:
+        """What came of earlier runs, the latest first."""
+        request = curation_pb2.ListCurationReportsRequest(profile=profile, page_size=most)
+        answer = await _curating(self._stub.ListCurationReports(request, timeout=_CALL_S))
+        return [curator.report_of(each) for each in answer.reports]
+
+
+async def _curating(call: Awaitable[_T]) -> _T:
+    try:
+        return await call
+    except grpc.aio.AioRpcError as error:
+        told = _CURATION_ERRORS.get(error.code())
+        raise (told(details_of(error).message) if told else _explained(error)) from error
 
 
 def _result(finished: turn_event_pb2.TurnFinished) -> TurnResult:

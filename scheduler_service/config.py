@@ -1,10 +1,13 @@
 """The scheduler's settings."""
 
-from typing import Annotated
+from datetime import timedelta
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
+from scheduler_service.curator_records import Settings
 from scheduler_service.schedule import check_zone
+from scheduler_service.transitions import Ages
 from services.config import ConfigModel, Env, Yaml
 
 
@@ -32,5 +35,41 @@ class SchedulerConfig(ConfigModel):
     that runs only once is always made up for."""
 
 
-MODELS: tuple[type[ConfigModel], ...] = (SchedulerConfig,)
+class CuratorConfig(ConfigModel):
+    """When the curator looks after libraries of skills."""
+
+    enabled: Annotated[bool, Yaml("curator.enabled"), Env("HERMES_CURATOR_ENABLED")] = True
+    """Whether the curator begins by itself; `hermes curator run` works all the same."""
+    interval_hours: Annotated[float, Field(gt=0, le=87_600), Yaml("curator.interval_hours")] = 168
+    """Hours from one of its runs to the next; the first is so long after it was first looked at."""
+    min_idle_hours: Annotated[float, Field(ge=0, le=8760), Yaml("curator.min_idle_hours")] = 2
+    """Hours for which nobody has talked to the agent before it begins; jobs do not count."""
+    stale_after_days: Annotated[float, Field(gt=0, le=36_500), Yaml("curator.stale_after_days")] = (
+        30
+    )
+    """Days after which a skill that nobody has used counts as stale."""
+    archive_after_days: Annotated[
+        float, Field(gt=0, le=36_500), Yaml("curator.archive_after_days")
+    ] = 90
+    """Days after which it is put away; not less than `stale_after_days`."""
+
+    @model_validator(mode="after")
+    def _is_in_order(self) -> Self:
+        if self.archive_after_days < self.stale_after_days:
+            raise ValueError("curator.archive_after_days is less than curator.stale_after_days")
+        return self
+
+    @property
+    def settings(self) -> Settings:
+        """What the curator goes by."""
+        ages = Ages(timedelta(days=self.stale_after_days), timedelta(days=self.archive_after_days))
+        return Settings(
+            self.enabled,
+            timedelta(hours=self.interval_hours),
+            timedelta(hours=self.min_idle_hours),
+            ages,
+        )
+
+
+MODELS: tuple[type[ConfigModel], ...] = (SchedulerConfig, CuratorConfig)
 """What the scheduler can be configured with."""

@@ -4,8 +4,16 @@ from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hermes.scheduler.v1 import job_pb2, job_pb2_grpc, run_pb2, schedule_pb2
+from hermes.scheduler.v1 import (
+    curator_pb2,
+    curator_pb2_grpc,
+    job_pb2,
+    job_pb2_grpc,
+    run_pb2,
+    schedule_pb2,
+)
 from scheduler_service.catalog import JobCatalog
+from scheduler_service.convert import curator
 from scheduler_service.convert.common import kind_to_wire, profile_of, timestamp_to_wire
 from scheduler_service.convert.jobs import (
     changed_request,
@@ -16,6 +24,7 @@ from scheduler_service.convert.jobs import (
     position_to_token,
 )
 from scheduler_service.convert.runs import run_to_wire
+from scheduler_service.curator_desk import CuratorDesk
 from services.auth import Identity, allow
 from services.errors import InvalidArgument
 from services.validation import check_id, page_size
@@ -29,21 +38,35 @@ if TYPE_CHECKING:
     Context = grpc.aio.ServicerContext[Any, Any]
 
 _CALLERS = (Identity.AGENT, Identity.GATEWAY, Identity.OPERATOR)
-POLICY = allow(
-    "hermes.scheduler.v1.JobService",
-    dict.fromkeys(
-        (
-            *("CreateJob", "GetJob", "ListJobs", "UpdateJob", "PauseJob", "ResumeJob", "DeleteJob"),
-            *("RunJob", "ListRuns", "GetRun", "WatchRun", "PreviewSchedule"),
+POLICY = {
+    **allow(
+        "hermes.scheduler.v1.JobService",
+        dict.fromkeys(
+            (
+                *("CreateJob", "GetJob", "ListJobs", "UpdateJob", "PauseJob", "ResumeJob"),
+                *("DeleteJob", "RunJob", "ListRuns", "GetRun", "WatchRun", "PreviewSchedule"),
+            ),
+            _CALLERS,
         ),
-        _CALLERS,
     ),
-)
+    **allow(
+        "hermes.scheduler.v1.CuratorService",
+        dict.fromkeys(
+            (
+                *("GetCurator", "RunCurator", "PauseCurator", "ResumeCurator"),
+                *("ListReports", "RollBack"),
+            ),
+            (Identity.GATEWAY, Identity.OPERATOR),
+        ),
+    ),
+}
 
 _JOBS_PER_PAGE = 100
 _RUNS_PER_PAGE = 50
 # A run's id is its turn's too, whose later attempts and deliveries have something behind it.
 _MAX_RUN_ID_CHARS = 80
+_REPORTS_PER_PAGE = 20
+_MAX_REPORTS = 100
 _DUE_TIMES = 5
 _MAX_DUE_TIMES = 100
 
@@ -167,3 +190,63 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
             kind=kind_to_wire(preview.schedule),
             time_zone=preview.time_zone,
         )
+
+
+class CuratorServicer(curator_pb2_grpc.CuratorServiceServicer):
+    """Shows, runs, pauses and rolls back the curator."""
+
+    def __init__(self, desk: CuratorDesk) -> None:
+        self._desk = desk
+
+    def register(self, server: "grpc.aio.Server") -> None:
+        """Add the service to a server."""
+        curator_pb2_grpc.add_CuratorServiceServicer_to_server(self, server)
+
+    async def GetCurator(
+        self, request: curator_pb2.GetCuratorRequest, context: "Context"
+    ) -> curator_pb2.GetCuratorResponse:
+        """Return how it stands."""
+        found = await self._desk.standing(profile_of(request.profile))
+        return curator_pb2.GetCuratorResponse(curator=curator.standing_to_wire(found))
+
+    async def RunCurator(
+        self, request: curator_pb2.RunCuratorRequest, context: "Context"
+    ) -> curator_pb2.RunCuratorResponse:
+        """Begin a run."""
+        check_id("run_id", request.run_id)
+        run = await self._desk.begin(
+            profile_of(request.profile), request.run_id, dry_run=request.dry_run
+        )
+        return curator_pb2.RunCuratorResponse(run=curator.run_to_wire(run))
+
+    async def PauseCurator(
+        self, request: curator_pb2.PauseCuratorRequest, context: "Context"
+    ) -> curator_pb2.PauseCuratorResponse:
+        """Let it begin by itself no more."""
+        found = await self._desk.pause(profile_of(request.profile), is_paused=True)
+        return curator_pb2.PauseCuratorResponse(curator=curator.standing_to_wire(found))
+
+    async def ResumeCurator(
+        self, request: curator_pb2.ResumeCuratorRequest, context: "Context"
+    ) -> curator_pb2.ResumeCuratorResponse:
+        """Let it begin by itself again."""
+        found = await self._desk.pause(profile_of(request.profile), is_paused=False)
+        return curator_pb2.ResumeCuratorResponse(curator=curator.standing_to_wire(found))
+
+    async def ListReports(
+        self, request: curator_pb2.ListReportsRequest, context: "Context"
+    ) -> curator_pb2.ListReportsResponse:
+        """List reports."""
+        most = page_size(request.page_size, _REPORTS_PER_PAGE, _MAX_REPORTS)
+        found = await self._desk.reports(profile_of(request.profile), most)
+        return curator_pb2.ListReportsResponse(reports=map(curator.report_to_wire, found))
+
+    async def RollBack(
+        self, request: curator_pb2.RollBackRequest, context: "Context"
+    ) -> curator_pb2.RollBackResponse:
+        """Go back to before a run."""
+        check_id("run_id", request.run_id)
+        report = await self._desk.roll_back(
+            profile_of(request.profile), request.run_id, request.backup_id
+        )
+        return curator_pb2.RollBackResponse(report=curator.report_to_wire(report))

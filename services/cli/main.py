@@ -30,6 +30,7 @@ COMMANDS = {
     "sessions": "list, show, find, name, branch, take back, export and delete conversations",
     "memory": "show what is remembered and how it came to be, and undo changes",
     "skills": "list and show what the agent has learned to do",
+    "curator": "see, run, pause and undo what keeps the skills small and current",
     "jobs": "add, list and remove scheduled jobs",
     "login": "log in at a model provider, such as with a subscription",
     "logout": "forget a login at a model provider",

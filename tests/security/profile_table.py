@@ -7,6 +7,7 @@ from google.protobuf.message import Message
 
 from hermes.agent.v1 import (
     approval_pb2,
+    curation_pb2,
     memory_pb2,
     session_change_pb2,
     session_pb2,
@@ -18,7 +19,7 @@ from hermes.agent.v1 import (
 from hermes.agent.v1 import catalog_pb2 as catalog
 from hermes.executor.v1 import exec_pb2, file_pb2, sandbox_pb2, workspace_pb2
 from hermes.gateway.v1 import delivery_pb2
-from hermes.scheduler.v1 import job_pb2, run_pb2
+from hermes.scheduler.v1 import curator_pb2, job_pb2, run_pb2
 from tests.security import profile_requests as requests
 from tests.security.households import BOB, CANARY, CANARY_DIGEST, Things
 
@@ -140,6 +141,35 @@ ROWS: Mapping[str, Row] = {
                 data=b'{"messages": [{"role": "user", "content": "hi"}]}',
             )
         ]
+    ),
+    AGENT + "CurationService/ListCurations": Apart(
+        lambda _: curation_pb2.ListCurationsRequest(profile=BOB)
+    ),
+    AGENT + "CurationService/UpdateCuration": Apart(
+        lambda _: curation_pb2.UpdateCurationRequest(profile=BOB, is_paused=True)
+    ),
+    AGENT + "CurationService/ListSkillUsage": Apart(
+        lambda _: curation_pb2.ListSkillUsageRequest(profile=BOB)
+    ),
+    AGENT + "CurationService/PlanConsolidation": Apart(
+        lambda _: curation_pb2.PlanConsolidationRequest(profile=BOB)
+    ),
+    AGENT + "CurationService/ApplyCuration": Apart(
+        lambda t: curation_pb2.ApplyCurationRequest(
+            profile=BOB,
+            run_id=t.request,
+            transitions=[
+                curation_pb2.SkillTransition(name=t.skill, to=skill_pb2.SKILL_STATE_ARCHIVED)
+            ],
+        )
+    ),
+    AGENT + "CurationService/RestoreSkills": Alike(
+        lambda _: curation_pb2.RestoreSkillsRequest(
+            profile=BOB, run_id="run-of-bob", backup_id="20260101-000000"
+        )
+    ),
+    AGENT + "CurationService/ListCurationReports": Apart(
+        lambda _: curation_pb2.ListCurationReportsRequest(profile=BOB)
     ),
     AGENT + "SkillService/ListSkills": Apart(lambda _: skill_pb2.ListSkillsRequest(profile=BOB)),
     AGENT + "SkillService/GetSkill": Alike(
@@ -273,6 +303,26 @@ ROWS: Mapping[str, Row] = {
     GATEWAY + "DeliveryService/DownloadAttachment": Alike(
         lambda t: delivery_pb2.DownloadAttachmentRequest(
             profile=BOB, delivery_id=t.delivery, sha256=CANARY_DIGEST
+        )
+    ),
+    SCHEDULER + "CuratorService/GetCurator": Apart(
+        lambda _: curator_pb2.GetCuratorRequest(profile=BOB)
+    ),
+    SCHEDULER + "CuratorService/RunCurator": Apart(
+        lambda _: curator_pb2.RunCuratorRequest(profile=BOB, run_id="run-of-bob")
+    ),
+    SCHEDULER + "CuratorService/PauseCurator": Apart(
+        lambda _: curator_pb2.PauseCuratorRequest(profile=BOB)
+    ),
+    SCHEDULER + "CuratorService/ResumeCurator": Apart(
+        lambda _: curator_pb2.ResumeCuratorRequest(profile=BOB)
+    ),
+    SCHEDULER + "CuratorService/ListReports": Apart(
+        lambda _: curator_pb2.ListReportsRequest(profile=BOB)
+    ),
+    SCHEDULER + "CuratorService/RollBack": Alike(
+        lambda _: curator_pb2.RollBackRequest(
+            profile=BOB, run_id="run-of-bob", backup_id="20260101-000000"
         )
     ),
     SCHEDULER + "JobService/CreateJob": Apart(requests.job),

@@ -1,0 +1,240 @@
+"""When the curator works: which profiles are due, and who of several schedulers works on each.
+
+Any number of schedulers may share a database. A profile has at most one open run; who claims it
+works on it, and when that one dies another takes it over and goes on from what is stored of it.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from functools import partial
+from typing import Protocol, TypeVar
+
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from scheduler_service.curator_records import (
+    CHANNEL,
+    CuratorRun,
+    Libraries,
+    Order,
+    Report,
+    Settings,
+)
+from scheduler_service.errors import CallRefused
+from scheduler_service.storage import curator_runs
+from scheduler_service.transitions import SkillState, transitions
+from services.clock import Clock
+from services.database import Database, DatabaseUnavailable, Hint
+from services.errors import FailedPrecondition, NotFound, Unavailable
+from services.ids import new_id
+from services.lease_keeper import LeaseKeeper
+from services.leases import Fenced, Lease, LeaseTable, Owner
+from services.lifecycle import Workers
+
+LOOK_S = 3.0
+"""How often open runs are looked for that nobody works on; shorter than their lease."""
+REST = timedelta(days=1)
+"""After a failed run, before the next one that nobody asked for."""
+
+_AT_ONCE = 4
+_FIRST_RETRY_S = 0.2
+_LONGEST_RETRY_S = 30.0
+_REFUSED = (CallRefused, NotFound, FailedPrecondition)
+
+_log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+
+class Observer(Protocol):
+    """Where the curator's work is counted."""
+
+    def last_run(self, timestamp_s: float) -> None: ...
+
+    def done(self, report: Report) -> None: ...
+
+
+class Curator:
+    """Works on runs of all profiles."""
+
+    def __init__(
+        self,
+        database: Database,
+        libraries: Libraries,
+        workers: Workers,
+        *,
+        holder: tuple[Owner, LeaseTable],
+        clock: Clock,
+        settings: Settings,
+        observer: Observer,
+    ) -> None:
+        self._database = database
+        self._libraries = libraries
+        self._workers = workers
+        self._owner, self._leases = holder
+        self._keeper = LeaseKeeper(database, self._leases, clock)
+        self._clock = clock
+        self._settings = settings
+        self._observer = observer
+        self._held: dict[Lease, asyncio.Task[None]] = {}
+        self._looking = asyncio.Lock()
+        self._draining = False
+        # A command that needs the scheduler for a moment is not to begin a run.
+        self._next_check = clock.monotonic() + settings.first_check_s
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        hint = self._database.listen(CHANNEL)
+        await self._persist(
+            "the curator",
+            partial(
+                self._database.write, partial(self._leases.clear_earlier_boots, owner=self._owner)
+            ),
+        )
+        async with asyncio.TaskGroup() as parts:
+            parts.create_task(self._curate(hint), name="curator")
+            parts.create_task(self._keeper.run(), name="curator leases")
+
+    async def drain(self) -> None:
+        """Begin nothing more, and leave what is under way to others."""
+        async with self._looking:
+            self._draining = True
+        held = dict(self._held)
+        for task in held.values():
+            task.cancel()
+        if held:
+            await asyncio.wait(held.values())
+            await self._database.write(partial(self._let_go, held=list(held)), notify=CHANNEL)
+
+    async def _curate(self, hint: Hint) -> None:
+        while True:
+            async with self._looking:
+                if not self._draining:
+                    await self._look()
+            await hint.wait(LOOK_S)
+
+    async def _look(self) -> None:
+        try:
+            if self._clock.monotonic() >= self._next_check:
+                self._next_check = self._clock.monotonic() + self._settings.check_s
+                await self._begin_due()
+            since = self._clock.monotonic()
+            take = partial(
+                curator_runs.take, leases=self._leases, owner=self._owner, limit=_AT_ONCE
+            )
+            for lease, run in await self._database.write(take):
+                self._start(lease, run, since)
+        except DatabaseUnavailable as error:
+            _log.warning("cannot look for the curator's runs: %s", error)
+
+    async def _begin_due(self) -> None:
+        """Store runs for the profiles that are due."""
+        try:
+            curations = await self._libraries.curations()
+            now = self._clock.now()
+            for curation in curations:
+                if curation.last_run_at is not None:
+                    self._observer.last_run(curation.last_run_at.timestamp())
+                if not self._settings.is_enabled:
+                    continue
+                if curation.last_run_at is None:
+                    await self._libraries.begin(curation.profile)
+                elif curation.is_due(self._settings, now):
+                    await self._database.write(partial(self._begin, profile=curation.profile))
+        except (Unavailable, *_REFUSED) as error:
+            _log.warning("cannot look whether libraries of skills are due: %s", error)
+
+    def _begin(self, connection: sa.Connection, profile: str) -> None:
+        now, latest = self._clock.now(), curator_runs.latest_run(connection, profile)
+        failed_at = None if latest is None or not latest.error else latest.finished_at
+        if failed_at is not None and now - failed_at < REST:
+            return
+        curator_runs.insert_run(connection, new_id("cur"), profile, now, dry_run=False)
+
+    def _start(self, lease: Lease, run: CuratorRun, since: float) -> None:
+        task = self._workers.start(f"curator run {run.id}", self._work_on(lease, run))
+        self._held[lease] = task
+        self._keeper.hold(lease, since, on_lost=task.cancel)
+        task.add_done_callback(lambda _: self._ended(lease))
+
+    def _ended(self, lease: Lease) -> None:
+        self._keeper.drop(lease)
+        del self._held[lease]
+
+    def _let_go(self, connection: sa.Connection, held: list[Lease]) -> None:
+        for lease in held:
+            try:
+                self._leases.release(connection, lease)
+            except Fenced:
+                _log.info("%s was taken over meanwhile", lease.id)
+
+    async def _work_on(self, lease: Lease, run: CuratorRun) -> None:
+        try:
+            outcome: Report | str = await self._outcome(lease, run)
+        except Fenced as error:
+            _log.info("%s", error)
+            return
+        except _REFUSED as error:
+            outcome = str(error)
+        close = partial(
+            curator_runs.close_run,
+            leases=self._leases,
+            lease=lease,
+            outcome=outcome,
+            now=self._clock.now(),
+        )
+        await self._persist(run.id, partial(self._database.write, close))
+        if isinstance(outcome, str):
+            _log.warning("the curator's run %s of %s failed: %s", run.id, run.profile, outcome)
+        else:
+            self._observer.done(outcome)
+            _log.info("the curator's run %s of %s: %s", run.id, run.profile, outcome.summary)
+
+    async def _outcome(self, lease: Lease, run: CuratorRun) -> Report:
+        libraries, profile = self._libraries, run.profile
+        of_jobs = await self._persist(
+            run.id,
+            partial(self._database.read, partial(curator_runs.skills_of_jobs, profile=profile)),
+        )
+        skills = await self._persist(run.id, partial(libraries.skills, profile))
+        found = transitions(skills, of_jobs, self._clock.now(), self._settings.ages)
+        if run.plan is None:
+            gone = {each.name for each in found if each.to is SkillState.ARCHIVED}
+            plan, failure = await self._plan(run, gone, of_jobs)
+            keep = partial(
+                curator_runs.keep_plan,
+                leases=self._leases,
+                lease=lease,
+                plan=plan,
+                failure=failure,
+            )
+            await self._persist(run.id, partial(self._database.write, keep))
+            run = replace(run, plan=plan, plan_failure=failure)
+        used = {skill.name: skill.last_active_at for skill in skills}
+        order = Order(run, found, {each.name: used[each.name] for each in found}, of_jobs)
+        return await self._persist(run.id, partial(libraries.apply, order))
+
+    async def _plan(
+        self, run: CuratorRun, gone: set[str], of_jobs: frozenset[str]
+    ) -> tuple[str, str]:
+        """What a model wants consolidated, and why nothing is where it was not to be asked."""
+        ask = partial(self._libraries.plan, run.profile, gone, of_jobs)
+        try:
+            return await self._persist(run.id, ask), ""
+        except _REFUSED as error:
+            return "", str(error)
+
+    async def _persist(self, what: str, call: Callable[[], Awaitable[_T]]) -> _T:
+        """Call until there is an answer, however long that takes."""
+        delay_s = _FIRST_RETRY_S
+        while True:
+            try:
+                return await call()
+            except Unavailable as error:
+                level = logging.WARNING if delay_s == _FIRST_RETRY_S else logging.DEBUG
+                _log.log(level, "%s waits: %s", what, error)
+            await self._clock.sleep(delay_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+            delay_s = min(2 * delay_s, _LONGEST_RETRY_S)

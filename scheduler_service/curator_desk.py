@@ -1,0 +1,119 @@
+"""What people ask of the curator, each of that of its profile."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+from typing import Protocol
+
+from msgspec import Struct
+
+from scheduler_service.curator_records import (
+    CHANNEL,
+    Curation,
+    CuratorRun,
+    Report,
+    RunState,
+    Settings,
+)
+from scheduler_service.storage import curator_runs
+from services.clock import Clock
+from services.database import Database
+from services.errors import AlreadyExists, FailedPrecondition, NotFound
+
+
+class Homes(Protocol):
+    """Where libraries, their backups and reports are. Fails as the agent does."""
+
+    async def curations(self, profile: str = "") -> Sequence[Curation]:
+        """How curation stands in one profile, or in all."""
+        ...
+
+    async def pause(self, profile: str, *, is_paused: bool) -> None:
+        """Pause or resume it."""
+        ...
+
+    async def restore(self, profile: str, run_id: str, backup_id: str) -> Report:
+        """Give a library the content of a backup."""
+        ...
+
+    async def reports(self, profile: str, most: int) -> Sequence[Report]:
+        """What came of earlier runs, the latest first."""
+        ...
+
+
+class Standing(Struct, frozen=True):
+    """How the curator stands in a profile."""
+
+    curation: Curation
+    is_enabled: bool
+    next_run_at: datetime | None
+    latest_run: CuratorRun | None
+
+
+class CuratorDesk:
+    """Answers for the curator."""
+
+    def __init__(self, database: Database, homes: Homes, clock: Clock, settings: Settings) -> None:
+        self._database = database
+        self._homes = homes
+        self._clock = clock
+        self._settings = settings
+
+    async def standing(self, profile: str) -> Standing:
+        """How it stands."""
+        curation = await self._curation(profile)
+        latest = await self._database.read(partial(curator_runs.latest_run, profile=profile))
+        next_run_at = curation.next_run_at(self._settings)
+        return Standing(curation, self._settings.is_enabled, next_run_at, latest)
+
+    async def begin(self, profile: str, run_id: str, *, dry_run: bool) -> CuratorRun:
+        """Begin a run, or return the one that was begun by the same request."""
+        find = partial(curator_runs.find_run, run_id=run_id)
+        run = await self._database.read(find)
+        if run is None:
+            await self._curation(profile)
+            insert = partial(
+                curator_runs.insert_run,
+                run_id=run_id,
+                profile=profile,
+                now=self._clock.now(),
+                dry_run=dry_run,
+            )
+            await self._database.write(insert, notify=CHANNEL)
+            run = await self._database.read(find)
+        if run is None:
+            raise FailedPrecondition("the curator is at work on these skills; try again later")
+        if (run.profile, run.dry_run) != (profile, dry_run):
+            raise AlreadyExists(f"the run id {run_id} was used before for another run")
+        return run
+
+    async def pause(self, profile: str, *, is_paused: bool) -> Standing:
+        """Let it begin by itself no more, or again."""
+        await self._curation(profile)
+        await self._homes.pause(profile, is_paused=is_paused)
+        return await self.standing(profile)
+
+    async def reports(self, profile: str, most: int) -> Sequence[Report]:
+        """What came of earlier runs, the latest first."""
+        await self._curation(profile)
+        return await self._homes.reports(profile, most)
+
+    async def roll_back(self, profile: str, run_id: str, backup_id: str) -> Report:
+        """Give the library what it had before a run, and jobs the names of its skills then."""
+        curation = await self._curation(profile)
+        latest = await self._database.read(partial(curator_runs.latest_run, profile=profile))
+        if latest is not None and latest.state is RunState.OPEN:
+            raise FailedPrecondition("the curator is at work on these skills; try again later")
+        chosen = backup_id or next(iter(curation.backup_ids), "")
+        report = await self._homes.restore(profile, run_id, chosen)
+        undo = partial(
+            curator_runs.undo_names, profile=profile, backup_id=chosen, now=self._clock.now()
+        )
+        await self._database.write(undo)
+        return report
+
+    async def _curation(self, profile: str) -> Curation:
+        found = await self._homes.curations(profile)
+        if not found:
+            raise NotFound(f"there is no profile {profile}")
+        return found[0]

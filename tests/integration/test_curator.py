@@ -1,0 +1,179 @@
+"""The curator over the wire: a scheduler, an agent with a library on the disk, a scripted model."""
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+
+from hermes.agent.v1 import usage_pb2
+from hermes.agent.v1.usage_pb2_grpc import UsageServiceStub
+from hermes.scheduler.v1 import curator_pb2, job_options_pb2, job_pb2
+from hermes.scheduler.v1.curator_pb2_grpc import CuratorServiceStub
+from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
+from services.channels import Channels
+from services.cli.connection import connected
+from services.config import load_settings
+from tests.curation import PROTECTED, fill, hostile_plan, plan, skill_files, tree
+from tests.fakes.model import FakeModel, fake_model
+
+HISTORY = plan("git-log -> git-history", "git-rebase -> git-history")
+
+
+def script(answer: str, **more: Any) -> dict[str, Any]:
+    used = {"prompt_tokens": 70, "completion_tokens": 7}
+    return {"rules": [{"steps": [{"text": answer, "usage": used, **more}]}]}
+
+
+@asynccontextmanager
+async def serving(home: Path, model: FakeModel) -> AsyncGenerator[Channels]:
+    """An agent and a scheduler in a home, with a model."""
+    environ = {
+        "HOME": str(home),
+        "HERMES_BASE_URL": model.url,
+        "HERMES_MODEL": "scripted",
+        "HERMES_API_KEY": "test-key",
+    }
+    settings = await asyncio.to_thread(load_settings, {"home": str(home)}, environ)
+    await asyncio.to_thread(settings.home.create)
+    async with connected(settings, ("agent", "scheduler")) as channels:
+        yield channels
+
+
+def curator(channels: Channels) -> CuratorServiceStub:
+    return CuratorServiceStub(channels.to("scheduler"))
+
+
+async def ran(channels: Channels, run_id: str, *, dry_run: bool = False) -> curator_pb2.CuratorRun:
+    """A run, once it has ended."""
+    request = curator_pb2.RunCuratorRequest(run_id=run_id, dry_run=dry_run)
+    while True:
+        found = (await curator(channels).RunCurator(request)).run
+        if found.state != curator_pb2.CURATOR_RUN_STATE_OPEN:
+            return found
+        await asyncio.sleep(0.05)
+
+
+async def skills_of_job(channels: Channels, job_id: str) -> list[str]:
+    stub = JobServiceStub(channels.to("scheduler"))
+    found = await stub.GetJob(job_pb2.GetJobRequest(job_id=job_id))
+    return list(found.job.options.skills)
+
+
+async def test_a_run_merges_skills_and_jobs_follow_and_a_rollback_undoes_both(
+    tmp_path: Path,
+) -> None:
+    root = await asyncio.to_thread(fill, tmp_path)
+    before = await asyncio.to_thread(tree, root)
+    async with fake_model(script(HISTORY)) as model, serving(tmp_path, model) as channels:
+        await JobServiceStub(channels.to("scheduler")).CreateJob(
+            job_pb2.CreateJobRequest(
+                job_id="job",
+                schedule="every 2h",
+                prompt="look",
+                options=job_options_pb2.JobOptions(skills=["oddity", "git-rebase", "git-log"]),
+            )
+        )
+        run = await ran(channels, "one")
+        assert (run.error, run.report.summary) == ("", "skills: 2 merged, 1 created")
+        assert "dev/git-history/SKILL.md" in await asyncio.to_thread(tree, root)
+        assert await skills_of_job(channels, "job") == ["oddity", "git-history"]
+        (asked,) = model.bodies
+        said = json.dumps(asked["messages"])
+        assert "tools" not in asked
+        assert "about git-log" in said
+        assert not [name for name in PROTECTED if name in said]
+        assert not [word for word in ("use_count", "view_count", "last_used") if word in said]
+        used = await UsageServiceStub(channels.to("agent")).GetUsage(
+            usage_pb2.GetUsageRequest(session_id="curator:default")
+        )
+        assert (used.total.call_count, used.total.prompt_tokens) == (1, 70)
+        assert await ran(channels, "one") == run
+        standing = (await curator(channels).GetCurator(curator_pb2.GetCuratorRequest())).curator
+        assert (standing.run_count, standing.last_summary) == (1, run.report.summary)
+        assert list(standing.backup_ids) == [run.report.backup_id]
+        listed = await curator(channels).ListReports(curator_pb2.ListReportsRequest())
+        assert [report.run_id for report in listed.reports] == ["one"]
+        await curator(channels).RollBack(
+            curator_pb2.RollBackRequest(run_id="two", backup_id=run.report.backup_id)
+        )
+        assert await asyncio.to_thread(tree, root) == before
+        assert await skills_of_job(channels, "job") == ["oddity", "git-rebase", "git-log"]
+
+
+async def test_a_dry_run_asks_and_changes_nothing(tmp_path: Path) -> None:
+    root = await asyncio.to_thread(fill, tmp_path)
+    before = await asyncio.to_thread(tree, root)
+    async with fake_model(script(HISTORY)) as model, serving(tmp_path, model) as channels:
+        run = await ran(channels, "one", dry_run=True)
+        assert run.report.dry_run
+        assert [change.kind for change in run.report.changes] == ["created", "merged", "merged"]
+        assert await asyncio.to_thread(tree, root) == before
+        standing = (await curator(channels).GetCurator(curator_pb2.GetCuratorRequest())).curator
+        assert standing.run_count == 0
+
+
+@pytest.mark.timeout(120)
+async def test_a_hostile_model_changes_nothing_protected(tmp_path: Path) -> None:
+    root = await asyncio.to_thread(fill, tmp_path)
+    kept = {name: await asyncio.to_thread(skill_files, root, name) for name in PROTECTED}
+    chance = random.Random(11)
+    answers = [
+        {"text": hostile_plan(chance).replace("{", "{ "), "usage": {"prompt_tokens": 1}}
+        for _ in range(20)
+    ]
+    rules = {"rules": [{"steps": [answers]}]}
+    async with fake_model(rules) as model, serving(tmp_path, model) as channels:
+        for number in range(len(answers)):
+            run = await ran(channels, f"run-{number}")
+            assert run.error == ""
+            found = {name: await asyncio.to_thread(skill_files, root, name) for name in PROTECTED}
+            assert found == kept
+
+
+async def test_without_an_answer_of_the_model_skills_still_grow_old(tmp_path: Path) -> None:
+    root = await asyncio.to_thread(fill, tmp_path)
+    records = {"git-log": {"created_at": "2025-01-01T00:00:00+00:00"}}
+    await asyncio.to_thread((root / ".usage.json").write_text, json.dumps(records))
+    refused = script("", status=400, error={"message": "no"})
+    async with fake_model(refused) as model, serving(tmp_path, model) as channels:
+        run = await ran(channels, "one")
+        assert run.error == ""
+        assert run.report.plan_failure
+        # It was made in 2025 and never used.
+        assert [(each.kind, each.name) for each in run.report.changes] == [("archived", "git-log")]
+        assert ".archive/git-log/SKILL.md" in await asyncio.to_thread(tree, root)
+
+
+async def test_profiles_are_apart_and_a_pause_is_kept_in_the_home(tmp_path: Path) -> None:
+    root = await asyncio.to_thread(fill, tmp_path)
+    ann = await asyncio.to_thread(fill, tmp_path / "profiles/ann")
+    async with fake_model(script(HISTORY)) as model, serving(tmp_path, model) as channels:
+        stub = curator(channels)
+        request = curator_pb2.PauseCuratorRequest(profile="ann")
+        assert (await stub.PauseCurator(request)).curator.is_paused
+        kept = json.loads(await asyncio.to_thread((ann / ".curator_state").read_text))
+        assert kept["paused"] is True
+        assert not await asyncio.to_thread((root / ".curator_state").exists)
+        resumed = await stub.ResumeCurator(curator_pb2.ResumeCuratorRequest(profile="ann"))
+        assert not resumed.curator.is_paused
+        run = curator_pb2.RunCuratorRequest(profile="ann", run_id="hers")
+        await stub.RunCurator(run)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await stub.RunCurator(curator_pb2.RunCuratorRequest(run_id="hers"))
+        assert caught.value.code() is grpc.StatusCode.ALREADY_EXISTS
+        for call in (
+            stub.GetCurator(curator_pb2.GetCuratorRequest(profile="nobody")),
+            stub.RunCurator(curator_pb2.RunCuratorRequest(profile="nobody", run_id="x")),
+            stub.ListReports(curator_pb2.ListReportsRequest(profile="nobody")),
+            stub.RollBack(curator_pb2.RollBackRequest(profile="nobody", run_id="x")),
+        ):
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await call
+            assert caught.value.code() is grpc.StatusCode.NOT_FOUND

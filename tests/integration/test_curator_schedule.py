@@ -1,0 +1,229 @@
+"""When the curator begins, and that one of several schedulers does, on a real database."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Collection, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from prometheus_client import CollectorRegistry
+
+from scheduler_service.curator import Curator
+from scheduler_service.curator_metrics import CuratorMetrics
+from scheduler_service.curator_records import (
+    CHANNEL,
+    Curation,
+    CuratorRun,
+    Done,
+    Order,
+    Report,
+    RunState,
+    Settings,
+)
+from scheduler_service.storage import curator_runs
+from scheduler_service.storage.schema import metadata
+from scheduler_service.transitions import SkillState, SkillUse
+from services.clock import SystemClock
+from services.database import Database
+from services.errors import FailedPrecondition
+from services.ids import new_id
+from services.leases import new_owner
+from services.lifecycle import Workers
+from services.metrics import Meter
+
+SOON = Settings(first_check_s=0.0, check_s=0.1)
+HOUR = timedelta(hours=1)
+
+
+class Libraries:
+    """Libraries that are scripted, as the agent serves them."""
+
+    def __init__(self, *curations: Curation) -> None:
+        self.known = {each.profile: each for each in curations}
+        self.begun: list[str] = []
+        self.orders: list[Order] = []
+        self.asked: Counter[str] = Counter()
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+        self.failure = ""
+
+    async def curations(self, profile: str = "") -> Sequence[Curation]:
+        return list(self.known.values())
+
+    async def begin(self, profile: str) -> None:
+        self.begun.append(profile)
+        self.known[profile] = replace(self.known[profile], last_run_at=datetime.now(UTC))
+
+    async def skills(self, profile: str) -> Sequence[SkillUse]:
+        long_ago = datetime(2020, 1, 1, tzinfo=UTC)
+        return [SkillUse("old", SkillState.STALE, False, long_ago, long_ago)]
+
+    async def plan(self, profile: str, left_out: Collection[str], jobs: Collection[str]) -> str:
+        self.asked[profile] += 1
+        await self.may_answer.wait()
+        return "a plan"
+
+    async def apply(self, order: Order) -> Report:
+        if self.failure:
+            raise FailedPrecondition(self.failure)
+        self.orders.append(order)
+        profile = order.run.profile
+        self.known[profile] = replace(self.known[profile], last_run_at=datetime.now(UTC))
+        done = Done("archived", "old")
+        return Report(order.run.id, datetime.now(UTC), "done", changes=(done,))
+
+
+def curation(profile: str = "default", **more: Any) -> Curation:
+    """One that is due."""
+    due = Curation(
+        profile=profile,
+        is_paused=False,
+        last_run_at=datetime.now(UTC) - 169 * HOUR,
+        run_count=1,
+        last_summary="",
+        last_report_path="",
+        idle_since=datetime.now(UTC) - 3 * HOUR,
+        is_busy=False,
+    )
+    return replace(due, **more)
+
+
+@asynccontextmanager
+async def schedulers(
+    database: Database, libraries: Libraries, count: int = 1, settings: Settings = SOON
+) -> AsyncGenerator[CollectorRegistry]:
+    """Some curators on one database."""
+    await database.migrate(metadata.create_all)
+    registry = CollectorRegistry()
+    metrics = CuratorMetrics.create(Meter(registry))
+    async with Workers() as workers:
+        curators = [
+            Curator(
+                database,
+                libraries,
+                workers,
+                holder=(new_owner(new_id("test")), curator_runs.run_leases(1.5)),
+                clock=SystemClock(),
+                settings=settings,
+                observer=metrics,
+            )
+            for _ in range(count)
+        ]
+        tasks = [asyncio.create_task(one.run()) for one in curators]
+        yield registry
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+async def runs(database: Database, profile: str = "default") -> list[CuratorRun]:
+    return await database.read(partial(curator_runs.list_runs, profile=profile, limit=100))
+
+
+async def ended(database: Database, count: int = 1, profile: str = "default") -> list[CuratorRun]:
+    """The runs of a profile, once so many have ended."""
+    async with asyncio.timeout(20):
+        while sum(run.finished_at is not None for run in await runs(database, profile)) < count:  # noqa: ASYNC110 - rows change without an event
+            await asyncio.sleep(0.02)
+    return await runs(database, profile)
+
+
+async def test_of_many_schedulers_one_works_on_each_profile_once(database: Database) -> None:
+    libraries = Libraries(curation(), curation("ann"), curation("bob", is_paused=True))
+    async with schedulers(database, libraries, 4) as registry:
+        await ended(database)
+        await ended(database, profile="ann")
+        await asyncio.sleep(0.5)
+        assert sorted(order.run.profile for order in libraries.orders) == ["ann", "default"]
+        assert libraries.asked == {"ann": 1, "default": 1}
+        assert await runs(database, "bob") == []
+        (order, _) = libraries.orders
+        assert [each.name for each in order.transitions] == ["old"]
+        assert order.run.plan == "a plan"
+        value = registry.get_sample_value
+        assert value("hermes_curator_transitions_total", {"to": "archived"}) == 2
+        latest = value("hermes_curator_last_run_timestamp_seconds")
+        assert latest is not None
+        assert abs(latest - datetime.now(UTC).timestamp()) < 60
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"last_run_at": datetime.now(UTC) - 167 * HOUR},
+        {"idle_since": datetime.now(UTC) - HOUR},
+        {"is_busy": True},
+        {"is_paused": True},
+    ],
+)
+async def test_it_waits_for_its_time(database: Database, more: dict[str, Any]) -> None:
+    libraries = Libraries(curation(**more))
+    async with schedulers(database, libraries):
+        await asyncio.sleep(0.5)
+        assert await runs(database) == []
+
+
+async def test_the_first_check_only_records_the_time(database: Database) -> None:
+    libraries = Libraries(curation(last_run_at=None))
+    async with schedulers(database, libraries):
+        await asyncio.sleep(0.5)
+        assert libraries.begun == ["default"]
+        assert await runs(database) == []
+
+
+async def test_switched_off_it_does_only_what_it_is_asked_for(database: Database) -> None:
+    libraries = Libraries(curation())
+    async with schedulers(database, libraries, settings=replace(SOON, is_enabled=False)):
+        await asyncio.sleep(0.5)
+        assert await runs(database) == []
+        insert = partial(
+            curator_runs.insert_run,
+            run_id="asked",
+            profile="default",
+            now=datetime.now(UTC),
+            dry_run=False,
+        )
+        assert await database.write(insert, notify=CHANNEL)
+        (run,) = await ended(database)
+        assert (run.id, run.state) == ("asked", RunState.SUCCEEDED)
+
+
+async def test_a_run_is_taken_over_with_the_plan_that_is_paid(database: Database) -> None:
+    libraries = Libraries(curation())
+    libraries.may_answer.clear()
+    async with schedulers(database, libraries):
+        async with asyncio.timeout(10):
+            while not libraries.asked:  # noqa: ASYNC110 - the fake counts without an event
+                await asyncio.sleep(0.02)
+    # The first died before there was an answer; the second asks again and dies after it.
+    libraries.may_answer.set()
+    blocked = Libraries(curation())
+    blocked.apply = _never  # type: ignore[method-assign]
+    async with schedulers(database, blocked):
+        async with asyncio.timeout(20):
+            while (await runs(database))[0].plan is None:  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0.02)
+    last = Libraries(curation())
+    async with schedulers(database, last):
+        (run,) = await ended(database)
+        assert run.state is RunState.SUCCEEDED
+        assert (last.asked, len(last.orders)) == (Counter(), 1)
+
+
+async def _never(order: Order) -> Report:
+    await asyncio.Event().wait()
+    raise AssertionError(order)
+
+
+async def test_after_a_failed_run_it_rests(database: Database) -> None:
+    libraries = Libraries(curation())
+    libraries.failure = "the library cannot be backed up"
+    async with schedulers(database, libraries):
+        (run,) = await ended(database)
+        assert (run.state, run.error) == (RunState.FAILED, libraries.failure)
+        await asyncio.sleep(0.5)
+        assert len(await runs(database)) == 1
