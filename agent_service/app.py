@@ -25,6 +25,7 @@ from agent_service.config_auxiliary import AuxiliaryModel, route_of
 from agent_service.consulting import Consulting
 from agent_service.context.compressor import Compressor
 from agent_service.contexts import ToolContexts
+from agent_service.curation.news import CuratorNews
 from agent_service.curation.shelf import curations
 from agent_service.delegation import Delegation
 from agent_service.drafts import Instructions, Places, SessionDrafts
@@ -144,7 +145,7 @@ def build(
     histories, homes = Histories(database, settings.home, clock), stores.homes
     personalities = Personalities(config.overlays.personalities)
     servicers = Servicers(
-        turns=TurnServicer(turns, drafts, config.tools.policy),
+        turns=TurnServicer(turns, drafts, config.tools.policy, CuratorNews(curate, database)),
         sessions=SessionServicer(database, histories, personalities, clock),
         approvals=ApprovalServicer(database, turns),
         models=ModelCatalogServicer(catalog, model),

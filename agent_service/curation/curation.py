@@ -58,6 +58,18 @@ class Curation:
             if after != before:
                 await state.write(self._files, after)
 
+    async def untold(self) -> str:
+        """What a person has not been told of the last run; empty where there is nothing."""
+        found = await state.read(self._files)
+        return "" if found.is_told else found.last_summary
+
+    async def told(self, summary: str) -> None:
+        """Note that a person has been told."""
+        async with self._files.locked():
+            before = await state.read(self._files)
+            if not before.is_told and before.last_summary == summary:
+                await state.write(self._files, before.told(self._clock.now()))
+
     async def skills(self) -> Sequence[Held]:
         """The skills with their use, by name."""
         found = await snapshot.taken(self._library)

@@ -22,7 +22,9 @@ def restoring(now: Mapping[str, bytes], wanted: Mapping[str, bytes]) -> Draft:
         before = there.get(path)
         if before != data:
             changes.append(Write(path, digest(before), data))
-    changes += [Remove(path, digest(data)) for path, data in there.items() if path not in wanted]
+    # The deepest first, so that no folder is left over.
+    gone = sorted(set(there).difference(wanted), key=lambda path: (-path.count("/"), path))
+    changes += [Remove(path, digest(there[path])) for path in gone]
     skills = sorted({folder for change in changes if (folder := _skill_of(change))})
     done = tuple(Done(Kind.RESTORED, folder) for folder in skills)
     return Draft(tuple(changes), done, ())

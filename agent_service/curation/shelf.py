@@ -81,6 +81,18 @@ class Curations:
         """What came of earlier runs."""
         return await _told((await self._of(profile)).reports(most))
 
+    async def untold(self, profile: str) -> str:
+        """What a person has not been told of the last run; empty where there is nothing."""
+        try:
+            return await _told(self._curation(profile).untold())
+        except FailedPrecondition as error:
+            _log.error("nothing is told of the curator: %s", error)
+            return ""
+
+    async def told(self, profile: str, summary: str) -> None:
+        """Note that a person has been told."""
+        await _told(self._curation(profile).told(summary))
+
     async def recover(self) -> None:
         """Finish in every profile what was decided when a process died."""
         for profile in await self._stores.homes.profiles():

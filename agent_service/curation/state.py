@@ -70,15 +70,22 @@ class CuratorState(Struct, frozen=True):
 
     def changed(self, run_id: str, report: Mapping[str, Any]) -> "CuratorState":
         """After a run, or when a backup was restored."""
-        again = run_id == self.last_change_id
-        more = {"last_run_at": report["time"], "last_run_duration_seconds": report["duration_s"]}
+        if run_id == self.last_change_id:
+            return self
+        told: dict[str, Any] = {
+            "last_run_id": run_id,
+            "last_run_summary": report["summary"],
+            # Whoever has a backup restored knows of it, and of nothing there is nothing to know.
+            "last_run_summary_shown_at": None if report["changes"] else report["time"],
+            "last_report_path": report["path"],
+        }
+        if report["is_restore"]:
+            return self._with(**{**told, "last_run_summary_shown_at": report["time"]})
         return self._with(
-            last_run_id=run_id,
-            last_run_summary=report["summary"],
-            last_run_summary_shown_at=None,
-            last_report_path=report["path"],
-            run_count=self.run_count if again else self.run_count + 1,
-            **({} if report["is_restore"] else more),
+            **told,
+            last_run_at=report["time"],
+            last_run_duration_seconds=report["duration_s"],
+            run_count=self.run_count + 1,
         )
 
     def _with(self, **values: Any) -> "CuratorState":

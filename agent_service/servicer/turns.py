@@ -1,5 +1,6 @@
 """TurnService."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
@@ -9,6 +10,7 @@ from msgspec.structs import replace
 
 from agent_service.convert.common import profile_of
 from agent_service.convert.turns import turn, turn_request
+from agent_service.curation.news import CuratorNews
 from agent_service.drafts import SessionDrafts
 from agent_service.requests import JOB
 from agent_service.servicer.watcher import Watcher
@@ -23,10 +25,13 @@ Context = grpc.aio.ServicerContext[Any, Any]
 class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
     """Serves turns."""
 
-    def __init__(self, turns: Turns, drafts: SessionDrafts, toolsets: ToolsetPolicy) -> None:
+    def __init__(
+        self, turns: Turns, drafts: SessionDrafts, toolsets: ToolsetPolicy, news: CuratorNews
+    ) -> None:
         self._turns = turns
         self._drafts = drafts
         self._toolsets = toolsets
+        self._news = news
 
     async def StartTurn(
         self, request: turn_pb2.StartTurnRequest, context: Context
@@ -36,7 +41,12 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
         toolsets = asked.toolsets or (FOR_JOBS if asked.kind == JOB else ())
         allowed = self._toolsets.of(asked.profile, asked.platform, toolsets)
         wanted = replace(asked, allowed=allowed)
-        info = await self._turns.start(wanted, await self._drafts.draft(wanted))
+        draft, news = await asyncio.gather(
+            self._drafts.draft(wanted), self._news.notices(wanted.profile, wanted.kind)
+        )
+        info = await self._turns.start(wanted, replace(draft, notices=(*draft.notices, *news)))
+        if news:
+            await self._news.told(wanted.profile, wanted.session_id)
         return turn_pb2.StartTurnResponse(turn=turn(info))
 
     async def WatchTurn(

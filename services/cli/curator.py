@@ -173,7 +173,8 @@ def _show(found: curator_pb2.Curator, arguments: argparse.Namespace) -> None:
     state = "paused" if found.is_paused else "on" if found.is_enabled else "off (curator.enabled)"
     say(f"The curator is {state}.")
     say(f"last run     {_local(found.last_run_time)}")
-    say(f"next run     {_local(found.next_run_time)}, when nobody talks to the agent")
+    if found.next_run_time.seconds:
+        say(f"next run     {_local(found.next_run_time)} or later, when nobody talks to the agent")
     if found.last_summary:
         say(f"last time    {printable(found.last_summary)}")
         say(f"report       {printable(found.last_report_path)}")

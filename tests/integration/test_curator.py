@@ -12,14 +12,19 @@ import grpc
 import grpc.aio
 import pytest
 
-from hermes.agent.v1 import usage_pb2
+from hermes.agent.v1 import turn_pb2, usage_pb2
+from hermes.agent.v1.turn_pb2_grpc import TurnServiceStub
 from hermes.agent.v1.usage_pb2_grpc import UsageServiceStub
+from hermes.common.v1.content_pb2 import MessagePart
+from hermes.common.v1.origin_pb2 import Origin
 from hermes.scheduler.v1 import curator_pb2, job_options_pb2, job_pb2
 from hermes.scheduler.v1.curator_pb2_grpc import CuratorServiceStub
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
 from services.channels import Channels
 from services.cli.connection import connected
 from services.config import load_settings
+from services.ids import new_id
+from services.streams import open_stream
 from tests.curation import PROTECTED, fill, hostile_plan, plan, skill_files, tree
 from tests.fakes.model import FakeModel, fake_model
 
@@ -105,6 +110,40 @@ async def test_a_run_merges_skills_and_jobs_follow_and_a_rollback_undoes_both(
         )
         assert await asyncio.to_thread(tree, root) == before
         assert await skills_of_job(channels, "job") == ["oddity", "git-rebase", "git-log"]
+
+
+async def notices(channels: Channels, session_id: str) -> list[str]:
+    """What a turn tells the person before it."""
+    stub = TurnServiceStub(channels.to("agent"))
+    request = turn_pb2.StartTurnRequest(
+        turn_id=new_id("trn"),
+        session_id=session_id,
+        parts=[MessagePart(text="hi")],
+        origin=Origin(platform="cli"),
+    )
+    turn_id = (await stub.StartTurn(request)).turn.turn_id
+    async with open_stream(stub.WatchTurn(turn_pb2.WatchTurnRequest(turn_id=turn_id))) as call:
+        events = [event async for message in call for event in message.events]
+    return [event.notice.text for event in events if event.HasField("notice")]
+
+
+async def test_a_person_is_told_once_in_the_next_session_that_begins(tmp_path: Path) -> None:
+    await asyncio.to_thread(fill, tmp_path)
+    async with fake_model(script(HISTORY)) as model, serving(tmp_path, model) as channels:
+        assert await notices(channels, "before") == []
+        await ran(channels, "one")
+        assert await notices(channels, "before") == []
+        (told,) = await notices(channels, "after")
+        assert "skills: 2 merged, 1 created" in told
+        assert await notices(channels, "after") == []
+        assert await notices(channels, "later") == []
+        state = await asyncio.to_thread((tmp_path / "skills/.curator_state").read_text)
+        assert json.loads(state)["last_run_summary_shown_at"]
+        # There is nothing to tell of a run that changes nothing, and of what a person has undone.
+        await ran(channels, "two")
+        assert await notices(channels, "again") == []
+        await curator(channels).RollBack(curator_pb2.RollBackRequest(run_id="three"))
+        assert await notices(channels, "undone") == []
 
 
 async def test_a_dry_run_asks_and_changes_nothing(tmp_path: Path) -> None:

@@ -219,6 +219,7 @@ def test_a_backup_gives_the_library_back_and_is_one_of_five(root: Path, tmp_path
     changed = tree(root)
     back = run(curation(tmp_path).restore("b", made.backup_id))
     assert tree(root) == before
+    assert not (root / "dev/git-history").exists()
     assert {done.name for done in back.changes} >= {"git-log", "git-rebase"}
     # What was there before that is not lost either.
     run(curation(tmp_path).restore("c", back.backup_id))
