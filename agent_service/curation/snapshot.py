@@ -1,13 +1,16 @@
 """A library as a change of it is worked out: read once, while nobody else changes it."""
 
+import json
 from collections import Counter
 from collections.abc import Collection, Mapping
 
 from msgspec import Struct
 
+from agent_service.skills.document import BadSkill
 from agent_service.skills.files import FileRefused
-from agent_service.skills.library import MAX_LIST_BYTES, USAGE, Library, Origin, Skill
+from agent_service.skills.library import HUB, MAX_LIST_BYTES, USAGE, Library, Origin, Skill
 from agent_service.skills.names import ARCHIVE, DOCUMENT, MAX_SUPPORT_BYTES
+from agent_service.skills.protection import Protection, protection
 from agent_service.skills.usage import Usage, UsageFile
 
 
@@ -25,13 +28,9 @@ class Held(Struct, frozen=True):
     """One of them is larger than a file of a skill may be."""
 
     @property
-    def protection(self) -> str:
-        """Why nothing of it is changed; empty where it may be."""
-        if self.origin is Origin.BUNDLED:
-            return "it came with Hermes"
-        if self.origin is Origin.HUB:
-            return "it was installed from a hub"
-        return "the user has pinned it" if self.usage.pinned else ""
+    def protection(self) -> Protection:
+        """Why nothing of it is changed; NONE where it may be."""
+        return protection(self.origin, self.usage)
 
 
 class Snapshot(Struct, frozen=True):
@@ -50,6 +49,7 @@ class Snapshot(Struct, frozen=True):
 
 async def taken(library: Library, wanted: Collection[str] = ()) -> Snapshot:
     """The library as it is, with the texts and the files of some of its skills."""
+    await _check_hub(library)
     catalogue, provenance = await library.catalogue(), await library.provenance()
     counts = Counter(skill.name for skill in catalogue.skills)
     skills: dict[str, Held] = {}
@@ -63,6 +63,18 @@ async def taken(library: Library, wanted: Collection[str] = ()) -> Snapshot:
     names = {path.split("/")[0] for path in tree} | set(counts)
     data = await library.files.read(USAGE, MAX_LIST_BYTES)
     return Snapshot(skills, frozenset(names), frozenset(archive), UsageFile.parse(data), data)
+
+
+async def _check_hub(library: Library) -> None:
+    """BadSkill where nobody can tell which skills are of a hub: they would count as the user's."""
+    data = await library.files.read(HUB, MAX_LIST_BYTES)
+    try:
+        json.loads(data or b"{}")
+    except (ValueError, RecursionError):
+        raise BadSkill(
+            f"{HUB} of the skills is no JSON, so that skills of a hub cannot be told from others; "
+            "move it away, or mend it."
+        ) from None
 
 
 async def _filled(library: Library, held: Held) -> Held:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from agent_service.skills.document import MAX_NAME_CHARS, BadSkill, checked, is_name, written
 from agent_service.skills.files import FileRefused
-from agent_service.skills.library import Catalogue, Library, Origin, Skill
+from agent_service.skills.library import Catalogue, Library, Skill
 from agent_service.skills.names import (
     ARCHIVE,
     DOCUMENT,
@@ -17,6 +17,7 @@ from agent_service.skills.names import (
     is_one_off,
     support_file,
 )
+from agent_service.skills.protection import Protection, protection
 
 
 class Action(StrEnum):
@@ -95,15 +96,14 @@ class Changes:
 
     async def _check_unprotected(self, skill: Skill) -> None:
         provenance = await self._library.provenance()
-        origin = provenance.of(skill.name)
-        reason = {Origin.BUNDLED: "came with Hermes", Origin.HUB: "was installed from a hub"}
-        if origin in reason:
-            raise BadSkill(
-                f"{skill.name} {reason[origin]} and is not changed here. Put what you have learned "
-                "into a skill of your own."
-            )
-        if provenance.usage.of(skill.name).pinned:
+        why = protection(provenance.of(skill.name), provenance.usage.of(skill.name))
+        if why is Protection.PINNED:
             raise BadSkill(f"The user has pinned {skill.name}, so that it stays as it is.")
+        if why:
+            raise BadSkill(
+                f"{skill.name} is not changed here: {why}. Put what you have learned into a skill "
+                "of your own."
+            )
 
     async def _edited(self, skill: Skill, wanted: Wanted) -> Change:
         if not wanted.content:
