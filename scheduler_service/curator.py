@@ -114,7 +114,7 @@ class Curator:
             async with self._looking:
                 if not self._draining:
                     await self._look()
-            await hint.wait(LOOK_S)
+            await hint.wait(min(LOOK_S, self._settings.check_s))
 
     async def _look(self) -> None:
         try:

@@ -11,7 +11,7 @@ from agent_service.curation.drafting import Wanted
 from agent_service.curation.plan import BadPlan, parsed
 from agent_service.curation.prompt import clusters
 from agent_service.curation.reasons import is_about_content
-from agent_service.skills.document import checked
+from agent_service.skills.document import BadSkill, checked
 from agent_service.skills.usage import SkillState
 from services.errors import NotFound
 from tests.curation import (
@@ -182,6 +182,14 @@ def test_transitions_are_looked_at_again_before_they_are_made(root: Path, tmp_pa
         "arxiv": "it came with Hermes",
     }
     assert usage(root)["mail-read"]["state"] == "stale"
+
+
+def test_without_knowing_what_is_of_a_hub_nothing_is_done(root: Path, tmp_path: Path) -> None:
+    put(root, ".hub/lock.json", "{installed: ")
+    before = tree(root)
+    with pytest.raises(BadSkill, match="cannot be told from others"):
+        apply(tmp_path, plan("shop-hub -> mail-read", "mail-send -> mail-read"))
+    assert tree(root) == before
 
 
 def test_a_dry_run_only_tells(root: Path, tmp_path: Path) -> None:
