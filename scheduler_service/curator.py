@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from scheduler_service.curator_records import (
     CHANNEL,
+    Curation,
     CuratorRun,
     Libraries,
     Order,
@@ -82,6 +83,8 @@ class Curator:
         self._held: dict[Lease, asyncio.Task[None]] = {}
         self._looking = asyncio.Lock()
         self._draining = False
+        self._complaints: dict[str, str] = {}
+        """By profile; empty is all of them."""
         # A command that needs the scheduler for a moment is not to begin a run.
         self._next_check = clock.monotonic() + settings.first_check_s
 
@@ -131,21 +134,37 @@ class Curator:
             _log.warning("cannot look for the curator's runs: %s", error)
 
     async def _begin_due(self) -> None:
-        """Store runs for the profiles that are due."""
+        """Store runs for the profiles that are due; what is wrong with one holds up no other."""
         try:
             curations = await self._libraries.curations()
-            now = self._clock.now()
-            for curation in curations:
-                if curation.last_run_at is not None:
-                    self._observer.last_run(curation.last_run_at.timestamp())
-                if not self._settings.is_enabled:
-                    continue
-                if curation.last_run_at is None:
-                    await self._libraries.begin(curation.profile)
-                elif curation.is_due(self._settings, now):
-                    await self._database.write(partial(self._begin, profile=curation.profile))
         except (Unavailable, *_REFUSED) as error:
-            _log.warning("cannot look whether libraries of skills are due: %s", error)
+            self._complain("", f"libraries of skills are not looked after: {error}")
+            return
+        self._complain("", "")
+        for curation in curations:
+            try:
+                await self._begin_if_due(curation)
+            except (Unavailable, *_REFUSED) as error:
+                why = f"the skills of {curation.profile} are not looked after: {error}"
+                self._complain(curation.profile, why)
+            else:
+                self._complain(curation.profile, "")
+
+    async def _begin_if_due(self, curation: Curation) -> None:
+        if curation.last_run_at is not None:
+            self._observer.last_run(curation.last_run_at.timestamp())
+        if not self._settings.is_enabled:
+            return
+        if curation.last_run_at is None:
+            await self._libraries.begin(curation.profile)
+        elif curation.is_due(self._settings, self._clock.now()):
+            await self._database.write(partial(self._begin, profile=curation.profile))
+
+    def _complain(self, profile: str, why: str) -> None:
+        """Say once what is wrong, however often it is looked at."""
+        if why and self._complaints.get(profile) != why:
+            _log.warning("%s", why)
+        self._complaints[profile] = why
 
     def _begin(self, connection: sa.Connection, profile: str) -> None:
         now, latest = self._clock.now(), curator_runs.latest_run(connection, profile)

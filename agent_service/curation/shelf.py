@@ -48,11 +48,19 @@ class Curations:
         self._clock = clock
 
     async def standings(self, profile: str = "") -> Sequence[Standing]:
-        """How it stands in one profile, or in all."""
+        """How it stands in one profile, or in all of which that can be read."""
         profiles = await self._stores.homes.profiles()
         if profile:
             self._check(profile, profiles)
-        return [await self._standing(name) for name in ([profile] if profile else profiles)]
+            return [await self._standing(profile)]
+        found: list[Standing] = []
+        for name in profiles:
+            try:
+                found.append(await self._standing(name))
+            except FailedPrecondition as error:
+                # Whoever asks about this one is told; the others are not to wait for it.
+                _log.info("the skills of %s: %s", name, error)
+        return found
 
     async def update(self, profile: str, *, is_paused: bool | None, begins: bool) -> Standing:
         """Pause or resume it, or note that it was looked at."""

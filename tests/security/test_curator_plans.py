@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from skills_ref import validate
 
 from agent_service.curation.changes import Kind
 from tests.curation import FREE, PROTECTED, apply, fill, hostile_plan, skill_files, tree
@@ -36,6 +37,8 @@ def test_a_thousand_hostile_plans_change_nothing_protected_and_delete_nothing(
         assert before[".hub/lock.json"] == after[".hub/lock.json"]
         if report.changes:
             changed += 1
+            own = [path.parent for path in root.glob("[!.]*/**/SKILL.md")]
+            assert {folder.name: validate(folder) for folder in own if validate(folder)} == {}
             shutil.rmtree(tmp_path)
             fill(tmp_path)
     assert changed > 50

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from skills_ref import validate
 
 from agent_service.curation.changes import Kind
 from agent_service.curation.curation import Order
@@ -40,6 +41,7 @@ def test_a_skill_becomes_a_section_of_another_with_its_files(root: Path, tmp_pat
     ]
     text = (root / "mail-read/SKILL.md").read_text()
     assert checked(text, "mail-read").description == "about mail-read"
+    assert validate(root / "mail-read") == []
     assert "What mail-read says, see `references/api.md`" in text
     assert "## mail-send" in text
     # Both have a file of this name, so that the one that comes gets another.
@@ -59,6 +61,7 @@ def test_two_skills_become_a_new_one(root: Path, tmp_path: Path) -> None:
     assert [done.kind for done in report.changes] == [Kind.CREATED, Kind.MERGED, Kind.MERGED]
     text = (root / "dev/git-history/SKILL.md").read_text()
     assert checked(text, "git-history").description == "everything about it"
+    assert validate(root / "dev/git-history") == []
     assert text.index("## git-log") < text.index("## git-rebase")
     assert usage(root)["git-history"]["created_by"] == "agent"
     # What other programs have recorded stays.

@@ -51,7 +51,7 @@ class ListCurationsResponse(_message.Message):
     CURATIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def curations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Curation]:
-        """The profiles that there are."""
+        """The profiles that there are; where all are asked for, those whose state can be read."""
 
     def __init__(
         self,

@@ -79,8 +79,8 @@ class CurationServiceServicer:
     """
 
     def ListCurations(self, request, context):
-        """Lists how curation stands in each profile. Idempotent. Fails with FAILED_PRECONDITION when a state
-        cannot be read.
+        """Lists how curation stands in each profile. Idempotent. Fails with NOT_FOUND when there is no such
+        profile, and with FAILED_PRECONDITION when the state of the one that is asked for cannot be read.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -19,8 +19,8 @@ class CurationServiceStub:
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListCurations: _aio.UnaryUnaryMultiCallable[_curation_pb2.ListCurationsRequest, _curation_pb2.ListCurationsResponse]
-    """Lists how curation stands in each profile. Idempotent. Fails with FAILED_PRECONDITION when a state
-    cannot be read.
+    """Lists how curation stands in each profile. Idempotent. Fails with NOT_FOUND when there is no such
+    profile, and with FAILED_PRECONDITION when the state of the one that is asked for cannot be read.
     """
     UpdateCuration: _aio.UnaryUnaryMultiCallable[_curation_pb2.UpdateCurationRequest, _curation_pb2.UpdateCurationResponse]
     """Pauses or resumes curation in a profile, or records that it was looked at for the first time.
@@ -60,8 +60,8 @@ class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _curation_pb2.ListCurationsRequest,
         context: _aio.ServicerContext[_curation_pb2.ListCurationsRequest, _abc.Awaitable[_curation_pb2.ListCurationsResponse]],
     ) -> _abc.Awaitable[_curation_pb2.ListCurationsResponse]:
-        """Lists how curation stands in each profile. Idempotent. Fails with FAILED_PRECONDITION when a state
-        cannot be read.
+        """Lists how curation stands in each profile. Idempotent. Fails with NOT_FOUND when there is no such
+        profile, and with FAILED_PRECONDITION when the state of the one that is asked for cannot be read.
         """
 
     @_abc_1.abstractmethod
