@@ -267,7 +267,7 @@ class SkillUsage(_message.Message):
     last_patched_at: _builtins.str
     """When it was last changed."""
     created_at: _builtins.str
-    """When the agent made it; empty for skills of others."""
+    """When the agent made it, or the curator first saw it; empty while neither has happened."""
     state: Global___SkillState.ValueType
     """Where it is in its life."""
     is_pinned: _builtins.bool
