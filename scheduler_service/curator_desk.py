@@ -105,12 +105,13 @@ class CuratorDesk:
         if latest is not None and latest.state is RunState.OPEN:
             raise FailedPrecondition("the curator is at work on these skills; try again later")
         chosen = backup_id or next(iter(curation.backup_ids), "")
-        report = await self._homes.restore(profile, run_id, chosen)
-        undo = partial(
-            curator_runs.undo_names, profile=profile, backup_id=chosen, now=self._clock.now()
-        )
-        await self._database.write(undo)
-        return report
+        if chosen in curation.backup_ids:
+            undo = partial(
+                curator_runs.undo_names, profile=profile, backup_id=chosen, now=self._clock.now()
+            )
+            # Before the library: whoever asks again after a failure means the same backup still.
+            await self._database.write(undo)
+        return await self._homes.restore(profile, run_id, chosen)
 
     async def _curation(self, profile: str) -> Curation:
         found = await self._homes.curations(profile)
