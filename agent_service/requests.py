@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct, field, to_builtins
 
 from agent_service.usage import Usage
+from services.project_notes import NotesAbove
 
 COMPRESS = "compress"
 """The kind of a turn that condenses its session's conversation, and adds nothing to it."""
@@ -32,7 +33,7 @@ UNATTENDED_KINDS = frozenset({JOB, SUBAGENT, NOTICE})
 
 _LATER = (
     *("retries", "skip_context_files", "unattended", "ephemeral_system_prompt", "prefill"),
-    *("quotes", "speaker"),
+    *("quotes", "speaker", "notes_above"),
 )
 """What a request did not have when the first ones were stored; unset, it is the same as theirs."""
 
@@ -110,6 +111,8 @@ class TurnRequest(Struct, frozen=True):
     quotes: tuple[Quote, ...] = ()
     speaker: str = ""
     """The name of whoever says it, where several people share the session."""
+    notes_above: NotesAbove | None = None
+    """What a folder above its folder says to agents."""
 
     @property
     def platform(self) -> str:
@@ -135,6 +138,8 @@ class TurnRequest(Struct, frozen=True):
                 del values[name]
         if self.quotes:
             values["quotes"] = to_builtins(self.quotes)
+        if self.notes_above is not None:
+            values["notes_above"] = to_builtins(self.notes_above)
         encoded = json.dumps(values, sort_keys=True, ensure_ascii=False, default=dict)
         return hashlib.sha256(encoded.encode()).hexdigest()
 

@@ -7,7 +7,7 @@ import grpc
 import grpc.aio
 from msgspec import Struct
 
-from gateway_service.convert import message_parts, turn_event
+from gateway_service.convert import context_file, message_parts, turn_event
 from gateway_service.errors import AgentRefused
 from gateway_service.events import Decision, TurnEvent
 from gateway_service.messages import COMPRESS, RETRY, STEER, BusyMode, TurnOrder
@@ -118,6 +118,7 @@ class AgentClient:
             sandbox_template=order.sandbox_template,
             skip_context_files=order.skip_context_files,
             retries=command == RETRY,
+            context_file=context_file(order.notes_above),
         )
         try:
             await self._turns.StartTurn(request)

@@ -29,6 +29,7 @@ from hermes.gateway.v1 import delivery_pb2
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
 from services.errors import InvalidArgument
 from services.home import DEFAULT_PROFILE
+from services.project_notes import NotesAbove
 from services.validation import check_id
 
 MAX_TEXT_BYTES = 1024 * 1024
@@ -147,6 +148,16 @@ def message_parts(text: str, quotes: Sequence[Quote]) -> list[content_pb2.Messag
     """What a message says, and the words of others that come with it."""
     said = [content_pb2.MessagePart(text=text)] if text else []
     return [*said, *(content_pb2.MessagePart(quotation=_quotation(quote)) for quote in quotes)]
+
+
+def notes_above(given: content_pb2.ContextFile) -> NotesAbove | None:
+    """What a folder above a session's says; None where nothing."""
+    return NotesAbove(given.path, given.text) if given.text else None
+
+
+def context_file(notes: NotesAbove | None) -> content_pb2.ContextFile | None:
+    """The same on the wire."""
+    return None if notes is None else content_pb2.ContextFile(path=notes.path, text=notes.text)
 
 
 def _quotation(quote: Quote) -> content_pb2.Quotation:

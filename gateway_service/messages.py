@@ -7,6 +7,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from services.discreet import Discreet
+from services.project_notes import NotesAbove
 
 CLI = "cli"
 """The platform of clients that are connected to the gateway itself."""
@@ -121,6 +122,8 @@ class TurnOrder(Struct, frozen=True):
     busy_mode: BusyMode = BusyMode.INTERRUPT
     skip_context_files: bool = False
     """A new session is told nothing of what its folder says to agents."""
+    notes_above: NotesAbove | None = None
+    """What a folder above the new session's says to them."""
     quotes: tuple[Quote, ...] = ()
 
     @property

@@ -46,7 +46,7 @@ class Projects:
         sandbox = _NewSandbox(self._executors, request, template)
         try:
             async with asyncio.timeout(READ_S):
-                return await self._context_files.project(SessionFiles(sandbox))
+                return await self._context_files.project(SessionFiles(sandbox), request.notes_above)
         except (SandboxUnavailable, TimeoutError) as error:
             _log.warning("the notes of %s cannot be read: %s", request.workdir, error)
             return Project()

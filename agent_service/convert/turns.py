@@ -14,6 +14,7 @@ from agent_service.requests import (
 from hermes.agent.v1 import turn_pb2
 from hermes.common.v1 import approval_pb2, content_pb2, origin_pb2
 from services.errors import InvalidArgument
+from services.project_notes import MAX_BYTES, NotesAbove, is_path_above, said
 from services.validation import check_id
 
 MAX_TURN_ID_CHARS = 100
@@ -82,6 +83,7 @@ def turn_request(request: turn_pb2.StartTurnRequest) -> TurnRequest:
         prefill=_prefill(request.overlays),
         quotes=quotes,
         speaker=_speaker(request.origin),
+        notes_above=_notes_above(request) if request.HasField("context_file") else None,
     )
 
 
@@ -90,6 +92,21 @@ def _quote(quotation: content_pb2.Quotation) -> Quote:
         raise InvalidArgument("nothing is quoted", fields={"parts.quotation.text": "is empty"})
     is_forwarded = quotation.kind != content_pb2.QUOTATION_KIND_ANSWERED
     return Quote(quotation.text, quotation.author, is_forwarded)
+
+
+def _notes_above(request: turn_pb2.StartTurnRequest) -> NotesAbove:
+    given, data = request.context_file, request.context_file.text.encode()
+    if not request.workdir:
+        raise InvalidArgument("above which folder?", fields={"context_file": "goes with workdir"})
+    if not is_path_above(given.path):
+        raise InvalidArgument(
+            "no notes lie there", fields={"context_file.path": "../.hermes.md or the like"}
+        )
+    if len(data) > MAX_BYTES:
+        raise InvalidArgument(
+            "the notes are too long", fields={"context_file.text": "at most 1 MiB"}
+        )
+    return NotesAbove(given.path, said(data, has_frontmatter=False))
 
 
 def _speaker(origin: origin_pb2.Origin) -> str:

@@ -6,7 +6,6 @@ be a stranger's, and cut to a length that leaves room for the conversation.
 
 import asyncio
 import logging
-import re
 from collections.abc import AsyncIterator, Sequence
 
 from msgspec import Struct
@@ -14,24 +13,21 @@ from msgspec import Struct
 from agent_service.requests import SUBAGENT, TurnRequest
 from agent_service.sandbox import Files, PathRefused
 from agent_service.security.threats import ThreatScanner
+from services.project_notes import MAX_BYTES, OWN_NAMES, NotesAbove, said
 
 ROOT = "/workspace"
 HEADING = (
     "# Project Context\n\nThe folder that you work in has notes for you, which you are to follow:"
 )
-MAX_BYTES = 1024 * 1024
-"""A longer file is no note."""
 HEAD_SHARE = 0.7
 TAIL_SHARE = 0.2
 
-_OWN = (".hermes.md", "HERMES.md")
-_KINDS = (*_OWN, "AGENTS.md", "CLAUDE.md")
+_USUAL = ("AGENTS.md", "CLAUDE.md")
 _CURSOR = ".cursorrules"
-NAMES = (*_KINDS, _CURSOR)
+NAMES = (*OWN_NAMES, *_USUAL, _CURSOR)
 """Of the files of a folder of which the first that says something counts."""
 _CURSOR_RULES = ".cursor/rules"
 _MAX_RULES = 100
-_FRONTMATTER = re.compile(r"\A---[ \t]*\r?\n.*?^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 
 _log = logging.getLogger(__name__)
 
@@ -64,9 +60,9 @@ class ContextFiles:
         self._scanner = scanner
         self._max_chars = max_chars
 
-    async def project(self, files: Files) -> Project:
-        """What the top folder says."""
-        found = [(name, shown) async for name, shown in self._first_kind(files)]
+    async def project(self, files: Files, above: NotesAbove | None = None) -> Project:
+        """What the top folder says, or what one above it does for want of the like in there."""
+        found = [(name, shown) async for name, shown in self._first_kind(files, above)]
         if not found:
             return Project()
         parts = [f"## {name}\n\n{shown.text}" for name, shown in found]
@@ -80,14 +76,27 @@ class ContextFiles:
                 return text
         return ""
 
-    async def _first_kind(self, files: Files) -> AsyncIterator[tuple[str, Shown]]:
-        for name in _KINDS:
-            if (shown := await self._read(files, f"{ROOT}/{name}", name)).text:
+    async def _first_kind(
+        self, files: Files, above: NotesAbove | None
+    ) -> AsyncIterator[tuple[str, Shown]]:
+        async for name, shown in self._single(files, above):
+            if shown.text:
                 yield name, shown
                 return
         for name in (_CURSOR, *await _rules(files)):
             if (shown := await self._read(files, f"{ROOT}/{name}", name)).text:
                 yield name, shown
+
+    async def _single(
+        self, files: Files, above: NotesAbove | None
+    ) -> AsyncIterator[tuple[str, Shown]]:
+        """The kinds that are one file, in their order; each is read when it is asked for."""
+        for name in OWN_NAMES:
+            yield name, await self._read(files, f"{ROOT}/{name}", name)
+        if above is not None:
+            yield above.path, await self._shown(above.path, above.text)
+        for name in _USUAL:
+            yield name, await self._read(files, f"{ROOT}/{name}", name)
 
     async def _read(self, files: Files, path: str, name: str) -> Shown:
         """What a file says, if it is there and can be read."""
@@ -99,12 +108,12 @@ class ContextFiles:
 
     async def shown(self, name: str, data: bytes) -> Shown:
         """What a file says, as the model sees it."""
-        text = data.decode(errors="replace").removeprefix("\ufeff")
-        if not text.strip() or "\0" in text:
+        return await self._shown(name, said(data, has_frontmatter=name in OWN_NAMES))
+
+    async def _shown(self, name: str, text: str) -> Shown:
+        if not text:
             return NOTHING
-        if name in _OWN:
-            text = _FRONTMATTER.sub("", text, count=1)
-        short = shortened(text.strip(), name, self._max_chars)
+        short = shortened(text, name, self._max_chars)
         cleaned, threats = await asyncio.to_thread(self._scanner.clean, short)
         if not threats:
             return Shown(cleaned)

@@ -96,11 +96,14 @@ class _Conversation:
         self._desk = desk
         self._profile = convert.profile_of(opening.profile)
         self._opening = opening
+        self._notes = convert.notes_above(opening.context_file)
         self._session_id = session_id
         self._outgoing = outgoing
         self._workers = workers
         self._turns: set[asyncio.Task[None]] = set()
         self._ended: set[str] = set()
+        self._noted = ""
+        """The session that its first message here has brought the notes of its folder."""
 
     async def run(self, requests: AsyncIterator[ConverseRequest], *, resumed: bool) -> None:
         """Serve the client until it has said its last, and hears the end of what it began."""
@@ -159,6 +162,7 @@ class _Conversation:
             await self._outgoing.tell(refusal)
             await self._desk.turns.close(order.turn_id)
             return
+        self._noted = order.session_id
         await self._outgoing.say(convert.accepted(message.message_id, order.turn_id))
         turn = self._follow(order.turn_id, 0)
         if begun.is_open:
@@ -237,6 +241,7 @@ class _Conversation:
             workdir=self._opening.workdir,
             sandbox_template=self._opening.sandbox_template,
             skip_context_files=self._opening.skip_context_files,
+            notes_above=None if self._noted == self._session_id else self._notes,
         )
 
     def _source(self) -> Source:

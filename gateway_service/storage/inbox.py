@@ -14,6 +14,7 @@ from gateway_service.messages import ButtonPress, Event, MessageEvent, Quote, So
 from gateway_service.storage.schema import inbox
 from services.database import Prepared, UtcTime, insert_ignore
 from services.errors import AlreadyExists
+from services.project_notes import NotesAbove
 
 
 class State(StrEnum):
@@ -134,6 +135,8 @@ def accept_client(
             "workdir": order.workdir,
             "sandbox_template": order.sandbox_template,
             "skip_context_files": order.skip_context_files,
+            # No larger where there are none, as most often.
+            **({"notes_above": asdict(order.notes_above)} if order.notes_above else {}),
         },
         "state": State.ACCEPTED,
         "session_id": order.session_id,
@@ -220,6 +223,7 @@ def _order(row: sa.Row[Any]) -> TurnOrder:
         sandbox_template=payload.get("sandbox_template", ""),
         skip_context_files=payload.get("skip_context_files", False),
         quotes=_quotes(payload),
+        notes_above=convert(payload.get("notes_above"), NotesAbove | None),
     )
 
 

@@ -3,9 +3,11 @@
 import argparse
 import asyncio
 import importlib
+import os
 import sys
 from pathlib import Path
 
+from hermes.common.v1.content_pb2 import ContextFile
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
 from services.channels import Channels
 from services.cli.arguments import add_home
@@ -26,6 +28,7 @@ from services.cli.one_shot import EventView, OneShot
 from services.cli.startup import load, logged
 from services.config import Settings
 from services.errors import InvalidArgument
+from services.project_notes import notes_above
 
 EXAMPLES = """\
 examples:
@@ -95,11 +98,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 def opening(arguments: argparse.Namespace) -> ConverseRequest.Open:
     """The conversation that the options ask for."""
+    folder = Path.cwd() if arguments.here else None
+    notes = (
+        notes_above(folder, os.geteuid()) if folder and not arguments.skip_context_files else None
+    )
     return ConverseRequest.Open(
         session_id=arguments.resume or "",
         latest=arguments.latest,
         profile=arguments.profile or "",
-        workdir=str(Path.cwd()) if arguments.here else "",
+        workdir="" if folder is None else str(folder),
+        context_file=None if notes is None else ContextFile(path=notes.path, text=notes.text),
         sandbox_template=arguments.sandbox,
         skip_context_files=arguments.skip_context_files,
     )

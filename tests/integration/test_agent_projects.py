@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from agent_service.convert.turns import turn_request
 from agent_service.tools.hints import folders_of
 from hermes.agent.v1 import turn_pb2
-from hermes.common.v1.content_pb2 import MessagePart
+from hermes.common.v1.content_pb2 import ContextFile, MessagePart
 from hermes.common.v1.origin_pb2 import Origin
+from services.errors import InvalidArgument
 from services.ids import new_id
 from tests.executors import Process, end_boxes, executor_settings
 from tests.fakes.model import FakeModel, fake_model
@@ -88,7 +90,14 @@ class Projects:
         return folder
 
     async def ask(
-        self, folder: Path, text: str, *, session: str = "", kind: int = 0, skip: bool = False
+        self,
+        folder: Path,
+        text: str,
+        *,
+        session: str = "",
+        kind: int = 0,
+        skip: bool = False,
+        above: ContextFile | None = None,
     ) -> str:
         """Say something in a folder, in a session of its own unless it is named."""
         started = await self._client.turns.StartTurn(
@@ -100,15 +109,16 @@ class Projects:
                 workdir=str(folder),
                 kind=turn_pb2.TurnKind.ValueType(kind),
                 skip_context_files=skip,
+                context_file=above,
             )
         )
         events = await self._client.watch(started.turn.turn_id)
         self.notices = [event.notice.text for event in events if event.notice.lasts]
         return answer(events)
 
-    async def prompt(self, files: Mapping[str, str]) -> str:
-        """The prompt of a session in a folder with these files."""
-        await self.ask(await self.make(files), "hi")
+    async def prompt(self, files: Mapping[str, str], above: ContextFile | None = None) -> str:
+        """The prompt of a session in a folder with these files, and with such notes above it."""
+        await self.ask(await self.make(files), "hi", above=above)
         return self.system[-1]
 
     @property
@@ -161,6 +171,65 @@ async def test_the_first_kind_that_says_something_is_in_the_prompt(tmp_path: Pat
             assert rest.count("\nUse ") <= 1
         assert "Old rules.\n\n## .cursor/rules/a.mdc\n\nNew rules." in prompt
         assert "Project Context" not in await projects.prompt({"README.md": "Nothing."})
+
+
+async def test_notes_above_the_folder_come_after_its_own_kind_and_before_others(
+    tmp_path: Path,
+) -> None:
+    above = ContextFile(path="../../.hermes.md", text=f"Use nothing.\n{ORDER}\n{'a' * 30_000}")
+    async with working(tmp_path) as projects:
+        prompt = await projects.prompt({"AGENTS.md": "Use tabs."}, above)
+        assert "\n\n## ../../.hermes.md\n\nUse nothing.\n[BLOCKED: " in prompt
+        assert "characters of ../../.hermes.md left out …]" in prompt
+        assert "Use tabs." not in prompt
+        [notice] = projects.notices
+        assert "in ../../.hermes.md (" in notice
+        prompt = await projects.prompt({"HERMES.md": "Use tabs."}, above)
+        assert "## HERMES.md\n\nUse tabs." in prompt
+        assert "Use nothing." not in prompt
+        prompt = await projects.prompt(
+            {"AGENTS.md": "Use tabs."}, ContextFile(path="../HERMES.md", text=" \n")
+        )
+        assert "## AGENTS.md\n\nUse tabs." in prompt
+        folder = await projects.make({"AGENTS.md": "Use tabs."})
+        await projects.ask(folder, "hi", skip=True, above=above)
+        assert "Project Context" not in projects.system[-1]
+        await projects.ask(folder, "hi", kind=turn_pb2.TURN_KIND_SUBAGENT, above=above)
+        assert "Project Context" not in projects.system[-1]
+
+
+async def test_notes_above_are_read_once_and_stay(tmp_path: Path) -> None:
+    first = ContextFile(path="../HERMES.md", text="Use tabs.")
+    async with working(tmp_path) as projects:
+        folder = await projects.make({"a.txt": "1"})
+        await projects.ask(folder, "hi", session="same", above=first)
+        other = ContextFile(path="../HERMES.md", text="Use spaces.")
+        await projects.ask(folder, "hi", session="same", above=other)
+        await projects.ask(folder, "hi", session="same")
+        assert len(set(projects.system)) == 1
+        assert "## ../HERMES.md\n\nUse tabs." in projects.system[0]
+
+
+@pytest.mark.parametrize(
+    ("folder", "path", "text"),
+    [
+        ("/somewhere", "../HERMES.md\n# Obey", "x"),
+        ("/somewhere", "HERMES.md", "x"),
+        ("/somewhere", "../HERMES.md", "x" * (1024 * 1024 + 1)),
+        ("", "../HERMES.md", "x"),
+    ],
+)
+def test_notes_above_that_cannot_be_are_refused(folder: str, path: str, text: str) -> None:
+    asked = turn_pb2.StartTurnRequest(
+        turn_id="trn_1",
+        session_id="session",
+        parts=[MessagePart(text="hi")],
+        origin=Origin(platform="cli"),
+        workdir=folder,
+        context_file=ContextFile(path=path, text=text),
+    )
+    with pytest.raises(InvalidArgument):
+        turn_request(asked)
 
 
 async def test_a_context_file_is_cut_and_scanned(tmp_path: Path) -> None:

@@ -184,6 +184,7 @@ class StartTurnRequest(_message.Message):
     SKIP_CONTEXT_FILES_FIELD_NUMBER: _builtins.int
     UNATTENDED_FIELD_NUMBER: _builtins.int
     OVERLAYS_FIELD_NUMBER: _builtins.int
+    CONTEXT_FILE_FIELD_NUMBER: _builtins.int
     turn_id: _builtins.str
     """Chosen by the caller, 1 to 100 characters of [A-Za-z0-9_.:-]; unique over all profiles."""
     profile: _builtins.str
@@ -238,6 +239,13 @@ class StartTurnRequest(_message.Message):
         creates the session, and the same for all of its turns.
         """
 
+    @_builtins.property
+    def context_file(self) -> _content_pb2.ContextFile:
+        """What a folder above `workdir` says to agents, as the client has found it on its user's machine;
+        followed where `workdir` itself has neither `.hermes.md` nor `HERMES.md`. Read only by the call that
+        creates the session; fails with INVALID_ARGUMENT without `workdir`. Unset means none.
+        """
+
     def __init__(
         self,
         *,
@@ -258,10 +266,11 @@ class StartTurnRequest(_message.Message):
         skip_context_files: _builtins.bool = ...,
         unattended: _approval_pb2.UnattendedPolicy.ValueType = ...,
         overlays: Global___Overlays | None = ...,
+        context_file: _content_pb2.ContextFile | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["origin", b"origin", "overlays", b"overlays"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["context_file", b"context_file", "origin", b"origin", "overlays", b"overlays"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy_mode", b"busy_mode", "kind", b"kind", "max_model_calls", b"max_model_calls", "model", b"model", "origin", b"origin", "overlays", b"overlays", "parts", b"parts", "profile", b"profile", "retries", b"retries", "sandbox_template", b"sandbox_template", "session_id", b"session_id", "skip_context_files", b"skip_context_files", "system_message", b"system_message", "toolsets", b"toolsets", "turn_id", b"turn_id", "unattended", b"unattended", "workdir", b"workdir"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy_mode", b"busy_mode", "context_file", b"context_file", "kind", b"kind", "max_model_calls", b"max_model_calls", "model", b"model", "origin", b"origin", "overlays", b"overlays", "parts", b"parts", "profile", b"profile", "retries", b"retries", "sandbox_template", b"sandbox_template", "session_id", b"session_id", "skip_context_files", b"skip_context_files", "system_message", b"system_message", "toolsets", b"toolsets", "turn_id", b"turn_id", "unattended", b"unattended", "workdir", b"workdir"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -74,6 +74,34 @@ class MessagePart(_message.Message):
 Global___MessagePart: _TypeAlias = MessagePart  # noqa: Y015
 
 @_typing.final
+class ContextFile(_message.Message):
+    """A file by which a project tells its agents how to work, from a folder above the one of a session."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PATH_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    path: _builtins.str
+    """Where it lies, seen from the session's folder: "../" 1 to 64 times, then ".hermes.md" or
+    "HERMES.md".
+    """
+    text: _builtins.str
+    """What it says without its frontmatter, UTF-8, at most 1 MiB; empty is as if it were not there. It may be a stranger's: the agent scans and shortens it."""
+    def __init__(
+        self,
+        *,
+        path: _builtins.str = ...,
+        text: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["path", b"path", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContextFile: _TypeAlias = ContextFile  # noqa: Y015
+
+@_typing.final
 class Quotation(_message.Message):
     """Words that are not the sender's own."""
 

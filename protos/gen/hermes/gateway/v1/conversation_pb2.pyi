@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from hermes.agent.v1 import turn_event_pb2 as _turn_event_pb2
+from hermes.common.v1 import content_pb2 as _content_pb2
 from hermes.gateway.v1 import delivery_pb2 as _delivery_pb2
 import builtins as _builtins
 import sys
@@ -43,6 +44,7 @@ class ConverseRequest(_message.Message):
         TAKES_NEWS_FIELD_NUMBER: _builtins.int
         SANDBOX_TEMPLATE_FIELD_NUMBER: _builtins.int
         SKIP_CONTEXT_FILES_FIELD_NUMBER: _builtins.int
+        CONTEXT_FILE_FIELD_NUMBER: _builtins.int
         profile: _builtins.str
         """Whose conversation it is; empty means "default"."""
         session_id: _builtins.str
@@ -71,6 +73,12 @@ class ConverseRequest(_message.Message):
         """
         skip_context_files: _builtins.bool
         """A session that begins here is told nothing of SOUL.md and of what its folder says to agents."""
+        @_builtins.property
+        def context_file(self) -> _content_pb2.ContextFile:
+            """What a folder above `workdir` says to agents, for the sessions that begin here; unset means
+            nothing. Goes with `workdir`.
+            """
+
         def __init__(
             self,
             *,
@@ -85,10 +93,11 @@ class ConverseRequest(_message.Message):
             takes_news: _builtins.bool = ...,
             sandbox_template: _builtins.str = ...,
             skip_context_files: _builtins.bool = ...,
+            context_file: _content_pb2.ContextFile | None = ...,
         ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        _HasFieldArgType: _TypeAlias = _typing.Literal["context_file", b"context_file"]  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "latest", b"latest", "platform", b"platform", "profile", b"profile", "sandbox_template", b"sandbox_template", "session_id", b"session_id", "skip_context_files", b"skip_context_files", "takes_news", b"takes_news", "turn_id", b"turn_id", "user_name", b"user_name", "workdir", b"workdir"]  # noqa: Y015
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "context_file", b"context_file", "latest", b"latest", "platform", b"platform", "profile", b"profile", "sandbox_template", b"sandbox_template", "session_id", b"session_id", "skip_context_files", b"skip_context_files", "takes_news", b"takes_news", "turn_id", b"turn_id", "user_name", b"user_name", "workdir", b"workdir"]  # noqa: Y015
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 

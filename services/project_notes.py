@@ -1,0 +1,90 @@
+"""A project's notes to agents that hold for all of its folders: `.hermes.md` or `HERMES.md`."""
+
+import os
+import re
+import stat
+from pathlib import Path
+
+from msgspec import Struct
+
+OWN_NAMES = (".hermes.md", "HERMES.md")
+"""Of a folder the first that says something counts."""
+MAX_BYTES = 1024 * 1024
+"""A longer file is no note."""
+MAX_DEPTH = 64
+"""Of folders above a session's, in which its notes are looked for."""
+
+_FRONTMATTER = re.compile(r"\A---[ \t]*\r?\n.*?^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+_PATH = re.compile(rf"(?:\.\./){{1,{MAX_DEPTH}}}(?:{'|'.join(map(re.escape, OWN_NAMES))})")
+
+
+class NotesAbove(Struct, frozen=True):
+    """What a folder above a session's says."""
+
+    path: str
+    """Seen from the session's folder: `../.hermes.md`."""
+    text: str
+
+
+def said(data: bytes, *, has_frontmatter: bool) -> str:
+    """What a file says to agents; empty where it is no text, or has none."""
+    text = data.decode(errors="replace").removeprefix("\ufeff")
+    if "\0" in text:
+        return ""
+    return (_FRONTMATTER.sub("", text, count=1) if has_frontmatter else text).strip()
+
+
+def is_path_above(path: str) -> bool:
+    """Whether notes above a session's folder can lie there."""
+    return _PATH.fullmatch(path) is not None
+
+
+def notes_above(folder: Path, owner: int) -> NotesAbove | None:
+    """The nearest notes of a user's above a folder, up to the top of its git repository.
+
+    None where the folder has notes of its own, is that top, or lies in no repository.
+    """
+    if _has_git(folder) or _notes(folder, owner):
+        return None
+    between: list[Path] = []
+    for parent in folder.parents[:MAX_DEPTH]:
+        between.append(parent)
+        if _has_git(parent):
+            return _nearest(between, owner)
+    return None
+
+
+def _nearest(folders: list[Path], owner: int) -> NotesAbove | None:
+    for steps, folder in enumerate(folders, 1):
+        if found := _notes(folder, owner):
+            name, text = found
+            return NotesAbove("../" * steps + name, text)
+    return None
+
+
+def _has_git(folder: Path) -> bool:
+    return os.path.lexists(folder / ".git")
+
+
+def _notes(folder: Path, owner: int) -> tuple[str, str] | None:
+    for name in OWN_NAMES:
+        if text := said(_read(folder / name, owner), has_frontmatter=True):
+            return name, text
+    return None
+
+
+def _read(path: Path, owner: int) -> bytes:
+    """A file's content; nothing of what cannot be read or may be there to deceive its reader.
+
+    No sandbox is between: a stranger's link would send any file of the user's to the model, and
+    notes of somebody else in a shared folder above would be followed as if they were the user's.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(fd, "rb") as file:
+            found = os.fstat(fd)
+            is_plain = stat.S_ISREG(found.st_mode) and found.st_uid == owner
+            data = file.read(MAX_BYTES + 1) if is_plain else b""
+    except OSError:
+        return b""
+    return data if len(data) <= MAX_BYTES else b""
