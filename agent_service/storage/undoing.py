@@ -20,19 +20,18 @@ from services.errors import FailedPrecondition
 
 NOTHING_TO_RETRY = "nothing was said here yet that could be said again"
 
-_TURNS = (
+_IS_NOTICE = turn.c.kind == sa.literal_column(f"'{NOTICE}'")
+_SAID_TURNS = (
     sa.select(message.c.turn_id, sa.func.min(message.c.sequence).label("first"))
-    .where(message.c.session_id == bindparam("session_id"))
+    .where(
+        message.c.session_id == bindparam("session_id"),
+        ~sa.exists().where(turn.c.id == message.c.turn_id, _IS_NOTICE),
+    )
     .group_by(message.c.turn_id)
     .order_by(sa.desc("first"))
     .limit(bindparam("most"))
 )
-_SAID_TURN = _TURNS.where(
-    ~sa.exists().where(
-        turn.c.id == message.c.turn_id, turn.c.kind == sa.literal_column(f"'{NOTICE}'")
-    )
-)
-"""The same without those that nobody has said anything in."""
+"""The last turns, without those that nobody has said anything in: they go with what is before."""
 _MESSAGE = sa.select(message.c.sequence, message.c.role, message.c.content).where(
     message.c.session_id == bindparam("session_id"), message.c.sequence == bindparam("sequence")
 )
@@ -63,6 +62,7 @@ _UNDONE_BY = (
     .where(
         undone_message.c.session_id == bindparam("session_id"),
         undone_message.c.undo_id == bindparam("undo_id"),
+        ~sa.exists().where(turn.c.id == undone_message.c.turn_id, _IS_NOTICE),
     )
     .order_by(undone_message.c.sequence)
 )
@@ -144,12 +144,12 @@ def check_retry(conn: Connection, session_id: str) -> None:
 
 
 def _last_turns(conn: Connection, session_id: str, most: int) -> Sequence[sa.Row[*tuple[Any, ...]]]:
-    return conn.execute(_TURNS, {"session_id": session_id, "most": most}).all()
+    return conn.execute(_SAID_TURNS, {"session_id": session_id, "most": most}).all()
 
 
 def _last_said(conn: Connection, session_id: str) -> sa.Row[*tuple[Any, ...]] | None:
     """The message that the last turn began with that a person has begun."""
-    for found in conn.execute(_SAID_TURN, {"session_id": session_id, "most": 1}):
+    for found in _last_turns(conn, session_id, 1):
         began = conn.execute(_MESSAGE, {"session_id": session_id, "sequence": found.first}).one()
         return began if began.role == "user" else None
     return None

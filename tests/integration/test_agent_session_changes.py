@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from agent_service.requests import NOTICE
 from agent_service.search.query import parse
 from agent_service.storage import search, sessions, undoing
 from agent_service.storage import session_changes as changes
@@ -41,13 +42,16 @@ async def filled(database_url: str) -> AsyncIterator[Database]:
         yield database
 
 
-def _turn(conn: Connection, session_id: str, state: str) -> None:
-    """A turn that has not ended."""
-    empty: dict[str, Any] = {"usage": {}, "request": {}, "request_digest": "", "kind": "user"}
+def _turn(
+    conn: Connection, session_id: str, state: str, turn_id: str = "", kind: str = "user"
+) -> None:
+    """A turn."""
+    empty: dict[str, Any] = {"usage": {}, "request": {}, "request_digest": "", "kind": kind}
     zero = dict.fromkeys(("epoch", "version", "attempt", "stuck_at", "stuck_count"), 0)
-    row = {"id": f"trn-{session_id}", "session_id": session_id, "profile": "default"}
+    row = {"id": turn_id or f"trn-{session_id}", "session_id": session_id, "profile": "default"}
     more = {"owner_endpoint": "", "cancel_requested": False, "last_sequence": 0, "created_at": NOW}
-    conn.execute(sa.insert(turn), {**row, **empty, **zero, **more, "state": state})
+    ended = {"state": state, "finished_at": NOW if state == "COMPLETED" else None}
+    conn.execute(sa.insert(turn), {**row, **empty, **zero, **more, **ended})
 
 
 def undo(
@@ -102,6 +106,17 @@ async def test_undo_takes_back_whole_turns(filled: Database) -> None:
     assert (undone.turn_count, undone.message_count) == (1, 0)
     undone = await filled.write(lambda conn: undo(conn, "s", "default", 1, 0))
     assert (undone.turn_count, undone.user_text) == (0, "")
+
+
+async def test_undo_takes_a_notice_back_with_what_was_said_before_it(filled: Database) -> None:
+    notice = [said("user", "Notice: it has ended."), said("assistant", "heard")]
+    await filled.write(lambda conn: store(conn, "told", [*MESSAGES, *notice]))
+    await filled.write(lambda conn: _turn(conn, "told", "COMPLETED", "told-3", NOTICE))
+    for _ in range(2):
+        undone = await filled.write(lambda conn: undo(conn, "told", "default", 1, 0, "once"))
+        assert (undone.turn_count, undone.message_count) == (1, 2)
+        assert undone.user_text == "second question"
+    assert await texts(filled, "told") == ["first question", "first answer"]
 
 
 async def test_what_is_taken_back_is_kept_out_of_sight(filled: Database) -> None:

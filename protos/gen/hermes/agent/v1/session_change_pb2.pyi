@@ -35,7 +35,9 @@ class UndoTurnsRequest(_message.Message):
     profile: _builtins.str
     """Whose session it is; empty means "default"."""
     turn_count: _builtins.int
-    """How many turns to take back, 1 to 1000; 0 means 1."""
+    """How many turns to take back, 1 to 1000; 0 means 1. Turns by which the agent has told the model of
+    something, such as the end of a command, are not counted: they go with the one before them.
+    """
     expected_message_count: _builtins.int
     """How many messages the session has to have; 0 means however many. With it a call is safe to
     repeat.
