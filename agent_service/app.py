@@ -143,17 +143,17 @@ def build(
     layers = PersonalLayers(profiles, memories, SkillIndexes(shelves, tools), context_files)
     drafts = SessionDrafts(clock, zone, toolsets, _instructions(config, model), places, layers)
     histories, homes = Histories(database, settings.home, clock), stores.homes
-    personalities = Personalities(config.overlays.personalities)
+    personas, news = Personalities(config.overlays.personalities), CuratorNews(curate, database)
     servicers = Servicers(
-        turns=TurnServicer(turns, drafts, config.tools.policy, CuratorNews(curate, database)),
-        sessions=SessionServicer(database, histories, personalities, clock),
+        turns=TurnServicer(turns, drafts, config.tools.policy, news, scanner),
+        sessions=SessionServicer(database, histories, personas, clock),
         approvals=ApprovalServicer(database, turns),
         models=ModelCatalogServicer(catalog, model),
         memories=MemoryServicer(memories),
         skills=SkillServicer(shelves),
         curation=CurationServicer(curate),
         tools=ToolCatalogServicer(listed, config.tools.policy),
-        catalog=CatalogServicer(personalities, database),
+        catalog=CatalogServicer(personas, database),
         usage=UsageServicer(database, spending),
         home=HomeServicer(Moving(homes, memories, histories)),
     )

@@ -38,6 +38,10 @@ _LATER = (
 """What a request did not have when the first ones were stored; unset, it is the same as theirs."""
 
 
+_OWN = frozenset({"allowed", "screened"})
+"""What the agent makes of a request, and nobody asks for."""
+
+
 class Unattended(StrEnum):
     """What becomes of a call that a person would have to allow, where nobody can be asked."""
 
@@ -109,6 +113,8 @@ class TurnRequest(Struct, frozen=True):
     allowed: tuple[str, ...] = ()
     """Toolsets that it gets of those it asks for; empty means all of them."""
     quotes: tuple[Quote, ...] = ()
+    screened: tuple[str, ...] = ()
+    """Its quotes as the model gets them."""
     speaker: str = ""
     """The name of whoever says it, where several people share the session."""
     notes_above: NotesAbove | None = None
@@ -132,7 +138,7 @@ class TurnRequest(Struct, frozen=True):
     def digest(self) -> str:
         """The same for the same request."""
         # Asked again, it is the same turn, also where other toolsets are off by now.
-        values = {name: getattr(self, name) for name in self.__struct_fields__ if name != "allowed"}
+        values = {name: getattr(self, name) for name in self.__struct_fields__ if name not in _OWN}
         for name in _LATER:
             if not values[name]:
                 del values[name]

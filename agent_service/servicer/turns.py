@@ -13,6 +13,8 @@ from agent_service.convert.turns import turn, turn_request
 from agent_service.curation.news import CuratorNews
 from agent_service.drafts import SessionDrafts
 from agent_service.requests import JOB
+from agent_service.saying import screened
+from agent_service.security.threats import ThreatScanner
 from agent_service.servicer.watcher import Watcher
 from agent_service.toolsets import FOR_JOBS, ToolsetPolicy
 from agent_service.turns import Turns
@@ -26,12 +28,18 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
     """Serves turns."""
 
     def __init__(
-        self, turns: Turns, drafts: SessionDrafts, toolsets: ToolsetPolicy, news: CuratorNews
+        self,
+        turns: Turns,
+        drafts: SessionDrafts,
+        toolsets: ToolsetPolicy,
+        news: CuratorNews,
+        scanner: ThreatScanner,
     ) -> None:
         self._turns = turns
         self._drafts = drafts
         self._toolsets = toolsets
         self._news = news
+        self._scanner = scanner
 
     async def StartTurn(
         self, request: turn_pb2.StartTurnRequest, context: Context
@@ -40,7 +48,8 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
         asked = turn_request(request)
         toolsets = asked.toolsets or (FOR_JOBS if asked.kind == JOB else ())
         allowed = self._toolsets.of(asked.profile, asked.platform, toolsets)
-        wanted = replace(asked, allowed=allowed)
+        quoted = await screened(asked.quotes, self._scanner)
+        wanted = replace(asked, allowed=allowed, screened=quoted)
         draft, news = await asyncio.gather(
             self._drafts.draft(wanted), self._news.notices(wanted.profile, wanted.kind)
         )
