@@ -63,12 +63,11 @@ class Budgets:
         turn.has_reserved = turn.has_reserved or bool(found)
         return found
 
-    async def check(self, account: Account, asked: Amount) -> None:
-        """BudgetReached when a budget of the account has no room for so much."""
-        found = await self._database.read(
-            lambda conn: budgets.standings(conn, account, self.policy)
+    async def hold(self, account: Account, asked: Amount, call_id: str, for_s: float) -> None:
+        """Hold for some time what a call outside of turns may take; BudgetReached as above."""
+        _, refusing = await self._database.write(
+            lambda conn: budgets.hold(conn, call_id, for_s, account, asked, self.policy)
         )
-        refusing = next((one for one in found if not one.has_room_for(asked)), None)
         if refusing is not None:
             _refuse(refusing, asked)
 

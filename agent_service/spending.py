@@ -27,6 +27,7 @@ from agent_service.switching import Switching
 from agent_service.transition import Transition
 from agent_service.usage import Usage
 from services.clock import Clock
+from services.ids import new_id
 
 
 class Spending:
@@ -96,18 +97,22 @@ class Spending:
         found = await self.budgets.reserve(turn, account, asked, reservation)
         return found, has_price
 
-    async def check_room(self, turn: Charged, request: ModelRequest) -> None:
-        """BudgetReached when there is no room for a call that is made outside of turns.
+    async def hold_outside(self, turn: Charged, request: ModelRequest, time_limit_s: float) -> str:
+        """Hold what a call outside of turns may take, until it is counted.
 
-        Nothing is held for it, which only an owner can: calls that begin meanwhile may pass a
-        budget by as much as it takes.
+        Returns the call's id. Where it is never counted, it is held twice as long as it may take.
         """
+        call_id = new_id("ask")
         if await self.budgets.apply_to(turn.profile):
             account = self.account(turn.profile, turn.charged_session_id)
-            await self.budgets.check(account, self._most(request)[0])
+            await self.budgets.hold(account, self._most(request)[0], call_id, 2 * time_limit_s)
+        return call_id
 
-    def count(self, conn: Connection, turn: Charged, answers: Sequence[ModelMessage]) -> None:
-        """Count what was answered outside of turns."""
+    def count(
+        self, conn: Connection, turn: Charged, call_id: str, answers: Sequence[ModelMessage]
+    ) -> None:
+        """Count what was answered outside of turns, in place of what was held for it."""
+        budget_rows.settle(conn, call_id, "")
         day = self._day(self._clock.now())
         for answer in answers:
             usage.add(conn, turn, day, answer.model, Usage.of_call(answer.usage))

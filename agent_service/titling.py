@@ -92,12 +92,12 @@ class Titling:
     async def _ask(self, turn: LiveTurn, found: Untitled, answer: str) -> None:
         naming, spending = self._naming, self._spending
         request = await naming.consult.request(self._messages(found.said, answer), naming.route)
-        await spending.check_room(turn, request)
+        call_id = await spending.hold_outside(turn, request, TIME_LIMIT_S)
         given = await naming.consult.answer(request, TIME_LIMIT_S)
         title = made_title(naming.redact(given.text))
 
         def write(conn: Connection) -> None:
-            spending.count(conn, turn, given.paid)
+            spending.count(conn, turn, call_id, given.paid)
             session_titles.count(conn, turn.session_id, Usage.of_answers(given.paid))
             if title:
                 session_titles.give(conn, turn.session_id, found.title, title)

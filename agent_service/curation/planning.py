@@ -55,11 +55,13 @@ class Planning(Struct, frozen=True):
         charge = Charge(profile)
         try:
             request = await self.consult.request(self._messages(skills), self.route)
-            await self.spending.check_room(charge, request)
+            call_id = await self.spending.hold_outside(charge, request, TIME_LIMIT_S)
         except (NoAnswer, BudgetReached) as error:
             raise FailedPrecondition(str(error)) from None
         given = await self.consult.answer(request, TIME_LIMIT_S)
-        await self.database.write(lambda conn: self.spending.count(conn, charge, given.paid))
+        await self.database.write(
+            lambda conn: self.spending.count(conn, charge, call_id, given.paid)
+        )
         if given.failure:
             raise FailedPrecondition(given.failure)
         return given.text

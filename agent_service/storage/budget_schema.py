@@ -3,6 +3,7 @@
 from sqlalchemy import BigInteger, Column, Index, String, Table
 
 from agent_service.storage.schema import metadata
+from services.database import UtcTime
 
 budget_limit = Table(
     "budget_limit",
@@ -27,11 +28,13 @@ budget_reservation = Table(
     Column("day", String(10), nullable=False),
     Column("micro_usd", BigInteger, nullable=False),
     Column("tokens", BigInteger, nullable=False),
+    Column("held_until", UtcTime),
     Index("budget_reservation_by_profile", "profile"),
 )
 """`name` tells calls that a turn makes side by side from each other; empty is the one that goes on
 with the conversation. Counts while the turn's owner of that epoch holds its lease, so that nobody
-has to release what a killed owner had reserved."""
+has to release what a killed owner had reserved. A call outside of turns has an id of its own in
+place of a turn's, and counts until `held_until`."""
 
 budget_gate = Table(
     "budget_gate",

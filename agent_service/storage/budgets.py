@@ -36,7 +36,7 @@ _RESERVE = Prepared(
 _OF_TURN = sa.delete(budget_reservation).where(budget_reservation.c.turn_id == bindparam("turn"))
 _SETTLE_ALL = Prepared(_OF_TURN)
 _SETTLE = Prepared(_OF_TURN.where(budget_reservation.c.name == bindparam("reservation")))
-_IN_FORCE = (
+_OWNED = (
     sa.select(turn.c.id)
     .where(
         turn.c.id == budget_reservation.c.turn_id,
@@ -47,6 +47,8 @@ _IN_FORCE = (
     .exists()
 )
 """Its owner lives and has not lost the turn."""
+_held_until = budget_reservation.c.held_until
+_IN_FORCE = sa.or_(_OWNED, sa.and_(_held_until.is_not(None), _held_until >= db_now()))
 _SWEEP = sa.delete(budget_reservation).where(
     budget_reservation.c.profile == bindparam("profile"), ~_IN_FORCE
 )
@@ -150,15 +152,29 @@ def reserve(
     Another call of the turn that holds something at the same time has another name.
     """
     leases.fence(conn, lease)
+    row = {"turn_id": lease.id, "name": name, "epoch": lease.epoch, "held_until": None}
+    return _reserve(conn, row, account, asked, policy)
+
+
+def hold(
+    conn: Connection, call_id: str, for_s: float, account: Account, asked: Amount, policy: Policy
+) -> tuple[list[Standing], Standing | None]:
+    """Hold for some time what a call outside of turns may take; returns the same as `reserve`."""
+    until = conn.scalar(sa.select(db_now(for_s)))
+    row = {"turn_id": call_id, "name": "", "epoch": 0, "held_until": until}
+    return _reserve(conn, row, account, asked, policy)
+
+
+def _reserve(
+    conn: Connection, holder: dict[str, Any], account: Account, asked: Amount, policy: Policy
+) -> tuple[list[Standing], Standing | None]:
     _PASS.run(conn, {"profile": account.profile, "passed": 1})
     conn.execute(_SWEEP, {"profile": account.profile})
-    found = standings(conn, account, policy, (lease.id, name))
+    found = standings(conn, account, policy, (holder["turn_id"], holder["name"]))
     refusing = next((one for one in found if not one.has_room_for(asked)), None)
     if found and refusing is None:
         row = {
-            "turn_id": lease.id,
-            "name": name,
-            "epoch": lease.epoch,
+            **holder,
             "profile": account.profile,
             "session_id": account.session_id,
             "job_id": account.job_id,

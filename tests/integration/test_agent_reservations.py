@@ -95,6 +95,28 @@ async def test_calls_side_by_side_hold_something_each(tables: Database) -> None:
     assert await tables.read(held) == {}
 
 
+async def test_a_call_outside_of_turns_holds_something_for_some_time(tables: Database) -> None:
+    one = await begun(tables, "one", claimant("a"))
+    account = Account("default", "one", "", DAY)
+
+    def holding(for_s: float) -> Callable[[sa.Connection], Outcome]:
+        return lambda conn: budgets.hold(conn, "title", for_s, account, SIXTY, POLICY)
+
+    assert (await tables.write(holding(60.0)))[1] is None
+    (stood,), refusing = await tables.write(reserving(one))
+    assert refusing == stood
+    assert stood.reserved.tokens == 60
+    await tables.write(lambda conn: budgets.settle(conn, "title", ""))
+    assert (await tables.write(reserving(one)))[1] is None
+    # And the other way round.
+    assert (await tables.write(holding(60.0)))[1] is not None
+    await tables.write(lambda conn: budgets.settle_all(conn, "one"))
+    # What nobody has counted in time counts no more.
+    assert (await tables.write(holding(-1.0)))[1] is None
+    assert (await tables.write(reserving(one)))[1] is None
+    assert await tables.read(held) == {"one": 60}
+
+
 async def test_a_job_is_charged_over_all_its_runs(tables: Database) -> None:
     mine = claimant("a")
     first, second = await begun(tables, "first", mine), await begun(tables, "second", mine)

@@ -140,6 +140,25 @@ async def test_no_title_is_asked_for_beyond_the_budget(tmp_path: Path) -> None:
         assert (await session(client)).title == FIRST
 
 
+async def test_what_a_title_may_cost_is_held_until_it_is_counted(tmp_path: Path) -> None:
+    await configure(tmp_path, f"{CONFIG}budget: {{session: {{tokens: 60000}}}}\n")
+    reply = named("Made", latency_s=2.0)
+    async with fake_model(script(reply)) as model, agent(tmp_path, model.url) as client:
+
+        async def reserved() -> int:
+            stub = UsageServiceStub(client.channels.to("agent"))
+            request = usage_pb2.GetBudgetRequest(session_id="session")
+            found = (await stub.GetBudget(request)).budgets
+            (budget,) = (one for one in found if one.scope_id == "session")
+            return budget.reserved.tokens
+
+        await client.ask(FIRST)
+        await model.until(lambda: len(asked_for_titles(model)) == 1)
+        assert await reserved() > 0
+        await titled(client, "Made")
+        assert await reserved() == 0
+
+
 async def test_the_model_of_the_conversation_names_only_where_it_is_told_to(tmp_path: Path) -> None:
     for said, is_asked in (("", False), ("auxiliary: {title: {provider: main}}\n", True)):
         home = tmp_path / str(is_asked)
