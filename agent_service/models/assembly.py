@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Iterable
-from math import isfinite
-from typing import Any, TypeGuard, cast
+from typing import Any, cast
 from uuid import uuid4
 
 from msgspec import Struct, field
 
 from agent_service.models.base import ModelMessage, ToolCall, Usage
+from agent_service.models.counts import micro_usd, tokens
 from agent_service.models.wire import Json, MalformedChunk
 
 _REASONING_FIELDS = frozenset({"reasoning", "reasoning_content", "reasoning_details"})
@@ -160,7 +160,7 @@ class Assembly:
             call_id = parts.id if parts.id and parts.id not in seen else f"call_{uuid4().hex}"
             seen.add(call_id)
             arguments = well_formed("".join(parts.arguments)) or "{}"
-            calls.append(ToolCall(call_id, parts.name, arguments))
+            calls.append(ToolCall(call_id, well_formed(parts.name), arguments))
         return tuple(calls)
 
 
@@ -169,14 +169,13 @@ def read_usage(usage: Json) -> Usage:
     prompt, completion = (usage.get(f"{side}_tokens_details") for side in ("prompt", "completion"))
     sent: Json = cast("Json", prompt) if isinstance(prompt, dict) else {}
     said: Json = cast("Json", completion) if isinstance(completion, dict) else {}
-    cost = usage.get("cost")
     return Usage(
-        prompt_tokens=_count(usage.get("prompt_tokens")),
-        completion_tokens=_count(usage.get("completion_tokens")),
-        cached_tokens=_count(sent.get("cached_tokens")),
-        cache_write_tokens=_count(sent.get("cache_write_tokens")),
-        reasoning_tokens=_count(said.get("reasoning_tokens")),
-        cost_micro_usd=round(cost * 1_000_000) if _is_amount(cost) else None,
+        prompt_tokens=tokens(usage.get("prompt_tokens")),
+        completion_tokens=tokens(usage.get("completion_tokens")),
+        cached_tokens=tokens(sent.get("cached_tokens")),
+        cache_write_tokens=tokens(sent.get("cache_write_tokens")),
+        reasoning_tokens=tokens(said.get("reasoning_tokens")),
+        cost_micro_usd=micro_usd(usage.get("cost")),
     )
 
 
@@ -195,14 +194,6 @@ def _joined(texts: Iterable[str]) -> str:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _is_amount(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and isfinite(value) and value >= 0
-
-
-def _count(value: object) -> int:
-    return max(0, value) if isinstance(value, int) else 0
 
 
 def _objects(value: object) -> Iterable[Json]:

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from agent_service.models.assembly import well_formed
 from agent_service.models.base import ModelMessage, ToolCall, Usage
+from agent_service.models.counts import tokens
 from agent_service.models.messages_blocks import THINKING
 from agent_service.models.wire import Json, MalformedChunk
 
@@ -38,6 +39,13 @@ _GROWS = {
     "signature_delta": "signature",
     "input_json_delta": "partial_json",
 }
+_COUNTS = (
+    "input_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+    "output_tokens",
+    "thinking_tokens",
+)
 
 
 class MessagesReading:
@@ -140,10 +148,8 @@ class MessagesReading:
 
     def _count(self, usage: Json) -> None:
         """Take over counts; each event repeats those that it knows, with their latest values."""
-        counts = {name: count for name, count in usage.items() if isinstance(count, int)}
-        output = _object(usage.get("output_tokens_details")).get("thinking_tokens")
-        if isinstance(output, int):
-            counts["thinking_tokens"] = output
+        told = {**usage, **_object(usage.get("output_tokens_details"))}
+        counts = {name: tokens(told[name]) for name in _COUNTS if isinstance(told.get(name), int)}
         if counts:
             self._usage = {**(self._usage or {}), **counts}
 
@@ -169,7 +175,7 @@ class MessagesReading:
         # As it was written: malformed arguments are for the tool's caller to judge.
         written = well_formed(self._joined(index, "partial_json"))
         whole = json.dumps(block.get("input") or {}, ensure_ascii=False)
-        return ToolCall(str(block["id"]), str(block["name"]), written or whole)
+        return ToolCall(str(block["id"]), well_formed(str(block["name"])), written or whole)
 
 
 def _details(blocks: list[dict[str, Any]]) -> tuple[Mapping[str, Any], ...]:
@@ -181,14 +187,13 @@ def _details(blocks: list[dict[str, Any]]) -> tuple[Mapping[str, Any], ...]:
 
 
 def _usage(counts: Mapping[str, int]) -> Usage:
-    read = max(0, counts.get("cache_read_input_tokens", 0))
-    written = max(0, counts.get("cache_creation_input_tokens", 0))
+    sent, read, written, said, thought = (counts.get(name, 0) for name in _COUNTS)
     return Usage(
-        prompt_tokens=max(0, counts.get("input_tokens", 0)) + read + written,
-        completion_tokens=max(0, counts.get("output_tokens", 0)),
+        prompt_tokens=sent + read + written,
+        completion_tokens=said,
         cached_tokens=read,
         cache_write_tokens=written,
-        reasoning_tokens=max(0, counts.get("thinking_tokens", 0)),
+        reasoning_tokens=thought,
     )
 
 

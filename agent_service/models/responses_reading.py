@@ -5,6 +5,7 @@ from typing import Any, cast
 
 from agent_service.models.assembly import well_formed
 from agent_service.models.base import ModelMessage, ToolCall, Usage
+from agent_service.models.counts import tokens
 from agent_service.models.responses_items import REASONING
 from agent_service.models.wire import Json, MalformedChunk
 
@@ -155,7 +156,7 @@ class ResponsesReading:
             raise MalformedChunk("a tool call without a name")
         written = "".join(self._arguments.get(index, ())) or _text(item.get("arguments"))
         # As it was written: malformed arguments are for the tool's caller to judge.
-        return ToolCall(call_id, name, well_formed(written) or "{}")
+        return ToolCall(call_id, well_formed(name), well_formed(written) or "{}")
 
     def _details(self, order: list[int]) -> tuple[Mapping[str, Any], ...]:
         """The reasoning; or all items where it stands between others, as it must keep its place."""
@@ -172,10 +173,10 @@ def _usage(counts: Json) -> Usage:
     sent = _object(counts.get("input_tokens_details"))
     said = _object(counts.get("output_tokens_details"))
     return Usage(
-        prompt_tokens=_count(counts.get("input_tokens")),
-        completion_tokens=_count(counts.get("output_tokens")),
-        cached_tokens=_count(sent.get("cached_tokens")),
-        reasoning_tokens=_count(said.get("reasoning_tokens")),
+        prompt_tokens=tokens(counts.get("input_tokens")),
+        completion_tokens=tokens(counts.get("output_tokens")),
+        cached_tokens=tokens(sent.get("cached_tokens")),
+        reasoning_tokens=tokens(said.get("reasoning_tokens")),
     )
 
 
@@ -197,7 +198,3 @@ def _object(value: object) -> Json:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _count(value: object) -> int:
-    return max(0, value) if isinstance(value, int) else 0

@@ -330,7 +330,8 @@ def _halted(turn: LiveTurn, forbidden: Sequence[str]) -> tuple[Fact, ...]:
 
 
 def _error(call: PendingCall, text: str) -> ToolReturned:
-    return ToolReturned(call, text, is_error=True)
+    # It repeats names that the model made up, of any length and number.
+    return ToolReturned(call, events.preview(text), is_error=True)
 
 
 def _malformed(error: Exception) -> str:

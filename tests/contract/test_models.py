@@ -85,6 +85,13 @@ async def test_malformed_arguments_are_handed_on_as_they_are(connect: Connect) -
     assert message.tool_calls == (ToolCall("c", "terminal", '{"command": "ls'),)
 
 
+async def test_half_a_character_in_a_name_breaks_nothing(connect: Connect) -> None:
+    reply = {"tool_calls": [{"id": "c", "name": "t\ud800", "arguments": "{}"}]}
+    async with scripted(connect, answers(reply)) as (model, _):
+        (call,) = (await answer(model)).tool_calls
+    assert call.name == "t\ufffd"
+
+
 @ONLY_CHAT
 @pytest.mark.parametrize("field", ["reasoning", "reasoning_content", "reasoning_details"])
 async def test_reasoning_is_read_wherever_it_stands(connect: Connect, field: str) -> None:
@@ -128,6 +135,15 @@ async def test_usage_is_reported_with_cache_and_cost(connect: Connect) -> None:
     async with scripted(connect, answers({"text": "Hi", "usage": usage})) as (model, _):
         message = await answer(model)
     assert message.usage == Usage(1200, 34, 1024, 12, 1234)
+
+
+async def test_counts_that_cannot_be_are_none(connect: Connect) -> None:
+    sent = dict.fromkeys(("prompt_tokens", "input_tokens"), 10**30)
+    said = dict.fromkeys(("completion_tokens", "output_tokens"), True)
+    async with scripted(connect, answers({"text": "Hi", "usage": {**sent, **said}})) as (model, _):
+        message = await answer(model)
+    assert message.usage is not None
+    assert repr(message.usage) == repr(Usage())  # to which False is not 0
 
 
 @ONLY_CHAT

@@ -151,6 +151,9 @@ def test_reasoning_details_are_merged_into_the_blocks_that_go_back() -> None:
         ({"prompt_tokens": "many", "cost": "dear"}, Usage()),
         ({"cost": float("nan")}, Usage()),
         ({"cost": float("inf")}, Usage()),
+        ({"prompt_tokens": True, "completion_tokens": 10**30, "cost": True}, Usage()),
+        ({"cost": 1e308}, Usage()),
+        ({"cost": 10**400}, Usage()),
     ],
 )
 def test_usage_is_read_leniently(sent: dict[str, Any], read: Usage) -> None:
