@@ -104,6 +104,8 @@ class _File:
 
 def _read(path: Path) -> bytes:
     try:
+        if path.is_fifo():  # it would be waited for until somebody writes into it
+            raise FailedPrecondition(f"{path} cannot be read: it is a pipe, and no file")
         with path.open("rb") as stream:
             data = stream.read(MAX_DOCUMENT_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
