@@ -1,15 +1,31 @@
 """What the parsers of commands have in common."""
 
 import argparse
+from collections.abc import Callable
 from typing import Any
 
 LEVELS = ("debug", "info", "warning", "error")
+INT32 = 2**31 - 1
+INT64 = 2**63 - 1
+"""The largest numbers of a request's fields."""
 
 
 def add_home(parser: argparse.ArgumentParser, **how: Any) -> None:
     """The options of every command that works in a home."""
     parser.add_argument("--home", metavar="FOLDER", help="the home (default: ~/.hermes)", **how)
     parser.add_argument("--profile", metavar="NAME", help="a profile of the home", **how)
+
+
+def up_to(most: int) -> Callable[[str], int]:
+    """The type of an argument that is a whole number from 0 on."""
+
+    def number(text: str) -> int:
+        value = int(text)
+        if not 0 <= value <= most:
+            raise argparse.ArgumentTypeError(f"{text} is not between 0 and {most}")
+        return value
+
+    return number
 
 
 class Actions:

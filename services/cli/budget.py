@@ -7,7 +7,7 @@ from typing import Any
 
 from hermes.agent.v1 import usage_pb2 as pb
 from hermes.agent.v1.usage_pb2_grpc import UsageServiceStub
-from services.cli.arguments import Actions
+from services.cli.arguments import INT64, Actions, up_to
 from services.cli.connection import connected
 from services.cli.console import print_json, printable, say
 from services.cli.startup import load, logged
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     change.add_argument("scope", choices=tuple(SCOPES), help="what it is for")
     change.add_argument("--id", default="", metavar="ID", help="only this session or job (each)")
     change.add_argument("--usd", metavar="AMOUNT", help="US dollars, such as 2.50")
-    change.add_argument("--tokens", type=int, metavar="N", help="tokens sent and received")
+    change.add_argument("--tokens", type=up_to(INT64), metavar="N", help="tokens sent and received")
     change.add_argument(
         "--unlimited", action="store_true", help="no limit, whatever the config says"
     )

@@ -10,7 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from hermes.agent.v1 import memory_pb2
 from hermes.agent.v1.memory_pb2_grpc import MemoryServiceStub
-from services.cli.arguments import Actions
+from services.cli.arguments import INT32, Actions, up_to
 from services.cli.connection import connected
 from services.cli.console import print_json, printable, say
 from services.cli.startup import load, logged
@@ -35,7 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     show = actions.add("show", "what is remembered now")
     show.add_argument("--json", action="store_true", help="one JSON object")
     history = actions.add("history", "what was changed, the last change first")
-    history.add_argument("--limit", type=int, default=20, metavar="N", help="how many (20)")
+    history.add_argument(
+        "--limit", type=up_to(INT32), default=20, metavar="N", help="how many (20)"
+    )
     history.add_argument("--json", action="store_true", help="one JSON list")
     undo = actions.add("undo", "take a change back, if nothing was changed since")
     undo.add_argument("change_id", metavar="ID", help="the change, as history shows it")

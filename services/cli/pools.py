@@ -7,7 +7,7 @@ from typing import Any
 
 from hermes.executor.v1 import pool_pb2
 from hermes.executor.v1.pool_pb2_grpc import PoolServiceStub
-from services.cli.arguments import Actions
+from services.cli.arguments import INT32, Actions, up_to
 from services.cli.consent import agreed
 from services.cli.console import complain, print_json, say
 from services.cli.executors import TELL_S, Executor, Executors, executors
@@ -47,8 +47,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_common(listing, "only of this one", "one JSON list")
     resize = actions.add("resize", "keep another number ready, until the executor's next start")
     resize.add_argument("template", metavar="TEMPLATE", help="the template, as list shows it")
-    resize.add_argument("ready", metavar="N", type=int, help="how many are kept ready")
-    resize.add_argument("--limit", metavar="N", type=int, help="how many there may be in all")
+    resize.add_argument("ready", metavar="N", type=up_to(INT32), help="how many are kept ready")
+    resize.add_argument(
+        "--limit", metavar="N", type=up_to(INT32), help="how many there may be in all"
+    )
     _add_common(resize, "of this one, where there are several", "one JSON object")
     drain = actions.add("drain", "take no new sessions; those that have a sandbox go on")
     _add_common(drain, "this one, where there are several", "one JSON object")

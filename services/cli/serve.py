@@ -5,7 +5,7 @@ import asyncio
 
 from services.addresses import Address
 from services.cli import process
-from services.cli.arguments import LEVELS, add_home
+from services.cli.arguments import INT32, LEVELS, add_home, up_to
 from services.cli.console import complain
 from services.cli.startup import load, logged
 from services.config import Settings
@@ -24,7 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_home(parser)
     parser.add_argument("service", choices=process.ALL, help="the service")
     parser.add_argument("--listen", metavar="ADDRESS", help="host:port, or unix:/path")
-    parser.add_argument("--metrics-port", type=int, metavar="PORT", help="port of /metrics")
+    parser.add_argument(
+        "--metrics-port", type=up_to(INT32), metavar="PORT", help="port of /metrics"
+    )
     parser.add_argument("--log-level", choices=LEVELS, help="what is written to the log")
     parser.add_argument("--log-format", choices=("json", "text"), help="how it is written")
     parser.add_argument("--instance", metavar="NAME", help="this replica's name in leases")

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from google.protobuf.duration_pb2 import Duration
 
 from hermes.agent.v1 import session_change_pb2, session_pb2
-from services.cli.arguments import Actions
+from services.cli.arguments import INT32, INT64, Actions, up_to
 from services.cli.consent import agreed
 from services.cli.console import complain, print_json, printable, say
 from services.cli.session_desk import Action, Desk, described
@@ -27,13 +27,17 @@ def add_arguments(actions: Actions) -> None:
     branch = actions.add("branch", "make a new session that begins with what was said in another")
     _names(branch)
     branch.add_argument(
-        "--through", type=int, default=0, metavar="N", help="only up to the turn of message N"
+        "--through",
+        type=up_to(INT64),
+        default=0,
+        metavar="N",
+        help="only up to the turn of message N",
     )
     branch.add_argument("--title", default="", help="what the new one is called")
     branch.add_argument("--json", action="store_true", help="one JSON object")
     undo = actions.add("undo", "take back the last turns: what was said, not what was done")
     _names(undo)
-    undo.add_argument("--turns", type=int, default=1, metavar="N", help="how many (1)")
+    undo.add_argument("--turns", type=up_to(INT32), default=1, metavar="N", help="how many (1)")
     undo.add_argument("--json", action="store_true", help="one JSON object")
     delete = actions.add("delete", "delete a session for good")
     _names(delete)

@@ -10,7 +10,7 @@ from typing import Any
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from hermes.agent.v1 import session_pb2
-from services.cli.arguments import Actions
+from services.cli.arguments import INT32, INT64, Actions, up_to
 from services.cli.console import print_json, printable, say
 from services.cli.session_desk import ROLES, Action, Desk, local
 from services.errors import InvalidArgument
@@ -28,17 +28,21 @@ def add_arguments(actions: Actions) -> None:
     search.add_argument(
         "query", nargs="*", help='words that must all be there, "phrases", OR between two'
     )
-    search.add_argument("--limit", type=int, default=20, metavar="N", help="how many (20)")
+    search.add_argument("--limit", type=up_to(INT32), default=20, metavar="N", help="how many (20)")
     search.add_argument("--sort", choices=sorted(_ORDERS), default="newest", help="newest first")
     search.add_argument("--session", default="", metavar="SESSION", help="only in this one")
     search.add_argument("--role", choices=sorted(_ROLES), help="only what this one said")
     search.add_argument("--since", type=_moment, metavar="DATE", help="from this day or time on")
     search.add_argument("--until", type=_moment, metavar="DATE", help="before this day or time")
     search.add_argument(
-        "--around", type=int, default=0, metavar="N", help="near message N of --session"
+        "--around", type=up_to(INT64), default=0, metavar="N", help="near message N of --session"
     )
     search.add_argument(
-        "--window", type=int, default=5, metavar="N", help="how many before and after it (5)"
+        "--window",
+        type=up_to(INT32),
+        default=5,
+        metavar="N",
+        help="how many before and after it (5)",
     )
     search.add_argument("--json", action="store_true", help="one JSON list")
 

@@ -7,7 +7,7 @@ from typing import Any
 from hermes.agent.v1 import session_pb2
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
 from services.cli import session_changes, session_files, session_search
-from services.cli.arguments import Actions
+from services.cli.arguments import INT32, Actions, up_to
 from services.cli.connection import connected
 from services.cli.console import print_json, printable, say
 from services.cli.session_desk import ROLES, Action, Desk, described, local
@@ -47,7 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `hermes sessions`."""
     actions = Actions(parser, "|".join(NAMES))
     listing = actions.add("list", "the conversations, the one used last first")
-    listing.add_argument("--limit", type=int, default=20, metavar="N", help="how many (20)")
+    listing.add_argument(
+        "--limit", type=up_to(INT32), default=20, metavar="N", help="how many (20)"
+    )
     listing.add_argument("--json", action="store_true", help="one JSON list")
     show = actions.add("show", "what was said in one of them")
     show.add_argument("session", metavar="SESSION", help="its id or title")

@@ -9,7 +9,7 @@ import sys
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
 from services.addresses import Address
 from services.cli import process
-from services.cli.arguments import LEVELS, add_home
+from services.cli.arguments import INT32, LEVELS, add_home, up_to
 from services.cli.banner import introduce
 from services.cli.connection import connected, is_running
 from services.cli.console import complain
@@ -32,7 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-chat", action="store_true", help="only serve")
     parser.add_argument("--model", metavar="NAME", help="the model to use")
     parser.add_argument("--base-url", metavar="URL", help="an OpenAI-compatible endpoint")
-    parser.add_argument("--metrics-port", type=int, metavar="PORT", help="port of /metrics")
+    parser.add_argument(
+        "--metrics-port", type=up_to(INT32), metavar="PORT", help="port of /metrics"
+    )
     parser.add_argument("--log-level", choices=LEVELS, help="what is written to the log")
     parser.set_defaults(allow_workdir=True)
 

@@ -8,7 +8,7 @@ from typing import Any
 from hermes.agent.v1 import usage_pb2 as pb
 from hermes.agent.v1.usage_pb2_grpc import UsageServiceStub
 from hermes.common.v1.usage_pb2 import Usage
-from services.cli.arguments import add_home
+from services.cli.arguments import INT32, add_home, up_to
 from services.cli.connection import connected
 from services.cli.console import print_json, printable, say
 from services.cli.startup import load, logged
@@ -41,7 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--since", default="", metavar="DAY", help="from YYYY-MM-DD, or the last days as in 7d"
     )
-    parser.add_argument("--limit", type=int, default=30, metavar="N", help="how many sums (30)")
+    parser.add_argument(
+        "--limit", type=up_to(INT32), default=30, metavar="N", help="how many sums (30)"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 

@@ -52,3 +52,16 @@ def test_the_home_is_named_before_an_action_or_behind_it() -> None:
     assert parser.parse_args(["--home", "HERE", "list"]).home == "HERE"
     assert parser.parse_args(["list", "--home", "HERE"]).home == "HERE"
     assert parser.parse_args(["list"]).home is None
+
+
+@pytest.mark.parametrize("text", ["-1", "9" * 30, "1.5", "many"])
+def test_a_number_that_no_request_has_is_refused_by_every_command(text: str) -> None:
+    numbers = 0
+    for parser in PARSERS.values():
+        for argument in actions_of(parser):
+            known: Any = argument.type
+            if known is int or getattr(known, "__name__", "") == "number":
+                numbers += 1
+                with pytest.raises((argparse.ArgumentTypeError, ValueError)):
+                    known(text)
+    assert numbers > 10
