@@ -114,7 +114,7 @@ def _messages(found: Sequence[Any], begun: datetime) -> Iterator[Said | None]:
 
 def _message(entry: Mapping[str, Any]) -> dict[str, Any] | None:
     """The message as it is sent; None for what is none, such as an old system prompt."""
-    role, text = entry.get("role"), text_of(entry.get("content")).replace("\0", "")
+    role, text = entry.get("role"), _words(entry.get("content")).replace("\0", "")
     if role == "user":
         return {"role": "user", "content": text}
     if role == "tool":
@@ -128,6 +128,20 @@ def _message(entry: Mapping[str, Any]) -> dict[str, Any] | None:
     if calls:
         message |= {"content": text or None, "tool_calls": calls}
     return message
+
+
+def _words(content: Any) -> str:
+    """The text of a message; of a picture and the like, which are not taken, that it was there."""
+    if not isinstance(content, list):
+        return text_of(content)
+    parts = cast("list[Any]", content)
+    return "\n".join(filter(None, (text_of([part]) or _lost(part) for part in parts)))
+
+
+def _lost(part: Any) -> str:
+    kind = _text(part.get("type")) if _is_object(part) else ""
+    known = next((one for one in ("image", "audio", "video", "file") if one in kind), "")
+    return f"[{known} that was not kept]" if known else ""
 
 
 def _call(entry: Mapping[str, Any], number: int) -> dict[str, Any]:
