@@ -34,6 +34,8 @@ from services.validation import check_id
 
 MAX_TEXT_BYTES = 1024 * 1024
 MAX_MESSAGE_ID_CHARS = 64
+MAX_SESSION_NAME_CHARS = 200
+"""Of an id or a title."""
 MAX_CHAT_ID_CHARS = 128
 MAX_THREAD_ID_CHARS = 64
 MAX_FILES = 10
@@ -73,8 +75,12 @@ def check_open(opening: ConverseRequest.Open) -> None:
             f"{opening.platform} is not a client of the gateway",
             fields={"open.platform": f"must be {CLI}, or empty"},
         )
-    if opening.session_id:
-        check_id("open.session_id", opening.session_id)
+    named = opening.session_id
+    if len(named) > MAX_SESSION_NAME_CHARS or not named.isprintable():
+        raise InvalidArgument(
+            "no session is called like this",
+            fields={"open.session_id": f"an id or a title, at most {MAX_SESSION_NAME_CHARS} chars"},
+        )
     if opening.turn_id:
         check_id("open.turn_id", opening.turn_id)
     if opening.after_sequence < 0:

@@ -353,7 +353,7 @@ async def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
             assert await refusal(wire) is Reason.INVALID_ARGUMENT
         wrong: dict[str, dict[str, Any]] = {
             "platform": {"platform": "telegram"},
-            "session": {"session_id": "a b"},
+            "session": {"session_id": "a\nb"},
             "sequence": {"turn_id": "trn_1", "after_sequence": -1},
         }
         for fields in wrong.values():
