@@ -103,7 +103,7 @@ def test_each_call_has_one_result() -> None:
     assert [m["role"] for m in messages] == [
         *("user", "assistant", "tool", "tool", "user", "assistant", "tool")
     ]
-    assert messages[0]["content"] == "look"
+    assert messages[0]["content"] == "look\n[image that was not kept]"
     assert messages[1]["tool_calls"][1]["function"] == {"name": "todo", "arguments": '{"a": 1}'}
     assert [m["tool_call_id"] for m in messages if m["role"] == "tool"] == ["c1", "c2", "c1"]
     assert messages[3]["content"] == messages[6]["content"] == NO_RESULT
