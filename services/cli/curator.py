@@ -9,7 +9,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from hermes.scheduler.v1 import curator_pb2
 from hermes.scheduler.v1.curator_pb2_grpc import CuratorServiceStub
-from services.cli.arguments import Actions
+from services.cli.arguments import Actions, up_to
 from services.cli.connection import connected
 from services.cli.consent import agreed
 from services.cli.console import complain, print_json, printable, say
@@ -34,6 +34,8 @@ skills/.archive, and before each change there is a backup."""
 
 LOOK_S = 0.5
 """How often a run is looked at that is waited for."""
+MAX_REPORTS = 100
+"""The most that one request may ask for."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     rollback.add_argument("--yes", action="store_true", help="do not ask")
     rollback.add_argument("--json", action="store_true", help="one JSON object")
     reports = actions.add("reports", "what came of its runs, the latest first")
-    reports.add_argument("--limit", type=int, default=20, metavar="N", help="how many (20)")
+    reports.add_argument(
+        "--limit", type=up_to(MAX_REPORTS), default=20, metavar="N", help="how many (20)"
+    )
     reports.add_argument("--json", action="store_true", help="one JSON list")
 
 
