@@ -46,7 +46,8 @@ _DELTAS_PER_SECOND = 1
 SKILLS = "skills"
 """The toolset by which skills are loaded."""
 
-# The same call would end in the same way; all else is tried again.
+# The same call would end in the same way; all else is tried again, also what nobody serves at the
+# moment: a command that needs the scheduler alone runs it without an agent.
 _FINAL = frozenset(
     {
         grpc.StatusCode.ALREADY_EXISTS,
@@ -56,7 +57,6 @@ _FINAL = frozenset(
         grpc.StatusCode.OUT_OF_RANGE,
         grpc.StatusCode.PERMISSION_DENIED,
         grpc.StatusCode.UNAUTHENTICATED,
-        grpc.StatusCode.UNIMPLEMENTED,
     }
 )
 

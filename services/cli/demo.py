@@ -18,7 +18,7 @@ from services.cli import process
 from services.cli.connection import connected
 from services.cli.console import complain, printable, say
 from services.cli.dialogue import Dialogue
-from services.cli.jobs import destination
+from services.cli.job_changes import terminal
 from services.cli.one_shot import OneShot
 from services.cli.startup import logged
 from services.cli.talk import Talk
@@ -123,6 +123,6 @@ async def _add_job(channels: Channels, when: str) -> None:
             schedule=when,
             prompt="What system are you on?",
             name="demo",
-            origin=destination(""),
+            origin=terminal(),
         )
     )

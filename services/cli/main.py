@@ -31,7 +31,7 @@ COMMANDS = {
     "memory": "show what is remembered and how it came to be, and undo changes",
     "skills": "list and show what the agent has learned to do",
     "curator": "see, run, pause and undo what keeps the skills small and current",
-    "jobs": "add, list and remove scheduled jobs",
+    "jobs": "add, change, run and move scheduled jobs, and see what came of them",
     "login": "log in at a model provider, such as with a subscription",
     "logout": "forget a login at a model provider",
     "models": "list models with their context windows and prices",

@@ -64,7 +64,7 @@ def test_an_unknown_variable_is_an_error(home: Home) -> None:
         (["chat", "--moedl", "x"], "--moedl x; see hermes chat --help"),
         (["serve", "kitchen"], "'agent', 'executor', 'gateway', 'scheduler'); see hermes serve"),
         (["up", "--metrics-port", "many"], "'many'; see hermes up --help"),
-        (["jobs", "add"], "schedule, prompt; see hermes jobs add --help"),
+        (["jobs", "add"], "schedule; see hermes jobs add --help"),
         (["chta"], "'chta'; see hermes --help"),
         (["chat", "--json"], "--json goes with -q"),
         (["chat"], "ask once with: hermes chat -q"),

@@ -1,0 +1,176 @@
+"""Running jobs now, and seeing what came of their runs."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from time import monotonic
+
+import grpc
+import grpc.aio
+
+from hermes.scheduler.v1 import run_pb2
+from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
+from services.cli import process
+from services.cli.connection import connected, has_services
+from services.cli.console import EXIT_FAILURE, complain, print_json, printable, say
+from services.cli.job_lookup import Jobs
+from services.cli.job_view import described_run, run_state_of, show_runs
+from services.config import Settings
+from services.ids import new_id
+from services.lifecycle import Workers
+from services.streams import open_stream
+
+_TICK_S = 1.0
+_AGAIN_S = 0.5
+_PATIENCE_S = 30.0
+"""How long a scheduler may be away that is watched."""
+_STARTS = "its turn has not started"
+_DOING = {
+    run_pb2.RUN_STATE_CLAIMED: _STARTS,
+    run_pb2.RUN_STATE_RUNNING: "the agent works on it",
+    run_pb2.RUN_STATE_DELIVERING: "its output is being delivered",
+}
+
+
+async def begin(settings: Settings, arguments: argparse.Namespace) -> int:
+    """Run a job now; unless told otherwise, wait until the run has ended."""
+    waits = not arguments.no_wait
+    here = not await has_services(settings, ("scheduler",))
+    services = process.ALL if waits and here else ("scheduler",)
+    async with connected(settings, services) as channels:
+        jobs = Jobs(JobServiceStub(channels.to("scheduler")), arguments.profile or "")
+        job = await jobs.find(arguments.job)
+        request = run_pb2.RunJobRequest(
+            job_id=job.job_id, profile=jobs.profile, run_id=new_id("run")
+        )
+        run = (await jobs.stub.RunJob(request)).run
+        if waits:
+            try:
+                run = await _ended(jobs, run)
+            except asyncio.CancelledError:
+                how = "goes on when hermes runs again (hermes up)" if here else "goes on"
+                complain(f"run {run.run_id} {how}; see it with: {_see(run)}")
+                raise
+    if arguments.json:
+        print_json(described_run(run, output=waits))
+    elif waits:
+        _tell(run)
+    else:
+        say(f"{run.run_id}  see it with: {_see(run)}")
+        if here:
+            complain("it runs while hermes is running; start it with: hermes up")
+    return EXIT_FAILURE if run.state == run_pb2.RUN_STATE_FAILED else 0
+
+
+async def show(settings: Settings, arguments: argparse.Namespace) -> int:
+    """The runs of a job, or one of them."""
+    async with connected(settings, ("scheduler",)) as channels:
+        jobs = Jobs(JobServiceStub(channels.to("scheduler")), arguments.profile or "")
+        job = await jobs.find(arguments.job)
+        if arguments.run:
+            run = await jobs.find_run(job, arguments.run)
+            _show_one(run, arguments)
+            return 0
+        runs = await jobs.runs(job.job_id, arguments.limit)
+    if arguments.json:
+        print_json([described_run(run, output=False) for run in runs])
+    elif runs:
+        show_runs(runs)
+    else:
+        say(printable(f"{job.name} has not run yet; run it now with: hermes jobs run {job.job_id}"))
+    return 0
+
+
+def _show_one(run: run_pb2.Run, arguments: argparse.Namespace) -> None:
+    if arguments.json:
+        print_json(described_run(run, output=True))
+        return
+    show_runs([run])
+    if run.session_id:
+        say(f"session  {run.session_id}")
+    say("")
+    _tell(run)
+
+
+def _tell(run: run_pb2.Run) -> None:
+    """What came of a run: the output, and on standard error what went wrong."""
+    if run.output:
+        say(printable(run.output))
+    elif run.finish_time.seconds and not run.error:
+        complain("the run had nothing to say")
+    elif not run.finish_time.seconds:
+        complain(f"the run has not ended: {_DOING.get(run.state, run_state_of(run.state))}")
+    if run.error:
+        complain(f"the run {'was stopped' if _was_replaced(run) else 'failed'}: {run.error}")
+    if run.delivery_error:
+        complain(f"its output could not be delivered: {run.delivery_error}")
+
+
+def _was_replaced(run: run_pb2.Run) -> bool:
+    return run.state == run_pb2.RUN_STATE_CANCELLED
+
+
+def _see(run: run_pb2.Run) -> str:
+    return f"hermes jobs runs {run.job_id} {run.run_id}"
+
+
+async def _ended(jobs: Jobs, run: run_pb2.Run) -> run_pb2.Run:
+    """Watch a run to its end, also through a scheduler that starts anew."""
+    seen_at = monotonic()
+    async with _progress() as progress:
+        while True:
+            request = run_pb2.WatchRunRequest(run_id=run.run_id, profile=jobs.profile)
+            call = jobs.stub.WatchRun(request)
+            try:
+                async with open_stream(call):
+                    async for answer in call:
+                        run, seen_at = answer.run, monotonic()
+                        progress.run = run
+            except grpc.aio.AioRpcError as error:
+                is_away = error.code() is grpc.StatusCode.UNAVAILABLE
+                if not is_away or monotonic() - seen_at > _PATIENCE_S:
+                    raise
+            if run.finish_time.seconds:
+                return run
+            await asyncio.sleep(_AGAIN_S)
+
+
+class _Progress:
+    """What a run does, and for how long, on one line of a terminal that is gone in the end."""
+
+    def __init__(self) -> None:
+        self.run = run_pb2.Run(state=run_pb2.RUN_STATE_CLAIMED)
+        self._began = monotonic()
+
+    async def show(self) -> None:
+        """Show it until cancelled."""
+        while True:
+            doing = _DOING.get(self.run.state, "")
+            again = f", attempt {self.run.attempt}" if self.run.attempt > 1 else ""
+            self._write(f"{doing}{again}  {monotonic() - self._began:.0f} s")
+            await asyncio.sleep(_TICK_S)
+
+    def clear(self) -> None:
+        """Leave nothing of it."""
+        self._write("")
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+
+
+@asynccontextmanager
+async def _progress() -> AsyncGenerator[_Progress]:
+    progress = _Progress()
+    if not sys.stderr.isatty():
+        yield progress
+        return
+    async with Workers() as workers:
+        showing = workers.start("progress", progress.show())
+        try:
+            yield progress
+        finally:
+            showing.cancel()
+            progress.clear()

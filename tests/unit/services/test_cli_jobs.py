@@ -1,0 +1,97 @@
+"""What `hermes jobs` makes of its options, and says of those that are wrong."""
+
+from pathlib import Path
+
+import pytest
+from google.protobuf.duration_pb2 import Duration
+
+from hermes.scheduler.v1 import job_options_pb2 as pb
+from services.cli.job_options import duration_text, given_options, target, target_text
+from services.cli.main import parser_of
+from services.errors import InvalidArgument
+
+JOBS = parser_of("jobs")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "field", "expected"),
+    [
+        ("--timeout", "1h30m", "timeout", Duration(seconds=5400)),
+        ("--jitter", "90s", "jitter", Duration(seconds=90)),
+        ("--grace", "0s", "missed_run_grace", Duration()),
+        ("--backoff", "2d", "retry_backoff", Duration(seconds=172_800)),
+        ("--budget-usd", "$1.5", "budget_micro_usd", 1_500_000),
+        ("--runs", "0", "max_runs", 0),
+        ("--missed", "skip", "missed_run_policy", pb.MISSED_RUN_POLICY_SKIP),
+        ("--overlap", "replace", "overlap_policy", pb.OVERLAP_POLICY_REPLACE),
+        ("--skill", "arxiv", "skills", ["arxiv"]),
+    ],
+)
+def test_an_option_is_its_field_alone(
+    option: str, value: str, field: str, expected: object
+) -> None:
+    arguments = JOBS.parse_args(["edit", "x", option, value])
+    assert given_options(arguments, []) == {field: expected}
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "told"),
+    [
+        ("--timeout", "soon", "'soon' is not a time such as 90s, 10m or 1h30m"),
+        ("--jitter", "5", "'5' is not a time such as"),
+        ("--grace", "9999w", "is longer than 366 days"),
+        ("--budget-usd", "much", "'much' is not an amount of dollars such as 2.50"),
+        ("--budget-usd", "0", "is not an amount"),
+        ("--retries", "11", "is not between 0 and 10"),
+        ("--max-missed", "-1", "is not between 0 and 100"),
+        ("--missed", "never", "choose from 'once', 'skip', 'all'"),
+        ("--clear", "prompt", "choose from 'name'"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_what_is_right(
+    option: str, value: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        JOBS.parse_args(["edit", "x", f"{option}={value}"])
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "platform", "chat", "thread"),
+    [
+        ("telegram:42", "telegram", "42", ""),
+        ("telegram:-100:7", "telegram", "-100", "7"),
+        ("matrix:!room:example.org", "matrix", "!room:example.org", ""),
+        ("origin", "origin", "", ""),
+        ("local", "local", "", ""),
+    ],
+)
+def test_a_place_is_read_and_written(text: str, platform: str, chat: str, thread: str) -> None:
+    place = target(text)
+    assert (place.platform, place.chat_id, place.thread_id) == (platform, chat, thread)
+    assert target_text(place) == text
+
+
+@pytest.mark.parametrize("text", ["telegram", "telegram:", ":42", ""])
+def test_what_is_no_place_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(InvalidArgument, match="such as telegram:12345"):
+        target(text)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [(b"", "is empty"), (b"\xff", "is no UTF-8 text"), (b"x" * 70_000, "more than 65536 bytes")],
+)
+def test_a_script_is_a_text_of_some_length(tmp_path: Path, content: bytes, told: str) -> None:
+    script = tmp_path / "x.sh"
+    script.write_bytes(content)
+    for path, said in ((script, told), (tmp_path / "gone.sh", "cannot be read")):
+        with pytest.raises(InvalidArgument, match=said):
+            given_options(JOBS.parse_args(["edit", "x", "--script", str(path)]), [])
+
+
+@pytest.mark.parametrize("text", ["0s", "90s", "1h30m", "2d1s", "366d"])
+def test_a_length_of_time_is_written_as_it_is_read(text: str) -> None:
+    arguments = JOBS.parse_args(["edit", "x", "--jitter", text])
+    shown = duration_text(arguments.jitter)
+    assert JOBS.parse_args(["edit", "x", "--jitter", shown]).jitter == arguments.jitter
