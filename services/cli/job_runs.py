@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from time import monotonic
 
 import grpc
@@ -117,23 +117,28 @@ def _see(run: run_pb2.Run) -> str:
 
 
 async def _ended(jobs: Jobs, run: run_pb2.Run) -> run_pb2.Run:
-    """Watch a run to its end, also through a scheduler that starts anew."""
-    seen_at = monotonic()
-    async with _progress() as progress:
-        while True:
-            request = run_pb2.WatchRunRequest(run_id=run.run_id, profile=jobs.profile)
-            call = jobs.stub.WatchRun(request)
-            try:
-                async with open_stream(call):
-                    async for answer in call:
-                        run, seen_at = answer.run, monotonic()
-                        progress.run = run
-            except grpc.aio.AioRpcError as error:
-                is_away = error.code() is grpc.StatusCode.UNAVAILABLE
-                if not is_away or monotonic() - seen_at > _PATIENCE_S:
-                    raise
-            if run.finish_time.seconds:
-                return run
+    """Watch a run to its end."""
+    latest = run
+    async with _progress() as progress, aclosing(_states(jobs, run.run_id)) as states:
+        async for state in states:
+            latest = progress.run = state
+    return latest
+
+
+async def _states(jobs: Jobs, run_id: str) -> AsyncGenerator[run_pb2.Run]:
+    """A run as it is until it has ended, also through a scheduler that starts anew."""
+    request = run_pb2.WatchRunRequest(run_id=run_id, profile=jobs.profile)
+    seen_at, has_ended = monotonic(), False
+    while not has_ended:
+        try:
+            async with open_stream(jobs.stub.WatchRun(request)) as call:
+                async for answer in call:
+                    seen_at, has_ended = monotonic(), answer.run.finish_time.seconds > 0
+                    yield answer.run
+        except grpc.aio.AioRpcError as error:
+            is_away = error.code() is grpc.StatusCode.UNAVAILABLE
+            if not is_away or monotonic() - seen_at > _PATIENCE_S:
+                raise
             await asyncio.sleep(_AGAIN_S)
 
 
