@@ -18,7 +18,7 @@ from scheduler_service.errors import attack
 from scheduler_service.jobs import Job, JobState, Origin, Run
 from scheduler_service.options import DEFAULTS, JobOptions
 from scheduler_service.planner import CHANNEL
-from scheduler_service.schedule import Schedule, next_after, parse
+from scheduler_service.schedule import Schedule, next_after, parse, zone_of
 from scheduler_service.storage import jobs, runs
 from scheduler_service.storage.jobs import Position
 from services.clock import Clock
@@ -210,7 +210,7 @@ class JobCatalog:
         now = self._clock.now()
 
         def plan() -> Preview:
-            zone = self._zone(time_zone)
+            zone = zone_of(text, self._zone(time_zone))
             schedule = parse(text, zone, now)
             times: list[datetime] = []
             following = next_after(schedule, now)
@@ -255,7 +255,7 @@ class JobCatalog:
 
     def _planned(self, request: JobRequest) -> Job:
         now = self._clock.now()
-        time_zone = self._zone(request.time_zone)
+        time_zone = zone_of(request.schedule, self._zone(request.time_zone))
         schedule = parse(request.schedule, time_zone, now)
         return Job(
             id=request.id,
@@ -290,7 +290,7 @@ class JobCatalog:
             updated_at=max(now, at_least + timedelta(microseconds=1)),
         )
         if anew:
-            zone = self._zone(request.time_zone)
+            zone = zone_of(request.schedule, self._zone(request.time_zone))
             schedule = parse(request.schedule, zone, now)
             changed = replace(
                 changed,

@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_WHOLE_NAMES = frozenset(
+    {
+        *("january", "february", "march", "april", "june", "july", "august", "september", "sept"),
+        *("october", "november", "december", "sunday", "monday", "tuesday", "wednesday"),
+        *("thursday", "friday", "saturday", "tues", "thur", "thurs", "weds"),
+    }
+)
 _PART = re.compile(r"(?:(\*)|([a-z]+|\d+)(?:-([a-z]+|\d+))?)(?:/(\d{1,2}))?")
 _SECOND = timedelta(seconds=1)
 # The 29th of February can be eight years away (2096 to 2104): what is not found by then never is.
@@ -47,9 +54,16 @@ _FIELDS = (
 
 
 def looks_like_one(text: str) -> bool:
-    """Whether a text has the outline of a crontab expression: five fields, the first a minute."""
+    """Whether a text has the outline of a crontab expression: five fields, the first two times."""
     fields = text.split()
-    return len(fields) == len(_FIELDS) and fields[0][0] in "*0123456789"
+    return len(fields) == len(_FIELDS) and all(each[0] in "*0123456789" for each in fields[:2])
+
+
+def without_question_marks(expression: str) -> str:
+    """An expression whose days may be written `?`, as some programs want it, with `*` instead."""
+    minute, hour, day, month, weekday = expression.split()
+    day, weekday = ("*" if field == "?" else field for field in (day, weekday))
+    return f"{minute} {hour} {day} {month} {weekday}"
 
 
 def next_firing(expression: str, zone: ZoneInfo, after: datetime) -> datetime | None:
@@ -126,15 +140,19 @@ def _numbers(field: _Field, part: str) -> range:
     if last < first and field.names is _WEEKDAYS:
         last += 7
     if last < first:
-        raise ValueError(f'the {field.label} range "{part}" ends before it begins')
+        whole = f"{start}-{field.highest},{field.lowest}-{end}"
+        raise ValueError(
+            f'the {field.label} range "{part}" ends before it begins; write it as "{whole}"'
+        )
     if step and not 1 <= int(step) <= field.highest:
         raise ValueError(f'the step of the {field.label} "{part}" is out of range')
     return range(first, last + 1, int(step or 1))
 
 
 def _number(field: _Field, text: str) -> int:
-    if text in field.names:
-        return field.names.index(text) + field.lowest
+    short = text[:3] if text in _WHOLE_NAMES else text
+    if short in field.names:
+        return field.names.index(short) + field.lowest
     if not text.isdecimal():
         raise ValueError(f'"{text}" is not a {field.label}')
     if not field.lowest <= int(text) <= field.highest:

@@ -3,12 +3,15 @@
 import re
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Literal
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 from msgspec import Struct
 
 from scheduler_service import crontab
 from scheduler_service.errors import ScheduleError
+from scheduler_service.moments import moment
+from scheduler_service.phrases import crontab_of, is_recurring, without_every
+from scheduler_service.times import is_unit, length
 from scheduler_service.wallclock import instant_of
 
 Kind = Literal["once", "interval", "cron"]
@@ -28,37 +31,30 @@ _MACROS = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
-_UNITS = {
-    unit: seconds
-    for units, seconds in (
-        ("s sec secs second seconds", 1),
-        ("m min mins minute minutes", 60),
-        ("h hr hrs hour hours", 3600),
-        ("d day days", 86400),
-        ("w week weeks", 604800),
-    )
-    for unit in units.split()
+_ZONE_FIRST = re.compile(r"(?:CRON_)?TZ=(\S+)\s+(.+)", re.IGNORECASE | re.DOTALL)
+_ZONE_LAST = re.compile(
+    r"(.+?),?\s+(?:in\s+|time\s?zone\s+)?\(?([a-z]{2,}(?:/[a-z0-9_+-]+)+|utc|gmt)\)?(?:\s+time)?",
+    re.IGNORECASE | re.DOTALL,
+)
+_ABBREVIATIONS = {
+    **dict.fromkeys(("est", "edt", "et"), "America/New_York"),
+    **dict.fromkeys(("cst", "cdt"), "America/Chicago"),
+    **dict.fromkeys(("mst", "mdt"), "America/Denver"),
+    **dict.fromkeys(("pst", "pdt", "pt"), "America/Los_Angeles"),
+    **dict.fromkeys(("cet", "cest", "met"), "Europe/Berlin"),
+    "bst": "Europe/London",
+    "ist": "Asia/Kolkata",
+    "jst": "Asia/Tokyo",
+    "eet": "Europe/Athens",
+    "msk": "Europe/Moscow",
+    "aest": "Australia/Sydney",
 }
-_DAYS = {
-    word: days
-    for words, days in (
-        ("day days", "*"),
-        ("weekday weekdays", "mon-fri"),
-        ("weekend weekends", "sat,sun"),
-        ("monday mondays mon", "mon"),
-        ("tuesday tuesdays tue tues", "tue"),
-        ("wednesday wednesdays wed", "wed"),
-        ("thursday thursdays thu thur thurs", "thu"),
-        ("friday fridays fri", "fri"),
-        ("saturday saturdays sat", "sat"),
-        ("sunday sundays sun", "sun"),
-    )
-    for word in words.split()
-}
-_COUNTED_UNIT = re.compile(r"(\d{1,9}) ?([a-z]+)")
-_LENGTH = re.compile(r"(?:\d{1,9} ?[a-z]+ ?)+")
-_CLOCK = re.compile(r"(\d{1,2})(?::(\d{2}))? ?(am|pm)?")
-_DAYS_AND_TIME = re.compile(rf"(?P<days>.+?)(?: at)? (?P<time>noon|midnight|{_CLOCK.pattern})")
+"""Short names that several zones have, or that hold for half a year, and what may be meant."""
+_CRON_FIELD = re.compile(r"[\d*?,/a-z#-]+")
+_CRON_FIELDS = 5
+_NOTHING = (
+    "it is no delay, interval, crontab expression or ISO timestamp, and no words that say when"
+)
 
 
 class Once(Struct, frozen=True):
@@ -112,18 +108,22 @@ def _next_multiple(interval: Interval, after: datetime) -> datetime | None:
 def parse(text: str, zone: str, now: datetime) -> Schedule:
     """Read what somebody wrote at `now` whose wall clock shows `zone`; raises ScheduleError.
 
-    Once: `30m`, `in 2 hours`, `2026-03-01T09:00`. Interval: `every 2h`, `every 30 minutes`.
-    Cron: `every day at 9:00`, `every weekday 8am`, `every monday and friday at 18:30`, five
-    crontab fields with names, `@daily` and its like.
+    Once: `30m`, `in 2 hours`, `tomorrow at 9:00`, `2026-03-01T09:00`. Interval: `every 2h`,
+    `every 30 minutes`. Cron: `every day at 9:00`, `every weekday 8am`, `every month on the 1st at
+    noon`, five crontab fields with names, `@daily` and its like. A zone that the text itself names
+    counts instead, as in `every day at 9:00 Asia/Tokyo`.
     """
     if len(text) > _MAX_TEXT_CHARS:
         raise ScheduleError(text, f"it is longer than {_MAX_TEXT_CHARS} characters")
     # Schedules count in whole seconds, and nothing may come too early.
     now = -(-(now - _EPOCH) // _SECOND) * _SECOND + _EPOCH
     try:
-        schedule = _read(" ".join(text.lower().split()), zone, now)
+        words, zone = _zoned(text, zone)
+        schedule = _read(" ".join(words.lower().split()).rstrip(".!"), zone, now)
         first = next_after(schedule, now)
-    except (ValueError, OverflowError) as error:
+    except OverflowError as error:
+        raise ScheduleError(text, "that is too far away") from error
+    except ValueError as error:
         raise ScheduleError(text, str(error)) from error
     if first is None:
         past = schedule.kind == "once"
@@ -142,19 +142,69 @@ def check_zone(name: str) -> str:
     return name
 
 
+def zone_of(text: str, zone: str) -> str:
+    """The time zone that a schedule is in, written where the clock shows `zone`."""
+    try:
+        return _zoned(text, zone)[1]
+    except ValueError as error:
+        raise ScheduleError(text, str(error)) from error
+
+
+def _zoned(text: str, zone: str) -> tuple[str, str]:
+    """What is written without the zone that it names, and the zone that it is in."""
+    if (first := _ZONE_FIRST.fullmatch(text.strip())) is not None:
+        return first[2], _named_zone(first[1])
+    if crontab.looks_like_one(text.lower()):
+        return text, zone
+    last_word = text.lower().split()[-1] if text.split() else ""
+    if last_word in _ABBREVIATIONS:
+        meant = _ABBREVIATIONS[last_word]
+        raise ValueError(f'"{last_word}" is not the whole name of a time zone, such as "{meant}"')
+    if (last := _ZONE_LAST.fullmatch(text.strip())) is not None:
+        return last[1], _named_zone(last[2])
+    return text, zone
+
+
+def _named_zone(name: str) -> str:
+    if name.upper() in ("UTC", "GMT"):
+        return "UTC"
+    try:
+        return check_zone(name)
+    except ValueError:
+        found = next((each for each in available_timezones() if each.lower() == name.lower()), None)
+        if found is None:
+            raise
+        return found
+
+
 def _read(words: str, zone: str, now: datetime) -> Schedule:
     check_zone(zone)
-    if words.startswith("@"):
+    if words.startswith("@") and not words.startswith("@every "):
         return Cron(_macro(words), zone)
-    if words.startswith("every "):
-        return _every(words.removeprefix("every "), zone, now)
     if crontab.looks_like_one(words):
-        return Cron(words, zone)
+        return Cron(crontab.without_question_marks(words), zone)
+    _check_fields(words)
     if at := _timestamp(words, zone):
         return Once(at)
-    if delay := _length(words.removeprefix("in ")):
+    words = words.removeprefix("@")
+    if is_recurring(words):
+        return _every(without_every(words), zone, now)
+    if at := moment(words, zone, now):
+        return Once(at)
+    if delay := length(re.sub(r"^(?:in|after) ", "", words).removesuffix(" from now")):
         return Once(now + delay)
-    raise ValueError("it is no delay, interval, crontab expression or ISO timestamp")
+    raise ValueError(_NOTHING)
+
+
+def _check_fields(words: str) -> None:
+    """Refuse what looks like a crontab expression with another number of fields."""
+    fields = words.split()
+    looks = words[:1] in "*0123456789" and "*" in fields and all(map(_CRON_FIELD.fullmatch, fields))
+    if looks and len(fields) != _CRON_FIELDS:
+        raise ValueError(
+            f"a crontab expression has five fields (minute, hour, day of the month, month, "
+            f"weekday), and this has {len(fields)}"
+        )
 
 
 def _macro(word: str) -> str:
@@ -164,53 +214,13 @@ def _macro(word: str) -> str:
 
 
 def _every(words: str, zone: str, now: datetime) -> Schedule:
-    length = _length(f"1 {words}" if words in _UNITS else words)
-    if length is None:
-        return Cron(_days_and_time(words), zone)
-    if length < _SHORTEST_INTERVAL:
+    one = re.match(r"(\w+)(?:$|,? and |, )", words)
+    every = length(f"1 {words}" if one and is_unit(one[1]) else words)
+    if every is None:
+        return Cron(crontab_of(words), zone)
+    if every < _SHORTEST_INTERVAL:
         raise ValueError("an interval lasts a minute or more")
-    return Interval(length, anchor=now)
-
-
-def _days_and_time(words: str) -> str:
-    """A crontab expression for words such as `weekday at 9:00` or `monday and friday 8am`."""
-    match = _DAYS_AND_TIME.fullmatch(words)
-    days = [_day(word) for word in re.split(r",? and |, ?| ", match["days"] if match else words)]
-    if match is None:
-        raise ValueError("it does not say at what time")
-    hour, minute = _time_of_day(match["time"])
-    return f"{minute} {hour} * * {'*' if '*' in days else ','.join(days)}"
-
-
-def _day(word: str) -> str:
-    if word not in _DAYS:
-        raise ValueError(f'"{word}" is neither a day nor a length of time')
-    return _DAYS[word]
-
-
-def _time_of_day(text: str) -> tuple[int, int]:
-    match = _CLOCK.fullmatch({"noon": "12:00", "midnight": "0:00"}.get(text, text))
-    assert match is not None
-    hour, minute, half = int(match[1]), int(match[2] or 0), match[3]
-    valid = 1 <= hour <= 12 if half else hour <= 23
-    if not valid or minute > 59:
-        raise ValueError(f'"{text}" is not a time of day')
-    return (hour % 12 + (12 if half == "pm" else 0) if half else hour), minute
-
-
-def _length(words: str) -> timedelta | None:
-    """The sum of units such as `1h30m` or `2 hours and 5 minutes`; None if there are none."""
-    joined = re.sub(r",? and |, ", " ", re.sub(r"^an? ", "1 ", words))
-    if not _LENGTH.fullmatch(joined):
-        return None
-    seconds = 0
-    for count, unit in _COUNTED_UNIT.findall(joined):
-        if unit not in _UNITS:
-            raise ValueError(f'"{unit}" is not a unit of time')
-        seconds += int(count) * _UNITS[unit]
-    if seconds == 0:
-        raise ValueError("it takes no time")
-    return timedelta(seconds=seconds)
+    return Interval(every, anchor=now)
 
 
 def _timestamp(words: str, zone: str) -> datetime | None:
