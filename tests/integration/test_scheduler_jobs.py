@@ -179,14 +179,15 @@ async def test_a_run_that_may_not_be_overlapped_is_waited_for(served: Serving) -
 
 
 async def test_a_zone_that_a_schedule_names_is_the_jobs(served: Serving) -> None:
+    jobs = served.jobs()
     asked = request(job_id="x", schedule="every day at 9:00 Asia/Tokyo", time_zone="Europe/Berlin")
-    job = (await served.jobs.CreateJob(asked)).job
+    job = (await jobs.CreateJob(asked, wait_for_ready=True)).job
     assert job.time_zone == "Asia/Tokyo"
     assert job.next_run_time.ToDatetime(UTC).hour == 0
     preview = schedule_pb2.PreviewScheduleRequest(schedule=asked.schedule, time_zone="UTC")
-    assert (await served.jobs.PreviewSchedule(preview)).time_zone == "Asia/Tokyo"
+    assert (await jobs.PreviewSchedule(preview)).time_zone == "Asia/Tokyo"
     wanted = change("x", schedule="TZ=America/Santiago every day at noon")
-    changed = (await served.jobs.UpdateJob(wanted)).job
+    changed = (await jobs.UpdateJob(wanted)).job
     assert changed.time_zone == "America/Santiago"
 
 
