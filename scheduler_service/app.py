@@ -51,7 +51,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
     )
     planner = Planner(
         database,
-        runner.run,
+        runner,
         workers,
         holder=holder,
         clock=clock,

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from scheduler_service.options import DEFAULTS, JobOptions
+from scheduler_service.options import DEFAULTS, JobOptions, Overlap
 from scheduler_service.schedule import Schedule
 from services.leases import Lease
 
@@ -90,6 +90,11 @@ class Job(Struct, frozen=True):
     updated_at: datetime | None = None
     """None where it was never changed."""
     last_run: LastRun | None = None
+
+    @property
+    def may_overlap(self) -> bool:
+        """Whether its runs need not wait for one another."""
+        return self.options.overlap is not Overlap.FORBID
 
 
 class Attempt(Struct, frozen=True):

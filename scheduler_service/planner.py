@@ -1,12 +1,13 @@
 """When jobs run: sleeps until the next due time, claims what is due, and holds what it claimed.
 
 Any number of planners may share a database. Each claims a part of what is due, and takes over the
-runs of one that has died when their leases end.
+runs of one that has died when their leases end. What is due is claimed at once, however much that
+is; of what is claimed, each takes up as much as it has room for.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Protocol
@@ -18,6 +19,7 @@ from scheduler_service.misfire import Firing, Policy, fire
 from scheduler_service.options import Missed
 from scheduler_service.storage import claims
 from scheduler_service.storage.claims import Holder
+from scheduler_service.wakeup import WakeUp
 from services.clock import Clock
 from services.database import Database, DatabaseUnavailable, Hint
 from services.lease_keeper import LeaseKeeper
@@ -32,6 +34,8 @@ _log = logging.getLogger(__name__)
 
 _BATCH = 500
 _SHORTEST_SLEEP_S = 0.001
+# Hints may come in storms: when many jobs are made, or many runs end. One look answers them all.
+_BETWEEN_LOOKS_S = 0.02
 _DATABASE_RETRY_S = 1.0
 # What is due is being claimed by somebody else at this moment.
 _CONTENDED_SLEEP_S = 0.05
@@ -57,13 +61,25 @@ class Observer(Protocol):
     def next_due(self, timestamp_s: float | None) -> None: ...
 
 
+class Runs(Protocol):
+    """Where runs are made."""
+
+    async def run(self, claim: Claim) -> None:
+        """Bring a run to its end; raises Fenced if somebody else does."""
+        ...
+
+    def room(self, held: int) -> int:
+        """How many more runs are to be held, of which so many are."""
+        ...
+
+
 class Planner:
     """Claims due runs of all profiles and starts them as workers."""
 
     def __init__(
         self,
         database: Database,
-        run: Callable[[Claim], Awaitable[None]],
+        runs: Runs,
         workers: Workers,
         *,
         holder: Holder,
@@ -72,7 +88,7 @@ class Planner:
         observer: Observer,
     ) -> None:
         self._database = database
-        self._run = run
+        self._runs = runs
         self._workers = workers
         self._holder = holder
         self._keeper = LeaseKeeper(database, holder.leases, clock)
@@ -93,8 +109,9 @@ class Planner:
         """Plan until cancelled."""
         self._hint = self._database.listen(CHANNEL)
         await self._clear_earlier_boots()
-        async with asyncio.TaskGroup() as parts:
-            parts.create_task(self._plan(), name="planner")
+        wake_up = WakeUp(self._hint.give, self._timing.sleep_s)
+        async with wake_up, asyncio.TaskGroup() as parts:
+            parts.create_task(self._plan(wake_up), name="planner")
             parts.create_task(self._keeper.run(), name="run leases")
 
     async def drain(self) -> None:
@@ -120,9 +137,14 @@ class Planner:
             else:
                 return
 
-    async def _plan(self) -> None:
+    async def _plan(self, wake_up: WakeUp) -> None:
         while True:
-            await self._hint.wait(await self._next_look_in_s())
+            looked_at, wait_s = self._clock.monotonic(), await self._next_look_in_s()
+            if wait_s > 0:
+                wake_up.be_in(wait_s)
+                await self._hint.wait(self._timing.sleep_s)
+                early_s = looked_at + _BETWEEN_LOOKS_S - self._clock.monotonic()
+                await self._clock.sleep(max(0.0, early_s))
 
     async def _next_look_in_s(self) -> float:
         try:
@@ -134,7 +156,7 @@ class Planner:
 
     async def _look(self) -> float:
         """Do what is to be done now, and return in how many seconds to look again."""
-        outlook = await self._database.read(partial(claims.look, holder=self._holder))
+        outlook = await self._database.read(claims.look)
         now = self._clock.now()
         due_in_s = self._timing.sleep_s
         if outlook.next_due is not None:
@@ -143,19 +165,32 @@ class Planner:
         if outlook.abandoned_in_s is not None:
             abandoned_in_s = outlook.abandoned_in_s
         self._observer.next_due(outlook.next_due and outlook.next_due.timestamp())
-        if abandoned_in_s > 0 and due_in_s > 0:
+        is_unheld_wanted = outlook.is_any_unheld and self._room > 0
+        if abandoned_in_s > 0 and due_in_s > 0 and not is_unheld_wanted:
             return max(_SHORTEST_SLEEP_S, min(due_in_s, abandoned_in_s, self._timing.sleep_s))
-        found = await self._take_over() if abandoned_in_s <= 0 else 0
+        found = await self._free_abandoned() if abandoned_in_s <= 0 else 0
         found += await self._claim(now) if due_in_s <= 0 else 0
+        if (found or outlook.is_any_unheld) and self._room > 0:
+            found += await self._take_up()
         return 0.0 if found else _CONTENDED_SLEEP_S
 
-    async def _take_over(self) -> int:
+    @property
+    def _room(self) -> int:
+        return self._runs.room(len(self._held))
+
+    async def _free_abandoned(self) -> int:
+        free = partial(claims.free_abandoned, limit=_BATCH)
+        if count := await self._database.write(free, notify=CHANNEL):
+            _log.info("%d runs whose owners have not renewed their leases are free", count)
+        return count
+
+    async def _take_up(self) -> int:
         since = self._clock.monotonic()
-        taken = await self._database.write(
-            partial(claims.take_over, holder=self._holder, limit=_BATCH)
-        )
+        take = partial(claims.take_up, holder=self._holder, limit=min(_BATCH, self._room))
+        taken = await self._database.write(take)
         for claim in taken:
-            _log.info("run %s of job %s is taken over", claim.run_id, claim.job.id)
+            if claim.lease.epoch > 1:
+                _log.info("run %s of job %s is taken over", claim.run_id, claim.job.id)
             self._start(claim, since)
         return len(taken)
 
@@ -164,14 +199,18 @@ class Planner:
         # Finding the next times of many jobs takes long enough to keep others waiting.
         firings = await asyncio.to_thread(_firings, due, now, self._timing.grace)
         since = self._clock.monotonic()
-        claimed = await self._database.write(
-            partial(claims.claim, holder=self._holder, firings=firings, now=now)
+        claim = partial(
+            claims.claim, holder=self._holder, firings=firings, now=now, room=self._room
         )
+        claimed = await self._database.write(claim)
         for run in claimed.runs:
-            self._observer.claimed((now - run.scheduled_for).total_seconds())
             self._start(run, since)
+        for scheduled_for in (*(run.scheduled_for for run in claimed.runs), *claimed.left):
+            self._observer.claimed((now - scheduled_for).total_seconds())
         for policy in claimed.missed:
             self._observer.missed(policy)
+        if claimed.left:
+            await self._database.notify(CHANNEL)
         return claimed.job_count
 
     def _start(self, claim: Claim, since: float) -> None:
@@ -184,13 +223,13 @@ class Planner:
         # A run whose worker has failed is taken over when its lease ends.
         self._keeper.drop(lease)
         del self._held[lease]
-        # A job that has come due again meanwhile waited for this.
+        # A job that has come due again meanwhile waited for this, or a run for room.
         self._hint.give()
 
     async def _work_on(self, claim: Claim) -> None:
         try:
             with bind(turn_id=claim.run_id, job_id=claim.job.id):
-                await self._run(claim)
+                await self._runs.run(claim)
         except Fenced as error:
             _log.info("%s", error)
 

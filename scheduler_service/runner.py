@@ -7,7 +7,8 @@ where the run's state says and repeats nothing that counts.
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -33,6 +34,7 @@ _log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
+_HELD_FOR_EACH_SLOT = 2
 _FIRST_RETRY_S = 0.1
 _LONGEST_RETRY_S = 5.0
 # A delivery holds 1 MiB, in which what is said about a failure must find place too.
@@ -122,13 +124,21 @@ class Runner:
         self._leases = leases
         self._clock = clock
         self._slots = asyncio.Semaphore(slots)
+        self._at_once = slots
+        self._aside = 0
         self._observer = observer
+
+    def room(self, held: int) -> int:
+        """How many more runs are to be held, of which so many are: as many as have turns at a time,
+        and as many that follow them at once. Those that are put off or delivered take no room."""
+        return max(0, _HELD_FOR_EACH_SLOT * self._at_once - (held - self._aside))
 
     async def run(self, claim: Claim) -> None:
         """Bring a run to its end; raises Fenced if somebody else does."""
         while claim.state is not RunState.DELIVERING:
             claim = await self._attempt(claim)
-        ending = await self._deliver(claim)
+        with self._room_for_another():
+            ending = await self._deliver(claim)
         now = self._clock.now()
         close = partial(runs.close_run, leases=self._leases, claim=claim, ending=ending, now=now)
         await self._store(close, claim)
@@ -139,7 +149,8 @@ class Runner:
         """Have a turn of the run end; return the run with what is to be done next."""
         if claim.state is RunState.CLAIMED and claim.attempt.not_before is not None:
             wait = claim.attempt.not_before - self._clock.now()
-            await self._clock.sleep(max(0.0, wait.total_seconds()))
+            with self._room_for_another():
+                await self._clock.sleep(max(0.0, wait.total_seconds()))
         async with self._slots:
             result = await self._turn(claim)
         now, attempt = self._clock.now(), claim.attempt.number
@@ -154,6 +165,14 @@ class Runner:
         claim = replace(claim, state=RunState.DELIVERING, output=output, error=error)
         await self._store(partial(runs.end_run, leases=self._leases, claim=claim), claim)
         return claim
+
+    @contextmanager
+    def _room_for_another(self) -> Generator[None]:
+        self._aside += 1
+        try:
+            yield
+        finally:
+            self._aside -= 1
 
     async def _turn(self, claim: Claim) -> TurnResult:
         try:

@@ -9,7 +9,7 @@ Leases end by the database's time. Who cannot renew one stops earlier by its own
 there are never two who believe in the same lease; `services.lease_keeper` does both.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -120,6 +120,12 @@ class LeaseTable:
         ids = connection.execute(self._find, {"_limit": limit}).scalars().all()
         if not ids:
             return []
+        return self.claim_these(connection, owner, ids, **values)
+
+    def claim_these(
+        self, connection: sa.Connection, owner: Owner, ids: Sequence[str], **values: object
+    ) -> list[Lease]:
+        """Take those of some rows, locked by this transaction, that nobody holds; by id."""
         claim = {"_ids": ids, "_owner": str(owner), **values}
         claimed = [Lease(*row) for row in connection.execute(self._claim_some, claim)]
         return sorted(claimed, key=lambda lease: lease.id)

@@ -1,7 +1,9 @@
 """Who runs what: statements with which schedulers share jobs and runs out among themselves.
 
-A run is claimed by inserting its row, whose due time is unique for the job. Its owner holds it by
-a lease in the database's time. Each function takes the connection of a transaction that has begun.
+A due time is claimed by inserting its run, as it is unique for the job. Whoever claims it holds it,
+by a lease in the database's time, as far as it has room; the rest nobody holds until somebody has
+room. So what a scheduler holds, renews and leaves behind does not grow with what is due. Each
+function takes the connection of a transaction that has begun.
 """
 
 import contextlib
@@ -17,8 +19,8 @@ from scheduler_service.jobs import Attempt, Claim, Job, RunState
 from scheduler_service.misfire import Firing
 from scheduler_service.options import Missed, Overlap
 from scheduler_service.storage import runs
-from scheduler_service.storage.jobs import job_of
-from scheduler_service.storage.schema import job, open_run, run
+from scheduler_service.storage.jobs import job_of, settle_waiting
+from scheduler_service.storage.schema import job, not_waiting, open_run, run
 from services.database import db_now, insert_ignore
 from services.ids import new_id
 from services.leases import Fenced, Lease, LeaseTable, Owner
@@ -26,27 +28,29 @@ from services.leases import Fenced, Lease, LeaseTable, Owner
 RUN_LEASE_S = 6.0
 """A run is taken over when its owner has not renewed its lease for so long."""
 
+_Due = tuple[Job, datetime]
+"""A job, and a due time of it that gets a run."""
+
 _LEASE_END = db_now(sa.bindparam("lease_s", type_=sa.Double()))
-# A job whose run is still open waits, unless its runs may overlap.
-_WAITS = sa.and_(~job.c.may_overlap, sa.exists().where(run.c.job_id == job.c.id, open_run))
 _DUE = (
     sa.select(job)
-    .where(job.c.next_run_at <= sa.bindparam("now"), ~_WAITS)
+    .where(job.c.next_run_at <= sa.bindparam("now"), not_waiting)
     .order_by(job.c.next_run_at)
     .limit(sa.bindparam("limit"))
 )
-# What another planner has locked it also claims.
+# What another planner has locked it also claims; a run that was asked for may be open by now.
 _STILL_DUE = (
     sa.select(job.c.id, job.c.next_run_at)
-    .where(job.c.id.in_(sa.bindparam("job_ids", expanding=True)))
+    .where(job.c.id.in_(sa.bindparam("job_ids", expanding=True)), not_waiting)
     .with_for_update(skip_locked=True)
 )
 _NEXT_DUE = (
     sa.select(job.c.next_run_at)
-    .where(job.c.next_run_at.is_not(None), ~_WAITS)
+    .where(job.c.next_run_at.is_not(None), not_waiting)
     .order_by(job.c.next_run_at)
     .limit(1)
 )
+_OFFER = insert_ignore(run).returning(run.c.id)
 _CLAIM = insert_ignore(run).values(lease_until=_LEASE_END).returning(run.c.id, run.c.lease_until)
 _ADVANCE = (
     sa.update(job)
@@ -72,16 +76,30 @@ _OPEN_RUNS = (
     .join(run, run.c.job_id == job.c.id)
     .where(run.c.id.in_(sa.bindparam("run_ids", expanding=True)))
 )
-# Leases of others that will end unless they are renewed, and whatever has no lease any more.
-_NEXT_ABANDONED = sa.select(
-    sa.func.min(sa.func.coalesce(run.c.lease_until, db_now())), db_now()
-).where(
-    open_run,
-    sa.or_(
-        run.c.owner.is_(None),
-        run.c.owner != sa.bindparam("owner"),
-        run.c.lease_until < db_now(),
-    ),
+_UNHELD = (
+    sa.select(run.c.id)
+    .where(open_run, run.c.owner.is_(None))
+    .order_by(run.c.scheduled_for)
+    .limit(sa.bindparam("limit"))
+    .with_for_update(skip_locked=True)
+)
+_ABANDONED = (
+    sa.select(run.c.id)
+    .where(open_run, run.c.lease_until < db_now())
+    .order_by(run.c.lease_until)
+    .limit(sa.bindparam("limit"))
+    .with_for_update(skip_locked=True)
+)
+_FREE = (
+    sa.update(run)
+    .where(run.c.id.in_(sa.bindparam("run_ids", expanding=True)))
+    .values(owner=None, lease_until=None)
+)
+# Each is the first entry of an index, however many runs are open.
+_OUTLOOK = sa.select(
+    sa.select(sa.func.min(run.c.lease_until)).where(open_run).scalar_subquery().label("ends_at"),
+    sa.exists().where(open_run, run.c.owner.is_(None)).label("is_any_unheld"),
+    db_now().label("now"),
 )
 
 
@@ -103,13 +121,18 @@ class Outlook(Struct, frozen=True):
     next_due: datetime | None
     """When the next job is due, of those that need not wait for a run to end."""
     abandoned_in_s: float | None
-    """In how many seconds the first run has no owner; 0 or less if there is such a run."""
+    """In how many seconds the first lease ends; 0 or less if one has."""
+    is_any_unheld: bool
+    """Whether there are runs to be taken that nobody holds."""
 
 
 class Claimed(Struct, frozen=True):
     """What came of claiming jobs that were due."""
 
     runs: tuple[Claim, ...]
+    """Those that are held."""
+    left: tuple[datetime, ...]
+    """The due times of those for which there was no room, for anybody to take."""
     job_count: int
     """Jobs that were moved on to their next due times."""
     missed: tuple[Missed, ...]
@@ -127,14 +150,18 @@ def claim(
     holder: Holder,
     firings: Sequence[tuple[Job, Firing]],
     now: datetime,
+    room: int,
 ) -> Claimed:
-    """Insert the runs of jobs that are still due, and move the jobs on to their next due times."""
+    """Insert the runs of jobs that are still due, and move the jobs on to their next due times.
+
+    So many of them are held as there is room for, and those that are put off.
+    """
     job_ids = [of_job.id for of_job, _ in firings]
     rows = connection.execute(_STILL_DUE, {"job_ids": job_ids})
     due: dict[str, datetime | None] = {row.id: row.next_run_at for row in rows}
     still = [each for each in firings if due.get(each[0].id) == each[0].next_run_at]
     if not still:
-        return Claimed((), 0, ())
+        return Claimed((), (), 0, ())
     steps = [
         {
             "job_id": job.id,
@@ -147,40 +174,35 @@ def claim(
     new = [(job, firing.run_for) for job, firing in still if firing.run_for is not None]
     replaced = [job.id for job, _ in new if job.options.overlap is Overlap.REPLACE]
     runs.cancel_open(connection, replaced, now)
+    held, left = _share(new, room)
+    claims = _insert_held(connection, holder, held, now)
+    times = _insert_left(connection, left, now)
+    settle_waiting(connection, [job.id for job, _ in new if not job.may_overlap])
     missed = tuple(job.options.missed for job, firing in still if firing.missed)
-    return Claimed(_insert(connection, holder, new, now), len(still), missed)
+    return Claimed(claims, times, len(still), missed)
 
 
-def _insert(
-    connection: sa.Connection,
-    holder: Holder,
-    new: Sequence[tuple[Job, datetime]],
-    now: datetime,
+def _share(new: Sequence[_Due], room: int) -> tuple[list[_Due], list[_Due]]:
+    """Those that are held, and those that are left to whoever has room."""
+    held: list[_Due] = []
+    left: list[_Due] = []
+    for each in new:
+        is_put_off = each[0].options.jitter_s > 0
+        (held if is_put_off or room > 0 else left).append(each)
+        room -= not is_put_off
+    return held, left
+
+
+def _insert_held(
+    connection: sa.Connection, holder: Holder, new: Sequence[_Due], now: datetime
 ) -> tuple[Claim, ...]:
-    """Claim the due times that have no run yet."""
+    """Claim those due times that have no run yet, and hold them."""
     owner = str(holder.owner)
     due = {new_id("run"): each for each in new}
-    rows = [
-        {
-            "id": run_id,
-            "job_id": due_job.id,
-            "scheduled_for": scheduled_for,
-            "state": RunState.CLAIMED,
-            "owner": owner,
-            "epoch": 1,
-            "version": 0,
-            "claimed_at": now,
-            "output": "",
-            "error": "",
-            "lease_s": holder.leases.ttl_s,
-            "not_before": first_start(due_job.id, scheduled_for, due_job.options),
-        }
-        for run_id, (due_job, scheduled_for) in due.items()
-    ]
-    if not rows:
-        return ()
+    held = {"owner": owner, "epoch": 1, "lease_s": holder.leases.ttl_s}
+    rows = [_row(run_id, each, now) | held for run_id, each in due.items()]
     claims: list[Claim] = []
-    for row in connection.execute(_CLAIM, rows):
+    for row in connection.execute(_CLAIM, rows) if rows else ():
         due_job, scheduled_for = due[row.id]
         lease = Lease(row.id, owner, 1, row.lease_until)
         attempt = Attempt(not_before=first_start(due_job.id, scheduled_for, due_job.options))
@@ -189,14 +211,46 @@ def _insert(
     return tuple(claims)
 
 
-def take_over(connection: sa.Connection, holder: Holder, limit: int) -> tuple[Claim, ...]:
-    """Claim open runs that nobody holds: their owner has let go of them, or its lease has ended."""
-    leases = {
-        lease.id: lease for lease in holder.leases.claim_free(connection, holder.owner, limit)
+def _insert_left(
+    connection: sa.Connection, new: Sequence[_Due], now: datetime
+) -> tuple[datetime, ...]:
+    """Claim those due times that have no run yet, for anybody to take."""
+    due = {new_id("run"): each for each in new}
+    rows = [_row(run_id, each, now) | {"epoch": 0} for run_id, each in due.items()]
+    return tuple(due[row.id][1] for row in (connection.execute(_OFFER, rows) if rows else ()))
+
+
+def _row(run_id: str, due: _Due, now: datetime) -> dict[str, object]:
+    due_job, scheduled_for = due
+    return {
+        "id": run_id,
+        "job_id": due_job.id,
+        "scheduled_for": scheduled_for,
+        "state": RunState.CLAIMED,
+        "version": 0,
+        "claimed_at": now,
+        "output": "",
+        "error": "",
+        "not_before": first_start(due_job.id, scheduled_for, due_job.options),
     }
-    if not leases:
+
+
+def free_abandoned(connection: sa.Connection, limit: int) -> int:
+    """Let nobody hold open runs whose owners' leases have ended; return how many there were."""
+    ids = connection.execute(_ABANDONED, {"limit": limit}).scalars().all()
+    if ids:
+        connection.execute(_FREE, {"run_ids": ids})
+    return len(ids)
+
+
+def take_up(connection: sa.Connection, holder: Holder, limit: int) -> tuple[Claim, ...]:
+    """Claim open runs that nobody holds, those first that were due first."""
+    ids = connection.execute(_UNHELD, {"limit": limit}).scalars().all()
+    if not ids:
         return ()
-    return tuple(
+    found = holder.leases.claim_these(connection, holder.owner, ids)
+    leases = {lease.id: lease for lease in found}
+    taken = [
         Claim(
             job=job_of(row),
             lease=leases[row.run_id],
@@ -208,7 +262,8 @@ def take_over(connection: sa.Connection, holder: Holder, limit: int) -> tuple[Cl
             claimed_at=row.claimed_at,
         )
         for row in connection.execute(_OPEN_RUNS, {"run_ids": list(leases)})
-    )
+    ]
+    return tuple(sorted(taken, key=lambda claim: claim.scheduled_for))
 
 
 def let_go(connection: sa.Connection, holder: Holder, held: Sequence[Lease]) -> None:
@@ -218,10 +273,10 @@ def let_go(connection: sa.Connection, holder: Holder, held: Sequence[Lease]) -> 
             holder.leases.release(connection, lease)
 
 
-def look(connection: sa.Connection, holder: Holder) -> Outlook:
-    """Return what there is to do next, for this holder."""
+def look(connection: sa.Connection) -> Outlook:
+    """Return what there is to do next."""
     due = connection.execute(_NEXT_DUE).scalar()
-    owner = {"owner": str(holder.owner)}
-    abandoned_at, now = connection.execute(_NEXT_ABANDONED, owner).one()
-    left_s = None if abandoned_at is None else (abandoned_at - now).total_seconds()
-    return Outlook(due, left_s)
+    found = connection.execute(_OUTLOOK).one()
+    # The leases of whoever asks count too: they are renewed long before they end.
+    left_s = None if found.ends_at is None else (found.ends_at - found.now).total_seconds()
+    return Outlook(due, left_s, bool(found.is_any_unheld))

@@ -8,9 +8,9 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from scheduler_service.jobs import Job, JobState, LastRun, Origin, RunState
-from scheduler_service.options import Overlap, options_of_text, options_to_text
+from scheduler_service.options import options_of_text, options_to_text
 from scheduler_service.schedule import Cron, Interval, Once, Schedule
-from scheduler_service.storage.schema import job
+from scheduler_service.storage.schema import job, open_run, run
 from services.database.sql import UtcTime, insert_ignore
 
 _NO_ORIGIN = {
@@ -34,6 +34,13 @@ _DELETE = (
         next_run_at=None,
         deleted_at=sa.func.coalesce(job.c.deleted_at, sa.bindparam("now", type_=UtcTime())),
     )
+)
+
+WAITS = sa.and_(~job.c.may_overlap, sa.exists().where(run.c.job_id == job.c.id, open_run))
+"""Whether a job has to wait for a run. Whoever stores it holds the job's row since before the
+statement, or it might not see what another has just changed."""
+_SETTLE = (
+    sa.update(job).where(job.c.id.in_(sa.bindparam("job_ids", expanding=True))).values(waits=WAITS)
 )
 
 
@@ -106,7 +113,15 @@ def update_job(
     of_job = (job.c.id == changed.id, job.c.deleted_at.is_(None))
     unchanged = job.c.updated_at.is_not_distinct_from(before.updated_at)
     update = sa.update(job).where(*of_job, unchanged).values(values)
-    return connection.execute(update).rowcount == 1
+    is_changed = connection.execute(update).rowcount == 1
+    settle_waiting(connection, [changed.id] if is_changed else [])
+    return is_changed
+
+
+def settle_waiting(connection: sa.Connection, job_ids: Collection[str]) -> None:
+    """Note of jobs, whose rows this transaction has locked before, whether they wait for a run."""
+    if job_ids:
+        connection.execute(_SETTLE, {"job_ids": job_ids})
 
 
 def pause_job(connection: sa.Connection, job_id: str, now: datetime) -> None:
@@ -186,7 +201,7 @@ def _asked_values(asked: Job) -> dict[str, object]:
         "sandbox_template": asked.sandbox_template or None,
         "unattended": asked.unattended or None,
         "options": options_to_text(asked.options),
-        "may_overlap": asked.options.overlap is not Overlap.FORBID,
+        "may_overlap": asked.may_overlap,
         **_origin_values(asked.origin),
     }
 

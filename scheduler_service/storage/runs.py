@@ -13,13 +13,46 @@ from msgspec import Struct
 from scheduler_service.jobs import Attempt, Claim, Job, Run, RunState, turn_id_of
 from scheduler_service.options import Overlap
 from scheduler_service.prompts import Context
+from scheduler_service.storage.jobs import WAITS, settle_waiting
 from scheduler_service.storage.schema import job, open_run, run
-from services.database import insert_ignore
+from services.database import UtcTime, insert_ignore, is_one_of
 from services.errors import FailedPrecondition
 from services.leases import LeaseTable
 
 KEPT_RUNS_PER_JOB = 50
 
+_OF_JOB = run.c.job_id == sa.bindparam("of_job")
+_LOCK_JOB = sa.select(job.c.id).where(job.c.id == sa.bindparam("of_job")).with_for_update()
+_END_OF_JOB = (
+    sa.update(job)
+    .where(job.c.id == sa.bindparam("of_job"))
+    .values(
+        last_run_for=sa.bindparam("run_for", type_=UtcTime()),
+        last_state=sa.bindparam("state"),
+        last_error=sa.bindparam("error", type_=sa.Text()),
+        last_delivery_error=sa.bindparam("delivery_error", type_=sa.Text()),
+        waits=WAITS,
+    )
+)
+_OLDEST_KEPT = (
+    sa.select(run.c.scheduled_for)
+    .where(_OF_JOB)
+    .order_by(run.c.scheduled_for.desc())
+    .offset(KEPT_RUNS_PER_JOB - 1)
+    .limit(1)
+    .scalar_subquery()
+)
+_FORGET_OLD = sa.delete(run).where(_OF_JOB, ~open_run, run.c.scheduled_for < _OLDEST_KEPT)
+_ERROR_BEFORE = (
+    sa.select(run.c.error)
+    .where(
+        _OF_JOB,
+        run.c.scheduled_for < sa.bindparam("before", type_=UtcTime()),
+        is_one_of(run.c.state, (RunState.SUCCEEDED, RunState.FAILED)),
+    )
+    .order_by(run.c.scheduled_for.desc())
+    .limit(1)
+)
 _BY_ID = sa.select(run).where(run.c.id == sa.bindparam("run_id"))
 
 
@@ -70,14 +103,8 @@ def close_run(
     connection: sa.Connection, leases: LeaseTable, claim: Claim, ending: Ending, now: datetime
 ) -> None:
     """End the run, note how at its job, and forget the job's oldest ones; raises Fenced."""
-    last = {
-        "last_run_for": claim.scheduled_for,
-        "last_state": ending.state,
-        "last_error": ending.error or None,
-        "last_delivery_error": ending.delivery_error or None,
-    }
     # First the job and then its runs, as whoever claims does.
-    connection.execute(sa.update(job).where(job.c.id == claim.job.id).values(last))
+    connection.execute(_LOCK_JOB, {"of_job": claim.job.id})
     leases.release(
         connection,
         claim.lease,
@@ -87,32 +114,21 @@ def close_run(
         is_silent=ending.is_silent,
         finished_at=now,
     )
-    of_job = run.c.job_id == claim.job.id
-    oldest_kept = (
-        sa.select(run.c.scheduled_for)
-        .where(of_job)
-        .order_by(run.c.scheduled_for.desc())
-        .offset(KEPT_RUNS_PER_JOB - 1)
-        .limit(1)
-        .scalar_subquery()
-    )
-    connection.execute(sa.delete(run).where(of_job, ~open_run, run.c.scheduled_for < oldest_kept))
+    last = {
+        "run_for": claim.scheduled_for,
+        "state": ending.state,
+        "error": ending.error or None,
+        "delivery_error": ending.delivery_error or None,
+    }
+    connection.execute(_END_OF_JOB, {"of_job": claim.job.id, **last})
+    connection.execute(_FORGET_OLD, {"of_job": claim.job.id})
 
 
 def failed_before(connection: sa.Connection, claim: Claim) -> bool:
     """Whether the turn of the job's run before this one failed; one that was replaced is passed
     over."""
-    query = (
-        sa.select(run.c.error)
-        .where(
-            run.c.job_id == claim.job.id,
-            run.c.scheduled_for < claim.scheduled_for,
-            run.c.state.in_((RunState.SUCCEEDED, RunState.FAILED)),
-        )
-        .order_by(run.c.scheduled_for.desc())
-        .limit(1)
-    )
-    return bool(connection.execute(query).scalar())
+    values = {"of_job": claim.job.id, "before": claim.scheduled_for}
+    return bool(connection.execute(_ERROR_BEFORE, values).scalar())
 
 
 def contexts_of(connection: sa.Connection, claim: Claim) -> list[Context]:
@@ -145,7 +161,7 @@ def request_run(connection: sa.Connection, of_job: Job, run_id: str, now: dateti
     Raises FailedPrecondition where a run is under way that it must not overlap.
     """
     # Whoever claims for the job, or asks for another run, waits until this has ended.
-    connection.execute(sa.select(job.c.id).where(job.c.id == of_job.id).with_for_update())
+    connection.execute(_LOCK_JOB, {"of_job": of_job.id})
     if (stored := find_run(connection, run_id)) is not None:
         return stored
     is_open = sa.select(run.c.id).where(run.c.job_id == of_job.id, open_run).limit(1)
@@ -170,6 +186,7 @@ def request_run(connection: sa.Connection, of_job: Job, run_id: str, now: dateti
         "is_requested": True,
     }
     connection.execute(insert_ignore(run).values(values))
+    settle_waiting(connection, [of_job.id])
     stored = find_run(connection, run_id)
     assert stored is not None
     return stored

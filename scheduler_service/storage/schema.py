@@ -55,6 +55,8 @@ job = Table(
     Column("options", Text),
     # Its runs need not wait for one another; of the options, the one that is searched for.
     Column("may_overlap", Boolean, nullable=False, server_default=false()),
+    # A run of it is open that its next one must not overlap; until then it is not due.
+    Column("waits", Boolean, nullable=False, server_default=false()),
     Column("run_count", BigInteger, nullable=False, server_default="0"),
     Column("paused_at", UtcTime),
     Column("updated_at", UtcTime),
@@ -63,11 +65,12 @@ job = Table(
     Column("last_state", String(16)),
     Column("last_error", Text),
     Column("last_delivery_error", Text),
-    Index("job_by_next_run", "next_run_at"),
+    partial_index("job_by_next_run", "next_run_at", where=text("NOT waits")),
     Index("job_by_profile", "profile"),
 )
 
 _open = text("state IN ({})".format(", ".join(f"'{state}'" for state in OPEN_STATES)))
+_unheld = text(f"{_open.text} AND owner IS NULL")
 
 run = Table(
     "run",
@@ -94,9 +97,13 @@ run = Table(
     UniqueConstraint("job_id", "scheduled_for", name="run_due_time"),
     partial_index("run_open", "lease_until", where=_open),
     partial_index("run_open_of_job", "job_id", where=_open),
+    partial_index("run_unheld", "scheduled_for", where=_unheld),
 )
 
 open_run = run.c.state.in_(
     bindparam("open_states", OPEN_STATES, expanding=True, literal_execute=True)
 )
 """Whether somebody has to go on with a run; written out so that the partial indexes are used."""
+
+not_waiting = text("NOT job.waits")
+"""Whether a job runs when it is due; as it stands in the index."""

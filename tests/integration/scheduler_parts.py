@@ -108,7 +108,7 @@ class SchedulerUnderTest:
         )
         self.planner = Planner(
             database,
-            runner.run,
+            runner,
             self.workers,
             holder=holder,
             clock=clock,

@@ -169,10 +169,11 @@ async def test_an_owner_that_was_taken_over_writes_nothing(replicas: Replicas, w
     early = Holder(new_owner("early"), run_leases(-1.0))
     late = Holder(new_owner("late"), run_leases(60.0))
     claimed = await database.write(
-        partial(claims.claim, holder=early, firings=[(job, firing)], now=due)
+        partial(claims.claim, holder=early, firings=[(job, firing)], now=due, room=9)
     )
     (mine,) = claimed.runs
-    (theirs,) = await database.write(partial(claims.take_over, holder=late, limit=9))
+    assert await database.write(partial(claims.free_abandoned, limit=9)) == 1
+    (theirs,) = await database.write(partial(claims.take_up, holder=late, limit=9))
     assert (theirs.run_id, theirs.lease.epoch) == (mine.run_id, mine.lease.epoch + 1)
 
     for write in (
@@ -183,12 +184,12 @@ async def test_an_owner_that_was_taken_over_writes_nothing(replicas: Replicas, w
         with pytest.raises(Fenced):
             await database.write(write)
     await database.write(partial(claims.let_go, holder=early, held=[mine.lease]))
-    outlook = await database.read(partial(claims.look, holder=early))
+    outlook = await database.read(claims.look)
     assert outlook.abandoned_in_s is not None
     assert 50 < outlook.abandoned_in_s <= 60
 
     again = await database.write(
-        partial(claims.claim, holder=early, firings=[(job, firing)], now=due)
+        partial(claims.claim, holder=early, firings=[(job, firing)], now=due, room=9)
     )
     assert again.runs == ()
 

@@ -1,0 +1,174 @@
+"""What is due although runs are open, and what a scheduler holds of very much that is due."""
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+
+import pytest
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from scheduler_service.jobs import Claim, Job
+from scheduler_service.misfire import Firing
+from scheduler_service.options import JobOptions, Overlap
+from scheduler_service.storage import claims, jobs, migrations, runs
+from scheduler_service.storage.claims import Claimed, Holder, run_leases
+from scheduler_service.storage.schema import metadata
+from services.database import Database
+from services.errors import FailedPrecondition
+from services.leases import new_owner
+from services.migrations import prepare, upgrade
+from tests.integration.scheduler_parts import SetClock, fake_services, scheduler
+from tests.integration.test_scheduler_storage import NOON, job_of
+
+HOLDER = Holder(new_owner("me"), run_leases(60.0))
+GOOD = runs.Ending("", "", is_silent=False)
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+async def prepared(database_url: str) -> AsyncIterator[Database]:
+    async with Database(database_url, "scheduler") as database:
+        await prepare(database, metadata, migrations)
+        yield database
+
+
+def overlapping(overlap: Overlap) -> Job:
+    return replace(job_of(1), options=JobOptions(overlap=overlap))
+
+
+async def store(database: Database, job: Job) -> None:
+    await database.write(lambda connection: jobs.insert_job(connection, job, ""))
+
+
+async def claim(database: Database, due: Sequence[Job], at: datetime, room: int = 9) -> Claimed:
+    """Claim jobs as a planner does that has seen them due."""
+    firings = [(job, Firing(at, at + MINUTE, missed=False)) for job in due]
+    return await database.write(
+        partial(claims.claim, holder=HOLDER, firings=firings, now=at, room=room)
+    )
+
+
+async def due(database: Database, at: datetime) -> list[Job]:
+    return await database.read(partial(claims.due_jobs, now=at, limit=9))
+
+
+async def close(database: Database, run: Claim) -> None:
+    await database.write(
+        partial(runs.close_run, leases=HOLDER.leases, claim=run, ending=GOOD, now=NOON)
+    )
+
+
+async def test_a_job_is_due_again_when_its_last_open_run_has_ended(prepared: Database) -> None:
+    beside = overlapping(Overlap.ALLOW)
+    await store(prepared, beside)
+    (first,) = (await claim(prepared, [beside], NOON)).runs
+    (again,) = await due(prepared, NOON + MINUTE)
+    (second,) = (await claim(prepared, [again], NOON + MINUTE)).runs
+    later = NOON + 2 * MINUTE
+    assert len(await due(prepared, later)) == 1
+    alone = replace(beside, options=JobOptions(), updated_at=NOON)
+    change = partial(jobs.update_job, changed=alone, before=beside, is_rescheduled=False)
+    assert await prepared.write(change)
+    assert await due(prepared, later) == []
+    await close(prepared, second)
+    assert await due(prepared, later) == []
+    assert (await prepared.read(claims.look)).next_due is None
+    await close(prepared, first)
+    (free,) = await due(prepared, later)
+    (third,) = (await claim(prepared, [free], later)).runs
+    assert await due(prepared, later + MINUTE) == []
+    back = replace(free, options=beside.options, updated_at=NOON + MINUTE)
+    change = partial(jobs.update_job, changed=back, before=free, is_rescheduled=False)
+    assert await prepared.write(change)
+    assert len(await due(prepared, later + MINUTE)) == 1
+    await close(prepared, third)
+
+
+async def test_a_run_that_was_asked_for_meanwhile_is_not_overlapped(prepared: Database) -> None:
+    """It came after a planner had read what is due, and before it claimed that."""
+    await store(prepared, job_of(1))
+    (seen,) = await due(prepared, NOON)
+    ask = partial(runs.request_run, of_job=seen, run_id="run_asked", now=NOON - MINUTE / 2)
+    await prepared.write(ask)
+    assert await claim(prepared, [seen], NOON) == Claimed((), (), 0, ())
+    (asked,) = await prepared.write(partial(claims.take_up, holder=HOLDER, limit=9))
+    await close(prepared, asked)
+    (seen,) = await due(prepared, NOON)
+    assert len((await claim(prepared, [seen], NOON)).runs) == 1
+    with pytest.raises(FailedPrecondition):
+        await prepared.write(partial(runs.request_run, of_job=seen, run_id="run_2", now=NOON))
+
+
+async def test_what_there_is_no_room_for_is_claimed_in_time_and_held_by_nobody(
+    prepared: Database,
+) -> None:
+    several = [job_of(number, NOON + timedelta(seconds=number)) for number in range(5)]
+    for job in several:
+        await store(prepared, job)
+    at = NOON + timedelta(seconds=9)
+    firings = [(job, Firing(job.next_run_at, None, missed=False)) for job in several]
+    claimed = await prepared.write(
+        partial(claims.claim, holder=HOLDER, firings=firings, now=at, room=2)
+    )
+    assert [run.job.id for run in claimed.runs] == ["job0", "job1"]
+    assert claimed.left == tuple(job.next_run_at for job in several[2:])
+    assert (await prepared.read(claims.look)).is_any_unheld
+    other = Holder(new_owner("other"), run_leases(60.0))
+    taken = await prepared.write(partial(claims.take_up, holder=other, limit=2))
+    assert [run.job.id for run in taken] == ["job2", "job3"]
+    assert {run.lease.owner for run in taken} == {str(other.owner)}
+    (last,) = await prepared.write(partial(claims.take_up, holder=HOLDER, limit=9))
+    assert (last.job.id, last.scheduled_for, last.claimed_at) == (
+        "job4",
+        several[4].next_run_at,
+        at,
+    )
+    assert not (await prepared.read(claims.look)).is_any_unheld
+
+
+async def test_a_scheduler_holds_no_more_runs_than_it_can_soon_begin(prepared: Database) -> None:
+    count, slots = 40, 3
+    async with fake_services() as wire:
+        clock = SetClock(NOON)
+        async with scheduler(prepared, wire, clock=clock, slots=slots) as running:
+            for number in range(count):
+                await running.create(f"x{number}", "1m", f"wait {number}")
+            clock.step(60)
+            await running.look()
+            await wire.turns.started(slots)
+            for number in range(count):
+                await running.claimed(f"x{number}")
+            seen = {len(running.planner.held)}
+            for turns in range(1, count + 1):
+                started = await wire.turns.started(min(count, turns - 1 + slots))
+                wire.turns.release(started[turns - 1])
+                seen.add(len(running.planner.held))
+            await wire.deliveries.delivered(count)
+    assert max(seen) <= 3 * slots, "with those that are being delivered"
+    assert len(wire.turns.requests) == count
+
+
+async def test_jobs_of_earlier_versions_wait_for_their_open_runs(database_url: str) -> None:
+    tables = metadata.tables
+    before = [column for column in tables["job"].c if column.name != "waits"]
+    values = dict.fromkeys(("chat_id", "thread_id", "user_id", "user_name", "chat_type"), "")
+    values |= {"profile": "default", "name": "", "prompt": "", "schedule_text": "every 1m"}
+    values |= {"time_zone": "UTC", "kind": "interval", "request_digest": ""}
+    row = {**values, "interval_s": 60, "created_at": NOON, "anchor_at": NOON, "next_run_at": NOON}
+    open_run = {"state": "RUNNING", "epoch": 0, "version": 0, "output": "", "error": ""}
+
+    def fill(connection: sa.Connection) -> None:
+        columns = [sa.column(each.name, each.type) for each in before if each.name in [*row, "id"]]
+        jobs_before = sa.table("job", *columns)
+        for name in ("waiting", "due"):
+            connection.execute(jobs_before.insert().values({**row, "id": name}))
+        times = {"scheduled_for": NOON, "claimed_at": NOON}
+        run = {**open_run, **times, "id": "r", "job_id": "waiting"}
+        connection.execute(tables["run"].insert().values(run))
+
+    async with Database(database_url, "scheduler") as database:
+        await database.migrate(lambda connection: upgrade(connection, migrations, "0005"))
+        await database.write(fill)
+        await prepare(database, metadata, migrations)
+        assert [job.id for job in await due(database, NOON)] == ["due"]
