@@ -87,6 +87,10 @@ bench: $(TESTABLE) ## measure latency, throughput and memory; JSON=file writes t
 bench-executor: $(TESTABLE) ## measure the executor alone, with every backend; JSON=file as well
 	@$(BIN)/python -m tests.bench.executor $(if $(JSON),--json "$(JSON)")
 
+.PHONY: bench-scheduler
+bench-scheduler: $(TESTABLE) ## measure the scheduler: 10,000 jobs in a minute, kills, 100,000 jobs stored; JSON=file as well
+	@$(BIN)/python -m tests.bench.scheduler $(if $(JSON),--json "$(JSON)")
+
 .PHONY: fuzz
 fuzz: $(TESTABLE) ## give the command classes 100,000 inputs that nobody meant; INPUTS=n for as many
 	@HERMES_FUZZ_INPUTS=$(or $(INPUTS),100000) $(BIN)/pytest -n0 -q -k no_input_breaks tests/security/commands

@@ -33,6 +33,8 @@ class Bench:
     description: str
     figures: Sequence[Figure]
     groups: Sequence[Group]
+    samples: int = 200
+    sampled: str = "of each figure in milliseconds"
 
     def main(self) -> int:
         """Measure what the arguments ask for; returns the exit status."""
@@ -80,9 +82,7 @@ class Bench:
         parser.add_argument(
             "--json", type=Path, metavar="FILE", help="write the figures there as well"
         )
-        parser.add_argument(
-            "--samples", type=int, default=200, help="of each figure in milliseconds"
-        )
+        parser.add_argument("--samples", type=int, default=self.samples, help=self.sampled)
         keys = [figure.key for figure in self.figures]
         parser.add_argument(
             "--only",

@@ -1,0 +1,1 @@
+"""The scheduler alone, with the agent that its runs go to."""
