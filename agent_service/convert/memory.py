@@ -8,6 +8,7 @@ from agent_service.storage.memory import MemoryChange
 from hermes.agent.v1 import memory_pb2 as pb
 from services.auth import caller
 from services.errors import InvalidArgument
+from services.ids import new_id
 from services.validation import check_id
 
 MAX_OPERATIONS = 64
@@ -41,6 +42,13 @@ def asked(request: pb.ApplyMemoryRequest) -> Asked:
         by=caller(),
         version=request.expected_version,
     )
+
+
+def undo_key(request: pb.UndoMemoryChangeRequest) -> str:
+    """By what taking a change back is known."""
+    if request.request_id:
+        check_id("request_id", request.request_id)
+    return request.request_id or new_id("chg")
 
 
 def listed(request: pb.ListMemoryChangesRequest) -> int:

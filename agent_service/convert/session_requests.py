@@ -17,6 +17,7 @@ from hermes.agent.v1 import session_change_pb2, session_pb2
 from services.errors import InvalidArgument
 
 MAX_TITLE_CHARS = 200
+MAX_MODEL_CHARS = 200
 MAX_WINDOW, USUAL_WINDOW = 50, 5
 _NAMES = {role: name for name, role in ROLES.items()}
 _YEAR = timedelta(days=365)
@@ -89,6 +90,15 @@ def title_given(text: str) -> str:
             "the title is too long", fields={"title": f"at most {MAX_TITLE_CHARS} characters"}
         )
     return title
+
+
+def model_given(text: str) -> str:
+    """A model's id; InvalidArgument for what can be none."""
+    model = text.strip()
+    if len(model) > MAX_MODEL_CHARS or not model.isprintable() or " " in model:
+        problem = f"at most {MAX_MODEL_CHARS} characters without spaces"
+        raise InvalidArgument(f"no model is called like this: {problem}", fields={"model": problem})
+    return model
 
 
 def not_negative(field: str, value: int) -> int:

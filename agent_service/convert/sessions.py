@@ -29,6 +29,7 @@ def session(info: SessionInfo) -> session_pb2.Session:
         usage=usage(info.usage),
         parent_session_id=info.parent_session_id,
         is_named=info.is_named,
+        model=info.model,
     )
 
 

@@ -168,6 +168,12 @@ class MemoryStore:
         asked = Asked(key, profile, target, (), by)
         async with self._profiles.opened(profile, _DOCUMENTS[target]) as document:
             memory = await self._writable(target, document.data)
+            known = await self._database.read(lambda conn: storage.find(conn, key))
+            if known is not None and (known.profile, known.target) != (profile, target):
+                raise AlreadyExists(f"the request id {key} was used for another memory")
+            if known is not None and (known.made or memory.text == known.after):
+                await self._note(key)
+                return memory
             if memory.text == change.before:
                 return memory
             if memory.text != change.after:

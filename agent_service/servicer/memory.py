@@ -9,7 +9,6 @@ from agent_service.convert.common import profile_of
 from agent_service.memory.store import MemoryStore
 from hermes.agent.v1 import memory_pb2, memory_pb2_grpc
 from services.auth import caller
-from services.ids import new_id
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -46,6 +45,6 @@ class MemoryServicer(memory_pb2_grpc.MemoryServiceServicer):
         self, request: memory_pb2.UndoMemoryChangeRequest, context: Context
     ) -> memory_pb2.UndoMemoryChangeResponse:
         """Takes a change back."""
-        profile, key = profile_of(request.profile), new_id("chg")
+        profile, key = profile_of(request.profile), convert.undo_key(request)
         memory = await self._memories.undo(profile, request.change_id, key, caller())
         return memory_pb2.UndoMemoryChangeResponse(memory=convert.memory(memory))

@@ -55,6 +55,7 @@ POLICY: Policy = {
             "BranchSession": (Identity.GATEWAY, Identity.OPERATOR),
             "UndoTurns": (Identity.GATEWAY, Identity.OPERATOR),
             "SetPersonality": (Identity.GATEWAY, Identity.OPERATOR),
+            "SetSessionModel": (Identity.GATEWAY, Identity.OPERATOR),
             "DeleteSession": (Identity.GATEWAY, Identity.OPERATOR),
             "PruneSessions": (Identity.OPERATOR,),
             "ExportSession": (Identity.GATEWAY, Identity.OPERATOR),

@@ -11,6 +11,7 @@ from agent_service.convert import sessions as convert
 from agent_service.convert.common import profile_of
 from agent_service.convert.session_requests import (
     hits_response,
+    model_given,
     not_negative,
     searching,
     title_given,
@@ -19,7 +20,7 @@ from agent_service.convert.session_requests import (
 from agent_service.histories import Histories
 from agent_service.prompt.overlays import NOTHING as NO_OVERLAY
 from agent_service.prompt.personalities import Personalities
-from agent_service.storage import personalities, undoing
+from agent_service.storage import personalities, session_models, undoing
 from agent_service.storage import session_changes as changes
 from agent_service.storage import sessions as storage
 from agent_service.transcripts import MAX_BYTES
@@ -171,6 +172,18 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
             )
         )
         return session_change_pb2.SetPersonalityResponse()
+
+    async def SetSessionModel(
+        self, request: session_change_pb2.SetSessionModelRequest, context: Context
+    ) -> session_change_pb2.SetSessionModelResponse:
+        """Gives a session a model."""
+        check_id("session_id", request.session_id)
+        profile, platform = profile_of(request.profile), request.platform or "cli"
+        model, now = model_given(request.model), self._clock.now()
+        await self._database.write(
+            lambda conn: session_models.put(conn, request.session_id, profile, platform, model, now)
+        )
+        return session_change_pb2.SetSessionModelResponse()
 
     async def DeleteSession(
         self, request: session_change_pb2.DeleteSessionRequest, context: Context

@@ -7,15 +7,12 @@ from sqlalchemy import Connection, bindparam
 
 from agent_service.events import to_ms
 from agent_service.prompt.overlays import Overlay
-from agent_service.storage import sessions
+from agent_service.storage import sessions, unprompted
 from agent_service.storage.schema import session
 from agent_service.storage.session_changes import hold_idle
 from agent_service.storage.sessions import NOTICES, OVERLAY
-from agent_service.usage import Usage
-from services.database.sql import insert_ignore
 from services.errors import NotFound
 
-_INSERT = insert_ignore(session)
 _REVISE = (
     sa.update(session)
     .where(session.c.id == bindparam("key"))
@@ -39,7 +36,7 @@ def put(
 
     A session that has not begun is there from now on, and gets its prompt when it begins.
     """
-    conn.execute(_INSERT, _unprompted(session_id, profile, platform, now))
+    unprompted.begin(conn, session_id, profile, platform, now)
     row = hold_idle(conn, session_id, profile)
     before = Overlay.of(sessions.get_state(conn, session_id, OVERLAY))
     after = before.with_personality(overlay.personality, overlay.personality_prompt)
@@ -58,23 +55,3 @@ def put(
 def _told(name: str) -> str:
     what = f"with the personality {name}" if name else "without a personality"
     return f"From here on {what}: what the provider has cached of this conversation is read anew."
-
-
-def _unprompted(session_id: str, profile: str, platform: str, now: datetime) -> dict[str, object]:
-    return {
-        "id": session_id,
-        "profile": profile,
-        "platform": platform,
-        "title": "",
-        "system_prompt": "",
-        "workdir": "",
-        "sandbox_template": "",
-        "message_count": 0,
-        "usage": Usage().stored(),
-        "approved_tools": [],
-        "parent_session_id": None,
-        "is_named": False,
-        "revision": to_ms(now),
-        "created_at": now,
-        "updated_at": now,
-    }

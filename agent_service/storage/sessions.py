@@ -20,6 +20,8 @@ OVERLAY = "overlay"
 """Name of a session's value: what its requests have besides its prompt and its messages."""
 MEMORY_LIMITS = "memory_limits"
 """Name of a session's value: how long the memories may be of which it was told, by their names."""
+MODEL = "model"
+"""Name of a session's value: the id of the model that somebody has given it."""
 SKIPS_CONTEXT_FILES = "skips_context_files"
 """Name of a session's value: that it is told nothing of what its folders say."""
 
@@ -36,6 +38,8 @@ class SessionInfo(Struct, frozen=True):
     usage: Usage
     parent_session_id: str
     is_named: bool
+    model: str = ""
+    """That somebody has given it; empty where its turns use the configured one."""
 
 
 class StoredMessage(Struct, frozen=True):
@@ -48,9 +52,16 @@ class StoredMessage(Struct, frozen=True):
     created_at: datetime
 
 
-_BY_ID = sa.select(session).where(session.c.id == bindparam("id"))
+given_model = (
+    sa.select(session_state.c.value)
+    .where(session_state.c.session_id == session.c.id, session_state.c.name == MODEL)
+    .scalar_subquery()
+    .label("model")
+)
+"""A column of a session: the model that it was given."""
+_BY_ID = sa.select(session, given_model).where(session.c.id == bindparam("id"))
 _BY_USE = (
-    sa.select(session)
+    sa.select(session, given_model)
     .where(
         session.c.profile == bindparam("profile"),
         sa.or_(bindparam("platform") == "", session.c.platform == bindparam("platform")),
@@ -156,4 +167,5 @@ def _info(row: sa.Row[Any]) -> SessionInfo:
         usage=Usage(**row.usage),
         parent_session_id=row.parent_session_id or "",
         is_named=row.is_named,
+        model=row.model or "",
     )

@@ -20,7 +20,13 @@ from agent_service.storage.schema import (
     session,
     turn,
 )
-from agent_service.storage.sessions import MEMORY_LIMITS, NOTICES, OVERLAY, SKIPS_CONTEXT_FILES
+from agent_service.storage.sessions import (
+    MEMORY_LIMITS,
+    NOTICES,
+    OVERLAY,
+    SKIPS_CONTEXT_FILES,
+    given_model,
+)
 from agent_service.storage.undoing import check_retry
 from agent_service.titles import title_of
 from agent_service.usage import Usage
@@ -56,9 +62,9 @@ class Stored(Struct, frozen=True):
 
 _BY_ID = sa.select(turn).where(turn.c.id == bindparam("id"))
 _SESSION = Prepared(
-    sa.select(session.c.profile, (session.c.system_prompt == "").label("is_unprompted")).where(
-        session.c.id == bindparam("id")
-    )
+    sa.select(
+        session.c.profile, (session.c.system_prompt == "").label("is_unprompted"), given_model
+    ).where(session.c.id == bindparam("id"))
 )
 _LIVE = sa.select(turn.c.id, turn.c.state, turn.c.profile).where(
     turn.c.session_id == bindparam("session_id"), is_one_of(turn.c.state, LIVE_STATES)
@@ -118,7 +124,7 @@ def store(
     Without a draft its session has to be there.
     """
     digest = request.digest()
-    _open_session(conn, request, draft, now)
+    model = _open_session(conn, request, draft, now) or model
     before = _BEFORE.rows(conn, {"session_id": request.session_id}).all()
     # Turns that wait run by their times, also where the clock has gone back.
     last = max((found.created_at for found in before), default=None)
@@ -186,15 +192,14 @@ def _same(conn: Connection, request: TurnRequest, digest: str) -> TurnInfo:
 
 def _open_session(
     conn: Connection, request: TurnRequest, draft: SessionDraft | None, now: datetime
-) -> None:
+) -> str:
+    """Have the session there; returns the model that it was given, empty where none."""
     known = _SESSION.rows(conn, {"id": request.session_id}).one_or_none()
     is_anothers = known is not None and known.profile != request.profile
     if is_anothers or (known is None and draft is None):
         raise NotFound(f"there is no session {request.session_id}")
-    if draft is None:
-        return
     if known is not None:
-        if known.is_unprompted:
+        if draft is not None and known.is_unprompted:
             made = {
                 "session_key": request.session_id,
                 "new_prompt": draft.system_prompt,
@@ -204,7 +209,8 @@ def _open_session(
             }
             conn.execute(_PROMPT, made)
             _keep(conn, request.session_id, draft)
-        return
+        return known.model or ""
+    assert draft is not None, "the session is there without one"
     if draft.refusal:
         raise InvalidArgument(
             draft.refusal, fields={"sandbox_template": "a template that there is"}
@@ -230,6 +236,7 @@ def _open_session(
         },
     )
     _keep(conn, request.session_id, draft)
+    return ""
 
 
 def _keep(conn: Connection, session_id: str, draft: SessionDraft) -> None:

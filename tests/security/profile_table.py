@@ -124,6 +124,11 @@ ROWS: Mapping[str, Row] = {
             profile=BOB, session_id=t.session, name="pirate"
         )
     ),
+    AGENT + "SessionService/SetSessionModel": Apart(
+        lambda t: session_change_pb2.SetSessionModelRequest(
+            profile=BOB, session_id=t.session, model="other"
+        )
+    ),
     AGENT + "SessionService/DeleteSession": Alike(
         lambda t: session_change_pb2.DeleteSessionRequest(profile=BOB, session_id=t.session)
     ),

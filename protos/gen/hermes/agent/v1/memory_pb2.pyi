@@ -362,19 +362,25 @@ class UndoMemoryChangeRequest(_message.Message):
 
     CHANGE_ID_FIELD_NUMBER: _builtins.int
     PROFILE_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
     change_id: _builtins.str
     """The change to take back."""
     profile: _builtins.str
     """Whose memory; empty means "default"."""
+    request_id: _builtins.str
+    """The caller's id of this request, at most 128 characters, which becomes that of the change that
+    takes back; the same one changes nothing again. Empty means one that the agent chooses.
+    """
     def __init__(
         self,
         *,
         change_id: _builtins.str = ...,
         profile: _builtins.str = ...,
+        request_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["change_id", b"change_id", "profile", b"profile"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["change_id", b"change_id", "profile", b"profile", "request_id", b"request_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -87,8 +87,9 @@ class MemoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UndoMemoryChange(self, request, context):
-        """Takes a change back, which is a change as well. Taking it back again changes nothing. Fails with
-        NOT_FOUND, and with FAILED_PRECONDITION where the memory was changed since.
+        """Takes a change back, which is a change as well. Taking it back again changes nothing, and neither
+        does the same request id. Fails with NOT_FOUND, with FAILED_PRECONDITION where the memory was changed
+        since, and with ALREADY_EXISTS where the request id was used for something else.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -28,8 +28,9 @@ class MemoryServiceStub:
     ListMemoryChanges: _aio.UnaryUnaryMultiCallable[_memory_pb2.ListMemoryChangesRequest, _memory_pb2.ListMemoryChangesResponse]
     """Lists the changes of both memories, the newest first."""
     UndoMemoryChange: _aio.UnaryUnaryMultiCallable[_memory_pb2.UndoMemoryChangeRequest, _memory_pb2.UndoMemoryChangeResponse]
-    """Takes a change back, which is a change as well. Taking it back again changes nothing. Fails with
-    NOT_FOUND, and with FAILED_PRECONDITION where the memory was changed since.
+    """Takes a change back, which is a change as well. Taking it back again changes nothing, and neither
+    does the same request id. Fails with NOT_FOUND, with FAILED_PRECONDITION where the memory was changed
+    since, and with ALREADY_EXISTS where the request id was used for something else.
     """
 
 class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -70,8 +71,9 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.UndoMemoryChangeRequest,
         context: _aio.ServicerContext[_memory_pb2.UndoMemoryChangeRequest, _abc.Awaitable[_memory_pb2.UndoMemoryChangeResponse]],
     ) -> _abc.Awaitable[_memory_pb2.UndoMemoryChangeResponse]:
-        """Takes a change back, which is a change as well. Taking it back again changes nothing. Fails with
-        NOT_FOUND, and with FAILED_PRECONDITION where the memory was changed since.
+        """Takes a change back, which is a change as well. Taking it back again changes nothing, and neither
+        does the same request id. Fails with NOT_FOUND, with FAILED_PRECONDITION where the memory was changed
+        since, and with ALREADY_EXISTS where the request id was used for something else.
         """
 
 def add_MemoryServiceServicer_to_server(servicer: MemoryServiceServicer, server: _aio.Server) -> None: ...

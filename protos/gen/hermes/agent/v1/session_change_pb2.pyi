@@ -370,3 +370,56 @@ class SetPersonalityResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SetPersonalityResponse: _TypeAlias = SetPersonalityResponse  # noqa: Y015
+
+@_typing.final
+class SetSessionModelRequest(_message.Message):
+    """Request of SetSessionModel."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    PROFILE_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    PLATFORM_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    """The session, which is created if it does not exist."""
+    profile: _builtins.str
+    """Whose session it is; empty means "default"."""
+    model: _builtins.str
+    """The model's id, 1 to 200 characters that can be printed, whether the catalogue knows it or not;
+    empty means the configured one.
+    """
+    platform: _builtins.str
+    """Where a session comes from that does not exist yet, such as "cli"."""
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        profile: _builtins.str = ...,
+        model: _builtins.str = ...,
+        platform: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "platform", b"platform", "profile", b"profile", "session_id", b"session_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetSessionModelRequest: _TypeAlias = SetSessionModelRequest  # noqa: Y015
+
+@_typing.final
+class SetSessionModelResponse(_message.Message):
+    """Response of SetSessionModel."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetSessionModelResponse: _TypeAlias = SetSessionModelResponse  # noqa: Y015

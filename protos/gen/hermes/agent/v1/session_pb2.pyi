@@ -526,6 +526,7 @@ class Session(_message.Message):
     USAGE_FIELD_NUMBER: _builtins.int
     PARENT_SESSION_ID_FIELD_NUMBER: _builtins.int
     IS_NAMED_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     """The session's id."""
     title: _builtins.str
@@ -540,6 +541,8 @@ class Session(_message.Message):
     """
     is_named: _builtins.bool
     """Whether somebody gave it its title."""
+    model: _builtins.str
+    """The model that somebody has given it; empty where its turns use the configured one."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
         """When it was created."""
@@ -564,10 +567,11 @@ class Session(_message.Message):
         usage: _usage_pb2.Usage | None = ...,
         parent_session_id: _builtins.str = ...,
         is_named: _builtins.bool = ...,
+        model: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "update_time", b"update_time", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "is_named", b"is_named", "message_count", b"message_count", "parent_session_id", b"parent_session_id", "platform", b"platform", "session_id", b"session_id", "title", b"title", "update_time", b"update_time", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "is_named", b"is_named", "message_count", b"message_count", "model", b"model", "parent_session_id", b"parent_session_id", "platform", b"platform", "session_id", b"session_id", "title", b"title", "update_time", b"update_time", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

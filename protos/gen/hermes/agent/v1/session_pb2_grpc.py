@@ -76,6 +76,11 @@ class SessionServiceStub:
                 request_serializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.SetPersonalityRequest.SerializeToString,
                 response_deserializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.SetPersonalityResponse.FromString,
                 _registered_method=True)
+        self.SetSessionModel = channel.unary_unary(
+                '/hermes.agent.v1.SessionService/SetSessionModel',
+                request_serializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.SetSessionModelRequest.SerializeToString,
+                response_deserializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.SetSessionModelResponse.FromString,
+                _registered_method=True)
         self.DeleteSession = channel.unary_unary(
                 '/hermes.agent.v1.SessionService/DeleteSession',
                 request_serializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.DeleteSessionRequest.SerializeToString,
@@ -162,6 +167,15 @@ class SessionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetSessionModel(self, request, context):
+        """Gives a session a model, or takes it away, from the next turn on; its prompt stays as it is, and the
+        session need not have begun. Again is the same. Fails with INVALID_ARGUMENT, and with NOT_FOUND
+        where the session is another profile's.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DeleteSession(self, request, context):
         """Deletes a session and its turns for good, and so the unnamed sessions of its subagents. NOT_FOUND when it is gone already;
         FAILED_PRECONDITION while a turn is unfinished.
@@ -234,6 +248,11 @@ def add_SessionServiceServicer_to_server(servicer, server):
                     servicer.SetPersonality,
                     request_deserializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.SetPersonalityRequest.FromString,
                     response_serializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.SetPersonalityResponse.SerializeToString,
+            ),
+            'SetSessionModel': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetSessionModel,
+                    request_deserializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.SetSessionModelRequest.FromString,
+                    response_serializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.SetSessionModelResponse.SerializeToString,
             ),
             'DeleteSession': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteSession,
@@ -473,6 +492,33 @@ class SessionService:
             '/hermes.agent.v1.SessionService/SetPersonality',
             hermes_dot_agent_dot_v1_dot_session__change__pb2.SetPersonalityRequest.SerializeToString,
             hermes_dot_agent_dot_v1_dot_session__change__pb2.SetPersonalityResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetSessionModel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermes.agent.v1.SessionService/SetSessionModel',
+            hermes_dot_agent_dot_v1_dot_session__change__pb2.SetSessionModelRequest.SerializeToString,
+            hermes_dot_agent_dot_v1_dot_session__change__pb2.SetSessionModelResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -40,6 +40,11 @@ class SessionServiceStub:
     begun. Again is the same. INVALID_ARGUMENT where there is no such personality,
     FAILED_PRECONDITION while a turn is unfinished.
     """
+    SetSessionModel: _aio.UnaryUnaryMultiCallable[_session_change_pb2.SetSessionModelRequest, _session_change_pb2.SetSessionModelResponse]
+    """Gives a session a model, or takes it away, from the next turn on; its prompt stays as it is, and the
+    session need not have begun. Again is the same. Fails with INVALID_ARGUMENT, and with NOT_FOUND
+    where the session is another profile's.
+    """
     DeleteSession: _aio.UnaryUnaryMultiCallable[_session_change_pb2.DeleteSessionRequest, _session_change_pb2.DeleteSessionResponse]
     """Deletes a session and its turns for good, and so the unnamed sessions of its subagents. NOT_FOUND when it is gone already;
     FAILED_PRECONDITION while a turn is unfinished.
@@ -125,6 +130,17 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         """Gives a session a personality, or takes it away, from the next turn on; the session need not have
         begun. Again is the same. INVALID_ARGUMENT where there is no such personality,
         FAILED_PRECONDITION while a turn is unfinished.
+        """
+
+    @_abc_1.abstractmethod
+    def SetSessionModel(
+        self,
+        request: _session_change_pb2.SetSessionModelRequest,
+        context: _aio.ServicerContext[_session_change_pb2.SetSessionModelRequest, _abc.Awaitable[_session_change_pb2.SetSessionModelResponse]],
+    ) -> _abc.Awaitable[_session_change_pb2.SetSessionModelResponse]:
+        """Gives a session a model, or takes it away, from the next turn on; its prompt stays as it is, and the
+        session need not have begun. Again is the same. Fails with INVALID_ARGUMENT, and with NOT_FOUND
+        where the session is another profile's.
         """
 
     @_abc_1.abstractmethod
