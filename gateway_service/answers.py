@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from gateway_service.accounts import OUTBOX, Held
-from gateway_service.clients import AgentClient
+from gateway_service.clients.agent import AgentClient
 from gateway_service.errors import AgentRefused, PlatformError, RateLimited
 from gateway_service.events import (
     Answered,

@@ -13,13 +13,16 @@ from msgspec import Struct
 from gateway_service.accounts import Held, lease_table
 from gateway_service.answers import Answers
 from gateway_service.attachments import Attachments
-from gateway_service.clients import AgentClient
-from gateway_service.commands import Tools
+from gateway_service.clients.agent import AgentClient
+from gateway_service.clients.services import Clients
+from gateway_service.commands.base import Tools
+from gateway_service.commands.registry import COMMANDS
 from gateway_service.config import GatewayConfig
 from gateway_service.deliveries import Deliveries
 from gateway_service.housekeeping import keep_house
 from gateway_service.inbox import Inbox
 from gateway_service.limits import Limiter
+from gateway_service.menus import MenuKeeper
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.news import News
 from gateway_service.outbox import Sender
@@ -86,7 +89,7 @@ def build_with(
         sessions=Sessions(database, agent, clock),
         turns=Turns(inbox, database, agent, clock, workers),
         news=News(database, clock, metrics),
-        tools=Tools(database, agent, clock),
+        tools=Tools(database, agent, clock, Clients.over(channels.to), COMMANDS),
     )
     ownership = Ownership(new_owner(chassis.instance), leases, LeaseKeeper(database, leases, clock))
     watch, attachments = Watch(clock, metrics), Attachments(database, clock)
@@ -123,10 +126,20 @@ def _work(
             platform.name,
             platform.name.upper(),
         )
+    if configured.access.lacks_admin:
+        _log.warning(
+            "several people may talk to Hermes on %s and none is an admin: commands such as /cron "
+            "and /model are refused there; set %s_ADMINS",
+            platform.name,
+            platform.name.upper(),
+        )
     limiter = Limiter(platform.traits.rate, clock.monotonic)
     answers = Answers(held, platform, limiter, desk.agent, clock)
     router = Router(held, platform, configured.access, answers, desk.turns, desk.tools, metrics)
-    return Work(router, Sender(held, platform, attachments, limiter, clock, metrics))
+    menu = None
+    if configured.menu is not None:
+        menu = MenuKeeper(configured.menu, configured.access, desk.tools, held.profile)
+    return Work(router, Sender(held, platform, attachments, limiter, clock, metrics), menu)
 
 
 class GatewayService:

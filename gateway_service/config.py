@@ -31,6 +31,20 @@ class TelegramConfig(ConfigModel):
     """Numbers of the people who may talk to Hermes; nobody else is answered."""
     allow_all_users: Annotated[bool, Env("TELEGRAM_ALLOW_ALL_USERS")] = False
     """Let everybody on Telegram talk to Hermes and run its commands."""
+    admins: Annotated[
+        tuple[str, ...], Yaml("platforms.telegram.extra.admins"), Env("TELEGRAM_ADMINS")
+    ] = ()
+    """Numbers of those of them who may say the commands that change the deployment or cost; empty
+    means whoever is the only one who may talk, and nobody where several may."""
+    allow_commands: Annotated[
+        dict[str, tuple[str, ...]], Yaml("platforms.telegram.extra.commands.allow")
+    ] = Field(default_factory=dict[str, tuple[str, ...]])
+    """Commands that are allowed, such as `cron` or `cron list`, by the number of a person; `*` is
+    everybody, or all commands, and `skill` those of all skills."""
+    deny_commands: Annotated[
+        dict[str, tuple[str, ...]], Yaml("platforms.telegram.extra.commands.deny")
+    ] = Field(default_factory=dict[str, tuple[str, ...]])
+    """Commands that are refused, likewise; what is refused to everybody is not to admins."""
 
     @property
     def is_on(self) -> bool:

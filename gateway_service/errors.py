@@ -2,6 +2,7 @@
 
 HermesError (services.errors)
 ├── AgentRefused          the agent said no; the reason is the agent's
+├── SchedulerRefused      so did the scheduler
 ├── UnknownPlatform       nothing that is connected here has this name
 ├── DigestMismatch        a file is not what was announced
 ├── NotUploaded           a file that a delivery names is not stored
@@ -25,6 +26,10 @@ from services.errors import (
 
 class AgentRefused(HermesError):
     """The agent said no, and would again; the reason is the agent's."""
+
+
+class SchedulerRefused(HermesError):
+    """The scheduler said no, and would again; the reason is the scheduler's."""
 
 
 class UnknownPlatform(InvalidArgument):

@@ -125,6 +125,16 @@ class TurnOrder(Struct, frozen=True):
     notes_above: NotesAbove | None = None
     """What a folder above the new session's says to them."""
     quotes: tuple[Quote, ...] = ()
+    skill: str = ""
+    """The path of the skill whose command the message is; empty where it is none's."""
+
+    @property
+    def said(self) -> str:
+        """What the agent is told."""
+        if self.skill:
+            _, *rest = self.text.split(maxsplit=1)
+            return rest[0] if rest else f"Follow the skill {self.skill}."
+        return self.command[1] or self.text
 
     @property
     def command(self) -> tuple[str, str]:

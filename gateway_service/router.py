@@ -8,11 +8,13 @@ from functools import partial
 
 from sqlalchemy import Connection
 
-from gateway_service import commands
 from gateway_service.accounts import INBOX, OUTBOX, Held
 from gateway_service.answers import BUTTONS, Answers
-from gateway_service.authorization import Access
-from gateway_service.clients import GivenAnswer
+from gateway_service.authorization import Access, Who
+from gateway_service.clients.agent import GivenAnswer
+from gateway_service.commands.base import Answer, Chat, Tools
+from gateway_service.commands.decisions import ALWAYS
+from gateway_service.commands.obey import AsTurn, obey, parse
 from gateway_service.errors import AgentRefused, PlatformError
 from gateway_service.events import Decision
 from gateway_service.messages import ButtonPress, Content, MessageEvent, Source, TurnOrder
@@ -54,7 +56,7 @@ class Router:
         access: Access,
         answers: Answers,
         turns: Turns,
-        tools: commands.Tools,
+        tools: Tools,
         metrics: GatewayMetrics,
     ) -> None:
         self._held = held
@@ -139,9 +141,8 @@ class Router:
             case ButtonPress():
                 await self._press(waiting.sequence, event)
             case MessageEvent(text=text):
-                command = commands.parse(text)
-                if command is not None:
-                    await self._obey(key, waiting.sequence, event, *command)
+                if (command := parse(text)) is not None:
+                    await self._obey(key, waiting, event, *command)
                 elif (approval_id := await self._decided(event)) is not None:
                     await self._decide(key, waiting.sequence, event, approval_id)
                 elif await self._is_answer(key, event):
@@ -151,7 +152,7 @@ class Router:
                 elif text.strip() or event.quotes:
                     await self._begin(await self._accept(key, waiting, event))
                 else:
-                    await self._reply(key, waiting.sequence, event, commands.Answer(TEXT_ONLY))
+                    await self._reply(key, waiting.sequence, event, Answer(TEXT_ONLY))
 
     async def _decided(self, event: MessageEvent) -> str | None:
         """The approval that a message answers with a yes or a no, if it answers one."""
@@ -170,7 +171,7 @@ class Router:
             user = event.source.user
             await self._tools.agent.decide(approval_id, held.profile, decision, user)
         except AgentRefused as error:
-            await self._reply(key, sequence, event, commands.Answer(error.message))
+            await self._reply(key, sequence, event, Answer(error.message))
         else:
             now = self._tools.clock.now()
             await held.write(lambda conn: inbox.close_event(conn, sequence, now))
@@ -202,7 +203,9 @@ class Router:
         except AgentRefused:
             return False  # the question ended at the last moment
 
-    async def _accept(self, key: str, waiting: Waiting, event: MessageEvent) -> TurnOrder:
+    async def _accept(
+        self, key: str, waiting: Waiting, event: MessageEvent, skill: str = ""
+    ) -> TurnOrder:
         """Give a message its turn, and its answer a place in the chat."""
         now, profile = self._tools.clock.now(), self._held.profile
         turn_id, fresh_id = new_id("trn"), new_session_id(now.astimezone())
@@ -212,10 +215,11 @@ class Router:
             if session_id is None:
                 session_id = fresh_id
                 chats.put(conn, profile, key, session_id, now)
+            source, text, quotes = event.source, event.text, event.quotes
             order = TurnOrder(
-                turn_id, profile, session_id, event.source, event.text, quotes=event.quotes
+                turn_id, profile, session_id, source, text, quotes=quotes, skill=skill
             )
-            inbox.accept(conn, waiting.sequence, session_id, turn_id)
+            inbox.accept(conn, waiting.sequence, session_id, turn_id, skill)
             placeholder = Delivery(
                 turn_id, self._answers.address(order), [PLACEHOLDER], Kind.ANSWER
             )
@@ -237,7 +241,7 @@ class Router:
         self._workers.start(f"turn {order.turn_id}", self._answers.answer(order, refusal))
 
     async def _obey(
-        self, key: str, sequence: int, event: MessageEvent, name: str, arguments: str
+        self, key: str, waiting: Waiting, event: MessageEvent, name: str, arguments: str
     ) -> None:
         profile = self._held.profile
         session_id = await self._held.database.read(
@@ -246,13 +250,14 @@ class Router:
         # A chat without a session has none that could be busy.
         session_id = session_id or new_session_id(self._tools.clock.now().astimezone())
         event_id = f"{event.source.platform}:{event.event_id}"
-        chat = commands.Chat(profile, session_id, event.source.user, event_id)
-        answer = await commands.run(self._tools, chat, name, arguments)
-        await self._reply(key, sequence, event, answer)
+        chat = Chat(profile, session_id, event.source, event_id, self._access)
+        outcome = await obey(self._tools, chat, name, arguments)
+        if isinstance(outcome, AsTurn):
+            await self._begin(await self._accept(key, waiting, event, outcome.skill))
+        else:
+            await self._reply(key, waiting.sequence, event, outcome)
 
-    async def _reply(
-        self, key: str, sequence: int, event: MessageEvent, answer: commands.Answer
-    ) -> None:
+    async def _reply(self, key: str, sequence: int, event: MessageEvent, answer: Answer) -> None:
         """Answer an event that has no turn, once."""
         held, now = self._held, self._tools.clock.now()
         address = self._address(event.source)
@@ -289,6 +294,10 @@ class Router:
         if word.isdecimal():
             given = GivenAnswer(profile, user, word, clarification_id=question_id)
             return "Done." if await self._answered(given) else "The question is over."
+        lasts = _WORDS[word] is Decision.ALWAYS
+        if lasts and not self._access.may(press.source, ALWAYS, Who.ADMINS):
+            _log.warning("%s was refused the command %s", user, ALWAYS[-1])
+            return "Only an admin of this Hermes can allow that for always."
         try:
             await self._tools.agent.decide(question_id, profile, _WORDS[word], user)
         except AgentRefused as error:

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from gateway_service.clients import AgentClient
+from gateway_service.clients.agent import AgentClient
 from gateway_service.messages import CLI, Source
 from gateway_service.storage import chats
 from services.clock import Clock

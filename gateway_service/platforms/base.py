@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -76,4 +76,20 @@ class Platform(AbstractAsyncContextManager["Platform"], Protocol):
 
     async def acknowledge(self, press: ButtonPress, text: str) -> None:
         """Tell whoever pressed a button what came of it."""
+        ...
+
+
+MenuItems: TypeAlias = tuple[tuple[str, str], ...]
+"""Names of commands, each with what it does."""
+
+
+class HasMenu(Protocol):
+    """A platform that shows commands to choose from; its methods fail as those of `Platform` do."""
+
+    async def menu(self, person: str) -> MenuItems:
+        """What is shown to a person, or with an empty id in every other chat of two."""
+        ...
+
+    async def offer(self, person: str, items: MenuItems) -> None:
+        """Show these from now on; nothing means what the others are shown."""
         ...

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from gateway_service.authorization import Access
+from gateway_service.authorization import Access, Rights
 from gateway_service.config import GatewayConfig
-from gateway_service.platforms.base import Platform
+from gateway_service.platforms.base import HasMenu, Platform
 from gateway_service.platforms.telegram import TelegramPlatform
 
 
@@ -15,6 +15,8 @@ class Configured(Struct, frozen=True):
 
     platform: Platform
     access: Access
+    menu: HasMenu | None = None
+    """The platform, where it shows commands to choose from."""
 
 
 def builtin_platforms(config: GatewayConfig) -> Sequence[Configured]:
@@ -22,9 +24,9 @@ def builtin_platforms(config: GatewayConfig) -> Sequence[Configured]:
     found: list[Configured] = []
     telegram = config.telegram
     if telegram.is_on:
-        access = Access(
-            frozenset(telegram.allowed_users), telegram.allow_all_users or config.allow_all_users
-        )
+        rights = Rights(frozenset(telegram.admins), telegram.allow_commands, telegram.deny_commands)
+        everybody = telegram.allow_all_users or config.allow_all_users
+        access = Access(frozenset(telegram.allowed_users), everybody, rights)
         platform = TelegramPlatform(telegram.token.get_secret_value(), telegram.base_url)
-        found.append(Configured(platform, access))
+        found.append(Configured(platform, access, platform))
     return found

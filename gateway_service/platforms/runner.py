@@ -12,6 +12,7 @@ from gateway_service import accounts
 from gateway_service.accounts import Held
 from gateway_service.errors import OutcomeUnknown, RateLimited, Unreachable
 from gateway_service.inbox import Inbox
+from gateway_service.menus import MenuKeeper
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.outbox import Sender
 from gateway_service.platforms.base import Platform
@@ -35,6 +36,7 @@ class Work(Struct, frozen=True):
 
     router: Router
     sender: Sender
+    menu: MenuKeeper | None = None
 
 
 class Ownership(Struct, frozen=True):
@@ -146,11 +148,14 @@ class Runner:
             polling = group.create_task(self._poll(held))
             routing = group.create_task(work.router.run())
             sending = group.create_task(work.sender.run())
+            offering = group.create_task(work.menu.run()) if work.menu is not None else None
             await self._ending.wait()
             if not self._draining.is_set():
                 raise Fenced(f"the lease of {held.platform} was lost")
             polling.cancel()
             routing.cancel()
+            if offering is not None:
+                offering.cancel()
             await work.sender.finish()
             sending.cancel()
 

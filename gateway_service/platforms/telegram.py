@@ -17,7 +17,7 @@ from gateway_service.errors import (
 )
 from gateway_service.limits import Rate
 from gateway_service.messages import Attachment, ButtonPress, Content
-from gateway_service.platforms.base import Destination, Received, Traits
+from gateway_service.platforms.base import Destination, MenuItems, Received, Traits
 from gateway_service.platforms.telegram_files import (
     CAPTION_UNITS,
     MAX_BYTES,
@@ -31,7 +31,7 @@ from gateway_service.render import to_html
 
 if TYPE_CHECKING:
     import httpx
-    from telegram import Bot, InlineKeyboardMarkup, Message
+    from telegram import Bot, BotCommandScope, InlineKeyboardMarkup, Message
 
 _T = TypeVar("_T")
 
@@ -183,6 +183,22 @@ class TelegramPlatform:
         with _translated():
             await bot.answer_callback_query(press.press_id, text=text)
 
+    async def menu(self, person: str) -> MenuItems:
+        """Ask which commands are shown."""
+        bot, scope = self._bot, _scope(person)
+        with _translated():
+            found = await bot.get_my_commands(scope=scope)
+        return tuple((each.command, each.description) for each in found)
+
+    async def offer(self, person: str, items: MenuItems) -> None:
+        """Set them."""
+        bot, scope = self._bot, _scope(person)
+        with _translated():
+            if items:
+                await bot.set_my_commands(items, scope=scope)
+            else:
+                await bot.delete_my_commands(scope=scope)
+
     @property
     def _bot(self) -> "Bot":
         if self._connected is None:
@@ -234,6 +250,18 @@ def _thread(destination: Destination) -> int | None:
         raise Refused(
             f"telegram: {destination.thread_id!r} is no thread, which are numbers"
         ) from None
+
+
+def _scope(person: str) -> "BotCommandScope":
+    """The chats of two, or that with a person, whose id is the chat's."""
+    from telegram import BotCommandScopeAllPrivateChats, BotCommandScopeChat
+
+    if not person:
+        return BotCommandScopeAllPrivateChats()
+    try:
+        return BotCommandScopeChat(int(person))
+    except ValueError:
+        raise Refused(f"telegram: {person!r} is no person, who are numbers") from None
 
 
 def _keyboard(content: Content) -> "InlineKeyboardMarkup | None":

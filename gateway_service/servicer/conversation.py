@@ -9,8 +9,10 @@ from typing import Any
 import grpc.aio
 from msgspec import Struct
 
-from gateway_service import commands, convert
-from gateway_service.clients import AgentClient, GivenAnswer
+from gateway_service import convert
+from gateway_service.clients.agent import AgentClient, GivenAnswer
+from gateway_service.commands.base import Answer, Chat, Tools
+from gateway_service.commands.obey import AsTurn, obey, parse
 from gateway_service.messages import CLI, Source, TurnOrder
 from gateway_service.news import News
 from gateway_service.servicer.outgoing import Outgoing
@@ -38,7 +40,7 @@ class Desk(Struct, frozen=True):
     sessions: Sessions
     turns: Turns
     news: News
-    tools: commands.Tools
+    tools: Tools
 
 
 class ConversationServicer(conversation_pb2_grpc.ConversationServiceServicer):
@@ -148,10 +150,15 @@ class _Conversation:
 
     async def _message(self, message: ConverseRequest.UserMessage) -> None:
         convert.check_message(message)
-        if command := commands.parse(message.text):
-            await self._obey(message.message_id, *command)
-            return
-        begun = await self._desk.turns.begin(self._order(message.text), message.message_id)
+        skill = ""
+        if command := parse(message.text):
+            outcome = await self._obey(message.message_id, *command)
+            if not isinstance(outcome, AsTurn):
+                await self._reply(message.message_id, outcome)
+                return
+            skill = outcome.skill
+        order = self._order(message.text, skill)
+        begun = await self._desk.turns.begin(order, message.message_id)
         order = begun.order
         if order.session_id != self._session_id:
             # Said before, in a stream that broke off before the client knew its session.
@@ -168,12 +175,12 @@ class _Conversation:
         if begun.is_open:
             turn.add_done_callback(partial(self._hand_over, order))
 
-    async def _obey(self, message_id: str, name: str, arguments: str) -> None:
-        user = self._source().user
-        chat = commands.Chat(
-            self._profile, self._session_id, user, f"{CLI}:{message_id}", in_terminal=True
-        )
-        answer = await commands.run(self._desk.tools, chat, name, arguments)
+    async def _obey(self, message_id: str, name: str, arguments: str) -> Answer | AsTurn:
+        event_id = f"{CLI}:{message_id}"
+        chat = Chat(self._profile, self._session_id, self._source(), event_id)
+        return await obey(self._desk.tools, chat, name, arguments)
+
+    async def _reply(self, message_id: str, answer: Answer) -> None:
         if answer.session_id:
             await self._desk.sessions.remember(self._profile, answer.session_id)
             self._session_id = answer.session_id
@@ -231,13 +238,14 @@ class _Conversation:
         except HermesError as error:
             await self._outgoing.say(convert.reply("", error.message, is_error=True))
 
-    def _order(self, text: str) -> TurnOrder:
+    def _order(self, text: str, skill: str) -> TurnOrder:
         return TurnOrder(
             turn_id=new_id("trn"),
             profile=self._profile,
             session_id=self._session_id,
             source=self._source(),
             text=text,
+            skill=skill,
             workdir=self._opening.workdir,
             sandbox_template=self._opening.sandbox_template,
             skip_context_files=self._opening.skip_context_files,

@@ -87,6 +87,12 @@ _ACCEPT = (
         turn_id=bindparam("new_turn_id"),
     )
 )
+_PAYLOAD = sa.select(inbox.c.payload).where(inbox.c.sequence == bindparam("of_sequence"))
+_KEEP_SKILL = (
+    sa.update(inbox)
+    .where(inbox.c.sequence == bindparam("of_sequence"))
+    .values(payload=bindparam("new_payload", type_=sa.JSON()))
+)
 _CLOSE = Prepared(
     sa.update(inbox)
     .where(inbox.c.turn_id == bindparam("of_turn"), inbox.c.state == State.ACCEPTED)
@@ -137,6 +143,7 @@ def accept_client(
             "skip_context_files": order.skip_context_files,
             # No larger where there are none, as most often.
             **({"notes_above": asdict(order.notes_above)} if order.notes_above else {}),
+            **({"skill": order.skill} if order.skill else {}),
         },
         "state": State.ACCEPTED,
         "session_id": order.session_id,
@@ -152,8 +159,13 @@ def accept_client(
     return _order(known), known.state == State.ACCEPTED
 
 
-def accept(conn: Connection, sequence: int, session_id: str, turn_id: str) -> None:
-    """Give an event its turn."""
+def accept(conn: Connection, sequence: int, session_id: str, turn_id: str, skill: str = "") -> None:
+    """Give an event its turn, and the skill whose command it is."""
+    if skill:
+        payload: dict[str, Any] = conn.execute(_PAYLOAD, {"of_sequence": sequence}).scalar_one()
+        # By then the command may be another skill's.
+        kept = {"of_sequence": sequence, "new_payload": {**payload, "skill": skill}}
+        conn.execute(_KEEP_SKILL, kept)
     conn.execute(
         _ACCEPT,
         {"of_sequence": sequence, "new_session_id": session_id, "new_turn_id": turn_id},
@@ -223,6 +235,7 @@ def _order(row: sa.Row[Any]) -> TurnOrder:
         sandbox_template=payload.get("sandbox_template", ""),
         skip_context_files=payload.get("skip_context_files", False),
         quotes=_quotes(payload),
+        skill=payload.get("skill", ""),
         notes_above=convert(payload.get("notes_above"), NotesAbove | None),
     )
 

@@ -21,6 +21,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from services.lifecycle import Workers
+from tests.fakes import telegram_menus
 from tests.fakes.telegram_files import KINDS, File, checked_file, posted
 from tests.fakes.telegram_rules import Refused, checked
 
@@ -85,6 +86,7 @@ class FakeTelegram:
         self.actions: Counter[int] = Counter()
         self.acknowledged: dict[str, str] = {}
         self.calls: Counter[str] = Counter()
+        self.menus = telegram_menus.Menus()
         self.conflicts = self.impatient = 0
         self._limited_at = -2.0
         self.url = ""
@@ -104,6 +106,7 @@ class FakeTelegram:
             "text": text,
             **message,
         }
+        self.menus.chats.add(chat_id)
         await self._update({"message": {k: v for k, v in content.items() if v is not None}})
 
     async def press(self, chat_id: int, message_id: int, data: str, user_id: int = 7) -> None:
@@ -158,6 +161,8 @@ class FakeTelegram:
         try:
             if method in KINDS:
                 result = self._show(fields, "caption", checked_file(method, files))
+            elif method in telegram_menus.METHODS:
+                result = self.menus.answer(method, fields)
             else:
                 result = await getattr(self, f"_{method}")(fields, request)
         except Refused as error:

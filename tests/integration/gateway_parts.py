@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from agent_service import app as agent_app
 from gateway_service import app as gateway_app
 from hermes.agent.v1.turn_event_pb2 import TurnEvent, TurnFinished
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
+from scheduler_service import app as scheduler_app
 from services.addresses import UnixAddress
 from services.auth import Identity, new_tokens
 from services.channels import Channels
@@ -26,6 +27,12 @@ from services.metrics import Meter
 from services.server import Listen, Server
 
 SERVICES: tuple[str, ...] = ("agent", "gateway")
+WITH_JOBS = (*SERVICES, "scheduler")
+BUILDERS = {
+    "agent": agent_app.build,
+    "gateway": gateway_app.build,
+    "scheduler": scheduler_app.build,
+}
 
 
 @dataclass(frozen=True)
@@ -62,22 +69,28 @@ class Hermes:
 
 @asynccontextmanager
 async def hermes(
-    folder: Path, model_url: str, yaml: str = "", environ: Mapping[str, str] | None = None
+    folder: Path,
+    model_url: str,
+    yaml: str = "",
+    environ: Mapping[str, str] | None = None,
+    services: Sequence[str] = SERVICES,
 ) -> AsyncGenerator[Hermes]:
     """Run the agent and the gateway of a home together, as one process does."""
     settings = await asyncio.to_thread(_home, folder, model_url, yaml, environ or {})
     socket, tokens = UnixAddress(settings.home.socket), new_tokens()
 
     def channels(identity: Identity) -> Channels:
-        addresses = dict.fromkeys(SERVICES, socket)
+        addresses = dict.fromkeys(WITH_JOBS, socket)
         return Channels(identity, addresses, token=tokens[identity])
 
     async with AsyncExitStack() as stack:
-        registries = {name: CollectorRegistry() for name in SERVICES}
+        registries = {name: CollectorRegistry() for name in services}
         components: list[Component] = []
-        for name, build in (("agent", agent_app.build), ("gateway", gateway_app.build)):
+        for name in services:
             own = await stack.enter_async_context(channels(Identity(name)))
-            components.append(build(settings, own, Meter(registries[name])))
+            # In a thread, as the scheduler looks for its time zone on the disk.
+            meter = Meter(registries[name])
+            components.append(await asyncio.to_thread(BUILDERS[name], settings, own, meter))
         server = Server(components, Listen((socket,), tokens=tokens))
         await stack.enter_async_context(server)
         for component in components:

@@ -16,8 +16,10 @@ from gateway_service.accounts import Held, lease_table
 from gateway_service.answers import Answers
 from gateway_service.attachments import Attachments
 from gateway_service.authorization import Access
-from gateway_service.clients import AgentClient
-from gateway_service.commands import Tools
+from gateway_service.clients.agent import AgentClient
+from gateway_service.clients.services import Clients
+from gateway_service.commands.base import Tools
+from gateway_service.commands.registry import COMMANDS
 from gateway_service.errors import AccountRefused, OutcomeUnknown, Unreachable
 from gateway_service.inbox import Inbox
 from gateway_service.limits import Limiter
@@ -64,7 +66,7 @@ class Replica:
     ) -> None:
         self.registry = CollectorRegistry()
         self.clock, metrics = SystemClock(), GatewayMetrics.create(Meter(self.registry))
-        self._client = AgentClient(agent.channel)
+        self._channel, self._client = agent.channel, AgentClient(agent.channel)
         self._workers = Workers()
         inbox = Inbox(database, self.clock, metrics, KeyPolicy())
         self._turns = Turns(inbox, database, self._client, self.clock, self._workers)
@@ -84,7 +86,8 @@ class Replica:
     def _work(self, held: Held) -> Work:
         limiter = Limiter(self._platform.traits.rate, self.clock.monotonic)
         answers = Answers(held, self._platform, limiter, self._client, self.clock)
-        tools = Tools(held.database, self._client, self.clock)
+        clients = Clients.over(lambda _: self._channel)
+        tools = Tools(held.database, self._client, self.clock, clients, COMMANDS)
         access = Access(frozenset({"7"}))
         router = Router(held, self._platform, access, answers, self._turns, tools, self._metrics)
         parts = (self._platform, Attachments(held.database, self.clock), limiter)

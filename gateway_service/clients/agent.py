@@ -7,8 +7,8 @@ import grpc
 import grpc.aio
 from msgspec import Struct
 
+from gateway_service.clients.calls import explained
 from gateway_service.convert import context_file, message_parts, turn_event
-from gateway_service.errors import AgentRefused
 from gateway_service.events import Decision, TurnEvent
 from gateway_service.messages import COMPRESS, RETRY, STEER, BusyMode, TurnOrder
 from hermes.agent.v1 import (
@@ -24,7 +24,6 @@ from hermes.agent.v1 import (
     turn_pb2_grpc,
 )
 from hermes.common.v1 import origin_pb2
-from services.errors import HermesError, Reason, ServiceUnavailable, details_of
 from services.streams import resume
 
 
@@ -75,7 +74,6 @@ _DECISIONS = {
     Decision.DENY: turn_event_pb2.APPROVAL_DECISION_DENY,
 }
 _CHAT_DELTAS_PER_SECOND = 5
-_PASSING = (Reason.SERVICE_UNAVAILABLE, Reason.DRAINING, Reason.DATABASE_UNAVAILABLE)
 _BUSY = {
     BusyMode.INTERRUPT: turn_pb2.BUSY_MODE_INTERRUPT,
     BusyMode.QUEUE: turn_pb2.BUSY_MODE_QUEUE,
@@ -94,13 +92,13 @@ class AgentClient:
 
     async def start(self, order: TurnOrder) -> None:
         """Start a turn; again is the same."""
-        source, (command, arguments) = order.source, order.command
+        source, (command, _) = order.source, order.command
         is_compression = command == COMPRESS
         request = turn_pb2.StartTurnRequest(
             turn_id=order.turn_id,
             profile=order.profile,
             session_id=order.session_id,
-            parts=message_parts(arguments or order.text, order.quotes),
+            parts=message_parts(order.said, order.quotes),
             origin=origin_pb2.Origin(
                 platform=source.platform,
                 chat_id=source.chat_id,
@@ -123,7 +121,7 @@ class AgentClient:
         try:
             await self._turns.StartTurn(request)
         except grpc.aio.AioRpcError as error:
-            raise _explained(error) from error
+            raise explained(error) from error
 
     async def watch(
         self, turn_id: str, profile: str, after: int = 0, max_deltas_per_second: int = 0
@@ -150,7 +148,7 @@ class AgentClient:
                     last = max(last, *(event.sequence for event in response.events))
                     yield response.events
         except grpc.aio.AioRpcError as error:
-            raise _explained(error) from error
+            raise explained(error) from error
 
     async def follow(self, turn_id: str, profile: str) -> AsyncGenerator[TurnEvent]:
         """What happens in a turn, as far as a chat shows it, from the beginning to its end."""
@@ -173,7 +171,7 @@ class AgentClient:
         try:
             response = await self._turns.InterruptTurn(request)
         except grpc.aio.AioRpcError as error:
-            raise _explained(error) from error
+            raise explained(error) from error
         return response.HasField("turn")
 
     async def session(self, session_id: str, profile: str) -> SessionFacts | None:
@@ -184,7 +182,7 @@ class AgentClient:
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.NOT_FOUND:
                 return None
-            raise _explained(error) from error
+            raise explained(error) from error
         found = response.session
         return SessionFacts(
             session_id=found.session_id,
@@ -200,7 +198,7 @@ class AgentClient:
         try:
             response = await self._sessions.ListSessions(request)
         except grpc.aio.AioRpcError as error:
-            raise _explained(error) from error
+            raise explained(error) from error
         return response.sessions[0].session_id if response.sessions else None
 
     async def session_titled(self, title: str, profile: str) -> str | None:
@@ -209,7 +207,7 @@ class AgentClient:
         try:
             response = await self._sessions.ListSessions(request)
         except grpc.aio.AioRpcError as error:
-            raise _explained(error) from error
+            raise explained(error) from error
         return response.sessions[0].session_id if response.sessions else None
 
     async def undo(self, session_id: str, profile: str, turns: int, undo_id: str) -> Undone:
@@ -220,7 +218,7 @@ class AgentClient:
         try:
             undone = await self._sessions.UndoTurns(request)
         except grpc.aio.AioRpcError as error:
-            raise _explained(error) from error
+            raise explained(error) from error
         return Undone(undone.turn_count, undone.message_count, undone.user_text)
 
     async def personalities(self, session_id: str, profile: str) -> tuple[Sequence[str], str]:
@@ -229,7 +227,7 @@ class AgentClient:
         try:
             found = await self._catalog.ListPersonalities(request)
         except grpc.aio.AioRpcError as error:
-            raise _explained(error) from error
+            raise explained(error) from error
         return [one.name for one in found.personalities], found.current_name
 
     async def set_personality(
@@ -242,7 +240,7 @@ class AgentClient:
         try:
             await self._sessions.SetPersonality(request)
         except grpc.aio.AioRpcError as error:
-            raise _explained(error) from error
+            raise explained(error) from error
 
     async def open_approvals(self, session_id: str, profile: str) -> Sequence[OpenApproval]:
         """What the session's turns wait for, oldest first."""
@@ -250,7 +248,7 @@ class AgentClient:
         try:
             response = await self._approvals.ListApprovals(request)
         except grpc.aio.AioRpcError as error:
-            raise _explained(error) from error
+            raise explained(error) from error
         return [
             OpenApproval(found.approval_id, found.tool, found.subject)
             for found in response.approvals
@@ -269,7 +267,7 @@ class AgentClient:
         try:
             await self._approvals.ResolveApproval(request)
         except grpc.aio.AioRpcError as error:
-            raise _explained(error) from error
+            raise explained(error) from error
 
     async def answer(self, answer: GivenAnswer) -> bool:
         """Answer a turn's question; False when none waits. AgentRefused when it is too late."""
@@ -286,17 +284,9 @@ class AgentClient:
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.NOT_FOUND:
                 return False
-            raise _explained(error) from error
+            raise explained(error) from error
         return True
 
 
 def _ends_turn(response: turn_pb2.WatchTurnResponse) -> bool:
     return response.events[-1].HasField("turn_finished")
-
-
-def _explained(error: grpc.aio.AioRpcError) -> HermesError:
-    details = details_of(error)
-    # A model that cannot be reached is UNAVAILABLE too, but that is an answer.
-    if details.reason in _PASSING:
-        return ServiceUnavailable(details.message, retry_after_s=details.retry_after_s)
-    return AgentRefused(details.message, reason=details.reason, metadata=details.metadata)

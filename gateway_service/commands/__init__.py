@@ -1,0 +1,1 @@
+"""Slash commands: what a person can say to Hermes itself, on every platform."""

@@ -1,0 +1,172 @@
+"""What a slash command is, and what it works with."""
+
+import hashlib
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from enum import Flag, StrEnum, auto
+
+from msgspec import Struct
+
+from gateway_service.authorization import Access, Who
+from gateway_service.clients.agent import AgentClient
+from gateway_service.clients.services import Clients
+from gateway_service.messages import CLI, Source
+from services.clock import Clock
+from services.database import Database
+
+
+class Places(Flag):
+    """Where something can be said."""
+
+    TERMINAL = auto()
+    PRIVATE = auto()
+    """A chat of two on a platform."""
+    GROUP = auto()
+    """A chat in which others read along."""
+
+
+CHATS = Places.PRIVATE | Places.GROUP
+ALONE = Places.TERMINAL | Places.PRIVATE
+"""Where nobody else reads the answer."""
+ANYWHERE = ALONE | Places.GROUP
+
+
+class Group(StrEnum):
+    """What a command is about; help shows them together."""
+
+    CHAT = "This chat"
+    DECISIONS = "Decisions"
+    KNOWLEDGE = "What Hermes knows and has"
+    JOBS = "At set times"
+    HERMES = "Hermes"
+
+
+class Chat(Struct, frozen=True):
+    """Where a command was typed, and by whom."""
+
+    profile: str
+    session_id: str
+    source: Source
+    event_id: str
+    """Of the event that typed it, the same however often it is obeyed."""
+    access: Access | None = None
+    """What persons may say there; None in a terminal, whose user may everything."""
+
+    @property
+    def user(self) -> str:
+        """Who typed it, as approvals name them."""
+        return self.source.user
+
+    @property
+    def in_terminal(self) -> bool:
+        """Whether it was typed into a terminal."""
+        return self.source.platform == CLI
+
+    @property
+    def place(self) -> Places:
+        """What kind of chat it is."""
+        if self.in_terminal:
+            return Places.TERMINAL
+        return Places.PRIVATE if self.source.chat_type == "dm" else Places.GROUP
+
+    def effect_id(self, prefix: str, bytes_count: int = 32) -> str:
+        """The id of what the command makes or does: obeyed again, after a crash, it is the same."""
+        digest = hashlib.blake2s(self.event_id.encode(), digest_size=bytes_count).hexdigest()
+        return f"{prefix}_{digest}"
+
+
+class Answer(Struct, frozen=True):
+    """What a command has to say, in Markdown."""
+
+    text: str
+    session_id: str = ""
+    """The session that messages go to from now on; empty means the same as before."""
+    is_error: bool = False
+
+
+class Tools(Struct, frozen=True):
+    """What commands work with."""
+
+    database: Database
+    agent: AgentClient
+    clock: Clock
+    clients: Clients
+    commands: "Sequence[Command]"
+    """All there are."""
+
+
+Run = Callable[[Tools, Chat, str], Awaitable[Answer]]
+"""What obeys a command, given what was typed behind its name."""
+
+
+class Verb(Struct, frozen=True):
+    """One thing that a command does."""
+
+    name: str
+    """The word behind the command's name; empty for what it does without one."""
+    help: str
+    run: Run
+    arguments: str = ""
+    who: Who = Who.EVERYBODY
+    changes: bool = False
+    """Whether anything is another than before when it is done."""
+
+
+class Command(Struct, frozen=True):
+    """One slash command."""
+
+    name: str
+    group: Group
+    help: str
+    verbs: tuple[Verb, ...]
+    """What it does; the first is meant where nothing stands behind the name."""
+    example: str
+    places: Places = ANYWHERE
+    otherwise: str = ""
+    """What is meant by words that say nothing else; empty where they are a mistake."""
+
+    def verb(self, arguments: str) -> tuple[Verb | None, str]:
+        """What is meant by what stands behind the name, and what stands behind that."""
+        found = re.match(r"\S*", arguments)
+        word = found[0].lower() if found else ""
+        for verb in self.verbs:
+            if verb.name and verb.name == word:
+                return verb, arguments[len(word) :].strip()
+        if not arguments or len(self.verbs) == 1:
+            return self.verbs[0], arguments
+        meant = (verb for verb in self.verbs if verb.name and verb.name == self.otherwise)
+        return next(meant, None), arguments
+
+    def names(self, verb: Verb) -> tuple[str, ...]:
+        """What rights may call one thing that it does."""
+        return (self.name, f"{self.name} {verb.name}".rstrip())
+
+
+def plain(
+    name: str,
+    group: Group,
+    verb: Verb,
+    example: str = "",
+    places: Places = ANYWHERE,
+) -> Command:
+    """A command that does one thing."""
+    return Command(name, group, verb.help, (verb,), example or f"/{name}", places)
+
+
+def wrong(text: str) -> Answer:
+    """What a command says that could not be obeyed."""
+    return Answer(text, is_error=True)
+
+
+def may(chat: Chat, command: Command, verb: Verb) -> bool:
+    """Whether whoever types may say one thing of a command."""
+    return chat.access is None or chat.access.may(chat.source, command.names(verb), verb.who)
+
+
+def offered(commands: Sequence[Command], chat: Chat) -> list[Command]:
+    """The commands of which whoever types may say something in a chat."""
+    return [
+        command
+        for command in commands
+        if chat.place & command.places and any(may(chat, command, verb) for verb in command.verbs)
+    ]

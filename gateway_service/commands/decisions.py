@@ -1,0 +1,54 @@
+"""Commands by which a person decides what the agent may do."""
+
+from gateway_service.authorization import Who
+from gateway_service.commands.base import Answer, Chat, Command, Group, Tools, Verb, plain, wrong
+from gateway_service.events import Decision
+
+ALWAYS = ("approve", f"approve {Decision.ALWAYS}")
+"""What rights call a permission that lasts."""
+
+
+async def _once(tools: Tools, chat: Chat, arguments: str) -> Answer:
+    if arguments:
+        return wrong("Say /approve, /approve session or /approve always.")
+    return await _decide(tools, chat, Decision.ONCE, "Allowed")
+
+
+async def _session(tools: Tools, chat: Chat, _arguments: str) -> Answer:
+    return await _decide(tools, chat, Decision.SESSION, "Allowed")
+
+
+async def _always(tools: Tools, chat: Chat, _arguments: str) -> Answer:
+    return await _decide(tools, chat, Decision.ALWAYS, "Allowed")
+
+
+async def _deny(tools: Tools, chat: Chat, _arguments: str) -> Answer:
+    return await _decide(tools, chat, Decision.DENY, "Denied")
+
+
+async def _decide(tools: Tools, chat: Chat, decision: Decision, done: str) -> Answer:
+    """Decide what has waited longest."""
+    waiting = await tools.agent.open_approvals(chat.session_id, chat.profile)
+    if not waiting:
+        return wrong("Nothing waits for a decision.")
+    first = waiting[0]
+    await tools.agent.decide(first.approval_id, chat.profile, decision, chat.user)
+    more = f" {len(waiting) - 1} more to decide." if len(waiting) > 1 else ""
+    return Answer(f"{done}: {first.tool} `{first.subject}`.{more}")
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        "approve",
+        Group.DECISIONS,
+        "allow what is asked, now or for longer",
+        (
+            Verb("", "allow it this time", _once, changes=True),
+            Verb("session", "allow it for as long as the session goes on", _session, changes=True),
+            Verb("always", "allow it from now on", _always, who=Who.ADMINS, changes=True),
+        ),
+        "/approve session",
+    ),
+    plain("deny", Group.DECISIONS, Verb("", "refuse what is asked", _deny, changes=True)),
+)
+"""Those of this module."""

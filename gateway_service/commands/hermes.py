@@ -1,0 +1,118 @@
+"""Commands about Hermes itself: what can be said, and by whom."""
+
+from collections.abc import Sequence
+
+from gateway_service.clients.skills import SkillInfo
+from gateway_service.commands.base import (
+    Answer,
+    Chat,
+    Command,
+    Group,
+    Places,
+    Tools,
+    Verb,
+    may,
+    offered,
+    plain,
+    wrong,
+)
+from gateway_service.commands.names import command_names, skill_named
+from gateway_service.commands.texts import shortened
+from services.errors import HermesError
+
+GREETING = (
+    "Hello, I am Hermes. Tell me in your own words what you would like to have done: I run "
+    "commands and write files in a sandbox of my own, and do things at set times. "
+    "I also know these commands:"
+)
+"""What is said to who begins a chat."""
+
+SKILLS_SHOWN = 12
+
+
+async def _start(tools: Tools, chat: Chat, _arguments: str) -> Answer:
+    return Answer(f"{GREETING}\n\n{await _all(tools, chat)}")
+
+
+async def _help(tools: Tools, chat: Chat, arguments: str) -> Answer:
+    name = arguments.strip("/` ").lower()
+    if not name:
+        return Answer(await _all(tools, chat))
+    mine = offered(tools.commands, chat)
+    command = next((each for each in mine if each.name == name), None)
+    if command is not None:
+        return Answer(_detailed(command, chat))
+    found = skill_named(name, await _skills(tools, chat), tools.commands)
+    if len(found) == 1:
+        about = f"`/{name} WHAT` has me follow the skill {found[0].name}: {found[0].description}"
+        return Answer(f"{about}\n\nFor example: `/{name} …what it is to do`")
+    return wrong(f"There is no command /{name}; /help lists them.")
+
+
+async def _all(tools: Tools, chat: Chat) -> str:
+    """The commands that whoever asks may say, by what they are about."""
+    mine, parts = offered(tools.commands, chat), list[str]()
+    for group in Group:
+        lines = [f"- `{_usage(each, chat)}` {each.help}" for each in mine if each.group is group]
+        if lines:
+            parts.append("\n".join([f"**{group.value}**", *lines]))
+    names = sorted(command_names(await _skills(tools, chat), tools.commands))
+    if names:
+        shown = ", ".join(f"/{name}" for name in names[:SKILLS_SHOWN])
+        left = len(names) - SKILLS_SHOWN
+        parts.append(f"**Skills**\n{shown}{f' and {left} more, see /skills' if left > 0 else ''}")
+    return "\n\n".join([*parts, "/help NAME tells more of one."])
+
+
+async def _skills(tools: Tools, chat: Chat) -> Sequence[SkillInfo]:
+    """The skills; none while the agent cannot be asked: the commands are told all the same."""
+    try:
+        return await tools.clients.skills.all(chat.profile)
+    except HermesError:
+        return ()
+
+
+def _usage(command: Command, chat: Chat) -> str:
+    mine = [verb for verb in command.verbs if may(chat, command, verb)]
+    if len(mine) > 1:
+        names = "|".join(verb.name for verb in mine if verb.name)
+        return f"/{command.name} [{names}]"
+    return " ".join(filter(None, (f"/{command.name}", mine[0].name, mine[0].arguments)))
+
+
+def _detailed(command: Command, chat: Chat) -> str:
+    lines = [f"**/{command.name}**: {command.help}"]
+    for verb in command.verbs:
+        if may(chat, command, verb):
+            typed = " ".join(filter(None, (f"/{command.name}", verb.name, verb.arguments)))
+            lines.append(f"- `{typed}` {verb.help}")
+    if len(command.verbs) == 1:
+        lines = [f"`{_usage(command, chat)}` {command.help}"]
+    return "\n".join(lines) + f"\n\nFor example: `{command.example}`"
+
+
+async def _whoami(_tools: Tools, chat: Chat, _arguments: str) -> Answer:
+    if chat.access is None:
+        return Answer(f"You sit at a terminal as {shortened(chat.user)}, and may say everything.")
+    role = "an admin" if chat.access.is_admin(chat.source) else "no admin"
+    source = chat.source
+    return Answer(f"You are `{source.user_id}` on {source.platform}, {role} of this Hermes.")
+
+
+async def _quit(_tools: Tools, _chat: Chat, _arguments: str) -> Answer:
+    # A terminal obeys this itself; nobody else has anything to leave.
+    return wrong("Say /quit, and nothing behind it.")
+
+
+COMMANDS: tuple[Command, ...] = (
+    plain(
+        "help",
+        Group.HERMES,
+        Verb("", "list the commands, or tell more of one", _help, "[NAME]"),
+        "/help cron",
+    ),
+    plain("whoami", Group.HERMES, Verb("", "say who you are to Hermes", _whoami)),
+    plain("start", Group.HERMES, Verb("", "say what Hermes can do", _start)),
+    plain("quit", Group.HERMES, Verb("", "leave", _quit), places=Places.TERMINAL),
+)
+"""Those of this module."""

@@ -1,0 +1,98 @@
+"""The way of a command: known? allowed here, to this person? then obeyed, or made a turn."""
+
+import logging
+import re
+from difflib import get_close_matches
+
+from msgspec import Struct
+
+from gateway_service.authorization import SKILLS, Who
+from gateway_service.commands.base import Answer, Chat, Command, Places, Tools, may, offered, wrong
+from gateway_service.commands.names import command_name, command_names, skill_named
+from gateway_service.errors import AgentRefused
+from gateway_service.messages import turn_command
+from services.errors import HermesError
+
+_log = logging.getLogger(__name__)
+
+# Telegram names the bot as well in a group: /stop@my_bot. A path such as /etc/hosts is no command.
+_COMMAND = re.compile(r"/([A-Za-z][\w-]*)(?:@\w+)?(?:\s+(.*))?", re.DOTALL)
+
+ONLY_ADMINS = (
+    "That is for the admins of this Hermes alone: it changes what others have too, or costs. Its "
+    "owner names them, or allows it to you, in the settings of this platform."
+)
+DENIED = "The owner of this Hermes does not let you say that command."
+ELSEWHERE = "Others would read the answer here; say it in a chat of the two of us."
+
+
+class AsTurn(Struct, frozen=True):
+    """A command that is a message for the agent."""
+
+    skill: str = ""
+    """The skill that it goes with, by its path; empty where it goes with none."""
+
+
+def parse(text: str) -> tuple[str, str] | None:
+    """The name of the command that a text is, and its arguments."""
+    found = _COMMAND.fullmatch(text.strip())
+    return (found[1].lower(), (found[2] or "").strip()) if found else None
+
+
+async def obey(tools: Tools, chat: Chat, name: str, arguments: str) -> Answer | AsTurn:
+    """Obey a command; whatever goes wrong is the answer.
+
+    A name that is no command may be a skill's, which the agent knows: ServiceUnavailable while that
+    cannot be asked.
+    """
+    command = next((each for each in tools.commands if each.name == name), None)
+    if command is None:
+        return await _as_skill(tools, chat, name)
+    verb, rest = command.verb(arguments)
+    if verb is None:
+        return _no_verb(command)
+    if not chat.place & command.places:
+        return wrong(ELSEWHERE if chat.place is Places.GROUP else f"/{name} is not for here.")
+    said = command.names(verb)[-1]
+    if not may(chat, command, verb):
+        _log.warning("%s was refused the command %s", chat.user, said)
+        return wrong(DENIED if verb.who is Who.EVERYBODY else ONLY_ADMINS)
+    if turn_command(f"/{name} {arguments}"):
+        return AsTurn()
+    if verb.changes:
+        _log.info("%s says the command %s", chat.user, said)
+    try:
+        return await verb.run(tools, chat, rest)
+    except HermesError as error:
+        return wrong(error.message)
+
+
+async def _as_skill(tools: Tools, chat: Chat, name: str) -> Answer | AsTurn:
+    try:
+        skills = await tools.clients.skills.all(chat.profile)
+    except AgentRefused as error:
+        return wrong(f"There is no command /{name}, and the skills cannot be read: {error.message}")
+    found = skill_named(name, skills, tools.commands)
+    if len(found) > 1:
+        places = ", ".join(f"`{skill.path}`" for skill in found)
+        return wrong(f"Several skills are called /{name}: {places}. Ask for one in your own words.")
+    if not found:
+        return _unknown(tools, chat, name, [*command_names(skills, tools.commands)])
+    names = (command_name(found[0].name, tools.commands), found[0].name, SKILLS)
+    if chat.access is not None and not chat.access.may(chat.source, names, Who.EVERYBODY):
+        _log.warning("%s was refused the skill %s", chat.user, found[0].path)
+        return wrong(DENIED)
+    return AsTurn(found[0].path)
+
+
+def _unknown(tools: Tools, chat: Chat, name: str, skills: list[str]) -> Answer:
+    known = [each.name for each in offered(tools.commands, chat)]
+    near = get_close_matches(name.replace("-", "_"), [*known, *skills], n=3, cutoff=0.6)
+    meant = f" Did you mean {' or '.join(f'/{each}' for each in near)}?" if near else ""
+    return wrong(f"There is no command /{name}.{meant} /help lists them all.")
+
+
+def _no_verb(command: Command) -> Answer:
+    typed = (f"/{command.name} {verb.name}".rstrip() for verb in command.verbs)
+    said = " or ".join(f"`{each}`" for each in typed)
+    return wrong(f"Say {said}; /help {command.name} tells more.")
