@@ -143,7 +143,7 @@ class Router:
             case MessageEvent(text=text):
                 if (command := parse(text)) is not None:
                     await self._obey(key, waiting, event, *command)
-                elif (approval_id := await self._decided(event)) is not None:
+                elif (approval_id := await _decided(self._held, event)) is not None:
                     await self._decide(key, waiting.sequence, event, approval_id)
                 elif await self._is_answer(key, event):
                     now = self._tools.clock.now()
@@ -153,16 +153,6 @@ class Router:
                     await self._begin(await self._accept(key, waiting, event))
                 else:
                     await self._reply(key, waiting.sequence, event, Answer(TEXT_ONLY))
-
-    async def _decided(self, event: MessageEvent) -> str | None:
-        """The approval that a message answers with a yes or a no, if it answers one."""
-        if not event.replies_to or _said(event) not in _YES_OR_NO:
-            return None
-        address, held = self._address(event.source), self._held
-        delivery_id = await held.database.read(
-            lambda conn: outbox.delivery_of(conn, address, event.replies_to)
-        )
-        return delivery_id if (delivery_id or "").startswith(APPROVAL_ID) else None
 
     async def _decide(self, key: str, sequence: int, event: MessageEvent, approval_id: str) -> None:
         """Take a decision; its question shows it, and an answer says why it came to nothing."""
@@ -260,7 +250,7 @@ class Router:
     async def _reply(self, key: str, sequence: int, event: MessageEvent, answer: Answer) -> None:
         """Answer an event that has no turn, once."""
         held, now = self._held, self._tools.clock.now()
-        address = self._address(event.source)
+        address = _address(self._held, event.source)
         reply = Delivery(f"{held.platform}:{event.event_id}", address, [Content(answer.text)])
 
         def write(conn: Connection) -> None:
@@ -270,11 +260,6 @@ class Router:
             inbox.close_event(conn, sequence, now)
 
         await held.write(write, notify=OUTBOX)
-
-    def _address(self, source: Source) -> Address:
-        held = self._held
-        account = (held.profile, held.platform, held.account_id)
-        return Address(*account, source.chat_id, source.thread_id)
 
     async def _press(self, sequence: int, press: ButtonPress) -> None:
         """Take a decision; its question changes when the turn hears of it."""
@@ -286,7 +271,11 @@ class Router:
     async def _pressed(self, press: ButtonPress) -> str:
         """What came of a press; a program can press what this chat was never asked."""
         question_id, _, word = press.data.rpartition(":")
-        address, profile, user = self._address(press.source), self._held.profile, press.source.user
+        address, profile, user = (
+            _address(self._held, press.source),
+            self._held.profile,
+            press.source.user,
+        )
         is_asked = partial(outbox.is_in_chat, address=address, delivery_id=question_id)
         is_known = word in _WORDS or word.isdecimal()
         if not is_known or not await self._held.database.read(is_asked):
@@ -307,3 +296,19 @@ class Router:
 
 def _said(event: MessageEvent) -> str:
     return event.text.strip().rstrip(".!").lower()
+
+
+def _address(held: Held, source: Source) -> Address:
+    account = (held.profile, held.platform, held.account_id)
+    return Address(*account, source.chat_id, source.thread_id)
+
+
+async def _decided(held: Held, event: MessageEvent) -> str | None:
+    """The approval that a message answers with a yes or a no, if it answers one."""
+    if not event.replies_to or _said(event) not in _YES_OR_NO:
+        return None
+    address = _address(held, event.source)
+    delivery_id = await held.database.read(
+        lambda conn: outbox.delivery_of(conn, address, event.replies_to)
+    )
+    return delivery_id if (delivery_id or "").startswith(APPROVAL_ID) else None

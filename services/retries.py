@@ -39,6 +39,7 @@ IDEMPOTENT: Mapping[str, tuple[str, ...]] = {
         "RenewLease",
     ),
     "hermes.executor.v1.WorkspaceService": ("GetWorkspace", "ListSnapshots", "ListWorkspaces"),
+    "hermes.gateway.v1.ConversationService": ("ListCommands",),
     "hermes.gateway.v1.DeliveryService": ("Deliver", "GetDelivery"),
     "hermes.scheduler.v1.CuratorService": (
         "GetCurator",

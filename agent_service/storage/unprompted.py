@@ -14,7 +14,7 @@ _INSERT = insert_ignore(session)
 
 def begin(conn: Connection, session_id: str, profile: str, platform: str, now: datetime) -> None:
     """Have the session there, if it is not; it gets its prompt when its first turn begins."""
-    row = {
+    row: dict[str, object] = {
         "id": session_id,
         "profile": profile,
         "platform": platform,

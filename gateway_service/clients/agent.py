@@ -94,11 +94,14 @@ class AgentClient:
         """Start a turn; again is the same."""
         source, (command, _) = order.source, order.command
         is_compression = command == COMPRESS
+        said = order.said
+        if order.skill:
+            said = f"Load the skill {order.skill} with skill_view, and follow it.\n\n{said}"
         request = turn_pb2.StartTurnRequest(
             turn_id=order.turn_id,
             profile=order.profile,
             session_id=order.session_id,
-            parts=message_parts(order.said, order.quotes),
+            parts=message_parts(said, order.quotes),
             origin=origin_pb2.Origin(
                 platform=source.platform,
                 chat_id=source.chat_id,

@@ -10,9 +10,11 @@ from msgspec import Struct
 from gateway_service.authorization import Access, Who
 from gateway_service.clients.agent import AgentClient
 from gateway_service.clients.services import Clients
+from gateway_service.clients.skills import SkillInfo
 from gateway_service.messages import CLI, Source
 from services.clock import Clock
 from services.database import Database
+from services.errors import HermesError
 
 
 class Places(Flag):
@@ -170,3 +172,11 @@ def offered(commands: Sequence[Command], chat: Chat) -> list[Command]:
         for command in commands
         if chat.place & command.places and any(may(chat, command, verb) for verb in command.verbs)
     ]
+
+
+async def skills_of(tools: Tools, profile: str) -> Sequence[SkillInfo]:
+    """The skills; none while the agent cannot be asked: the commands are told all the same."""
+    try:
+        return await tools.clients.skills.all(profile)
+    except HermesError:
+        return ()

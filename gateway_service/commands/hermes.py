@@ -1,8 +1,5 @@
 """Commands about Hermes itself: what can be said, and by whom."""
 
-from collections.abc import Sequence
-
-from gateway_service.clients.skills import SkillInfo
 from gateway_service.commands.base import (
     Answer,
     Chat,
@@ -14,11 +11,11 @@ from gateway_service.commands.base import (
     may,
     offered,
     plain,
+    skills_of,
     wrong,
 )
 from gateway_service.commands.names import command_names, skill_named
 from gateway_service.commands.texts import shortened
-from services.errors import HermesError
 
 GREETING = (
     "Hello, I am Hermes. Tell me in your own words what you would like to have done: I run "
@@ -42,7 +39,7 @@ async def _help(tools: Tools, chat: Chat, arguments: str) -> Answer:
     command = next((each for each in mine if each.name == name), None)
     if command is not None:
         return Answer(_detailed(command, chat))
-    found = skill_named(name, await _skills(tools, chat), tools.commands)
+    found = skill_named(name, await skills_of(tools, chat.profile), tools.commands)
     if len(found) == 1:
         about = f"`/{name} WHAT` has me follow the skill {found[0].name}: {found[0].description}"
         return Answer(f"{about}\n\nFor example: `/{name} …what it is to do`")
@@ -56,20 +53,12 @@ async def _all(tools: Tools, chat: Chat) -> str:
         lines = [f"- `{_usage(each, chat)}` {each.help}" for each in mine if each.group is group]
         if lines:
             parts.append("\n".join([f"**{group.value}**", *lines]))
-    names = sorted(command_names(await _skills(tools, chat), tools.commands))
+    names = sorted(command_names(await skills_of(tools, chat.profile), tools.commands))
     if names:
         shown = ", ".join(f"/{name}" for name in names[:SKILLS_SHOWN])
         left = len(names) - SKILLS_SHOWN
         parts.append(f"**Skills**\n{shown}{f' and {left} more, see /skills' if left > 0 else ''}")
     return "\n\n".join([*parts, "/help NAME tells more of one."])
-
-
-async def _skills(tools: Tools, chat: Chat) -> Sequence[SkillInfo]:
-    """The skills; none while the agent cannot be asked: the commands are told all the same."""
-    try:
-        return await tools.clients.skills.all(chat.profile)
-    except HermesError:
-        return ()
 
 
 def _usage(command: Command, chat: Chat) -> str:

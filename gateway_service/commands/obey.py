@@ -56,7 +56,8 @@ async def obey(tools: Tools, chat: Chat, name: str, arguments: str) -> Answer | 
     said = command.names(verb)[-1]
     if not may(chat, command, verb):
         _log.warning("%s was refused the command %s", chat.user, said)
-        return wrong(DENIED if verb.who is Who.EVERYBODY else ONLY_ADMINS)
+        is_admin = chat.access is not None and chat.access.is_admin(chat.source)
+        return wrong(DENIED if is_admin or verb.who is Who.EVERYBODY else ONLY_ADMINS)
     if turn_command(f"/{name} {arguments}"):
         return AsTurn()
     if verb.changes:

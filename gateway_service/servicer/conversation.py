@@ -11,15 +11,22 @@ from msgspec import Struct
 
 from gateway_service import convert
 from gateway_service.clients.agent import AgentClient, GivenAnswer
-from gateway_service.commands.base import Answer, Chat, Tools
+from gateway_service.commands.base import Answer, Chat, Tools, offered, skills_of
+from gateway_service.commands.names import command_names
 from gateway_service.commands.obey import AsTurn, obey, parse
 from gateway_service.messages import CLI, Source, TurnOrder
 from gateway_service.news import News
+from gateway_service.servicer.listing import listed
 from gateway_service.servicer.outgoing import Outgoing
 from gateway_service.sessions import Sessions
 from gateway_service.turns import Turns
 from hermes.gateway.v1 import conversation_pb2_grpc
-from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
+from hermes.gateway.v1.conversation_pb2 import (
+    ConverseRequest,
+    ConverseResponse,
+    ListCommandsRequest,
+    ListCommandsResponse,
+)
 from services.auth import Identity, allow
 from services.errors import HermesError, InvalidArgument, NotFound
 from services.ids import new_id
@@ -28,7 +35,10 @@ from services.logs import bind
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
-POLICY = allow("hermes.gateway.v1.ConversationService", {"Converse": (Identity.OPERATOR,)})
+POLICY = allow(
+    "hermes.gateway.v1.ConversationService",
+    dict.fromkeys(("Converse", "ListCommands"), (Identity.OPERATOR,)),
+)
 
 UNNAMED = "operator"
 
@@ -69,6 +79,15 @@ class ConversationServicer(conversation_pb2_grpc.ConversationServiceServicer):
             async with aclosing(outgoing.responses()) as responses:
                 async for response in responses:
                     yield response
+
+    async def ListCommands(
+        self, request: ListCommandsRequest, context: Context
+    ) -> ListCommandsResponse:
+        """Lists what can be said in a terminal."""
+        tools, profile = self._desk.tools, convert.profile_of(request.profile)
+        typed = Chat(profile, "", Source(platform=CLI, chat_id="", user_name=UNNAMED), "")
+        skills = await skills_of(tools, profile)
+        return listed(offered(tools.commands, typed), command_names(skills, tools.commands))
 
     async def _session(self, opening: ConverseRequest.Open) -> tuple[str, bool]:
         """The session that is meant, and whether it existed before."""

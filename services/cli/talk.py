@@ -8,7 +8,6 @@ import grpc
 import grpc.aio
 from msgspec import Struct, field
 from prompt_toolkit import PromptSession
-from prompt_toolkit.completion import WordCompleter
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.patch_stdout import patch_stdout
 from rich.console import Console
@@ -16,6 +15,7 @@ from rich.console import Console
 from hermes.agent.v1 import turn_event_pb2
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
 from services.channels import Channels
+from services.cli.completion import CommandCompleter
 from services.cli.console import printable
 from services.cli.dialogue import Dialogue
 from services.cli.markdown import rendered
@@ -29,10 +29,6 @@ from services.lifecycle import Workers
 
 WELCOME = "Ctrl-C interrupts, Ctrl-D leaves, /help lists the commands."
 
-COMMANDS = (
-    *("/new", "/stop", "/approve", "/deny", "/status", "/retry", "/undo", "/personality"),
-    *("/compress", "/help", "/quit"),
-)
 LEAVE = ("/quit", "/exit")
 
 QUESTION = "allow? [y]es, this [s]ession, [a]lways, [n]o > "
@@ -96,10 +92,10 @@ class Talk:
         self._dialogue = Dialogue(self._gateway, opening)
         self._console = Console()
         self._view = TurnView(self._console)
+        self._completer = CommandCompleter()
         self._home, self._files = home, Receiver(self._gateway, self._profile, home)
         self._waiting: set[str] = set()
-        self._session_id = ""
-        self._turn = ""
+        self._session_id = self._turn = ""
         self._idle = asyncio.Event()
         self._questions: asyncio.Queue[_Question] = asyncio.Queue()
         self._open: dict[str, _Question] = {}
@@ -123,6 +119,7 @@ class Talk:
                 self._show(response)
                 if response.HasField("opened"):
                     workers.start("files", self._receive_left())
+                    workers.start("commands", self._completer.learn(self._gateway, self._profile))
 
     async def _announced(self, told: ConverseResponse.Reply, workers: Workers) -> None:
         try:
@@ -161,7 +158,7 @@ class Talk:
     async def _prompt(self, workers: Workers) -> None:
         session: PromptSession[str] = PromptSession(
             history=FileHistory(str(self._home.run / "chat_history")),
-            completer=WordCompleter(list(COMMANDS), sentence=True),
+            completer=self._completer,
             complete_while_typing=False,
         )
         await self._recall()
@@ -194,8 +191,7 @@ class Talk:
         message_id = new_id("msg")
         self._waiting.add(message_id)  # before it is sent: its answer may come meanwhile
         await self._dialogue.say(line, message_id)
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(
+        asyncio.get_running_loop().add_signal_handler(
             signal.SIGINT, lambda: workers.start("interrupt", self._dialogue.interrupt())
         )
         idle = workers.start("turn", self._idle.wait())

@@ -27,7 +27,7 @@ from services.metrics import Meter
 from services.server import Listen, Server
 
 SERVICES: tuple[str, ...] = ("agent", "gateway")
-WITH_JOBS = (*SERVICES, "scheduler")
+WITH_JOBS: tuple[str, ...] = (*SERVICES, "scheduler")
 BUILDERS = {
     "agent": agent_app.build,
     "gateway": gateway_app.build,

@@ -18,7 +18,7 @@ from hermes.agent.v1 import (
 )
 from hermes.agent.v1 import catalog_pb2 as catalog
 from hermes.executor.v1 import exec_pb2, file_pb2, sandbox_pb2, workspace_pb2
-from hermes.gateway.v1 import delivery_pb2
+from hermes.gateway.v1 import conversation_pb2, delivery_pb2
 from hermes.scheduler.v1 import curator_pb2, job_pb2, run_pb2
 from tests.security import profile_requests as requests
 from tests.security.households import BOB, CANARY, CANARY_DIGEST, Things
@@ -294,6 +294,9 @@ ROWS: Mapping[str, Row] = {
     ),
     EXECUTOR + "WorkspaceService/DeleteSnapshot": Alike(
         lambda t: workspace_pb2.DeleteSnapshotRequest(snapshot_id=t.snapshot, profile=BOB)
+    ),
+    GATEWAY + "ConversationService/ListCommands": Apart(
+        lambda _: conversation_pb2.ListCommandsRequest(profile=BOB)
     ),
     GATEWAY + "ConversationService/Converse": Alike(
         requests.converse,

@@ -12,6 +12,9 @@ from agent_service.memory.store import MemoryStore
 from agent_service.search.past import PastSessions
 from agent_service.tools.builtin import builtin_tools
 from agent_service.tools.schema import describe
+from gateway_service.authorization import Who
+from gateway_service.commands.base import Command, Group, Places, Verb
+from gateway_service.commands.registry import COMMANDS as SLASH_COMMANDS
 from services.cli.main import COMMANDS, parser_of
 from tests.markdown import ROOT
 from tests.reach import out_of_reach
@@ -50,12 +53,39 @@ def tool(name: str) -> str:
     return "\n".join([_paragraphs(described["description"]), "", *head, *rows])
 
 
+def commands(group: str) -> str:
+    """The slash commands that are about one thing."""
+    rows = [
+        f"| `{_typed(command, verb)}` | {_line(verb.help)} | {_limits(command, verb)} |"
+        for command in SLASH_COMMANDS
+        if command.group.value == group
+        for verb in command.verbs
+    ]
+    return "\n".join(["| Command | Meaning | |", "|---|---|---|", *rows])
+
+
+def _typed(command: Command, verb: Verb) -> str:
+    return " ".join(filter(None, (f"/{command.name}", verb.name, verb.arguments))).replace(
+        "|", "\\|"
+    )
+
+
+def _limits(command: Command, verb: Verb) -> str:
+    limits = {
+        "admins": verb.who is Who.ADMINS,
+        "alone": not command.places & Places.GROUP and command.places != Places.TERMINAL,
+        "terminal": command.places == Places.TERMINAL,
+    }
+    return ", ".join(name for name, holds in limits.items() if holds)
+
+
 GENERATED: Mapping[str, tuple[Callable[[str], str], tuple[str, ...]]] = {
     "docs/cli.md": (options, tuple(COMMANDS)),
     "docs/tools.md": (
         tool,
         tuple(each.name for each in TOOLS),
     ),
+    "docs/commands.md": (commands, tuple(group.value for group in Group)),
 }
 """Each page with what makes its parts, and the names of the parts, in their order."""
 

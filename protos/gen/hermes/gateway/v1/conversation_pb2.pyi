@@ -22,6 +22,88 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
+class ListCommandsRequest(_message.Message):
+    """Request of ListCommands."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROFILE_FIELD_NUMBER: _builtins.int
+    profile: _builtins.str
+    """Whose skills; empty means "default"."""
+    def __init__(
+        self,
+        *,
+        profile: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["profile", b"profile"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListCommandsRequest: _TypeAlias = ListCommandsRequest  # noqa: Y015
+
+@_typing.final
+class ListCommandsResponse(_message.Message):
+    """Response of ListCommands."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COMMANDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def commands(self) -> _containers.RepeatedCompositeFieldContainer[Global___SlashCommand]:
+        """The commands; without those of skills while the agent cannot be asked."""
+
+    def __init__(
+        self,
+        *,
+        commands: _abc.Iterable[Global___SlashCommand] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["commands", b"commands"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListCommandsResponse: _TypeAlias = ListCommandsResponse  # noqa: Y015
+
+@_typing.final
+class SlashCommand(_message.Message):
+    """A slash command."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    HELP_FIELD_NUMBER: _builtins.int
+    WORDS_FIELD_NUMBER: _builtins.int
+    SKILL_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Its name, without the slash."""
+    help: _builtins.str
+    """What it does, in a line."""
+    skill: _builtins.str
+    """The skill whose command it is, by its name or category/name; empty where it is none's."""
+    @_builtins.property
+    def words(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Words behind the name that say which of several things it is to do; empty where it does one."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        help: _builtins.str = ...,
+        words: _abc.Iterable[_builtins.str] | None = ...,
+        skill: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["help", b"help", "name", b"name", "skill", b"skill", "words", b"words"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SlashCommand: _TypeAlias = SlashCommand  # noqa: Y015
+
+@_typing.final
 class ConverseRequest(_message.Message):
     """One message of Converse from the client."""
 

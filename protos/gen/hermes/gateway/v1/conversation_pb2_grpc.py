@@ -40,6 +40,11 @@ class ConversationServiceStub:
                 request_serializer=hermes_dot_gateway_dot_v1_dot_conversation__pb2.ConverseRequest.SerializeToString,
                 response_deserializer=hermes_dot_gateway_dot_v1_dot_conversation__pb2.ConverseResponse.FromString,
                 _registered_method=True)
+        self.ListCommands = channel.unary_unary(
+                '/hermes.gateway.v1.ConversationService/ListCommands',
+                request_serializer=hermes_dot_gateway_dot_v1_dot_conversation__pb2.ListCommandsRequest.SerializeToString,
+                response_deserializer=hermes_dot_gateway_dot_v1_dot_conversation__pb2.ListCommandsResponse.FromString,
+                _registered_method=True)
 
 
 class ConversationServiceServicer:
@@ -56,6 +61,14 @@ class ConversationServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListCommands(self, request, context):
+        """Lists the slash commands that can be said in a conversation, those of the profile's skills behind
+        the others. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ConversationServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -63,6 +76,11 @@ def add_ConversationServiceServicer_to_server(servicer, server):
                     servicer.Converse,
                     request_deserializer=hermes_dot_gateway_dot_v1_dot_conversation__pb2.ConverseRequest.FromString,
                     response_serializer=hermes_dot_gateway_dot_v1_dot_conversation__pb2.ConverseResponse.SerializeToString,
+            ),
+            'ListCommands': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListCommands,
+                    request_deserializer=hermes_dot_gateway_dot_v1_dot_conversation__pb2.ListCommandsRequest.FromString,
+                    response_serializer=hermes_dot_gateway_dot_v1_dot_conversation__pb2.ListCommandsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -93,6 +111,33 @@ class ConversationService:
             '/hermes.gateway.v1.ConversationService/Converse',
             hermes_dot_gateway_dot_v1_dot_conversation__pb2.ConverseRequest.SerializeToString,
             hermes_dot_gateway_dot_v1_dot_conversation__pb2.ConverseResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListCommands(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermes.gateway.v1.ConversationService/ListCommands',
+            hermes_dot_gateway_dot_v1_dot_conversation__pb2.ListCommandsRequest.SerializeToString,
+            hermes_dot_gateway_dot_v1_dot_conversation__pb2.ListCommandsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -22,6 +22,10 @@ class ConversationServiceStub:
     sequence. A client that lost the stream opens again with the last turn and sequence that it saw.
     Fails with INVALID_ARGUMENT, NOT_FOUND or DRAINING.
     """
+    ListCommands: _aio.UnaryUnaryMultiCallable[_conversation_pb2.ListCommandsRequest, _conversation_pb2.ListCommandsResponse]
+    """Lists the slash commands that can be said in a conversation, those of the profile's skills behind
+    the others. Idempotent.
+    """
 
 class ConversationServiceServicer(metaclass=_abc_1.ABCMeta):
     """Conversations of clients that are connected for as long as they talk: terminal, editor, dashboard."""
@@ -36,6 +40,16 @@ class ConversationServiceServicer(metaclass=_abc_1.ABCMeta):
         acknowledged by `accepted`; its turn's events follow, in order and without gaps in their
         sequence. A client that lost the stream opens again with the last turn and sequence that it saw.
         Fails with INVALID_ARGUMENT, NOT_FOUND or DRAINING.
+        """
+
+    @_abc_1.abstractmethod
+    def ListCommands(
+        self,
+        request: _conversation_pb2.ListCommandsRequest,
+        context: _aio.ServicerContext[_conversation_pb2.ListCommandsRequest, _abc.Awaitable[_conversation_pb2.ListCommandsResponse]],
+    ) -> _abc.Awaitable[_conversation_pb2.ListCommandsResponse]:
+        """Lists the slash commands that can be said in a conversation, those of the profile's skills behind
+        the others. Idempotent.
         """
 
 def add_ConversationServiceServicer_to_server(servicer: ConversationServiceServicer, server: _aio.Server) -> None: ...

@@ -1,0 +1,171 @@
+"""Who may say what on Telegram, what it shows to choose from, and skills as commands."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway_service.commands.obey import DENIED, ELSEWHERE, ONLY_ADMINS
+from tests.fakes.model import FakeModel, fake_model
+from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
+from tests.integration.gateway_parts import WITH_JOBS, hermes
+from tests.integration.test_gateway_conversation import ECHO
+from tests.integration.test_gateway_telegram import ASK_FIRST, RUN
+from tests.skills import document, put_skill
+
+GROUP: Mapping[str, Any] = {"chat": {"id": -5, "type": "group", "title": "us"}}
+ADMIN, OTHER = 7, 8
+FAMILY = {"TELEGRAM_ALLOWED_USERS": "7, 8", "TELEGRAM_ADMINS": "7"}
+
+
+@asynccontextmanager
+async def bot(
+    folder: Path,
+    telegram: FakeTelegram,
+    script: Mapping[str, Any] = ECHO,
+    yaml: str = "",
+    services: tuple[str, ...] = ("agent", "gateway"),
+    **environ: str,
+) -> AsyncGenerator[FakeModel]:
+    """One run of a bot, whose family it is unless said otherwise."""
+    given = {"TELEGRAM_BOT_TOKEN": TOKEN, "TELEGRAM_BASE_URL": telegram.url, **FAMILY, **environ}
+    async with (
+        fake_model(script) as model,
+        hermes(folder, model.url, yaml, given, services),
+    ):
+        yield model
+
+
+async def asked(telegram: FakeTelegram, user: int, text: str, **message: Any) -> str:
+    """What is answered to somebody in the chat of two, or in another one."""
+    chat = message.get("chat", {}).get("id", user)
+    before = len(telegram.texts(chat))
+    await telegram.say(chat, text, user_id=user, **message)
+    await telegram.until(
+        lambda: len(telegram.texts(chat)) > before and "…" not in telegram.texts(chat)
+    )
+    return telegram.texts(chat)[-1]
+
+
+async def test_what_changes_the_deployment_is_for_admins_and_a_refusal_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="gateway_service")
+    async with fake_telegram() as telegram, bot(tmp_path, telegram, services=WITH_JOBS):
+        for command in ("/cron add in 2 hours tea", "/model other/model", "/curator", "/sessions"):
+            assert await asked(telegram, OTHER, command) == ONLY_ADMINS
+        assert "telegram:8 was refused the command cron add" in caplog.messages
+        assert "configured model" in await asked(telegram, OTHER, "/model")
+        assert "no admin" in await asked(telegram, OTHER, "/whoami")
+        told = await asked(telegram, OTHER, "/help")
+        assert "/cron" not in told
+        assert "/model [show|list]" in told
+        assert "There is no command" in await asked(telegram, OTHER, "/help cron")
+        assert (await asked(telegram, ADMIN, "/cron add in 2 hours tea")).startswith("Job job_")
+        assert "/cron" in await asked(telegram, ADMIN, "/help")
+        assert "telegram:7 says the command cron add" in caplog.messages
+
+
+async def test_persons_have_their_own_lists(tmp_path: Path) -> None:
+    yaml = """
+platforms:
+  telegram:
+    extra:
+      commands:
+        allow: {8: [cron list]}
+        deny: {7: [curator], "*": [retry, plans]}
+"""
+    await asyncio.to_thread(put_skill, tmp_path / "skills", "plans")
+    async with fake_telegram() as telegram, bot(tmp_path, telegram, yaml=yaml, services=WITH_JOBS):
+        assert "There are no jobs yet" in await asked(telegram, OTHER, "/cron list")
+        assert await asked(telegram, OTHER, "/cron run x") == ONLY_ADMINS
+        for command in ("/retry", "/plans for today"):
+            assert await asked(telegram, OTHER, command) == DENIED
+        assert await asked(telegram, ADMIN, "/curator") == DENIED
+        assert "is following" not in await asked(telegram, ADMIN, "/plans for today")
+
+
+async def test_what_is_private_is_not_said_in_groups(tmp_path: Path) -> None:
+    async with fake_telegram() as telegram, bot(tmp_path, telegram, services=WITH_JOBS):
+        for command in ("/memory", "/sessions", "/cron", "/curator"):
+            assert await asked(telegram, ADMIN, command, **GROUP) == ELSEWHERE
+        assert "This chat" in await asked(telegram, ADMIN, "/help", **GROUP)
+        assert "/cron" not in telegram.texts(-5)[-1]
+        assert "other/model answers" in await asked(telegram, ADMIN, "/model other/model", **GROUP)
+        assert await asked(telegram, OTHER, "/model other/model", **GROUP) == ONLY_ADMINS
+
+
+async def test_only_an_admin_allows_for_always(tmp_path: Path) -> None:
+    script = {"rules": [{"steps": [RUN, {"text": "done"}]}]}
+    async with (
+        fake_telegram() as telegram,
+        bot(tmp_path, telegram, script, ASK_FIRST),
+    ):
+        await telegram.say(OTHER, "clean up", user_id=OTHER)
+        await telegram.until(lambda: any(shown.buttons for shown in telegram.chats[OTHER].values()))
+        [question] = [shown for shown in telegram.chats[OTHER].values() if shown.buttons]
+        [always] = [data for data in question.buttons if data.endswith(":always")]
+        await telegram.press(OTHER, question.id, always, user_id=OTHER)
+        await telegram.until(lambda: bool(telegram.acknowledged))
+        assert "Only an admin" in next(iter(telegram.acknowledged.values()))
+        await telegram.say(OTHER, "/approve always", user_id=OTHER)
+        await telegram.until(lambda: ONLY_ADMINS in telegram.texts(OTHER))
+        await telegram.say(OTHER, "/deny", user_id=OTHER)
+        await telegram.until(
+            lambda: any(each.startswith("Denied") for each in telegram.texts(OTHER))
+        )
+
+
+async def test_the_menu_is_set_once_for_each_kind_of_person(tmp_path: Path) -> None:
+    skills = tmp_path / "skills"
+    await asyncio.to_thread(put_skill, skills, "research/paper-search", document("paper-search"))
+    await asyncio.to_thread(put_skill, skills, "model")
+    await asyncio.to_thread(put_skill, skills, "a-very-long-name-that-no-menu-has-place-for")
+    async with fake_telegram() as telegram:
+        telegram.menus.chats |= {ADMIN}
+        async with bot(tmp_path, telegram):
+            await telegram.until(lambda: telegram.calls["setMyCommands"] == 2)
+            everybody, admins = telegram.menus.names(), telegram.menus.names(str(ADMIN))
+            assert set(admins) - set(everybody) == {"cron", "curator", "sessions", "resume"}
+            assert {"new", "help", "memory"} < set(everybody)
+            assert everybody[-3:] == [
+                "a_very_long_name_that_no_menu_ha",
+                "paper_search",
+                "skill_model",
+            ]
+            assert "quit" not in admins
+            # Whoever has never written has no chat; that keeps nobody else from theirs.
+            assert str(OTHER) not in telegram.menus.shown
+        async with bot(tmp_path, telegram):
+            assert "This chat" in await asked(telegram, ADMIN, "/help")
+            await telegram.until(lambda: telegram.calls["getMyCommands"] >= 4)
+            assert telegram.calls["setMyCommands"] == 2, "a start alone sets nothing"
+        await asyncio.to_thread(put_skill, skills, "plans")
+        async with bot(tmp_path, telegram, TELEGRAM_ALLOWED_USERS="7", TELEGRAM_ADMINS=""):
+            await telegram.until(lambda: telegram.calls["deleteMyCommands"] == 1)
+            assert {"plans", "cron"} < set(telegram.menus.names())
+            assert list(telegram.menus.shown) == ["private"]
+
+
+async def test_a_bot_that_shows_no_menu_works_all_the_same(tmp_path: Path) -> None:
+    async with fake_telegram() as telegram:
+        telegram.faults.planned["setMyCommands"] = ["forbidden"] * 3
+        async with bot(tmp_path, telegram):
+            assert await asked(telegram, ADMIN, "hello") == "re: hello"
+            assert telegram.menus.shown == {}
+
+
+async def test_a_skill_is_a_command_that_is_a_turn(tmp_path: Path) -> None:
+    text = document("paper-search", "Finds papers.", "Search the archive first.")
+    await asyncio.to_thread(put_skill, tmp_path / "skills", "research/paper-search", text)
+    async with fake_telegram() as telegram, bot(tmp_path, telegram) as model:
+        await asked(telegram, ADMIN, "/paper_search@hermes_bot find papers\non otters")
+        [body] = model.bodies
+        said = body["messages"][-1]["content"]
+        assert "find papers\non otters" in said
+        assert "/paper_search" not in said
+        assert "paper-search" in said
+        assert "Did you mean /paper_search?" in await asked(telegram, ADMIN, "/papersearch x")

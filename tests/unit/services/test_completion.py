@@ -1,0 +1,42 @@
+"""What the terminal completes of slash commands."""
+
+import pytest
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+
+from hermes.gateway.v1.conversation_pb2 import SlashCommand
+from services.cli.completion import CommandCompleter
+
+COMMANDS = (
+    SlashCommand(name="cron", help="jobs", words=["list", "add", "show"]),
+    SlashCommand(name="compress", help="condense"),
+    SlashCommand(name="paper_search", help="Finds papers.", skill="research/paper-search"),
+)
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("/", ["/cron", "/compress", "/paper_search"]),
+        ("/c", ["/cron", "/compress"]),
+        ("/CR", ["/cron"]),
+        ("/paper-s", ["/paper_search"]),
+        ("/x", []),
+        ("/cron ", ["list", "add", "show"]),
+        ("/cron s", ["show"]),
+        ("/cron show s", []),
+        ("/compress ", []),
+        ("what is /c", []),
+        ("c", []),
+    ],
+)
+def test_what_is_completed(typed: str, completed: list[str]) -> None:
+    completer = CommandCompleter()
+    document = Document(typed)
+    assert list(completer.get_completions(document, CompleteEvent())) == []
+    completer.know(COMMANDS)
+    found = list(completer.get_completions(document, CompleteEvent()))
+    assert [each.text for each in found] == completed
+    for each in found:
+        whole = typed[: len(typed) + each.start_position] + each.text
+        assert whole.startswith("/")
