@@ -36,8 +36,9 @@ def _source(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
 
 def _set(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
     args = list(invocation.args)
-    args = args[args.index("--") + 1 :] if "--" in args else args
-    if args and not args[0].startswith(("-", "+")):
+    is_told = "--" in args
+    args = args[args.index("--") + 1 :] if is_told else args
+    if args and (is_told or not args[0].startswith(("-", "+"))):
         variables = shell.words.variables
         variables.update({str(number): arg for number, arg in enumerate(args, 1)})
         variables.update({"@": " ".join(args), "*": " ".join(args)})
@@ -45,14 +46,17 @@ def _set(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
 
 
 def _read(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
+    if invocation.name in ("mapfile", "readarray"):
+        names = invocation.without_options(("-d", "-n", "-O", "-s", "-u", "-C", "-c"))
+        shell.words.keep_elements((names or ["MAPFILE"])[-1], pipes.stdin.splitlines())
+        return ""
     names = invocation.without_options(("-d", "-n", "-N", "-p", "-t", "-u", "-i"))
-    words = pipes.stdin.split() or [UNKNOWN]
+    is_remote = shell.scene.has_socket and bool(invocation.value_of("-u"))
+    words = pipes.stdin.split() or [REMOTE if is_remote else UNKNOWN]
     for number, name in enumerate(names or ["REPLY"]):
         last = number == len(names or [""]) - 1
         value = " ".join(words[number:]) if last else "".join(words[number : number + 1])
         shell.words.variables[name] = value or UNKNOWN
-    if invocation.name in ("mapfile", "readarray"):
-        shell.words.variables[(names or ["MAPFILE"])[-1]] = pipes.stdin
     return ""
 
 

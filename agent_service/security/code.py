@@ -43,7 +43,7 @@ _RUNS = re.compile(
     r"|proc_open|pcntl_exec|child_process|Runtime|ProcessBuilder|\bpty\b|os\.execute|io\.popen"
     r"|\brun\(|Process\.|do shell script|\bsh\b\s*\(|commands\.getoutput|Start-Process|"
     r"callCommand"
-    r"|\bqx\b|%x|shell\(|IO\.popen|Open3|esyscmd|execSync|System\.cmd|os:cmd|\bProc\b|\bcall\("
+    r"|\bqx\b|%x|shell\(|IO\.popen|Open3|esyscmd|execSync|System\.cmd|os[:.]cmd|\bProc\b|\bcall\("
     r"|check_output|write18|invoke-expression|\biex\b|Kernel|backtick|\bsource\b|getline|"
     r"shell-command|call-process|start-process|Deno\.Command|run-program|Sys\.command|"
     r"\.execute\(|\|&?\s*\"|"
@@ -168,12 +168,24 @@ _MODES = re.compile(
 )
 
 
+_EVALUATES_TEXT = re.compile(r"\b(?:exec|eval|compile|loadstring|load|Function)\b\s*\(?\s*[\"'`]")
+_CALLS = re.compile(r"\w\s*\(")
+_OBEYS = re.compile(
+    r"(?:\bexec\w*|\bsystem|popen|\bspawn\w*|getoutput|check_output|shell_exec|\bcall|\brun)"
+    r"\s*\(\s*[A-Za-z_$]"
+)
+"""Runs what a variable says."""
+_WAITS = re.compile(r"createServer|HTTPServer|BaseHTTPRequestHandler|HandleFunc|\bTCPServer")
+
+
 def judge(code: str) -> Judged:
     """The families that program text belongs to, and the shell texts that it runs."""
     # Runs of blanks say nothing, and would let some patterns take long.
     code = _JOINED.sub("", _BLANKS.sub(_one_blank, code))
     literals = [found for found in _literals(code) if found]
     findings = [*_network(code), *_endings(code), *_files(code, literals)]
+    texts = literals if _EVALUATES_TEXT.search(code) else []
+    inner = [judge(text) for text in texts if _CALLS.search(text)]
     scripts: list[str] = [
         next(filter(None, match.groups()), "") for match in _BACKTICK.finditer(code)
     ]
@@ -182,6 +194,9 @@ def judge(code: str) -> Judged:
         scripts += [text for text in literals if len(text) > 2]
         lists = _LIST.finditer(_BLANKS.sub(_one_blank, code.translate(_BRACKETS)))
         scripts += [" ".join(_literals(match[0])) for match in lists]
+    for each in inner:
+        findings += each.findings
+        scripts += each.scripts
     return Judged(tuple(findings), tuple(dict.fromkeys(scripts))[:32])
 
 
@@ -206,6 +221,8 @@ def _network(code: str) -> Iterator[Finding]:
         yield Finding("bind-shell" if listens else "reverse-shell")
     elif _SOCKET.search(code) and _LISTENS.search(code) and _WRITES.search(code):
         yield Finding("download")
+    if _WAITS.search(code) and _OBEYS.search(code):
+        yield Finding("bind-shell")
     if _FETCH.search(code) and _EVALUATES.search(code):
         yield Finding("remote-to-shell")
     if _DECODES.search(code) and _EVALUATES.search(code):

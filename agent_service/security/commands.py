@@ -7,10 +7,11 @@ from agent_service.security.families import FAMILIES, CommandClass, Verdict
 from agent_service.security.interpreters import language_of
 from agent_service.security.invocation import program_name
 from agent_service.security.marks import plain
+from agent_service.security.parsing import ShellParser
 from agent_service.security.programs import Programs, written
 from agent_service.security.rules import by_program
 from agent_service.security.scene import Scene, TooMuch
-from agent_service.security.shell import Shell, new_parser
+from agent_service.security.shell import Shell
 
 _STARTS_ITSELF = re.compile(
     r"\$\{?(?:0|BASH_SOURCE)\}?\"?\s*[&|]\s*\"?\$\{?(?:0|BASH_SOURCE)|"
@@ -25,7 +26,7 @@ class CommandClassifier:
     """Judges commands; one is made for each process, since its parser and tables are costly."""
 
     def __init__(self) -> None:
-        self._parser = new_parser()
+        self._parser = ShellParser()
         self._programs = Programs(by_program())
 
     def classify(self, command: str) -> Verdict:
@@ -33,7 +34,8 @@ class CommandClassifier:
         text = plain(command[: LONGEST + 1])
         shell = Shell(self._parser, self._programs.call, written)
         scene = shell.scene
-        if len(command) > LONGEST:
+        is_exhausted = len(command) > LONGEST
+        if is_exhausted:
             scene.is_broken = True
             text = text[: LONGEST // 8]
         try:
@@ -42,15 +44,17 @@ class CommandClassifier:
             if _STARTS_ITSELF.search(text):
                 scene.find("fork-bomb")
         except (RecursionError, TooMuch):
-            scene.is_broken = True
+            scene.is_broken = is_exhausted = True
         names = dict.fromkeys(finding.family for finding in scene.findings)
         families = tuple(name for name in FAMILIES if name in names)
         return Verdict(
             _class_of(families, is_broken=scene.is_broken),
             families,
-            leaves_sandbox=any(finding.leaves for finding in scene.findings),
+            # What is not understood may do more than what was found in it.
+            leaves_sandbox=scene.is_broken or any(finding.leaves for finding in scene.findings),
             normalised=tuple(scene.programs),
             certain=scene.is_certain and not scene.is_broken,
+            is_exhausted=is_exhausted,
         )
 
 

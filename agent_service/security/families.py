@@ -96,3 +96,7 @@ class Verdict(Struct, frozen=True):
     """
     certain: bool = True
     """Whether `normalised` says all: nothing in it depends on what is not in the text."""
+    is_exhausted: bool = False
+    """Whether it is too long or too involved to be judged as a whole, so that anything may be in
+    it.
+    """

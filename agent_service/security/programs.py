@@ -18,13 +18,21 @@ from agent_service.security.paths import (
     written_family,
 )
 from agent_service.security.rules.base import Rule
-from agent_service.security.runners import RUNNERS, fed_by_file, fed_by_makefile, with_items
+from agent_service.security.runners import (
+    RUNNERS,
+    SQL_CLIENTS,
+    fed_by_file,
+    fed_by_makefile,
+    fed_by_script,
+    with_items,
+)
 from agent_service.security.running import (
     judge_origin,
     quoted,
     run_shell,
     run_stdin,
     run_text,
+    run_with_arguments,
     try_text,
 )
 from agent_service.security.scene import MOST_STARTED, Pipes, Reach, Scene
@@ -45,10 +53,13 @@ _PLAIN = listed(
     "git docker podman kubectl npm yarn pnpm pip cargo go apt apt-get dnf yum brew aws gcloud az "
     "systemctl logger notify-send figlet cowsay tldr alias export read rg sed awk jq"
 )
+_SERVICE_SCRIPTS = ("/etc/init.d/", "/etc/rc.d/")
 _MOST_GUESSES = 6
+_LONGEST_NAME = 256
+"""Characters of a program's name that is a pattern; a longer one tells no name."""
 _CALL = 50
 """What judging one program takes whatever its arguments are."""
-_ARGUMENT = 10
+_ARGUMENT = 25
 """What judging one of its arguments takes whatever that is."""
 _CODE = 4
 """What judging a character of program text takes."""
@@ -99,6 +110,8 @@ class Programs:
             if _RUN_LATER.match(name):
                 text = scene.read(value) or ("" if is_wordlike(value) else value)
                 run_text(shell, text.removeprefix("|").lstrip("-"), Pipes())
+        if argv[0].startswith(_SERVICE_SCRIPTS):
+            argv = ["service", program_name(argv[0]), *argv[1:]]
         invocation = Invocation(
             name=program_name(argv[0]),
             args=tuple(argv[1:]),
@@ -130,16 +143,16 @@ class Programs:
             finally:
                 scene.calling.pop()
         if "/" in name and (text := scene.read(name)):
-            return run_text(shell, text, pipes)
+            return run_with_arguments(shell, text, argv, pipes)
         return None
 
     def _guess(
         self, shell: Shell, argv: Sequence[str], invocation: Invocation, pipes: Pipes
     ) -> None:
         """Judge a program whose name is not told by every name that it may have."""
-        pattern = program_name(argv[0].replace(UNKNOWN, "*"))
+        pattern = re.sub(r"\*+", "*", program_name(argv[0].replace(UNKNOWN, "*")))
         scene = shell.scene
-        if not pattern.strip("*?"):
+        if not pattern.strip("*?") or len(pattern) > _LONGEST_NAME:
             if _looks_destructive(invocation):
                 scene.find("hidden-command")
             return
@@ -154,6 +167,8 @@ class Programs:
         scene, name, args = shell.scene, invocation.name, invocation.args
         scene.spend(_CALL + len(args) * _ARGUMENT + sum(map(len, args)))
         scene.spend(len(pipes.stdin) // _SKIMMED)
+        if scene.files and name in SQL_CLIENTS:
+            invocation = fed_by_script(invocation, scene)
         self._judge(scene, invocation)
         builtin = BUILTINS.get(name)
         if builtin is not None:
@@ -227,7 +242,11 @@ class Programs:
 
     def _interpret(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> None:
         scene = shell.scene
-        for text in code_of(invocation, _Files(scene)):
+        texts = code_of(invocation, _Files(scene))
+        if len(texts) > 1:
+            # Interpreters read several texts as the lines of one.
+            texts = [*texts, "\n".join(texts)]
+        for text in texts:
             scene.spend(len(text) * _CODE)
             judge_origin(scene, text)
             if invocation.name in ("pwsh", "powershell", "cmd"):

@@ -45,7 +45,7 @@ def with_items(
         return [], [text.replace("{}", joined) if "{}" in text else f"{text} {joined}"]
     if not argv:
         return [], []
-    if argv[0] in ("rm", "unlink") and invocation.feeds & {"find", "ls", "fd", "locate"}:
+    if argv[0] in ("rm", "unlink") and invocation.feeds & {"find", "ls", "fd", "locate", "git"}:
         argv.insert(1, "-r")
     if any(mark and mark in arg for mark in marks for arg in argv):
         for mark in filter(None, marks):
@@ -66,6 +66,18 @@ def _filled(argv: list[str], mark: str, items: list[str]) -> list[str]:
 
 _EXECS = listed("-exec -execdir -ok -okdir -x -X --exec --exec-batch")
 _ENDS = (";", "+", "\\;")
+
+
+SQL_CLIENTS = listed("psql mysql mariadb sqlite3 duckdb sqlcmd cqlsh clickhouse-client")
+_READS = re.compile(r"(?:\.read|\\ir?|\bsource|\\\.)\s+([^\s;]+)")
+
+
+def fed_by_script(invocation: Invocation, scene: Scene) -> Invocation:
+    """The invocation of a database's client with the files that the command has written for it."""
+    named = invocation.value_of("-f", "--file", "-init", "--queries-file", "-i")
+    named += _READS.findall(f"{invocation.text}\n{invocation.stdin}")
+    texts = [text for path in named if (text := scene.read(path))]
+    return replace(invocation, stdin="\n".join([invocation.stdin, *texts])) if texts else invocation
 
 
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
@@ -202,6 +214,11 @@ def _recipes(invocation: Invocation) -> Started:
     return [*texts[:-1], *(line.strip().lstrip("@-") for line in lines if line[:1].isspace())]
 
 
+def _behind(invocation: Invocation, word: str) -> list[str]:
+    args = list(invocation.args)
+    return args[args.index(word) + 1 :] if word in args else []
+
+
 def _last_word(invocation: Invocation) -> Started:
     return list(invocation.operands[-1:])
 
@@ -253,6 +270,7 @@ RUNNERS: Mapping[str, Callable[[Invocation], Started]] = {
         for arg in invocation.args
         if (match := re.match(r"(?:exec|system):['\"]?([^'\",]*)", arg, re.IGNORECASE))
     ],
+    "gdb": lambda invocation: [_behind(invocation, "--args")],
     "nc": _valued("-c", "--sh-exec"),
     "ncat": _valued("-c", "--sh-exec"),
     "iptables": lambda invocation: [],

@@ -40,6 +40,8 @@ def quoted(args: Sequence[str]) -> str:
 def run_stdin(shell: Shell, pipes: Pipes) -> str:
     """Follow what a shell reads from its input."""
     if not pipes.stdin:
+        if shell.scene.has_socket and not pipes.is_fed:
+            shell.scene.find("reverse-shell")
         return ""
     return run_text(shell, pipes.stdin, Pipes())
 
@@ -64,14 +66,15 @@ def run_shell(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
         else:
             break
     if scripted and args:
-        return _with_arguments(shell, args[0], args[1:], pipes)
+        return run_with_arguments(shell, args[0], args[1:], pipes)
     if args and not reads and args[0] not in SOURCED:
         text = shell.scene.read(args[0])
-        return _with_arguments(shell, text, args, pipes) if text else UNKNOWN
+        return run_with_arguments(shell, text, args, pipes) if text else UNKNOWN
     return run_stdin(shell, pipes)
 
 
-def _with_arguments(shell: Shell, text: str, given: Sequence[str], pipes: Pipes) -> str:
+def run_with_arguments(shell: Shell, text: str, given: Sequence[str], pipes: Pipes) -> str:
+    """Follow text with its name and its arguments."""
     variables = shell.words.variables
     saved = dict(variables)
     variables.update({str(number): arg for number, arg in enumerate(given)})

@@ -3,13 +3,13 @@
 import re
 from collections.abc import Callable, Sequence
 
-import tree_sitter_bash
-from tree_sitter import Language, Node, Parser
+from tree_sitter import Node
 
 from agent_service.security.marks import UNKNOWN
+from agent_service.security.parsing import ShellParser
 from agent_service.security.quoting import split_words
 from agent_service.security.redirects import WORDS, Redirects, first_names, text_of
-from agent_service.security.scene import DEEPEST, NO_PIPES, Pipes, Scene
+from agent_service.security.scene import DEEPEST, NO_PIPES, Pipes, Scene, TooMuch
 from agent_service.security.words import Words
 
 Call = Callable[["Shell", Sequence[str], Pipes, Sequence[tuple[str, str]]], str]
@@ -18,32 +18,21 @@ Written = Callable[[Scene, str, str], None]
 _DEEPEST_NODE = 100
 _NEAR = 64
 """Programs of a pipeline before and behind one that are looked at."""
-# What bash itself refuses: a redirection without a target.
-_DANGLING = re.compile(r"(?<![<>&\\'\"])[<>](?=\s*(?:$|[\n|;)]|<(?![(<])|>(?![(>&|])))")
 # The grammar's scanner looks characters up in a table of 256 entries, and reads past its end for
 # others: with some of them the process dies. None of them has a meaning to the shell.
 _WIDE = re.compile("[^\x00-\xff]")
 _FILLER = "\xa4"
 _PIECES = re.compile(r"[;\n&|]+")
-# What bash takes and the grammar does not.
-_CLOSED = re.compile(r"(\b(?:done|fi|esac)|[)}])(\s*\})")
-_LISTED = re.compile(r"(^|[|;&(]\s*)\{([^{}\s;|&,]+(?:,[^{}\s;|&,]*)+)\}")
 # What keeps a shell from writing down what it ran.
 _UNTRACED = frozenset(
     {("HISTFILE", "/dev/null"), ("HISTFILE", ""), ("HISTSIZE", "0"), ("HISTFILESIZE", "0")}
 )
-_BARE_DOLLAR = re.compile(r"(?<!\\)\$(?=[%/:,=.+~\s]|$)")
-
-
-def new_parser() -> Parser:
-    """A parser of shell text; it is costly to make and may be used again and again."""
-    return Parser(Language(tree_sitter_bash.language()))
 
 
 class Shell:
     """Follows the texts of one command."""
 
-    def __init__(self, parser: Parser, call: Call, written: Written) -> None:
+    def __init__(self, parser: ShellParser, call: Call, written: Written) -> None:
         self.scene = Scene()
         self.words = Words(self._substituted, self._kept, self.scene.spend)
         self._parser = parser
@@ -83,17 +72,14 @@ class Shell:
     def _parsed(self, text: str) -> Node:
         self.scene.spend(len(text))
         text = _WIDE.sub(_FILLER, text)
-        root = self._parser.parse(text.encode()).root_node
-        if not root.has_error:
-            return root
-        listed = _LISTED.sub(lambda match: match[1] + match[2].replace(",", " "), text)
-        repaired = _BARE_DOLLAR.sub(r"\\$", _CLOSED.sub(r"\1;\2", _DANGLING.sub("", listed)))
-        if repaired != text:
-            other = self._parser.parse(repaired.encode()).root_node
-            if not other.has_error:
-                return other
-        self.scene.is_broken = True
-        self._pieces(text)
+        try:
+            root = self._parser.parse(text)
+        except TooMuch:
+            self._pieces(text)
+            raise
+        if root.has_error:
+            self.scene.is_broken = True
+            self._pieces(text)
         return root
 
     def _pieces(self, text: str) -> None:
@@ -161,6 +147,8 @@ class Shell:
                 name, value = self._assignment(child)
                 self.scene.note(f"{name}={value}")
                 self.words.variables[name] = value
+                if name == "PROMPT_COMMAND":
+                    self.script(value)
         return ""
 
     def _assignment(self, node: Node) -> tuple[str, str]:
@@ -171,16 +159,18 @@ class Shell:
         plus = text.startswith("+", len(written))
         value = text[len(written) :].removeprefix("+").removeprefix("=")
         if value.startswith("(") and value.endswith(")"):
-            inner = re.sub(r"(?:^|(?<=\s))\[\w+\]=", "", value[1:-1])
-            parts = [field for word in split_words(inner) for field in self.words.fields(word)]
-            made = " ".join(parts)
+            parts = _elements(value[1:-1], self.words)
         else:
-            made = self.words.one(value)
+            parts = [self.words.one(value)]
+        made = " ".join(parts)
         if (name, made) in _UNTRACED:
             self.scene.find("traces")
         if plus or bracket:
             glue = " " if bracket or value.startswith("(") else ""
+            parts = [*self.words.arrays.get(name, ()), *parts]
             made = (self.words.variables.get(name, "") + glue + made).strip()
+        if bracket or value.startswith("("):
+            self.words.arrays[name] = parts
         return name, made
 
     def _unset(self, node: Node, pipes: Pipes) -> str:
@@ -240,18 +230,16 @@ class Shell:
             return UNKNOWN
         given = {str(number): arg for number, arg in enumerate(args, 1)}
         given.update({"@": " ".join(args), "*": " ".join(args), "#": str(len(args))})
-        saved = {key: variables.get(key) for key in given}
+        saved = {key: variables[key] for key in given if key in variables}
         variables.update(given)
         scene.calling.append(name)
         try:
             return self._run(scene.functions[name], pipes)
         finally:
             scene.calling.pop()
-            for key, value in saved.items():
-                if value is None:
-                    variables.pop(key, None)
-                else:
-                    variables[key] = value
+            for key in given:
+                variables.pop(key, None)
+            variables.update(saved)
 
     def _redirect_statement(self, node: Node, pipes: Pipes) -> str:
         body = node.child_by_field_name("body")
@@ -292,11 +280,24 @@ class Shell:
             self.script(reader, Pipes(text, is_fed=True))
 
 
+def _elements(inner: str, words: Words) -> list[str]:
+    """The elements of an array, without the indexes that may be told."""
+    inner = re.sub(r"(?:^|(?<=\s))\[\w+\]=", "", inner)
+    return [field for word in split_words(inner) for field in words.fields(word)]
+
+
 def _multiplies(name: str, body: str) -> bool:
     """Whether a function starts itself beside itself."""
     called = re.escape(name)
-    itself = rf"(?<![\w./-]){called}(?![\w=./-])"
-    return bool(re.search(rf"{itself}\s*\|&?\s*{called}|{itself}[^;|&\n]*&(?!&)", body))
+    itself = re.compile(rf"(?<![\w./-]){called}(?![\w=./-])")
+    if re.search(rf"{itself.pattern}\s*\|&?\s*{called}", body):
+        return True
+    # Commands by what ends them; what ends with a single `&` goes on beside the others.
+    ended = re.split(r"(&&|[;|&\n])", body)
+    return any(
+        end == "&" and itself.search(command)
+        for command, end in zip(ended[::2], ended[1::2], strict=False)
+    )
 
 
 def _touching(node: Node) -> list[str]:

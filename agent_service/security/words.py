@@ -56,6 +56,8 @@ _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
 _PARAMETER = re.compile(r"(?P<bang>!?)(?P<name>[A-Za-z_]\w*|\d+|[@*#?$!-])")
 _SLICE = re.compile(r":\s*(?P<from>\(?\s*-?\d+\s*\)?)\s*(?::\s*(?P<count>-?\d+))?")
 _LONGEST = 65_536
+_EACH = 10
+"""What expanding a word takes, however short it is."""
 _DEEPEST = 24
 """How deep the parameters of words may hold others."""
 _TRIMMING = 2_000
@@ -74,11 +76,18 @@ class Words(Struct):
     spend: Callable[[int], None]
     """Counts work."""
     variables: MutableMapping[str, str] = field(default_factory=dict[str, str])
+    arrays: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """The elements of variables that have several."""
     depth: int = 0
+
+    def keep_elements(self, name: str, elements: list[str]) -> None:
+        """Set an array, whose elements may have blanks in them."""
+        self.arrays[name] = elements
+        self.variables[name] = " ".join(elements)
 
     def fields(self, word: str) -> list[str]:
         """The arguments that a word becomes."""
-        self.spend(len(word))
+        self.spend(_EACH + len(word))
         found: list[str] = []
         for each in braces(word, self.spend):
             found += _Word(self, each).fields()
@@ -118,8 +127,21 @@ class Words(Struct):
         rest = inner[match.end() :]
         if rest.startswith("[") and (end := find_plain(rest, "]", 1)) > 0:
             index, rest = self._nested(rest[1:end]), rest[end + 1 :]
-            value = None if value is None else _element(value, index)
+            value = None if value is None else self._element(match["name"], value, index)
         return self._operated(value, rest, match["name"])
+
+    def _element(self, name: str, value: str, index: str) -> str:
+        if index in ("@", "*"):
+            return value
+        kept = self.arrays.get(name, [])
+        parts = kept if " ".join(kept) == value else value.split()
+        try:
+            return parts[int(index)]
+        except ValueError:
+            # A name, or a number that is not known: it may be any of them.
+            return value
+        except IndexError:
+            return UNKNOWN if marks(value) else ""
 
     def _operated(self, value: str | None, rest: str, name: str) -> str:
         if not rest:
@@ -334,16 +356,6 @@ def _calculated(words: Words, text: str) -> str:
         return match[4]
     left, right = int(match[1]), int(match[3])
     return str({"+": left + right, "-": left - right, "*": left * right}[match[2]])
-
-
-def _element(value: str, index: str) -> str:
-    if index in ("@", "*"):
-        return value
-    parts = value.split()
-    try:
-        return parts[int(index)]
-    except (ValueError, IndexError):
-        return UNKNOWN if marks(value) else ""
 
 
 def _sliced(value: str, match: re.Match[str]) -> str:

@@ -1,6 +1,8 @@
 """Programs that run another program: where in their arguments it stands."""
 
+import re
 from collections.abc import Mapping
+from itertools import pairwise
 from types import MappingProxyType
 
 from msgspec import Struct
@@ -197,7 +199,7 @@ def is_wrapper(invocation: Invocation) -> bool:
     return (
         invocation.name in WRAPPERS
         or invocation.name in _FIRST_WORDS
-        or (invocation.name in _CONTAINERS and invocation.has("exec"))
+        or (invocation.name in _CONTAINERS and invocation.has("exec", "run"))
     )
 
 
@@ -223,6 +225,9 @@ def unwrap(invocation: Invocation) -> Inner:
         if wrapper.after not in args:
             return Inner(scripts=scripts)
         args = args[args.index(wrapper.after) + 1 :]
+    if invocation.name == "start-stop-daemon":
+        started = invocation.value_of("--exec", "-x", "--startas", "-a")
+        return Inner((*started[-1:], *args))
     rest = _behind_options(args, wrapper)
     settings: list[tuple[str, str]] = []
     while wrapper.settings and rest and "=" in rest[0] and not rest[0].startswith(("/", "=")):
@@ -258,13 +263,40 @@ def _behind_options(args: list[str], wrapper: Wrapper) -> list[str]:
             return args[at + 1 :]
         if not arg.startswith("-") and not (arg.startswith("+") and len(arg) > 1):
             break
-        at += 2 if arg in wrapper.valued else 1
+        at += 2 if arg in wrapper.valued or _ends_valued(arg, wrapper) else 1
     return args[at:]
+
+
+def _ends_valued(arg: str, wrapper: Wrapper) -> bool:
+    """Whether short options are given together, and the last takes the next argument."""
+    return arg[:1] == "-" and len(arg) > 2 and arg[1:].isalpha() and f"-{arg[-1]}" in wrapper.valued
+
+
+_RUN_SWITCHES = re.compile(
+    r"-[itdPqT]+|--(?:rm|interactive|tty|detach|privileged|init|publish-all|read-only|quiet|no-TTY"
+    r"|no-healthcheck|oom-kill-disable|disable-content-trust|sig-proxy|no-deps|service-ports"
+    r"|build|use-aliases|replace|tls-verify|no-hosts|env-host|stdin|attach|quiet-pull)|--[\w-]+=.*"
+    r"|-[a-zA-Z]\S*[^a-zA-Z\s]\S*"
+)
+"""Options of `run` that take no next argument."""
+
+
+def _ran(args: list[str]) -> Inner:
+    """What a container is started with, behind its image."""
+    at = 0
+    while at < len(args) and args[at].startswith("-"):
+        at += 1 if _RUN_SWITCHES.fullmatch(args[at]) else 2
+    entry = [value for option, value in pairwise(args[: at + 1]) if option == "--entrypoint"]
+    entry += [arg.partition("=")[2] for arg in args[:at] if arg.startswith("--entrypoint=")]
+    return Inner((*entry, *args[at + 1 :]))
 
 
 def _executed(invocation: Invocation) -> Inner:
     args = list(invocation.args)
-    args = args[args.index("exec") + 1 :]
+    verb = next(arg for arg in args if arg in ("exec", "run"))
+    args = args[args.index(verb) + 1 :]
+    if verb == "run" and "--" not in args:
+        return _ran(args) if not invocation.name.startswith(("kubectl", "oc")) else Inner()
     if "--" in args:
         return Inner(tuple(args[args.index("--") + 1 :]))
     rest = _behind_options(args, Wrapper(_EXEC_VALUED))

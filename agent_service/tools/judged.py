@@ -24,6 +24,12 @@ from services.redact import Redactor
 
 _log = logging.getLogger(__name__)
 
+_NOT_JUDGED = (
+    "This command was not run: it is too long or too involved to see whether it is one that is "
+    "never run, and nobody is asked here (approvals.mode: off). Write what is long with "
+    "write_file, "
+    "and give the rest as several shorter commands."
+)
 DISPOSABLE = frozenset({"docker", "bubblewrap", "singularity", "modal", "kubernetes"})
 """Backends whose sandboxes can be lost: what stays inside of them harms nothing that lasts."""
 
@@ -82,6 +88,8 @@ class JudgeCommands(Wrapper[A]):
                 f"The user's settings never allow commands like {pattern!r} (approvals.deny), so "
                 "it was not run. Do not try the same in another form."
             )
+        if verdict.is_exhausted and not self._policy.asks:
+            raise ToolFailed(_NOT_JUDGED)
         if not await self._needs_person(typed, verdict, context):
             return
         if context.decision is None:
@@ -100,12 +108,16 @@ class JudgeCommands(Wrapper[A]):
     async def _is_harmless(self, shown: str, verdict: Verdict, context: ToolContext) -> bool:
         if self._policy.opinion is None or verdict.kind is not CommandClass.DANGEROUS:
             return False
+        if verdict.is_exhausted:
+            return False
         # What strangers have said may have led to this command, and be meant for its judge, too.
         if await has_read_strangers(context.state):
             return False
         return await self._policy.opinion.is_harmless(context.ask, shown, verdict.families)
 
     async def _needs_person(self, typed: Typed, verdict: Verdict, context: ToolContext) -> bool:
+        if verdict.is_exhausted:
+            return True
         if not self._policy.asks or verdict.kind is CommandClass.SAFE:
             return False
         if verdict.kind is CommandClass.UNPARSEABLE:

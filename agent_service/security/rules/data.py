@@ -104,5 +104,11 @@ DATA_RULES: tuple[Rule, ...] = (
         _administers,
         "mysqladmin drop shop",
     ),
+    Rule(
+        "database-destructive",
+        "php artisan",
+        lambda i: bool(re.search(r"\b(?:migrate:(?:fresh|reset|refresh)|db:wipe)\b", i.text)),
+        "php artisan migrate:fresh",
+    ),
 )
 """Rules for databases."""

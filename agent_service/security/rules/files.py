@@ -82,6 +82,15 @@ def _deletes_session(invocation: Invocation) -> bool:
     return not kinds <= {Place.TMP, Place.REBUILT, Place.SYSTEM, Place.ROOT}
 
 
+def _deletes_all(invocation: Invocation) -> bool:
+    """Whether every file of a folder is deleted, if not the folders in it."""
+    return any(
+        re.fullmatch(r"(?:\.{1,2}/)*(?:\*|\*\*|\*\.\*|\.\*)", target)
+        and place(f"{target.rstrip('*.')}x", invocation.cwd) is Place.WORKSPACE
+        for target in invocation.operands
+    )
+
+
 def _deletes_much(invocation: Invocation) -> bool:
     return any(
         is_critical(target, invocation.cwd) and target.rstrip("*") != target
@@ -238,6 +247,7 @@ FILE_RULES: tuple[Rule, ...] = (
         unless_asking(_deletes_session),
         "rm -rf src",
     ),
+    Rule("workspace-delete", "rm unlink shred", _deletes_all, "rm -f *"),
     Rule("workspace-delete", "rsync", _syncs_nothing, "rsync -a --delete empty/ src/"),
     Rule(
         "overwrite",

@@ -84,8 +84,11 @@ def _serves_shell(invocation: Invocation) -> bool:
         "tcpserver",
         "tcpsvd",
         "s6-tcpserver",
+        "stunnel",
+        "stunnel4",
+        "faucet",
     ):
-        return invocation.short("l") or _socket_shell(invocation)
+        return "telnetd" in invocation.name or _socket_shell(invocation)
     if invocation.name in ("ttyd", "gotty", "shellinaboxd", "wetty", "sshx"):
         return not invocation.long("help", "version")
     return bool(invocation.operands) or invocation.short("pDR")
@@ -314,8 +317,8 @@ NETWORK_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "bind-shell",
-        "telnetd in.telnetd utelnetd tcpserver tcpsvd s6-tcpserver inetd xinetd ttyd gotty "
-        "shellinaboxd wetty sshx",
+        "telnetd in.telnetd utelnetd tcpserver tcpsvd s6-tcpserver stunnel stunnel4 faucet inetd "
+        "xinetd ttyd gotty shellinaboxd wetty sshx",
         _serves_shell,
         "ttyd bash",
     ),

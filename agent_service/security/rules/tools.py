@@ -170,9 +170,22 @@ def _cluster(invocation: Invocation) -> bool:
 
 
 _PLANS = listed("terraform tofu terragrunt pulumi cdk vagrant sam sls serverless")
-_PROVIDERS = listed(
-    "gcloud az doctl hcloud linode-cli ibmcloud oci scw yc flyctl fly heroku vercel"
-)
+_PROVIDERS = listed("gcloud az doctl hcloud linode-cli ibmcloud oci scw yc flyctl fly heroku")
+
+
+_UNMAKES = listed("delete destroy remove rm reset terminate purge wipe")
+
+
+def _unmakes(invocation: Invocation) -> bool:
+    words = [word for arg in invocation.args for word in re.split(r"[:-]", arg)]
+    return any(word in _UNMAKES for word in words[:4])
+
+
+def _withdraws(invocation: Invocation) -> bool:
+    return invocation.operand(0) in ("unpublish", "yank") or invocation.operands[:2] in (
+        ["owner", "remove"],
+        ["access", "revoke"],
+    )
 
 
 def _cloud(invocation: Invocation) -> bool:
@@ -241,9 +254,21 @@ TOOL_RULES: tuple[Rule, ...] = (
     Rule(
         "cloud-destructive",
         "terraform tofu terragrunt pulumi cdk vagrant sam sls serverless aws gcloud az "
-        "doctl hcloud linode-cli heroku vercel flyctl fly gsutil rclone mc s3cmd gh glab",
+        "doctl hcloud linode-cli heroku flyctl fly gsutil rclone mc s3cmd gh glab",
         _cloud,
         "terraform destroy",
+    ),
+    Rule(
+        "cloud-destructive",
+        "vercel netlify wrangler firebase supabase railway render bq hub surge amplify eb",
+        unless_asking(_unmakes),
+        "firebase projects:delete shop",
+    ),
+    Rule(
+        "cloud-destructive",
+        "npm pnpm yarn gem cargo",
+        unless_asking(_withdraws),
+        "npm unpublish left-pad",
     ),
     Rule(
         "cluster-destructive",

@@ -55,9 +55,18 @@ QUICK = {
     "a width of printf": "printf '%" + "0" * 40_000 + "'",
     "blanks behind print": "python3 -c 'print" + " " * 40_000 + "'",
     "many marks of xargs": "echo aa aa | xargs " + "-I a " * 24 + "echo xa",
+    "escapes of a terminal": "\x1b[" * 20_000,
+    "escapes of a terminal, as arguments": "xargs " + "\x1b[" * 20_000,
+    "a function that names itself": "f(){ " + "f " * 20_000 + "; }",
+    "redirections": ">" * 40_000,
+    "bars": "| sh " * 8_000,
+    "bars at the ends of lines": "x |\n" * 8_000,
+    "here-documents": "<<E\n" * 10_000,
+    "arguments": "rm -rf " + "rm " * 15_000,
+    "zero bytes": "sh -c \"$(printf '" + "\\x00" * 10_000 + "' | xxd -r -p)\"",
     "marks of find": f"find {'a' * 20_000} -exec " + "{}" * 9000 + " +",
 }
-QUICK_S = 0.5
+QUICK_S = 1.0
 
 
 @pytest.mark.parametrize("command", QUICK.values(), ids=QUICK)
@@ -88,6 +97,19 @@ def test_no_command_takes_long(command: str) -> None:
 def test_what_takes_too_much_is_not_understood() -> None:
     verdict = CLASSIFIER.classify(HOSTILE["values that double"])
     assert (verdict.kind, verdict.certain) == (CommandClass.UNPARSEABLE, False)
+
+
+@pytest.mark.parametrize("padding", ["| sh " * 8_000, ">" * 40_000, "<<E\n" * 10_000])
+def test_padding_that_cannot_be_parsed_hides_nothing_before_it(padding: str) -> None:
+    verdict = CLASSIFIER.classify(f"rm -rf /; {padding}")
+    assert verdict.kind is CommandClass.HARDLINE
+    assert CLASSIFIER.classify("rm -rf /").kind is CommandClass.HARDLINE
+
+
+def test_what_is_not_understood_counts_as_leaving_a_sandbox() -> None:
+    assert not CLASSIFIER.classify("chmod 777 x").leaves_sandbox
+    assert CLASSIFIER.classify("chmod 777 x '").leaves_sandbox
+    assert CLASSIFIER.classify("chmod 777 x; " + HOSTILE["values that double"]).leaves_sandbox
 
 
 def test_what_was_found_before_it_took_too_much_counts() -> None:

@@ -292,3 +292,18 @@ async def test_what_a_model_has_allowed_stands_whatever_it_says_later() -> None:
     assert await call(LEAVES, model, granted=kept) == f"ran {LEAVES}"
     assert model.asked == []
     assert await call("rm -rf lib", model, granted=kept) == "asked rm -rf lib"
+
+
+PADDED = "a=xxxxxxxxxxxxxxxx;" + 'a="$a$a$a$a";' * 1200 + "rm -rf /"
+
+
+@pytest.mark.parametrize("command", [PADDED, "x" * 70_000, f"chmod 777 x; {PADDED}"])
+@pytest.mark.parametrize("is_input", [False, True])
+async def test_what_uses_up_what_judging_may_take_is_never_simply_run(
+    command: str, is_input: bool
+) -> None:
+    with pytest.raises(ToolFailed, match="too long or too involved"):
+        await call(command, OFF, is_input=is_input)
+    assert (await call(command, MANUAL, is_input=is_input)).startswith("asked ")
+    opinion = Opinion("ALLOW")
+    assert (await call(command, opinion, is_input=is_input)).startswith("asked ")
