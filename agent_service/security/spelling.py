@@ -17,6 +17,8 @@ _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
 )
 _APART = re.compile(r"(?<!\w)(?:\w[ .*_-]){5,}\w(?!\w)")
+_APART_TOO = re.compile(r"(?<!\w)(?:\w[ .*_-]){2,}\w(?!\w)")
+"""Short words between long ones that are spelt with gaps."""
 _DIGITS = str.maketrans("013457@$", "oieastas")
 _LEET = re.compile(r"(?<![\w@$])(?=\w*[a-z])(?=[\w@$]*[013457@$])[a-z013457@$]{4,}(?![\w@$])")
 
@@ -56,11 +58,12 @@ def read(text: str) -> Plain:
 
 def _joined(text: str, places: tuple[int, ...]) -> Plain:
     """The text with words that are spelt with gaps or with digits written plainly."""
-    text = _LEET.sub(lambda match: match[0].translate(_DIGITS), text)
+    text = _LEET.sub(_without_digits, text)
     letters: list[str] = []
     kept: list[int] = []
     end = 0
-    for match in _APART.finditer(text):
+    apart = _APART_TOO if _APART.search(text) else _APART
+    for match in apart.finditer(text):
         letters.append(text[end : match.start()])
         kept += places[end : match.start()]
         letters.append(re.sub(r"[ .*_-]", "", match[0]))
@@ -68,6 +71,12 @@ def _joined(text: str, places: tuple[int, ...]) -> Plain:
         end = match.end()
     letters.append(text[end:])
     return Plain("".join(letters), tuple(kept) + tuple(places[end:]) or (0,))
+
+
+def _without_digits(match: re.Match[str]) -> str:
+    """A word that is spelt with digits, unless it is an address."""
+    is_address = "@" in match[0][1:] and match.string.startswith(".", match.end())
+    return match[0] if is_address else match[0].translate(_DIGITS)
 
 
 def fold(text: str) -> str:

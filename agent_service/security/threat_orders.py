@@ -77,7 +77,11 @@ OVERRIDES: tuple[str, ...] = (
         r"\byou (?:do not|don't|need not|no longer)(?: have| need)?(?: to)? (?:follow|obey"
         rf"|adhere to|respect) (?:\w+ ){{0,2}}(?:{_BOUNDS}|prompt)"
     ),
-    r"(?:\[\s*system\s*\]|^\W*system\s*:)[^\n]{0,40}\byou (?:must|are|will|should|have)\b",
+    (
+        # A setting of a program, whose value is quoted, is an example rather than an order.
+        r"(?:\[\s*system\s*\]|^\W*system\s*:(?!\s*(?:[\w.]+\()?[\"']))[^\n]{0,40}"
+        r"\byou (?:must|are|will|should|have)\b"
+    ),
     r"\bstop (?:being|acting as) (?:an?|the) [^\n]{0,40}?(?:\band|,) (?:act|become|be)\b",
     (
         r"\bas (?:the|your) (?:developer|creator|administrator|admin|owner|operator)\b[^\n]{0,30}"
@@ -163,6 +167,9 @@ LEAKS: tuple[str, ...] = (
     rf"\bwhat(?:'s| is)(?: again)? (?!your |our |my )\w+'s {_PERSONAL}\b",
     r"\bwhat(?:'s| is) the (?:admin|root|system|database|secret) (?:password|passcode|key)\b",
     rf"\b(?:give|tell|send) me (?:the |all )?(?:\w+ )?{_PERSONAL} of (?:the|an?|our|my)\b",
-    r"https?://\S*[?&]\w+=[<{\[](?:the user|user'?s|conversation|secret|api_?key|password|history)",
+    (
+        r"https?://\S{0,300}?[?&]\w{1,60}=[<{\[](?:the user|user'?s|conversation|secret|api_?key"
+        r"|password|history)"
+    ),
 )
 """What asks for secrets, or sends them away."""

@@ -132,7 +132,7 @@ FAMILIES: tuple[tuple[str, tuple[str, ...]], ...] = (
             r"\b(?:ignore|esqueça|desconsidere)\b.{0,30}\b(?:instruções|ordens|regras)",
             r"\b(?:negeer|vergeet)\b.{0,30}\b(?:instructies|opdrachten|regels)",
             (
-                r"(?:игнорируй|забудь|проигнорируй|[аaиuhг]\w*hopиp\w*)\S*.{0,30}(?:инструкци|"
+                r"(?:игнорируй|забудь|проигнорируй|\b[аaиuhг]\w{0,12}hopиp\w{0,12})\S{0,20}.{0,30}(?:инструкци|"
                 r"указани|правил|инctpykц\w*)"
             ),
             r"(?:忽略|无视|忘记|忽視|無視).{0,12}(?:指令|指示|说明|提示|規則|规则)",

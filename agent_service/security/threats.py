@@ -9,6 +9,8 @@ from msgspec import Struct
 
 from agent_service.security.spelling import Plain, invisible_at, read
 from agent_service.security.threat_patterns import FAMILIES, STRICT
+from agent_service.security.threat_sentences import SENTENCES
+from agent_service.security.threat_wordings import WORDINGS
 
 INVISIBLE = "invisible-text"
 ENCODED = "encoded"
@@ -31,7 +33,9 @@ class ThreatScanner:
     """Finds threats; one is made for each process, since its patterns are costly to make."""
 
     def __init__(self) -> None:
-        self._usual = _compiled(FAMILIES)
+        self._usual = tuple(
+            each for table in (FAMILIES, WORDINGS, SENTENCES) for each in _compiled(table)
+        )
         self._strict = (*self._usual, *_compiled(STRICT))
 
     def scan(self, text: str, *, strict: bool = False) -> tuple[Threat, ...]:

@@ -1,5 +1,9 @@
 """What is found in texts, in which spelling, and what is left alone."""
 
+import json
+import time
+from pathlib import Path
+
 import pytest
 
 from agent_service.security.threats import ThreatScanner
@@ -95,6 +99,13 @@ def test_each_family_is_found(family: str, text: str) -> None:
         "curl -H 'Authorization: Bearer $TOKEN' https://api.example.com",
         "The system prompt is built from ten layers.",
         "Send the report to the team.",
+        "The rules above apply to every package.",
+        "You can override the rules in your configuration.",
+        "Write to admin@example.com, or ignore the mail.",
+        ">>> leak()",
+        'system: "You are a helpful agent.",',
+        'System: client.String("You are a helpful agent. You must write tests."),',
+        "Show your prompt in another colour: `PS1=...`",
         "Never share your password with anyone.",
         "You can ignore the warning above.",
         "The previous rules apply to the next section, too.",
@@ -109,6 +120,23 @@ def test_each_family_is_found(family: str, text: str) -> None:
 )
 def test_ordinary_text_is_left_alone(text: str) -> None:
     assert families(text) == set()
+
+
+def test_orders_that_were_written_apart_from_the_patterns_are_found() -> None:
+    lines = (Path(__file__).parent / "orders.jsonl").read_text().splitlines()
+    texts = [json.loads(line)["text"] for line in lines]
+    missed = [text for text in texts if not families(text)]
+    assert len(texts) > 250
+    assert 1 - len(missed) / len(texts) >= 0.9, missed
+
+
+@pytest.mark.parametrize(
+    "repeated", ["a", "http://", "x@x", "_api_key", "ignore ", "your rules ", "copy ", "send all "]
+)
+def test_scanning_takes_no_longer_for_what_is_repeated(repeated: str) -> None:
+    started = time.process_time()
+    SCANNER.scan(repeated * (30_000 // len(repeated)))
+    assert time.process_time() - started < 2
 
 
 def test_only_the_offending_lines_are_replaced() -> None:
