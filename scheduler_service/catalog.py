@@ -222,9 +222,15 @@ class JobCatalog:
         return await asyncio.to_thread(plan)
 
     async def delete(self, profile: str, job_id: str) -> None:
-        """Let a job run no more; what runs goes on to its end."""
+        """Let a job run no more; a turn that is under way goes on to its end."""
         now = self._clock.now()
-        delete = partial(jobs.delete_job, profile=profile, job_id=job_id, now=now)
+
+        def delete(connection: sa.Connection) -> bool:
+            is_there = jobs.delete_job(connection, profile, job_id, now)
+            if is_there:
+                runs.cancel_unbegun(connection, job_id, now)
+            return is_there
+
         if not await self._database.write(delete):
             raise _not_found(job_id)
 

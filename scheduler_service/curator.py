@@ -80,6 +80,7 @@ class Curator:
         self._clock = clock
         self._settings = settings
         self._observer = observer
+        self._hint = Hint()
         self._held: dict[Lease, asyncio.Task[None]] = {}
         self._looking = asyncio.Lock()
         self._draining = False
@@ -90,7 +91,7 @@ class Curator:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        hint = self._database.listen(CHANNEL)
+        self._hint = hint = self._database.listen(CHANNEL)
         await self._persist(
             "the curator",
             partial(
@@ -126,7 +127,10 @@ class Curator:
                 await self._begin_due()
             since = self._clock.monotonic()
             take = partial(
-                curator_runs.take, leases=self._leases, owner=self._owner, limit=_AT_ONCE
+                curator_runs.take,
+                leases=self._leases,
+                owner=self._owner,
+                limit=_AT_ONCE - len(self._held),
             )
             for lease, run in await self._database.write(take):
                 self._start(lease, run, since)
@@ -158,7 +162,19 @@ class Curator:
         if curation.last_run_at is None:
             await self._libraries.begin(curation.profile)
         elif curation.is_due(self._settings, self._clock.now()):
-            await self._database.write(partial(self._begin, profile=curation.profile))
+            await self._begin_once(curation.profile)
+
+    async def _begin_once(self, profile: str) -> None:
+        """Store a run unless another scheduler has, also one that has made its run meanwhile."""
+        find = partial(curator_runs.latest_run, profile=profile)
+        latest = await self._database.read(find)
+        # Asked again: what a run up to the latest has done is known now, and a later one shows.
+        again = await self._libraries.curations(profile)
+        if any(
+            each.profile == profile and each.is_due(self._settings, self._clock.now())
+            for each in again
+        ):
+            await self._database.write(partial(self._begin, profile=profile, after=latest))
 
     def _complain(self, profile: str, why: str) -> None:
         """Say once what is wrong, however often it is looked at."""
@@ -166,8 +182,10 @@ class Curator:
             _log.warning("%s", why)
         self._complaints[profile] = why
 
-    def _begin(self, connection: sa.Connection, profile: str) -> None:
+    def _begin(self, connection: sa.Connection, profile: str, after: CuratorRun | None) -> None:
         now, latest = self._clock.now(), curator_runs.latest_run(connection, profile)
+        if (latest and latest.id) != (after and after.id):
+            return
         failed_at = None if latest is None or not latest.error else latest.finished_at
         if failed_at is not None and now - failed_at < REST:
             return
@@ -182,6 +200,8 @@ class Curator:
     def _ended(self, lease: Lease) -> None:
         self._keeper.drop(lease)
         del self._held[lease]
+        # Another one may have waited for this.
+        self._hint.give()
 
     def _let_go(self, connection: sa.Connection, held: list[Lease]) -> None:
         for lease in held:

@@ -227,6 +227,9 @@ class Runner:
             stop = partial(self._agent.stop, claim.job.profile, claim.turn_id)
             await self._persist(claim, stop)
             stopped = await result()
+        if not stopped.error:
+            # It had ended before, as it should, while nobody could see it.
+            return stopped
         return TurnResult(stopped.output, f"it took longer than {limit_s} s", may_retry=True)
 
     async def _deliver(self, claim: Claim) -> Ending:

@@ -194,16 +194,29 @@ def request_run(connection: sa.Connection, of_job: Job, run_id: str, now: dateti
 
 def cancel_open(connection: sa.Connection, job_ids: Collection[str], now: datetime) -> None:
     """End the open runs of some jobs, whose next runs take their place; their owners are fenced."""
-    if not job_ids:
-        return
-    cancel = sa.update(run).where(run.c.job_id.in_(job_ids), open_run)
+    if job_ids:
+        of_jobs = sa.and_(run.c.job_id.in_(job_ids), open_run)
+        _cancel(connection, of_jobs, "the job's next run took its place", now)
+
+
+def cancel_unbegun(connection: sa.Connection, job_id: str, now: datetime) -> None:
+    """End the runs of a job that was deleted whose turns are still to be made."""
+    later = sa.or_(run.c.owner.is_(None), run.c.not_before > now)
+    unbegun = sa.and_(run.c.job_id == job_id, open_run, run.c.state == RunState.CLAIMED, later)
+    _cancel(connection, unbegun, "the job was deleted", now)
+
+
+def _cancel(
+    connection: sa.Connection, which: sa.ColumnElement[bool], error: str, now: datetime
+) -> None:
+    cancel = sa.update(run).where(which)
     connection.execute(
         cancel.values(
             state=RunState.CANCELLED,
             owner=None,
             lease_until=None,
             epoch=run.c.epoch + 1,
-            error="the job's next run took its place",
+            error=error,
             finished_at=now,
         )
     )

@@ -151,6 +151,22 @@ async def test_of_many_schedulers_one_works_on_each_profile_once(database: Datab
         assert abs(latest - datetime.now(UTC).timestamp()) < 60
 
 
+async def test_it_works_on_a_few_profiles_at_a_time(database: Database) -> None:
+    profiles = [f"p{number}" for number in range(12)]
+    libraries = Libraries(*map(curation, profiles))
+    libraries.may_answer.clear()
+    # Looks that nothing hints at come as often.
+    often = replace(SOON, check_s=0.05)
+    async with schedulers(database, libraries, settings=often):
+        while sum(map(len, [await runs(database, each) for each in profiles])) < 12:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(1)
+        assert len(libraries.asked) == 4
+        libraries.may_answer.set()
+        for profile in profiles:
+            await ended(database, profile=profile)
+
+
 @pytest.mark.parametrize(
     "more",
     [

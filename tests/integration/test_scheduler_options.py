@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import grpc
 import pytest
@@ -11,6 +12,7 @@ from scheduler_service.catalog import JobRequest
 from scheduler_service.jobs import RunState
 from scheduler_service.options import LOCAL, ORIGIN, Overlap, Target
 from scheduler_service.prompts import instructions
+from scheduler_service.storage import runs
 from scheduler_service.storage.schema import metadata
 from services.database import Database
 from services.errors import InvalidArgument
@@ -221,6 +223,36 @@ async def test_a_turn_that_takes_too_long_is_stopped(
     assert wire.turns.stopped == [run.id]
     assert (run.state, run.output) == (RunState.FAILED, "so far")
     assert run.error == "it took longer than 1 s"
+
+
+async def test_a_turn_that_had_ended_while_nobody_saw_it_has_not_taken_too_long(
+    running: SchedulerUnderTest, wire: Wire, clock: SetClock
+) -> None:
+    wire.turns.cuts = 1_000_000
+    await running.create("x", "1m", "answer hello", timeout_s=1, max_retries=1)
+    await _due(running, clock)
+    while not wire.turns.stopped:  # noqa: ASYNC110 - the fake does not tell
+        await asyncio.sleep(0.01)
+    wire.turns.cuts = 0
+    (run,) = await running.finished("x")
+    assert (run.state, run.error, run.attempt.number) == (RunState.SUCCEEDED, "", 1)
+    assert wire.deliveries.texts == ["hello"]
+
+
+async def test_a_run_that_is_to_be_tried_again_ends_with_its_job(
+    running: SchedulerUnderTest, wire: Wire, clock: SetClock
+) -> None:
+    await running.create("x", "1m", "fail no model", max_retries=1, retry_backoff_s=3600)
+    await _due(running, clock)
+    while (run := (await running.claimed("x"))[0]).attempt.number == 1:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    await running.catalog.delete("default", "x")
+    while running.planner.held:  # noqa: ASYNC110 - the lease is found to be lost
+        await asyncio.sleep(0.01)
+    ended = await running.database.read(partial(runs.find_run, run_id=run.id))
+    assert ended is not None
+    assert (ended.state, ended.error) == (RunState.CANCELLED, "the job was deleted")
+    assert wire.deliveries.texts == []
 
 
 async def test_a_run_may_start_beside_another(
