@@ -6,7 +6,6 @@ from contextlib import AsyncExitStack
 from datetime import timedelta
 from types import TracebackType
 from typing import Self
-from zoneinfo import ZoneInfo
 
 import grpc.aio
 from msgspec import Struct
@@ -65,8 +64,8 @@ from agent_service.servicer.tools import ToolCatalogServicer
 from agent_service.servicer.turns import TurnServicer
 from agent_service.servicer.usage import UsageServicer
 from agent_service.skills.prompt import SkillIndexes
-from agent_service.skills.shelf import SkillShelves
 from agent_service.spending import Spending
+from agent_service.starting import beside_start, shelves_of
 from agent_service.storage import migrations, sessions
 from agent_service.storage.chats import known
 from agent_service.storage.claims import Claimant, turn_leases
@@ -112,7 +111,7 @@ def build(
     leases, executors = turn_leases(config.lease_s), Executors(channels, config.executor_away_s)
     stores = _stores(settings, config, chassis, database, clock)
     scanner, redactor = ThreatScanner(), settings.redactor()
-    shelves, profiles = SkillShelves(stores.skills, clock, scanner), stores.documents
+    shelves, profiles = shelves_of(config, stores, clock, scanner), stores.documents
     memories = MemoryStore(profiles, database, _limits(config, model, catalog), clock, scanner)
     context_files = ContextFiles(scanner, config.context_file_max_chars)
     reach, hints = _reach(config, channels, database, scanner), Hints(context_files)
@@ -125,8 +124,7 @@ def build(
     projects = Projects(executors, database, context_files)
     contexts = ToolContexts(database, leases, sandboxes, shelves, delegation)
     metrics, files = AgentMetrics.create(meter), AnswerFiles(reach.messenger, contexts.files)
-    zone = ZoneInfo(config.time_zone) if config.time_zone else None
-    spending = _spending(config, models, database, leases, clock, zone)
+    spending = _spending(config, models, database, leases, clock)
     consult = Consult(catalogued, model.default_name, config.model.max_tokens)
     curate = curations(stores, config.auxiliary, consult, spending, database, redactor, clock)
     toolbox = Toolbox(tools, contexts.of, redactor, Consulting(consult, spending).of)
@@ -141,7 +139,7 @@ def build(
     turns = Turns(database, driver, model, ownership, clock, workers, metrics)
     places = Places(SandboxKinds(channels, clock), projects, config.sandbox)
     layers = PersonalLayers(profiles, memories, SkillIndexes(shelves, tools), context_files)
-    drafts = SessionDrafts(clock, zone, toolsets, _instructions(config, model), places, layers)
+    drafts = SessionDrafts(clock, config.zone, toolsets, _directions(config, model), places, layers)
     histories, homes = Histories(database, settings.home, clock), stores.homes
     personas, news = Personalities(config.overlays.personalities), CuratorNews(curate, database)
     servicers = Servicers(
@@ -155,9 +153,10 @@ def build(
         tools=ToolCatalogServicer(listed, config.tools.policy),
         catalog=CatalogServicer(personas, database),
         usage=UsageServicer(database, spending),
-        home=HomeServicer(Moving(homes, memories, histories)),
+        home=HomeServicer(Moving(homes, memories, histories, shelves)),
     )
-    first = (homes.recover, curate.recover, watches.recover, _preload(config, model, workers))
+    starts = beside_start(config, model, shelves, homes, workers)
+    first = (homes.recover, curate.recover, watches.recover, starts)
     chores = Chores(first, (left.run, histories.run, watches.run, models.keep_logins))
     return AgentService(database, models.routed, catalog, turns, chores, workers, servicers)
 
@@ -236,18 +235,6 @@ class AgentService:
         await self._turns.drain()
 
 
-def _preload(
-    config: AgentConfig, model: ConfiguredModel, workers: Workers
-) -> Callable[[], Awaitable[None]]:
-    """Where that is wanted, while other services start, which wait for engines and disks."""
-
-    async def preload() -> None:
-        if config.model.preload:
-            workers.start("load of the model's SDK", model.preload())
-
-    return preload
-
-
 def _stores(
     settings: Settings,
     config: AgentConfig,
@@ -283,10 +270,9 @@ def _spending(
     database: Database,
     leases: LeaseTable,
     clock: Clock,
-    zone: ZoneInfo | None,
 ) -> Spending:
     budgets = Budgets(database, leases, config.budget.policy, clock)
-    return Spending(models.catalogued, models.chain, models.catalog, budgets, clock, zone)
+    return Spending(models.catalogued, models.chain, models.catalog, budgets, clock, config.zone)
 
 
 def _naming(
@@ -339,7 +325,7 @@ def _reach(
     return Reach(web, vision, config.mixture, GatewayDeliveries(channels), chats, scanner)
 
 
-def _instructions(config: AgentConfig, model: ConfiguredModel) -> Instructions:
+def _directions(config: AgentConfig, model: ConfiguredModel) -> Instructions:
     return Instructions(
         config.system_message,
         model.default_name,

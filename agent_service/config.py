@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
+from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
@@ -12,6 +13,7 @@ from agent_service.config_fallback import FallbackModel
 from agent_service.config_login import LoginConfig
 from agent_service.config_overlays import OverlayConfig
 from agent_service.config_providers import ProvidersConfig
+from agent_service.config_skills import SkillsConfig
 from agent_service.config_web import FetchConfig, MixtureConfig, SearchConfig
 from agent_service.context.policy import Policy
 from agent_service.models.catalog import Override
@@ -313,6 +315,7 @@ class AgentConfig(ConfigModel):
     compression: CompressionConfig
     memory: MemoryConfig
     profiles: ProfilesConfig
+    skills: SkillsConfig
     delegation: DelegationConfig
     sandbox: SandboxPolicy
     fetch: FetchConfig
@@ -382,6 +385,11 @@ class AgentConfig(ConfigModel):
     ] = 5.0
     """Seconds after which an executor that does not answer loses its sessions to another, where
     there are several."""
+
+    @property
+    def zone(self) -> ZoneInfo | None:
+        """The time zone; None is the machine's."""
+        return ZoneInfo(self.time_zone) if self.time_zone else None
 
 
 MODELS: tuple[type[ConfigModel], ...] = (AgentConfig,)

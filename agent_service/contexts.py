@@ -9,6 +9,7 @@ from agent_service.calls import PendingCall
 from agent_service.clients.commands import SessionCommands
 from agent_service.clients.files import SessionFiles
 from agent_service.clients.leases import SandboxLeases, TurnSandbox
+from agent_service.clients.skills import SandboxSkills
 from agent_service.delegation import CallSubagents, Delegation, Endings
 from agent_service.live_turn import LiveTurn
 from agent_service.sandbox import Place
@@ -35,11 +36,12 @@ class ToolContexts:
         self._turns = turns
         self._sandboxes = sandboxes
         self._skills = skills
+        self._supplies = SandboxSkills(skills, database)
         self._delegation = delegation
 
     def of(self, turn: LiveTurn, call: PendingCall, progress: Callable[[str], None]) -> ToolContext:
         """The context of one call."""
-        sandbox = TurnSandbox(self._sandboxes, turn, resumed=call.resumed)
+        sandbox = TurnSandbox(self._sandboxes, turn, resumed=call.resumed, supplies=self._supplies)
         return ToolContext(
             key=call.key,
             commands=SessionCommands(sandbox),

@@ -58,7 +58,7 @@ class SessionFiles:
             try:
                 answer = await FileServiceStub(held.channel).StatPath(request)
             except grpc.aio.AioRpcError as error:
-                if _is_missing(error):
+                if is_missing(error):
                     return None
                 raise
             return _stat(answer.file)
@@ -143,7 +143,7 @@ class SessionFiles:
             try:
                 await call(held)
             except grpc.aio.AioRpcError as error:
-                if not _is_missing(error):
+                if not is_missing(error):
                     raise
 
         await self._ask(path, done)
@@ -154,7 +154,7 @@ class SessionFiles:
         try:
             return await patiently(lambda: call(held), held.patience_s)
         except grpc.aio.AioRpcError as error:
-            if _is_missing(error) or not await self._sandbox.left(held, error):
+            if is_missing(error) or not await self._sandbox.left(held, error):
                 raise _failure(path, error) from error
         held = await self._sandbox.hold(keyed=False)
         try:
@@ -180,14 +180,14 @@ class SessionFiles:
 
 def _failure(path: str, error: grpc.aio.AioRpcError) -> Exception:
     reason = reason_of(error)
-    if _is_missing(error):
+    if is_missing(error):
         return PathRefused(f"There is no {path}.")
     if reason in (Reason.PATH_INVALID, Reason.LIMIT_EXCEEDED):
         return PathRefused(message_of(error))
     return SandboxUnavailable(message_of(error))
 
 
-def _is_missing(error: grpc.aio.AioRpcError) -> bool:
+def is_missing(error: grpc.aio.AioRpcError) -> bool:
     """Whether it is the path that is not there, and not the sandbox."""
     details = details_of(error)
     return details.reason is Reason.NOT_FOUND and details.metadata.get("missing") == "path"

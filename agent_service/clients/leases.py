@@ -2,11 +2,13 @@
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Protocol
 from weakref import WeakValueDictionary
 
 import grpc.aio
 from google.protobuf.duration_pb2 import Duration
-from msgspec import Struct
+from msgspec import Struct, field
 
 from agent_service.clients.executors import Executors
 from agent_service.live_turn import LiveTurn
@@ -56,6 +58,19 @@ class Held(Struct):
     """The session's row names this sandbox."""
     news: str = ""
     """What the model has to be told of it."""
+    supplies: dict[str, Mapping[str, object]] = field(
+        default_factory=dict[str, Mapping[str, object]]
+    )
+    """What was put into it beside the workspace, and by what it is known to be still that."""
+    supplying: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Supplies(Protocol):
+    """What a session's sandbox has to have before it is used."""
+
+    async def bring(self, turn: LiveTurn, held: Held) -> str:
+        """Put there what is missing or has changed; what the model has to be told of it."""
+        ...
 
 
 class SandboxLeases:
@@ -240,7 +255,14 @@ class SandboxLeases:
 class TurnSandbox:
     """The sandbox of a turn's session, as one call comes to it."""
 
-    def __init__(self, leases: SandboxLeases, turn: LiveTurn, *, resumed: bool) -> None:
+    def __init__(
+        self,
+        leases: SandboxLeases,
+        turn: LiveTurn,
+        *,
+        resumed: bool,
+        supplies: Supplies | None = None,
+    ) -> None:
         self.place = Place()
         self.news = ""
         """What the model has to be told of the sandbox beside the call's result."""
@@ -249,6 +271,7 @@ class TurnSandbox:
         """An earlier owner of the turn may have begun the call."""
         self._leases = leases
         self._turn = turn
+        self._supplies = supplies
 
     async def hold(
         self, *, resumed: bool | None = None, keyed: bool = True, stays: bool = False
@@ -260,6 +283,8 @@ class TurnSandbox:
         # It is told once, and only of a sandbox that stays: a later call might get yet another.
         if held.bound and held.news:
             self.news, held.news = held.news, ""
+        if self._supplies is not None and (told := await self._supplies.bring(self._turn, held)):
+            self.news = f"{self.news} {told}".strip()
         return held
 
     async def exists(self) -> bool:

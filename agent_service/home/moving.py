@@ -2,18 +2,24 @@
 
 import logging
 import re
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import PurePosixPath
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_service.histories import Histories
 from agent_service.home.base import Existing, HomeStore, Incoming, Taken
 from agent_service.memory.store import MemoryStore
+from agent_service.skills.bundling import Own
+from agent_service.skills.library import BUNDLED
+from agent_service.skills.shelf import SkillShelves
 from services.errors import InvalidArgument, NotFound
 from services.home_files import HomeFile, LeftOut, is_secret
 
+_SKILLS = "skills/"
+_MANIFEST = f"{_SKILLS}{BUNDLED}"
 _SESSION = re.compile(r"sessions/[^/]+\.json")
 
 _log = logging.getLogger(__name__)
@@ -25,50 +31,79 @@ class Outgoing(Struct, frozen=True):
     profiles: Sequence[str]
     files: Sequence[HomeFile]
     left_out: Sequence[LeftOut]
+    texts: Mapping[HomeFile, bytes]
+    """What those hold of which only a part goes out."""
 
 
 class Moving:
     """Lets homes out and in."""
 
-    def __init__(self, homes: HomeStore, memories: MemoryStore, histories: Histories) -> None:
+    def __init__(
+        self,
+        homes: HomeStore,
+        memories: MemoryStore,
+        histories: Histories,
+        shelves: SkillShelves,
+    ) -> None:
         self._homes = homes
         self._memories = memories
         self._histories = histories
+        self._shelves = shelves
 
     async def outgoing(self, wanted: Sequence[str], *, with_secrets: bool) -> Outgoing:
-        """What goes out of some profiles, or of all; NotFound where there is no such profile."""
+        """What goes out of some profiles, or of all; NotFound where there is no such profile.
+
+        Skills that are as they came with Hermes stay: where the home goes, they are already.
+        """
         profiles = await self._homes.profiles()
         if unknown := [name for name in wanted if name not in profiles]:
             raise NotFound(f"there is no profile {unknown[0]}")
         files: list[HomeFile] = []
         left_out: list[LeftOut] = []
+        texts: dict[HomeFile, bytes] = {}
         for profile in wanted or profiles:
+            own = await self._shelves.of(profile).own()
             found = await self._homes.contents(profile)
             left_out += found.left_out
-            for file in found.files:
+            for file in _theirs(found.files, own, texts):
                 if is_secret(file.path) and not with_secrets:
                     left_out.append(LeftOut(profile, file.path, "it holds secrets"))
                 else:
                     files.append(file)
-        return Outgoing(wanted or profiles, files, left_out)
+        return Outgoing(wanted or profiles, files, left_out, texts)
 
-    def read(self, file: HomeFile) -> AsyncGenerator[bytes]:
-        """A file in pieces."""
-        return self._homes.read(file)
+    def read(self, outgoing: Outgoing, file: HomeFile) -> AsyncGenerator[bytes]:
+        """A file of what goes out, in pieces."""
+        text = outgoing.texts.get(file)
+        return self._homes.read(file) if text is None else _whole(text)
 
     def incoming(self) -> AbstractAsyncContextManager[Incoming]:
         """Take files."""
         return self._homes.incoming()
+
+    async def plan(self, incoming: Incoming, profiles: Sequence[str], existing: Existing) -> Taken:
+        """What `put` would do."""
+        async with self._without_bundled(profiles):
+            return await incoming.put(existing, dry_run=True)
 
     async def put(
         self, incoming: Incoming, profiles: Sequence[str], existing: Existing, by: str
     ) -> tuple[Taken, int]:
         """Put what came in its place; also how many sessions were new among it."""
         before = {profile: await self._memories.texts(profile) for profile in profiles}
-        taken = await incoming.put(existing, dry_run=False)
+        async with self._without_bundled(profiles):
+            taken = await incoming.put(existing, dry_run=False)
         for profile, texts in before.items():
             await self._memories.note_import(profile, texts, by)
         return taken, await self._histories.take_new() + await self._take_sessions(taken)
+
+    @asynccontextmanager
+    async def _without_bundled(self, profiles: Sequence[str]) -> AsyncGenerator[None]:
+        """Let no skill that came with Hermes, and comes again, be in the way of what comes."""
+        async with AsyncExitStack() as stack:
+            for profile in sorted(set(profiles)):
+                await stack.enter_async_context(self._shelves.of(profile).without_bundled())
+            yield
 
     async def _take_sessions(self, taken: Taken) -> int:
         """Take the sessions that stand in no folder here; those that do were taken from there."""
@@ -84,3 +119,21 @@ class Moving:
                 else:
                     count += found.is_new
         return count
+
+
+def _theirs(
+    files: Sequence[HomeFile], own: Own | None, texts: dict[HomeFile, bytes]
+) -> Iterator[HomeFile]:
+    """The files but for what came with Hermes; of the list of that goes out what is of others."""
+    for file in files:
+        if own is None or file.path.removeprefix(_SKILLS) not in {*own.paths, BUNDLED}:
+            yield file
+        elif file.path == _MANIFEST and own.manifest.text:
+            text = own.manifest.encoded
+            part = replace(file, size_bytes=len(text))
+            texts[part] = text
+            yield part
+
+
+async def _whole(text: bytes) -> AsyncGenerator[bytes]:
+    yield text

@@ -29,7 +29,7 @@ class HomeServicer(home_pb2_grpc.HomeServiceServicer):
         yield home_pb2.ExportHomeResponse(summary=convert.summary(outgoing))
         for file in outgoing.files:
             head = convert.file_to_wire(file)
-            async with aclosing(self._moving.read(file)) as pieces:
+            async with aclosing(self._moving.read(outgoing, file)) as pieces:
                 async for piece in pieces:
                     yield home_pb2.ExportHomeResponse(file=head, data=piece)
                     head = None
@@ -46,7 +46,8 @@ class HomeServicer(home_pb2_grpc.HomeServiceServicer):
                 if request.finish:
                     existing = convert.existing(request.existing)
                     if request.dry_run:
-                        return convert.taken(await incoming.put(existing, dry_run=True), 0)
+                        planned = await self._moving.plan(incoming, [*profiles], existing)
+                        return convert.taken(planned, 0)
                     put = self._moving.put(incoming, [*profiles], existing, caller())
                     return convert.taken(*await put)
                 if request.HasField("file"):

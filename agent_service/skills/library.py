@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from agent_service.skills.document import Conditions, SkillDocument, read
 from agent_service.skills.files import FileFact, FileRefused, SkillFiles
-from agent_service.skills.names import DESCRIPTION, DOCUMENT, SUPPORT_FOLDERS
+from agent_service.skills.names import DESCRIPTION, DOCUMENT, MAX_SUPPORT_BYTES, SUPPORT_FOLDERS
 from agent_service.skills.usage import UsageFile
 
 _log = logging.getLogger(__name__)
@@ -100,6 +100,16 @@ class Library:
             self._catalogue = await self._load(manifest)
             self._manifest = manifest
         return self._catalogue
+
+    def facts(self, folder: str) -> Mapping[str, FileFact]:
+        """The files of a skill as the catalogue was last read; none where there is no such skill.
+
+        What is too large to be one of its files is none.
+        """
+        skill = next((each for each in self._catalogue.skills if each.folder == folder), None)
+        paths = () if skill is None else (DOCUMENT, *skill.files)
+        found = {path: self._manifest[f"{folder}/{path}"] for path in paths}
+        return {path: fact for path, fact in found.items() if fact.size_bytes <= MAX_SUPPORT_BYTES}
 
     async def provenance(self) -> Provenance:
         """Whose the skills are, and how they were used."""

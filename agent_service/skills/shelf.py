@@ -1,26 +1,37 @@
 """The libraries of all profiles, and one profile's skills as tools and callers use them."""
 
+import asyncio
+import logging
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 
 from msgspec import Struct
 
 from agent_service.security.threats import ThreatScanner
+from agent_service.skills.bundling import BundledSkills, Own
 from agent_service.skills.changes import Wanted
 from agent_service.skills.document import BadSkill, Surroundings
-from agent_service.skills.files import FileRefused, SkillFiles
+from agent_service.skills.files import FileFact, FileRefused, SkillFiles
 from agent_service.skills.index import index
 from agent_service.skills.library import Catalogue, Library, Origin, Skill
 from agent_service.skills.manage import Notes, SkillManager
-from agent_service.skills.names import DOCUMENT, support_file
+from agent_service.skills.names import DOCUMENT, MAX_SUPPORT_BYTES, support_file
 from agent_service.skills.screen import Screened, SkillScreen
 from agent_service.skills.usage import Usage
 from services.clock import Clock
+
+PLACE = "/skills"
+"""Where in a sandbox the files of a session's skills are, each in a folder of its name."""
+LOADED = "loaded_skills"
+"""By what name a session keeps the folders of those."""
 
 PROFILES_KEPT = 64
 FRESH_S = 1.0
 """How old the list of skills may be from which a new session's prompt is made; what is changed
 through here shows at once."""
+
+_log = logging.getLogger(__name__)
 
 
 class SkillRecord(Struct, frozen=True):
@@ -34,8 +45,18 @@ class SkillRecord(Struct, frozen=True):
 class ProfileSkills:
     """One profile's skills."""
 
-    def __init__(self, files: SkillFiles, clock: Clock, scanner: ThreatScanner) -> None:
+    def __init__(
+        self,
+        files: SkillFiles,
+        clock: Clock,
+        scanner: ThreatScanner,
+        bundled: BundledSkills | None = None,
+    ) -> None:
+        """Take the library's files, and what is copied there before it is first read."""
         self._library = Library(files)
+        self._bundled = bundled
+        self._has_bundled = bundled is None
+        self._copying = asyncio.Lock()
         self._screen = SkillScreen(scanner)
         self._manager = SkillManager(self._library, clock)
         self._clock = clock
@@ -43,7 +64,35 @@ class ProfileSkills:
 
     async def catalogue(self) -> Catalogue:
         """What there is."""
+        await self.ready()
         return await self._library.catalogue()
+
+    async def ready(self) -> None:
+        """Copy what comes with Hermes, once in the life of a process."""
+        if self._has_bundled or self._bundled is None:
+            return
+        async with self._copying:
+            if self._has_bundled:
+                return
+            try:
+                await self._bundled.copy(self._library.files)
+            except FileRefused as error:
+                _log.warning("not all skills that come with Hermes are copied: %s", error)
+            self._has_bundled = True
+
+    async def own(self) -> Own | None:
+        """What is as it came with Hermes, so that another Hermes has it, too."""
+        await self.ready()
+        return None if self._bundled is None else await self._bundled.own(self._library.files)
+
+    @asynccontextmanager
+    async def without_bundled(self) -> AsyncGenerator[None]:
+        """Be without what is as it came with Hermes, until somebody uses the library again."""
+        async with self._copying:
+            if self._bundled is not None:
+                await self._bundled.withdraw(self._library.files)
+                self._has_bundled, self._recent = False, None
+            yield
 
     async def offered(self) -> Catalogue:
         """What there is, as models are told of it."""
@@ -89,6 +138,19 @@ class ProfileSkills:
             raise FileRefused(f"{skill.name} has no file {file_path!r}; its files: {has}")
         return await self._library.text(f"{skill.folder}/{path}")
 
+    async def editions(self, folders: Sequence[str]) -> Mapping[str, Mapping[str, FileFact]]:
+        """The files of some skills as they are now, of those of them that there still are."""
+        await self.catalogue()
+        return {folder: facts for folder in folders if (facts := self._library.facts(folder))}
+
+    async def contents(self, folder: str, paths: Iterable[str]) -> Mapping[str, bytes]:
+        """What the files of a skill hold, whatever that is."""
+        held = {
+            path: await self._library.files.read(f"{folder}/{path}", MAX_SUPPORT_BYTES)
+            for path in paths
+        }
+        return {path: data for path, data in held.items() if data is not None}
+
     async def screened(self, skill: Skill, text: str) -> Screened:
         """Some of a skill's text as models read it."""
         return await self._screen.text(skill.name, text)
@@ -109,18 +171,23 @@ class SkillShelves:
     """The skills of each profile; those used last stay read."""
 
     def __init__(
-        self, files: Callable[[str], SkillFiles], clock: Clock, scanner: ThreatScanner
+        self,
+        files: Callable[[str], SkillFiles],
+        clock: Clock,
+        scanner: ThreatScanner,
+        bundled: BundledSkills | None = None,
     ) -> None:
         self._files = files
         self._clock = clock
         self._scanner = scanner
+        self._bundled = bundled
         self._kept: OrderedDict[str, ProfileSkills] = OrderedDict()
 
     def of(self, profile: str) -> ProfileSkills:
         """One profile's skills."""
         found = self._kept.get(profile)
         if found is None:
-            found = ProfileSkills(self._files(profile), self._clock, self._scanner)
+            found = ProfileSkills(self._files(profile), self._clock, self._scanner, self._bundled)
             self._kept[profile] = found
         self._kept.move_to_end(profile)
         if len(self._kept) > PROFILES_KEPT:

@@ -4,6 +4,7 @@ from pydantic import Field
 
 from agent_service.skills.document import BadSkill
 from agent_service.skills.files import FileRefused
+from agent_service.skills.shelf import LOADED, PLACE
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
 from agent_service.tools.shelves import skills_of
 
@@ -44,6 +45,8 @@ class SkillView:
             skill = await skills.find(arguments.name)
             whole = await skills.text(skill, arguments.file_path)
             await skills.viewed(skill)
+            if skill.files:
+                await context.state.add(LOADED, skill.folder)
         except (BadSkill, FileRefused) as error:
             raise ToolFailed(str(error)) from None
         shown = await skills.screened(skill, whole[:MAX_CHARS])
@@ -53,7 +56,8 @@ class SkillView:
         if skill.files and not arguments.file_path:
             files = "\n".join(f"- {path}" for path in skill.files)
             text = (
-                f"{text.rstrip()}\n\nFiles of this skill, for skill_view with file_path:\n{files}"
+                f"{text.rstrip()}\n\nFiles of this skill, for skill_view with file_path. Commands "
+                f"find them in {PLACE}/{skill.name}, read-only:\n{files}"
             )
         return ToolResult(text, beside=_warning(skill.name, shown.families))
 

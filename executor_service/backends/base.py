@@ -16,6 +16,10 @@ from services.discreet import Discreet
 MIB = 1024 * 1024
 GIB = 1024 * MIB
 
+SKILLS = "/skills"
+"""Where agents put the files of the skills that a session has loaded: memory, of this size."""
+SKILLS_BYTES = 32 * MIB
+
 
 class Isolation(StrEnum):
     """What stands between a command and the machine, weakest first."""

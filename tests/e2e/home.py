@@ -75,6 +75,7 @@ class Home(Struct, frozen=True):
             "HERMES_HOME": str(self.path),
             "LANG": "C.UTF-8",
             "TERM": "xterm-256color",
+            "HERMES_SKILLS_BUNDLED": "false",
             **passed_on,
             **self.variables,
         }

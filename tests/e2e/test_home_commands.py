@@ -17,13 +17,14 @@ VIEW = {"tool_calls": [{"name": "skill_view", "arguments": {"name": "arxiv"}}]}
 SCRIPT = {"rules": [{"steps": [VIEW, {"text": "{tool_result}"}]}]}
 UNKNOWN = "my_own_plugin"
 """A key of the sample's config.yaml, which is remarked on."""
+BUNDLED = {"HERMES_SKILLS_BUNDLED": "true"}
 USAGE = "skills/.usage.json"
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
-    """An empty home."""
-    return Home.make(tmp_path)
+    """An empty home, into which the skills that come with Hermes are copied as usual."""
+    return Home.make(tmp_path, **BUNDLED)
 
 
 def test_a_home_comes_out_as_it_came_in(home: Home, tmp_path: Path) -> None:
@@ -54,7 +55,7 @@ def test_a_home_comes_out_as_it_came_in(home: Home, tmp_path: Path) -> None:
 async def test_a_home_that_was_taken_works(home: Home, tmp_path: Path) -> None:
     taken = (await asyncio.to_thread(home.run, "home", "import", SAMPLE, "--json")).json
     assert taken["sessions"] == 1
-    async with fake_model(SCRIPT) as model, agent(home.path, model.url) as client:
+    async with fake_model(SCRIPT) as model, agent(home.path, model.url, **BUNDLED) as client:
         said = answer(await client.ask("find me a paper"))
         turn = await client.start("hi", session_id="hers", profile="ann")
         await client.watch(turn.turn_id, profile="ann")
@@ -68,6 +69,7 @@ async def test_a_home_that_was_taken_works(home: Home, tmp_path: Path) -> None:
         "Lives in Roma, città eterna.\n§\nLikes short answers.",
         "research: Finding things out\n- arxiv: Find papers; summarise them.",
         "- plain: Just text, without frontmatter.",
+        "- log-analysis: Find out from log files",
     ):
         assert part in prompt
     assert "old-way" not in prompt
@@ -97,7 +99,8 @@ def _check_counted(before: bytes, after: bytes) -> None:
 async def test_a_home_moves_into_a_database_and_out(
     home: Home, tmp_path: Path, postgres_url: str
 ) -> None:
-    database = {"HERMES_DATABASE_URL": postgres_url, "HERMES_PROFILES_STORE": "database"}
+    stored = {"HERMES_DATABASE_URL": postgres_url, "HERMES_PROFILES_STORE": "database"}
+    database = {**stored, **BUNDLED}
     one = home.set(**database)
     taken = (await asyncio.to_thread(one.run, "home", "import", SAMPLE, "--json")).json
     assert {f"{_prefix(left)}{left['path']}" for left in taken["left_out"]} == SECRETS

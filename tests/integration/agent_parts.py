@@ -83,6 +83,7 @@ async def agent(home: Path, model_url: str, **variables: str) -> AsyncGenerator[
         "HERMES_BASE_URL": model_url,
         "HERMES_MODEL": "scripted",
         "HERMES_API_KEY": "test-key",
+        "HERMES_SKILLS_BUNDLED": "false",
         **variables,
     }
     settings = await asyncio.to_thread(load_settings, {"home": str(home)}, environ)

@@ -51,26 +51,33 @@ class Tools:
     """The tools of one turn, called as its model would."""
 
     def __init__(
-        self, toolbox: Toolbox, turn: LiveTurn, left: LeftSandboxes, database: Database
+        self,
+        toolbox: Toolbox,
+        turn: LiveTurn,
+        left: LeftSandboxes,
+        database: Database,
+        library: Path,
     ) -> None:
         self.left = left
         self.database = database
+        self.library = library
+        """The folder of the skills."""
         self._toolbox = toolbox
         self._turn = turn
         self._numbers = count(1)
 
-    async def __call__(self, name: str, **arguments: Any) -> ToolReturned:
+    async def __call__(self, name: str, /, **arguments: Any) -> ToolReturned:
         """What a call returns."""
         (returned,) = await self.all((name, arguments))
         return returned
 
-    async def text(self, name: str, **arguments: Any) -> str:
+    async def text(self, name: str, /, **arguments: Any) -> str:
         """What a call that must succeed tells the model."""
         returned = await self(name, **arguments)
         assert not returned.is_error, returned.text
         return returned.text
 
-    async def refusal(self, name: str, **arguments: Any) -> str:
+    async def refusal(self, name: str, /, **arguments: Any) -> str:
         """What a call that must fail tells the model."""
         returned = await self(name, **arguments)
         assert returned.is_error, returned.text
@@ -138,14 +145,13 @@ async def open_tools(
         await database.migrate(metadata.create_all)
         turn = await database.write(begin)
         executors = Executors(channels, away_s)
-        shelves = SkillShelves(
-            lambda _profile: HomeSkillFiles(folder / "skills"), clock, ThreatScanner()
-        )
+        library = folder / "skills"
+        shelves = SkillShelves(lambda _profile: HomeSkillFiles(library), clock, ThreatScanner())
         delegation = Delegation(_none, _none, (), 3, database)
         sandboxes = SandboxLeases(executors, database)
         contexts = ToolContexts(database, leases, sandboxes, shelves, delegation)
         toolbox = Toolbox([*offered(builtin_tools(out_of_reach())), *more], contexts.of)
-        yield Tools(toolbox, turn, LeftSandboxes(executors, database), database)
+        yield Tools(toolbox, turn, LeftSandboxes(executors, database), database, library)
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from executor_service.backends.base import MIB
+from executor_service.backends.base import MIB, SKILLS, SKILLS_BYTES
 from executor_service.backends.bubblewrap import launch as bubblewrap_launch
 from executor_service.backends.bubblewrap.host import Argument, Host, Memory, Staged, root_arguments
 from executor_service.backends.process_boxes import (
@@ -88,6 +88,7 @@ def _arguments(order: Order, parts: Parts, stage: list[Staged]) -> Iterator[Argu
     yield from ("--remount-ro", "/dev")
     yield from _in_memory(_TMP, Memory(order.spec.limits.tmp_bytes, "1777"), stage)
     yield from _in_memory("/run", Memory(_RUN_BYTES, "0755"), stage)
+    yield from _in_memory(SKILLS, Memory(SKILLS_BYTES, "0755"), stage)
     yield from ("--symlink", "../tmp", _VAR_TMP)
     for group, shown_at in order.shown_groups:
         yield from ("--ro-bind", str(group), str(shown_at))

@@ -20,7 +20,14 @@ from urllib.parse import quote
 from msgspec import Struct
 from msgspec.structs import replace
 
-from executor_service.backends.base import Box, BoxSpec, ByteStream, Capabilities, Isolation
+from executor_service.backends.base import (
+    SKILLS_BYTES,
+    Box,
+    BoxSpec,
+    ByteStream,
+    Capabilities,
+    Isolation,
+)
 from executor_service.backends.docker import probe as docker_probe
 from executor_service.backends.docker.container import BOX, OWNER, WORKSPACE, Walls, tmpfs_sizes
 from executor_service.backends.docker.engine import CALL_DEADLINE_S, Engine, EngineAddress
@@ -101,7 +108,8 @@ class DockerBackend:
 
     async def create(self, spec: BoxSpec) -> Box:
         """Make a container and start it."""
-        if sum(tmpfs_sizes(spec.limits).values()) >= spec.limits.memory_bytes:
+        in_memory = sum(tmpfs_sizes(spec.limits).values()) + SKILLS_BYTES
+        if in_memory >= spec.limits.memory_bytes:
             raise BoxCreateFailed("the memory limit must exceed the sizes of all tmpfs together")
         if not self._is_probed:
             await self.probe()

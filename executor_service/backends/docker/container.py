@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from executor_service.backends.base import BoxSpec, Limits
+from executor_service.backends.base import SKILLS, SKILLS_BYTES, BoxSpec, Limits
 from executor_service.backends.docker.gvisor import host_pids
 from executor_service.backends.docker.sockets import BIRTH
 from executor_service.backends.docker.supervisor_volume import FOLDER
@@ -80,13 +80,11 @@ class Walls(Struct, frozen=True):
 
     def _tmpfs(self, limits: Limits) -> dict[str, str]:
         common = f"rw,nosuid,nodev,nr_inodes={_FILES_PER_TMPFS}"
-        rights = {
-            "/tmp": "exec,mode=1777",  # noqa: S108
-            "/run": f"noexec,mode=0755,uid={self.user.inside},gid={self.user.inside}",
-        }
+        own = f"mode=0755,uid={self.user.inside},gid={self.user.inside}"
+        rights = {"/tmp": "exec,mode=1777", "/run": f"noexec,{own}", SKILLS: f"exec,{own}"}  # noqa: S108
         return {
             path: f"{common},{rights.get(path, 'noexec,mode=1777')},size={size}"
-            for path, size in tmpfs_sizes(limits).items()
+            for path, size in {**tmpfs_sizes(limits), SKILLS: SKILLS_BYTES}.items()
         }
 
 

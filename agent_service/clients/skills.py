@@ -1,0 +1,145 @@
+"""The files of the skills that a session has loaded, in its sandbox.
+
+They are put there when the sandbox is next used: a session that only reads skills needs none. In
+a box they have a place of their own; where there is none, they go into the workspace.
+"""
+
+import asyncio
+import hashlib
+import io
+import logging
+import tarfile
+from collections.abc import AsyncGenerator, Mapping, Sequence
+
+import grpc.aio
+
+from agent_service.clients.files import CHUNK_BYTES, is_missing
+from agent_service.clients.leases import Held, is_gone
+from agent_service.clients.patience import patiently
+from agent_service.live_turn import LiveTurn
+from agent_service.sandbox import NO_ISOLATION
+from agent_service.skills.document import BadSkill
+from agent_service.skills.files import FileFact, FileRefused
+from agent_service.skills.shelf import LOADED, PLACE, ProfileSkills, SkillShelves
+from agent_service.storage import sessions
+from hermes.executor.v1 import file_pb2
+from hermes.executor.v1.file_pb2_grpc import FileServiceStub
+from services.database import Database
+from services.errors import Reason, message_of, reason_of
+
+IN_WORKSPACE = "/workspace/.skills"
+_SHOWN = "~/.skills"
+"""The same for a command: everywhere the workspace is its HOME, but not always /workspace."""
+_NO_PLACE = frozenset({Reason.PATH_INVALID, Reason.LIMIT_EXCEEDED, Reason.NOT_FOUND})
+_READ, _RUN = 0o444, 0o555
+
+_log = logging.getLogger(__name__)
+
+
+class SandboxSkills:
+    """Brings skills into sandboxes, and again what has changed."""
+
+    def __init__(self, shelves: SkillShelves, database: Database) -> None:
+        self._shelves = shelves
+        self._database = database
+
+    async def bring(self, turn: LiveTurn, held: Held) -> str:
+        """Put there what the session has loaded; what the model has to be told of it."""
+        folders: Sequence[str] | None = await self._database.read(
+            lambda conn: sessions.get_state(conn, turn.session_id, LOADED)
+        )
+        if not folders:
+            return ""
+        skills = self._shelves.of(turn.profile)
+        async with held.supplying:
+            try:
+                editions = await skills.editions(folders)
+                told = [
+                    await self._put(turn.profile, skills, held, (folder, edition))
+                    for folder, edition in editions.items()
+                    if held.supplies.get(folder) != edition
+                ]
+            except (BadSkill, FileRefused) as error:
+                _log.warning("skills are not put into the sandbox: %s", error)
+                return ""
+        return " ".join(filter(None, told))
+
+    async def _put(
+        self,
+        profile: str,
+        skills: ProfileSkills,
+        held: Held,
+        edition: tuple[str, Mapping[str, FileFact]],
+    ) -> str:
+        folder, facts = edition
+        archive = await asyncio.to_thread(_packed, await skills.contents(folder, facts))
+        name = folder.rpartition("/")[2]
+        # Where nothing stands between it and a machine, nothing is put beside the workspace.
+        has_place = held.place.isolation != NO_ISOLATION
+        places = (
+            ((PLACE, PLACE), (IN_WORKSPACE, _SHOWN)) if has_place else ((IN_WORKSPACE, _SHOWN),)
+        )
+        why = ""
+        for place, shown in places:
+            try:
+                await self._upload(profile, held, f"{place}/{name}", archive)
+            except grpc.aio.AioRpcError as error:
+                if is_gone(error) and not is_missing(error):
+                    return ""  # whoever needs the sandbox claims another
+                why = message_of(error)
+                if reason_of(error) not in _NO_PLACE:
+                    break
+            else:
+                held.supplies[folder] = facts
+                return (
+                    ""
+                    if place == PLACE
+                    else f"The files of the skill {name} are in {shown}/{name}."
+                )
+        _log.warning("the skill %s is not put into a sandbox: %s", name, why)
+        held.supplies[folder] = facts
+        return f"The files of the skill {name} could not be put into the sandbox: {why}."
+
+    async def _upload(self, profile: str, held: Held, path: str, archive: bytes) -> None:
+        stub = FileServiceStub(held.channel)
+        remove = file_pb2.RemovePathRequest(
+            lease=held.lease, profile=profile, path=path, recursive=True
+        )
+
+        async def put() -> None:
+            try:
+                await stub.RemovePath(remove)
+            except grpc.aio.AioRpcError as error:
+                if not is_missing(error):
+                    raise
+            await stub.UploadArchive(_sent(profile, held, path, archive))
+
+        await patiently(put, held.patience_s)
+
+
+async def _sent(
+    profile: str, held: Held, path: str, archive: bytes
+) -> AsyncGenerator[file_pb2.UploadArchiveRequest]:
+    yield file_pb2.UploadArchiveRequest(
+        header=file_pb2.UploadArchiveRequest.Header(
+            lease=held.lease,
+            profile=profile,
+            path=path,
+            length_bytes=len(archive),
+            sha256=hashlib.sha256(archive).digest(),
+        )
+    )
+    for start in range(0, len(archive), CHUNK_BYTES):
+        yield file_pb2.UploadArchiveRequest(chunk=archive[start : start + CHUNK_BYTES])
+
+
+def _packed(contents: Mapping[str, bytes]) -> bytes:
+    """The files as an archive, none of which may be written."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for path, data in sorted(contents.items()):
+            entry = tarfile.TarInfo(path)
+            entry.size = len(data)
+            entry.mode = _RUN if data.startswith(b"#!") else _READ
+            archive.addfile(entry, io.BytesIO(data))
+    return packed.getvalue()

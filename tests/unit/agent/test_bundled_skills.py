@@ -1,0 +1,84 @@
+"""The skills that come with Hermes are in form, and nothing in them is kept from models."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from skills_ref import validate
+
+from agent_service.config import AgentConfig
+from agent_service.security.commands import CommandClassifier
+from agent_service.security.families import CommandClass
+from agent_service.security.threats import ThreatScanner
+from agent_service.skills.document import checked
+from agent_service.skills.index import MAX_DESCRIPTION_CHARS
+from agent_service.skills.names import is_one_off
+from services.config import load_settings
+from tests.bundled import FOLDERS, ROOT, SCRIPTS, runnable
+from tests.markdown import ROOT as REPOSITORY
+
+CHECK = ROOT / "hermes" / "writing-skills" / "scripts" / "check_skill.py"
+IDS = [folder.name for folder in FOLDERS]
+
+each_skill = pytest.mark.parametrize("folder", FOLDERS, ids=IDS)
+
+
+def test_there_are_enough() -> None:
+    assert len(FOLDERS) >= 18
+    assert len(SCRIPTS) >= 14
+    assert len({folder.name for folder in FOLDERS}) == len(FOLDERS)
+
+
+@each_skill
+def test_it_is_valid_by_the_format_and_by_our_own_rules(folder: Path) -> None:
+    assert validate(folder) == []
+    document = checked((folder / "SKILL.md").read_text(), folder.name)
+    assert len(document.description) <= MAX_DESCRIPTION_CHARS, "the index would cut it"
+    assert re.search(r"\bUse it\b", document.description)
+    assert not is_one_off(folder.name)
+    done = subprocess.run(
+        [sys.executable, CHECK, folder], check=False, capture_output=True, text=True
+    )
+    assert done.stdout == "0 to mend, 0 to consider\n", done.stdout + done.stderr
+
+
+@each_skill
+def test_nothing_in_it_is_blocked(folder: Path) -> None:
+    scanner = ThreatScanner()
+    for path in folder.rglob("*"):
+        if path.is_file():
+            text, threats = scanner.clean(path.read_text())
+            assert threats == (), path
+            assert text == path.read_text()
+
+
+@each_skill
+def test_its_commands_need_no_approval(folder: Path) -> None:
+    classifier = CommandClassifier()
+    for command in runnable(folder):
+        assert classifier.classify(command).kind is CommandClass.SAFE, command
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=[path.stem for path in SCRIPTS])
+def test_each_script_says_how_it_is_used(script: Path) -> None:
+    interpreter = "sh" if script.suffix == ".sh" else sys.executable
+    done = subprocess.run(
+        [interpreter, script, "--help"], check=True, capture_output=True, text=True
+    )
+    assert "usage: " in done.stdout
+    assert script.name in done.stdout
+    assert done.stderr == ""
+
+
+def test_the_documentation_lists_them() -> None:
+    text = (REPOSITORY / "docs" / "skills.md").read_text()
+    listed = re.findall(r"^\| `([a-z-]+)` \|", text, re.MULTILINE)
+    assert sorted(listed) == sorted(IDS)
+
+
+def test_they_can_be_left_out(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("skills:\n  bundled: false\n")
+    settings = load_settings({"home": str(tmp_path)}, {"HOME": str(tmp_path)})
+    assert not settings.load(AgentConfig).skills.bundled
