@@ -14,7 +14,6 @@ from agent_service.stores import Stores
 from services.clock import Clock
 from services.lifecycle import Workers
 
-
 COPY_AFTER_S = 2.0
 """How long after the start skills are copied that nobody has asked for yet: a command that brings a
 service with it and ends has no use for them."""

@@ -67,6 +67,7 @@ async def linked(folder: Path, model_url: str, database_url: str) -> AsyncGenera
                 "HERMES_HOME": str(folder / name),
                 "HERMES_BASE_URL": str(model.set(port=links["agent-model"].port)),
                 "HERMES_MODEL": "scripted",
+                "HERMES_SKILLS_BUNDLED": "false",
                 "HERMES_DATABASE_URL": str(database.set(port=links[f"{name}-database"].port)),
             }
             settings = await asyncio.to_thread(_settings, environ)

@@ -55,6 +55,7 @@ async def victim(home: Path, telegram: FakeTelegram, model_url: str) -> AsyncGen
     environ = {
         "HERMES_BASE_URL": model_url,
         "HERMES_MODEL": "scripted",
+        "HERMES_SKILLS_BUNDLED": "false",
         "TELEGRAM_BOT_TOKEN": TOKEN,
         "TELEGRAM_BASE_URL": telegram.url,
         "TELEGRAM_ALLOWED_USERS": "7",

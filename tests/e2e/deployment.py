@@ -155,7 +155,12 @@ def running(deployment: Deployment) -> Generator[Deployment]:
 
 def model_at(url: str) -> dict[str, str]:
     """The settings of an agent whose model is there."""
-    return {"HERMES_BASE_URL": url, "HERMES_MODEL": "scripted", "HERMES_API_KEY": "test-key"}
+    return {
+        "HERMES_BASE_URL": url,
+        "HERMES_MODEL": "scripted",
+        "HERMES_API_KEY": "test-key",
+        "HERMES_SKILLS_BUNDLED": "false",
+    }
 
 
 def make_certificates(folder: Path, services: Sequence[str], **names: Sequence[str]) -> Path:

@@ -44,6 +44,7 @@ class Site(Struct, frozen=True):
             "HERMES_INSTANCE": instance,
             "HERMES_BASE_URL": self.model_url,
             "HERMES_MODEL": "scripted",
+            "HERMES_SKILLS_BUNDLED": "false",
             "HERMES_API_KEY": "test-key",
             "HERMES_DATABASE_URL": self.database_url,
             "HERMES_AGENT_LEASE_S": str(self.lease_s),

@@ -112,7 +112,12 @@ def _rows(path: Path, query: str) -> list[tuple[Any, ...]]:
 
 def _home(folder: Path, model_url: str, yaml: str, environ: Mapping[str, str]) -> Settings:
     (folder / "config.yaml").write_text(yaml)
-    variables = {"HERMES_HOME": str(folder), "HERMES_BASE_URL": model_url, "HERMES_MODEL": "m"}
+    variables = {
+        "HERMES_HOME": str(folder),
+        "HERMES_BASE_URL": model_url,
+        "HERMES_MODEL": "m",
+        "HERMES_SKILLS_BUNDLED": "false",
+    }
     settings = load_settings({}, {**variables, **environ})
     settings.home.create()
     return settings

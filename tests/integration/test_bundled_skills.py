@@ -40,11 +40,7 @@ EXPECTED = {
         "Roma  2     14.5",
         "Roma  10.5",
     ],
-    "data-cleaning": [
-        "3 rows came, 2 go",
-        "'2026-13-01'",
-        "wrote clean",
-    ],
+    "data-cleaning": ["'2026-13-01'", "came, 3 go", "came, 2 go", "wrote clean"],
     "sqlite-explorer": ["table orders: 3 rows", "Roma  15", "Oslo  7"],
     "log-analysis": ["app.log:1", "request <n> took <n> ms", "2026-01-05T10:07         1"],
     "search-and-replace": ["-See old_name(1).", "+See new_name(1).", "wrote 1 files", "none left"],

@@ -43,6 +43,7 @@ async def serving(home: Path, model: FakeModel) -> AsyncGenerator[Channels]:
         "HOME": str(home),
         "HERMES_BASE_URL": model.url,
         "HERMES_MODEL": "scripted",
+        "HERMES_SKILLS_BUNDLED": "false",
         "HERMES_API_KEY": "test-key",
     }
     settings = await asyncio.to_thread(load_settings, {"home": str(home)}, environ)

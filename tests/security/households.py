@@ -137,6 +137,7 @@ async def household(
         "HERMES_HOME": str(home),
         "HERMES_BASE_URL": model_url,
         "HERMES_MODEL": "m",
+        "HERMES_SKILLS_BUNDLED": "false",
         "HERMES_BACKEND": "bubblewrap",
         "HERMES_WARM_POOL_SIZE": "0",
         "HERMES_KEEP_SANDBOXES": "false",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import ast
+import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Iterator, NamedTuple
 
@@ -91,9 +93,17 @@ def changed(text: str, change: Change) -> str:
 
 def passes(command: list[str], timeout_s: float) -> bool:
     """Whether the tests pass; those that hang do not."""
+    # Python would take a change of the same length in the same second for no change.
+    nowhere = os.path.join(tempfile.gettempdir(), f"mutate-{os.getpid()}")
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPYCACHEPREFIX": nowhere}
     try:
         done = subprocess.run(
-            command, capture_output=True, stdin=subprocess.DEVNULL, timeout=timeout_s, check=False
+            command,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=timeout_s,
+            check=False,
+            env=environment,
         )
     except subprocess.TimeoutExpired:
         return False
