@@ -1,7 +1,7 @@
 """Skills that come with Hermes are copied into every kind of store, and stay their owner's."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -92,7 +92,7 @@ async def write(files: SkillFiles, path: str, data: bytes) -> None:
 
 
 @asynccontextmanager
-async def serving(files: SkillFiles, package: Path) -> AsyncIterator[ProfileSkills]:
+async def serving(files: SkillFiles, package: Path) -> AsyncGenerator[ProfileSkills]:
     yield ProfileSkills(files, SystemClock(), ThreatScanner(), BundledSkills(Package(package)))
 
 

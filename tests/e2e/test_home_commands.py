@@ -24,7 +24,7 @@ USAGE = "skills/.usage.json"
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     """An empty home, into which the skills that come with Hermes are copied as usual."""
-    return Home.make(tmp_path, **BUNDLED)
+    return Home.make(tmp_path).set(**BUNDLED)
 
 
 def test_a_home_comes_out_as_it_came_in(home: Home, tmp_path: Path) -> None:
