@@ -174,6 +174,8 @@ class Turns:
             lambda conn: approvals.resolve(conn, approval_id, profile, decision, decided_by, now)
         )
         self._wake.set()
+        if resolved.event is not None:
+            _note_decision(resolved.approval)
         return resolved.approval
 
     async def answer(self, given: Answer) -> Answered:
@@ -343,3 +345,14 @@ def _expire(approval_id: str, now: datetime, conn: Connection) -> None:
     except FailedPrecondition:
         # Somebody decided at the last moment.
         return
+
+
+def _note_decision(info: ApprovalInfo) -> None:
+    """Leave a trace of who has decided what; the row has the command, which a log is not told."""
+    about = {
+        "audit": "approval_decided",
+        "approval_id": info.id,
+        "decision": str(info.decision),
+        "decided_by": info.decided_by,
+    }
+    _log.info("approval %s was decided by %s", info.id, info.decided_by, extra=about)

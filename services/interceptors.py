@@ -199,7 +199,10 @@ class _Call:
         try:
             self._pipeline.gate.admit(self._method, self._context.auth_context(), authorization)
         except (Unauthenticated, PermissionDenied) as error:
-            _log.warning("denied %s from %s: %s", self._method, self._context.peer(), error)
+            about = {"audit": "call_denied", "method": self._method, "reason": str(error)}
+            _log.warning(
+                "denied %s from %s: %s", self._method, self._context.peer(), error, extra=about
+            )
             raise
 
     def end(self) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import logging
 import secrets
 from collections.abc import Callable
 from pathlib import Path
@@ -106,7 +107,8 @@ async def test_who_watched_the_turn_wait_sees_it_live_again(home: Path) -> None:
     assert said == told["text"]
 
 
-async def test_an_approval_is_decided_once(home: Path) -> None:
+async def test_an_approval_is_decided_once(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     async with fake_model(SCRIPT) as model, agent(home, model.url) as client:
         started = await client.start("clean up")
         question = await asked(client, started.turn_id)
@@ -120,6 +122,10 @@ async def test_an_approval_is_decided_once(home: Path) -> None:
         events = await client.watch(started.turn_id)
     assert reason_of(refused.value) is Reason.FAILED_PRECONDITION
     assert kinds(events).count("approval_resolved") == 1
+    noted = [vars(each) for each in caplog.records if "audit" in vars(each)]
+    (decision,) = [each for each in noted if each["audit"] == "approval_decided"]
+    assert (decision["decision"], decision["decided_by"]) == ("deny", "cli:ada")
+    assert decision["approval_id"] == question.approval_id
 
 
 async def test_an_approval_outlives_a_restart(home: Path) -> None:

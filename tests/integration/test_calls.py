@@ -194,6 +194,7 @@ async def test_without_a_valid_token_nothing_is_said(
     assert reason_of(error) is Reason.UNAUTHENTICATED
     assert served.seen.callers == []
     assert "denied" in caplog.text
+    assert "call_denied" in {vars(each).get("audit") for each in caplog.records}
     assert "wrong" not in caplog.text
 
 
