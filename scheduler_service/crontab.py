@@ -33,6 +33,7 @@ _WHOLE_NAMES = frozenset(
 )
 _PART = re.compile(r"(?:(\*)|([a-z]+|\d+)(?:-([a-z]+|\d+))?)(?:/(\d{1,2}))?")
 _SECOND = timedelta(seconds=1)
+_DAY = timedelta(days=1)
 # The 29th of February can be eight years away (2096 to 2104): what is not found by then never is.
 _HORIZON = timedelta(days=9 * 366)
 
@@ -85,12 +86,18 @@ def _second_pass(
     triggers: "list[CronTrigger]", zone: ZoneInfo, after: datetime, first: datetime
 ) -> datetime:
     """The firing in the second pass of an hour that the zone repeats, else `first`."""
-    offset = offset_at(first, zone)
-    wall = _next_wall(triggers, after.astimezone(UTC).replace(tzinfo=None) + offset)
-    while wall is not None and (at := (wall - offset).replace(tzinfo=UTC)) < first:
-        if offset_at(at, zone) == offset:
-            return at
-        wall = _next_wall(triggers, wall)
+    start = after.astimezone(UTC)
+    # Day by day, as `first` may lie behind further changes of the offset.
+    while start < first:
+        end = min(start + _DAY, first)
+        offset = offset_at(end, zone)
+        if start <= after or offset != offset_at(start, zone):
+            wall = _next_wall(triggers, start.replace(tzinfo=None) + offset)
+            while wall is not None and (at := (wall - offset).replace(tzinfo=UTC)) <= end:
+                if at < first and offset_at(at, zone) == offset:
+                    return at
+                wall = _next_wall(triggers, wall)
+        start = end
     return first
 
 
