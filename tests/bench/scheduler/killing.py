@@ -233,7 +233,8 @@ class _Killer:
         end = monotonic() + seconds
         while (left_s := end - monotonic()) > 0:
             await asyncio.sleep(min(left_s, every_s))
-            victim = self._living.pop(self._chance.randrange(len(self._living)))
+            victim = self._chance.choice(await self._ready())
+            self._living.remove(victim)
             await victim.kill()
             self.kills += 1
             keeps_name = self.kills % 2 == 0
@@ -241,6 +242,12 @@ class _Killer:
                 self._watches.append(asyncio.create_task(self._watch(victim.instance)))
             named = victim.instance if keeps_name else f"scheduler{SCHEDULERS + self.kills}"
             self._starts.append(asyncio.create_task(self._start(named)))
+
+    async def _ready(self) -> list[Service]:
+        """Those that have started: on a busy machine that may take longer than the time between."""
+        while not (ready := [each for each in self._living if each.is_ready]):  # noqa: ASYNC110
+            await asyncio.sleep(_LOOK_S)
+        return ready
 
     async def settle(self) -> None:
         """Return when all that is to be measured of the dead has been."""

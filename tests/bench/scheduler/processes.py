@@ -46,6 +46,7 @@ class Service:
         self.name = name
         self.ready_s = 0.0
         """From its last start to its line that it is ready."""
+        self.is_ready = False
         self._environ = environ
         self._starts = 0
         self._process: Process | None = None
@@ -77,9 +78,11 @@ class Service:
                 raise NotReady(f"the {self.name} is not ready: {said[-2000:]}")
             await asyncio.sleep(_POLL_S)
         self.ready_s = perf_counter() - begun
+        self.is_ready = True
 
     async def kill(self) -> None:
         """End it as a crash does."""
+        self.is_ready = False
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
             await self._process.wait()
