@@ -15,7 +15,7 @@ from executor_service.backends.docker.backend import DockerBackend, DockerOption
 from executor_service.supervisor_zipapp import build_zipapp
 from tests.docker_engine import docker_client, run_in
 
-TMP = ["/tmp", "/var/tmp", "/run", "/dev/shm"]
+TMP = ["/tmp", "/var/tmp", "/run", "/dev/shm", "/skills"]
 LIMITS = Limits(memory_bytes=192 * MIB, cpu_count=1, pids=32, tmp_bytes=64 * MIB)
 
 

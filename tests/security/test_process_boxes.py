@@ -145,10 +145,10 @@ def identities(paths: tuple[str, ...]) -> list[str]:
 async def test_nothing_but_the_own_places_can_be_written(console: Console) -> None:
     found = await console.output(
         "for d in / /usr /etc /dev /opt /opt/hermes /sys /sys/fs/cgroup/memory /var /proc /bin "
-        "/workspace /tmp /var/tmp /run /dev/shm; do "
+        "/workspace /tmp /var/tmp /run /dev/shm /skills; do "
         "if touch $d/probe 2>/dev/null; then echo $d; rm $d/probe; fi; done"
     )
-    assert found.split() == ["/workspace", "/tmp", "/var/tmp", "/run", "/dev/shm"]
+    assert found.split() == ["/workspace", "/tmp", "/var/tmp", "/run", "/dev/shm", "/skills"]
     recorder = await console.run("for f in /proc/sys/kernel/core_pattern /proc/sysrq-trigger "
         "/proc/sys/vm/drop_caches; do echo 1 > $f && echo wrote $f; done")  # fmt: skip
     assert recorder.stdout == ""
