@@ -104,13 +104,13 @@ def test_nothing_can_be_written_but_what_is_sized_and_the_workspace(inside: Insi
     assert inside.run("sh", "-c", "mkdir /sys/fs/cgroup/pids/x /sys/fs/cgroup/x")[0] != 0
 
 
-def test_programs_run_from_tmp_and_the_workspace_alone(inside: Inside) -> None:
+def test_programs_run_from_tmp_the_skills_and_the_workspace_alone(inside: Inside) -> None:
     def runs_from(folder: str) -> bool:
         return inside.run("sh", "-c", f"cp /bin/true {folder}/t && {folder}/t")[0] == 0
 
     assert {path: runs_from(path) for path in ["/workspace", *TMP]} == {
         "/workspace": True,
-        **{path: path == "/tmp" for path in TMP},
+        **{path: path in ("/tmp", "/skills") for path in TMP},
     }
 
 
@@ -170,7 +170,7 @@ def test_every_writable_place_in_memory_is_full_at_its_size(inside: Inside) -> N
         for path in TMP
     }
     page = 64 * 1024  # what dd writes at a time
-    expected = dict(zip(TMP, (64 * MIB, 32 * MIB, 8 * MIB, 8 * MIB), strict=True))
+    expected = dict(zip(TMP, (64 * MIB, 32 * MIB, 8 * MIB, 8 * MIB, 32 * MIB), strict=True))
     assert {path: -(-size // page) * page for path, size in sizes.items()} == expected
 
 
