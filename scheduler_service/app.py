@@ -11,10 +11,14 @@ import grpc.aio
 from scheduler_service.catalog import JobCatalog
 from scheduler_service.clients import AgentClient, CurationClient, GatewayClient
 from scheduler_service.config import CuratorConfig, SchedulerConfig
+from scheduler_service.convert.files import check_job
 from scheduler_service.curator import Curator
 from scheduler_service.curator_desk import CuratorDesk
 from scheduler_service.curator_metrics import CuratorMetrics
+from scheduler_service.home_import import HomeImporter
 from scheduler_service.metrics import SchedulerMetrics
+from scheduler_service.moving import JobMover
+from scheduler_service.outputs import OutputFolders
 from scheduler_service.planner import Planner, Timing
 from scheduler_service.runner import Runner
 from scheduler_service.servicer import POLICY, CuratorServicer, JobServicer
@@ -37,9 +41,12 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
     """Put the scheduler together; nothing is opened yet."""
     service, config = settings.load(ServiceConfig), settings.load(SchedulerConfig)
     clock, metrics, workers = SystemClock(), SchedulerMetrics.create(meter), Workers()
-    database = Database(service.database.url_of("scheduler", settings.home), "scheduler", clock)
+    config_url = service.database.url_of("scheduler", settings.home)
+    database = Database(config_url, "scheduler", clock)
     holder = Holder(new_owner(service.instance), run_leases())
     agent = AgentClient(channels)
+    # With a database of its own there is one scheduler, on the host where the home is.
+    is_alone = config_url.startswith("sqlite")
     runner = Runner(
         database,
         agent,
@@ -48,7 +55,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
         clock=clock,
         slots=config.max_parallel_runs,
         observer=metrics,
-    )
+    ).keeping(OutputFolders(settings.home) if is_alone else None)
     planner = Planner(
         database,
         runner,
@@ -70,8 +77,16 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
         observer=CuratorMetrics.create(meter),
     )
     desk = CuratorDesk(database, libraries, clock, curating)
-    servicers = (JobServicer(catalog), CuratorServicer(desk))
-    return SchedulerService(database, workers, (planner, curator), servicers)
+    mover = JobMover(
+        database,
+        clock,
+        time_zone=config.time_zone,
+        grace=timedelta(seconds=config.misfire_grace_s),
+        check=check_job,
+    )
+    importer = HomeImporter(database, mover, clock, settings.home)
+    servicers = (JobServicer(catalog, mover, agent), CuratorServicer(desk))
+    return SchedulerService(database, workers, (importer, planner, curator), servicers)
 
 
 class SchedulerService:
@@ -84,7 +99,7 @@ class SchedulerService:
         self,
         database: Database,
         workers: Workers,
-        parts: tuple[Planner, Curator],
+        parts: tuple[HomeImporter, Planner, Curator],
         servicers: tuple[JobServicer, CuratorServicer],
     ) -> None:
         self._database = database
@@ -97,6 +112,9 @@ class SchedulerService:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._database)
             await prepare(self._database, metadata, migrations)
+            importer, *_ = self._parts
+            # Before anybody asks which jobs there are.
+            await importer.take()
             await stack.enter_async_context(self._workers)
             self._opened = stack.pop_all()
         return self

@@ -10,7 +10,7 @@ import random
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Protocol, Self, TypeVar
 
 import sqlalchemy as sa
 from msgspec import Struct
@@ -98,6 +98,14 @@ class Gateway(Protocol):
         ...
 
 
+class Outputs(Protocol):
+    """Where what came of runs is kept for people, beside the database."""
+
+    def keep(self, claim: Claim, ending: Ending) -> None:
+        """Keep it; the second time changes nothing."""
+        ...
+
+
 class Observer(Protocol):
     """Where runs are counted."""
 
@@ -127,6 +135,12 @@ class Runner:
         self._at_once = slots
         self._aside = 0
         self._observer = observer
+        self._outputs: Outputs | None = None
+
+    def keeping(self, outputs: Outputs | None) -> Self:
+        """The same, which also keeps what comes of its runs there."""
+        self._outputs = outputs
+        return self
 
     def room(self, held: int) -> int:
         """How many more runs are to be held, of which so many are: as many as have turns at a time,
@@ -139,6 +153,8 @@ class Runner:
             claim = await self._attempt(claim)
         with self._room_for_another():
             ending = await self._deliver(claim)
+            if self._outputs is not None:
+                await asyncio.to_thread(self._outputs.keep, claim, ending)
         now = self._clock.now()
         close = partial(runs.close_run, leases=self._leases, claim=claim, ending=ending, now=now)
         await self._store(close, claim)

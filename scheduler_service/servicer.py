@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hermes.scheduler.v1 import (
     curator_pb2,
     curator_pb2_grpc,
+    job_file_pb2,
     job_pb2,
     job_pb2_grpc,
     run_pb2,
@@ -15,6 +16,7 @@ from hermes.scheduler.v1 import (
 from scheduler_service.catalog import JobCatalog
 from scheduler_service.convert import curator
 from scheduler_service.convert.common import kind_to_wire, profile_of, timestamp_to_wire
+from scheduler_service.convert.files import file_of, moved_to_wire
 from scheduler_service.convert.jobs import (
     changed_request,
     is_rescheduled,
@@ -25,6 +27,7 @@ from scheduler_service.convert.jobs import (
 )
 from scheduler_service.convert.runs import run_to_wire
 from scheduler_service.curator_desk import CuratorDesk
+from scheduler_service.moving import JobMover, Scanner
 from services.auth import Identity, allow
 from services.errors import InvalidArgument
 from services.validation import check_id, page_size
@@ -45,6 +48,7 @@ POLICY = {
             (
                 *("CreateJob", "GetJob", "ListJobs", "UpdateJob", "PauseJob", "ResumeJob"),
                 *("DeleteJob", "RunJob", "ListRuns", "GetRun", "WatchRun", "PreviewSchedule"),
+                *("ImportJobs", "ExportJobs"),
             ),
             _CALLERS,
         ),
@@ -74,8 +78,10 @@ _MAX_DUE_TIMES = 100
 class JobServicer(job_pb2_grpc.JobServiceServicer):
     """Creates, shows, changes, runs and deletes jobs, and shows their runs."""
 
-    def __init__(self, catalog: JobCatalog) -> None:
+    def __init__(self, catalog: JobCatalog, mover: JobMover, scanner: Scanner) -> None:
         self._catalog = catalog
+        self._mover = mover
+        self._scanner = scanner
 
     def register(self, server: "grpc.aio.Server") -> None:
         """Add the service to a server."""
@@ -190,6 +196,19 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
             kind=kind_to_wire(preview.schedule),
             time_zone=preview.time_zone,
         )
+
+    async def ImportJobs(
+        self, request: job_file_pb2.ImportJobsRequest, context: "Context"
+    ) -> job_file_pb2.ImportJobsResponse:
+        """Store the jobs of a file."""
+        return moved_to_wire(await self._mover.take(file_of(request), self._scanner))
+
+    async def ExportJobs(
+        self, request: job_file_pb2.ExportJobsRequest, context: "Context"
+    ) -> job_file_pb2.ExportJobsResponse:
+        """Return a profile's jobs as a file."""
+        document, count = await self._mover.give(profile_of(request.profile))
+        return job_file_pb2.ExportJobsResponse(document=document, job_count=count)
 
 
 class CuratorServicer(curator_pb2_grpc.CuratorServiceServicer):

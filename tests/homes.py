@@ -7,8 +7,8 @@ from pathlib import Path
 SAMPLE = Path(__file__).parent / "samples" / "home"
 """A home that was made by hand from the formats, with everything odd that they allow."""
 SECRETS = {".env", "auth.json", "whatsapp/session/creds.json", "profiles/ann/.env"}
-JOBS = ["0a1b2c3d4e5f", "1a1b2c3d4e5f"]
-"""Those of its jobs that can run."""
+JOBS = ["0a1b2c3d4e5f", "1a1b2c3d4e5f", "3a1b2c3d4e5f"]
+"""Those of its jobs that are taken, the last one paused."""
 
 
 def tree(root: Path) -> Mapping[str, tuple[bytes, bool]]:

@@ -76,6 +76,25 @@ def insert_job(connection: sa.Connection, new: Job, request_digest: str) -> Stor
     return stored
 
 
+def insert_imported(connection: sa.Connection, new: Job) -> None:
+    """Store a job with all that was known of it elsewhere; no request asks for it again."""
+    last = new.last_run
+    values = {
+        "id": new.id,
+        "profile": new.profile,
+        "request_digest": "imported",
+        "created_at": new.created_at,
+        "paused_at": new.created_at if new.state is JobState.PAUSED else None,
+        "last_run_for": last and last.scheduled_for,
+        "last_state": last and last.state,
+        "last_error": last and (last.error or None),
+        "last_delivery_error": last and (last.delivery_error or None),
+        **_asked_values(new),
+        **_due_values(new),
+    }
+    connection.execute(insert_ignore(job).values(values))
+
+
 def find_job(connection: sa.Connection, job_id: str) -> StoredJob | None:
     """Return a job of any profile, a deleted one too; the caller decides who may see it."""
     row = connection.execute(_BY_ID, {"job_id": job_id}).one_or_none()

@@ -69,6 +69,14 @@ job = Table(
     Index("job_by_profile", "profile"),
 )
 
+home_import = Table(
+    "home_import",
+    metadata,
+    # Whose home's jobs have been taken over, or are not to be.
+    Column("profile", String(64), primary_key=True),
+    Column("imported_at", UtcTime, nullable=False),
+)
+
 _open = text("state IN ({})".format(", ".join(f"'{state}'" for state in OPEN_STATES)))
 _unheld = text(f"{_open.text} AND owner IS NULL")
 

@@ -10,18 +10,20 @@ import grpc.aio
 
 from hermes.agent.v1 import home_pb2
 from hermes.agent.v1.home_pb2_grpc import HomeServiceStub
-from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
+from hermes.scheduler.v1.job_file_pb2 import ImportedJob
 from services.cli.arguments import Actions
 from services.cli.connection import connected, has_services
-from services.cli.console import complain, counted, print_json, printable, say
+from services.cli.console import complain, counted, print_json, say
 from services.cli.failures import explain
-from services.cli.home_jobs import JOBS, Created, NotRun, create, held_by, jobs_of
+from services.cli.home_jobs import Jobs
 from services.cli.home_source import Source, find
 from services.cli.home_target import Target
+from services.cli.job_files import is_here, note_of
 from services.cli.progress import Progress
 from services.cli.startup import load, logged
 from services.config import Settings
 from services.errors import AlreadyExists, HermesError, InvalidArgument, Reason, reason_of
+from services.home_jobs import JOBS
 from services.streams import open_stream
 
 EXAMPLES = """\
@@ -109,21 +111,21 @@ async def _import(settings: Settings, given: argparse.Namespace) -> None:
     if await asyncio.to_thread(_is_same, given.folder, settings.home.root):
         raise InvalidArgument(f"{given.folder} is the home in use; there is nothing to take")
     running = await has_services(settings, ("agent",))
-    needed = ("agent",) if given.no_jobs or not source.has(JOBS) else ("agent", "scheduler")
+    needed = ("agent", "scheduler") if source.has(JOBS) else ("agent",)
     async with connected(settings, needed) as channels:
         last = home_pb2.ImportHomeRequest(
             finish=True, dry_run=given.dry_run, existing=_EXISTING[given.existing]
         )
+        jobs = Jobs(channels, source, starts=not given.no_jobs, dry_run=given.dry_run)
+        # A scheduler that starts takes what it finds in its home.
+        await jobs.leave()
         taken = await _send(HomeServiceStub(channels.to("agent")), source, last)
-        jobs: list[Created | NotRun] = []
-        if "scheduler" in needed:
-            scheduler = None if given.dry_run else JobServiceStub(channels.to("scheduler"))
-            jobs = await _take_jobs(scheduler, source)
+        await jobs.take()
     left_out = [*map(_left_out, taken.left_out), *source.left_out]
     if given.json:
-        print_json(_imported(taken, jobs, left_out, dry_run=given.dry_run))
+        print_json(_imported(taken, jobs.found, left_out, dry_run=given.dry_run))
         return
-    _say_imported(given, taken, jobs)
+    _say_imported(given, taken, jobs.found)
     _say_left_out(left_out)
     if running and not given.dry_run and any(map(source.has, _READ_AT_START)):
         complain("config.yaml and .env are read when services start; start them anew")
@@ -166,25 +168,6 @@ async def _send(
         if reason_of(error) is Reason.ALREADY_EXISTS:
             raise AlreadyExists(f"{explain(error)}; say --keep or --overwrite") from None
         raise
-
-
-async def _take_jobs(scheduler: JobServiceStub | None, source: Source) -> list[Created | NotRun]:
-    """Have the jobs run here that can; without a scheduler, only say which those are."""
-    holder = await asyncio.to_thread(held_by, source.root)
-    found: list[Created | NotRun] = []
-    for file in source.files:
-        if file.path == JOBS:
-            data = b"".join([piece async for piece in source.read(file)])
-            time_zone = await asyncio.to_thread(source.time_zone, file.profile)
-            for job in jobs_of(data, file.profile, time_zone):
-                if isinstance(job, NotRun):
-                    found.append(job)
-                elif holder:
-                    why = f"another program runs the jobs of that home ({holder} is locked)"
-                    found.append(NotRun(job.job_id, job.name, why))
-                else:
-                    found.append(await create(scheduler, job))
-    return found
 
 
 async def _export(settings: Settings, given: argparse.Namespace) -> None:
@@ -243,7 +226,7 @@ def _left_out(one: home_pb2.HomeFileLeftOut) -> dict[str, str]:
 
 def _imported(
     taken: home_pb2.ImportHomeResponse,
-    jobs: Sequence[Created | NotRun],
+    jobs: Sequence[ImportedJob],
     left_out: Sequence[dict[str, str]],
     *,
     dry_run: bool,
@@ -257,11 +240,14 @@ def _imported(
             "unchanged": taken.unchanged_count,
         },
         "sessions": taken.session_count,
-        "jobs": [job.job_id for job in jobs if isinstance(job, Created)],
+        "jobs": [job.job_id for job in jobs if is_here(job)],
         "jobs_not_run": [
-            {"job_id": job.job_id, "name": job.name, "reason": job.why}
+            {"name": job.name, "reason": "; ".join(job.notes)} for job in jobs if not is_here(job)
+        ],
+        "job_notes": [
+            {"job_id": job.job_id, "name": job.name, "notes": list(job.notes)}
             for job in jobs
-            if isinstance(job, NotRun)
+            if is_here(job) and job.notes
         ],
         "left_out": list(left_out),
     }
@@ -270,7 +256,7 @@ def _imported(
 def _say_imported(
     given: argparse.Namespace,
     taken: home_pb2.ImportHomeResponse,
-    jobs: Sequence[Created | NotRun],
+    jobs: Sequence[ImportedJob],
 ) -> None:
     counts = {
         "new": taken.added_count,
@@ -282,12 +268,10 @@ def _say_imported(
     say(f"{'would take' if given.dry_run else 'took'} files of {given.folder}: {told}")
     if taken.session_count:
         say(f"took {counted(taken.session_count, 'session')}")
-    created = [job for job in jobs if isinstance(job, Created)]
-    if created:
-        say(f"{'would take' if given.dry_run else 'took'} {counted(len(created), 'job')}")
-    for job in jobs:
-        if isinstance(job, NotRun):
-            say(printable(f"not run here: job {job.name or job.job_id}: {job.why}"))
+    if here := sum(map(is_here, jobs)):
+        say(f"{'would take' if given.dry_run else 'took'} {counted(here, 'job')}")
+    for line in filter(None, map(note_of, jobs)):
+        say(line)
 
 
 def _say_left_out(left_out: Sequence[dict[str, str]]) -> None:

@@ -3,10 +3,11 @@
 import argparse
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
 from typing import Any
 
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
-from services.cli import job_changes, job_runs
+from services.cli import job_changes, job_files, job_runs
 from services.cli.arguments import Actions, up_to
 from services.cli.connection import connected
 from services.cli.console import print_json, say
@@ -35,6 +36,9 @@ examples:
   hermes jobs runs mail
   hermes jobs runs mail latest
   hermes jobs remove job_06h00k5sv3a2ovn28hk0a80nvk
+  hermes jobs import ~/backup/hermes/cron/jobs.json --dry-run
+  hermes jobs import jobs.json --paused
+  hermes jobs export jobs.json
 
 A job is named by its id, by the beginning of the id if no other begins so, or by its name.
 Jobs run while hermes up, or the services, are running."""
@@ -42,7 +46,7 @@ Jobs run while hermes up, or the services, are running."""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `hermes jobs`."""
-    actions = Actions(parser, "add|list|show|edit|pause|resume|run|runs|remove")
+    actions = Actions(parser, "add|list|show|edit|pause|resume|run|runs|remove|import|export")
     _add_changes(actions)
     listing = actions.add("list", "the jobs, the one due next first")
     listing.add_argument("--json", action="store_true", help="one JSON list")
@@ -71,6 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     runs.add_argument("--json", action="store_true", help="one JSON list, or object of a run")
     remove = actions.add("remove", "remove a job; a run under way goes on")
     _add_job(remove)
+    _add_files(actions)
 
 
 def _add_changes(actions: Actions) -> None:
@@ -96,6 +101,21 @@ def _add_changes(actions: Actions) -> None:
         help="have the default again; once for each",
     )
     edit.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def _add_files(actions: Actions) -> None:
+    taking = actions.add("import", "take the jobs of a file as homes have it, cron/jobs.json")
+    taking.add_argument("file", type=Path, metavar="FILE", help="the file, left as it is")
+    taking.add_argument(
+        "--time-zone", metavar="ZONE", help="of schedules that name none (that of its home)"
+    )
+    taking.add_argument("--paused", action="store_true", help="all of them run when resumed")
+    taking.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    taking.add_argument("--json", action="store_true", help="one JSON object")
+    giving = actions.add("export", "write all jobs as such a file")
+    giving.add_argument("file", type=Path, nargs="?", metavar="FILE", help="standard output")
+    giving.add_argument("--overwrite", action="store_true", help="where there is such a file")
+    giving.add_argument("--json", action="store_true", help="one JSON object")
 
 
 def _add_job(action: argparse.ArgumentParser) -> None:
@@ -145,4 +165,6 @@ _ACTIONS: Mapping[str, Callable[[Settings, argparse.Namespace], Coroutine[Any, A
     "run": job_runs.begin,
     "runs": job_runs.show,
     "remove": job_changes.remove,
+    "import": job_files.take,
+    "export": job_files.give,
 }

@@ -125,16 +125,19 @@ def test_jobs_that_can_run_do_and_the_others_are_named(home: Home, tmp_path: Pat
     taken = home.run("home", "import", SAMPLE, "--json").json
     assert taken["jobs"] == JOBS
     reasons = {one["name"]: one["reason"] for one in taken["jobs_not_run"]}
-    assert reasons["backup"] == "it asks for a script of its own, a script in place of the agent"
-    assert reasons["holiday"] == "it is paused, or has ended"
-    assert "past" in reasons["tea"]
+    assert "its script backup.sh is not in the folder scripts" in reasons["backup"]
+    assert "its time has passed" in reasons["tea"]
+    notes = {one["name"]: one["notes"] for one in taken["job_notes"]}
+    assert notes == {"weekly": ["what is not known is left out: mine"]}
     listed = home.run("jobs", "list", "--json").json
     assert sorted(job["job_id"] for job in listed) == JOBS
+    (holiday,) = [job for job in listed if job["job_id"] == JOBS[2]]
+    assert holiday["state"] == "paused"
     (weekly,) = [job for job in listed if job["job_id"] == JOBS[1]]
     assert weekly["schedule"] == "0 18 * * fri"
     assert weekly["time_zone"] == "Europe/Rome", "as its config.yaml says"
     assert home.run("home", "import", SAMPLE, "--json").json["jobs"] == JOBS, "each once"
-    assert len(home.run("jobs", "list", "--json").json) == 2
+    assert len(home.run("jobs", "list", "--json").json) == len(JOBS)
 
 
 def test_jobs_that_another_program_runs_are_left_to_it(home: Home, tmp_path: Path) -> None:
@@ -148,6 +151,19 @@ def test_jobs_that_another_program_runs_are_left_to_it(home: Home, tmp_path: Pat
     assert home.run("jobs", "list", "--json").json == []
     without = home.run("home", "import", source, "--no-jobs", "--json").json
     assert (without["jobs"], without["jobs_not_run"]) == ([], [])
+    assert home.run("jobs", "list", "--json").json == [], "nor when a scheduler starts later"
+    moved = home.run("jobs", "import", source / "cron" / "jobs.json", "--json")
+    assert moved.status == 1, "not all of them are jobs here"
+    here = [job["job_id"] for job in moved.json["jobs"] if job["outcome"] == "taken"]
+    assert here == JOBS
+    first, second = (tmp_path / name for name in ("first.json", "second.json"))
+    assert home.run("jobs", "export", first).status == 0
+    other = Home.make(tmp_path / "other")
+    assert other.run("jobs", "import", first, "--json").status == 0
+    assert other.run("jobs", "export", second).status == 0
+    documents = [json.loads(path.read_text(encoding="utf-8"))["jobs"] for path in (first, second)]
+    assert documents[0] == documents[1]
+    check_complaint(home.run("jobs", "export", first), "is there already", "--overwrite", lines=2)
 
 
 def test_nothing_is_overwritten_that_was_not_to_be(home: Home, tmp_path: Path) -> None:

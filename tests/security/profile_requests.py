@@ -11,7 +11,7 @@ from hermes.common.v1.content_pb2 import MessagePart
 from hermes.common.v1.origin_pb2 import Origin
 from hermes.executor.v1 import exec_pb2, file_pb2, sandbox_pb2
 from hermes.gateway.v1 import conversation_pb2, delivery_pb2
-from hermes.scheduler.v1 import job_pb2
+from hermes.scheduler.v1 import job_file_pb2, job_pb2
 from tests.security.households import BOB, Things
 
 
@@ -160,6 +160,11 @@ def job(things: Things) -> Message:
     return job_pb2.CreateJobRequest(
         job_id=things.job, profile=BOB, schedule="every 24 hours", prompt="hi"
     )
+
+
+def job_file(_: Things) -> Message:
+    text = '[{"id": "of-bob", "prompt": "hi", "schedule": "every 24 hours"}]'
+    return job_file_pb2.ImportJobsRequest(profile=BOB, document=text.encode())
 
 
 def job_change(things: Things) -> Message:

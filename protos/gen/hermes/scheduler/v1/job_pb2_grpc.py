@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from hermes.scheduler.v1 import job_file_pb2 as hermes_dot_scheduler_dot_v1_dot_job__file__pb2
 from hermes.scheduler.v1 import job_pb2 as hermes_dot_scheduler_dot_v1_dot_job__pb2
 from hermes.scheduler.v1 import run_pb2 as hermes_dot_scheduler_dot_v1_dot_run__pb2
 from hermes.scheduler.v1 import schedule_pb2 as hermes_dot_scheduler_dot_v1_dot_schedule__pb2
@@ -96,6 +97,16 @@ class JobServiceStub:
                 '/hermes.scheduler.v1.JobService/PreviewSchedule',
                 request_serializer=hermes_dot_scheduler_dot_v1_dot_schedule__pb2.PreviewScheduleRequest.SerializeToString,
                 response_deserializer=hermes_dot_scheduler_dot_v1_dot_schedule__pb2.PreviewScheduleResponse.FromString,
+                _registered_method=True)
+        self.ImportJobs = channel.unary_unary(
+                '/hermes.scheduler.v1.JobService/ImportJobs',
+                request_serializer=hermes_dot_scheduler_dot_v1_dot_job__file__pb2.ImportJobsRequest.SerializeToString,
+                response_deserializer=hermes_dot_scheduler_dot_v1_dot_job__file__pb2.ImportJobsResponse.FromString,
+                _registered_method=True)
+        self.ExportJobs = channel.unary_unary(
+                '/hermes.scheduler.v1.JobService/ExportJobs',
+                request_serializer=hermes_dot_scheduler_dot_v1_dot_job__file__pb2.ExportJobsRequest.SerializeToString,
+                response_deserializer=hermes_dot_scheduler_dot_v1_dot_job__file__pb2.ExportJobsResponse.FromString,
                 _registered_method=True)
 
 
@@ -199,6 +210,22 @@ class JobServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ImportJobs(self, request, context):
+        """Stores the jobs of a file as homes have it, all at once, with their ids, times and state; what
+        cannot be one is named, and the others are stored. Idempotent: jobs that are there stay as they
+        are. Fails with INVALID_ARGUMENT.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ExportJobs(self, request, context):
+        """Returns a profile's jobs as such a file. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_JobServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -261,6 +288,16 @@ def add_JobServiceServicer_to_server(servicer, server):
                     servicer.PreviewSchedule,
                     request_deserializer=hermes_dot_scheduler_dot_v1_dot_schedule__pb2.PreviewScheduleRequest.FromString,
                     response_serializer=hermes_dot_scheduler_dot_v1_dot_schedule__pb2.PreviewScheduleResponse.SerializeToString,
+            ),
+            'ImportJobs': grpc.unary_unary_rpc_method_handler(
+                    servicer.ImportJobs,
+                    request_deserializer=hermes_dot_scheduler_dot_v1_dot_job__file__pb2.ImportJobsRequest.FromString,
+                    response_serializer=hermes_dot_scheduler_dot_v1_dot_job__file__pb2.ImportJobsResponse.SerializeToString,
+            ),
+            'ExportJobs': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExportJobs,
+                    request_deserializer=hermes_dot_scheduler_dot_v1_dot_job__file__pb2.ExportJobsRequest.FromString,
+                    response_serializer=hermes_dot_scheduler_dot_v1_dot_job__file__pb2.ExportJobsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -588,6 +625,60 @@ class JobService:
             '/hermes.scheduler.v1.JobService/PreviewSchedule',
             hermes_dot_scheduler_dot_v1_dot_schedule__pb2.PreviewScheduleRequest.SerializeToString,
             hermes_dot_scheduler_dot_v1_dot_schedule__pb2.PreviewScheduleResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ImportJobs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermes.scheduler.v1.JobService/ImportJobs',
+            hermes_dot_scheduler_dot_v1_dot_job__file__pb2.ImportJobsRequest.SerializeToString,
+            hermes_dot_scheduler_dot_v1_dot_job__file__pb2.ImportJobsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExportJobs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermes.scheduler.v1.JobService/ExportJobs',
+            hermes_dot_scheduler_dot_v1_dot_job__file__pb2.ExportJobsRequest.SerializeToString,
+            hermes_dot_scheduler_dot_v1_dot_job__file__pb2.ExportJobsResponse.FromString,
             options,
             channel_credentials,
             insecure,

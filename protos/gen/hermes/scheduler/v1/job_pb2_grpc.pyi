@@ -5,6 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from hermes.scheduler.v1 import job_file_pb2 as _job_file_pb2
 from hermes.scheduler.v1 import job_pb2 as _job_pb2
 from hermes.scheduler.v1 import run_pb2 as _run_pb2
 from hermes.scheduler.v1 import schedule_pb2 as _schedule_pb2
@@ -62,6 +63,13 @@ class JobServiceStub:
     """Returns the next due times of a schedule; nothing is stored. Idempotent. Fails with
     SCHEDULE_INVALID or INVALID_ARGUMENT.
     """
+    ImportJobs: _aio.UnaryUnaryMultiCallable[_job_file_pb2.ImportJobsRequest, _job_file_pb2.ImportJobsResponse]
+    """Stores the jobs of a file as homes have it, all at once, with their ids, times and state; what
+    cannot be one is named, and the others are stored. Idempotent: jobs that are there stay as they
+    are. Fails with INVALID_ARGUMENT.
+    """
+    ExportJobs: _aio.UnaryUnaryMultiCallable[_job_file_pb2.ExportJobsRequest, _job_file_pb2.ExportJobsResponse]
+    """Returns a profile's jobs as such a file. Idempotent."""
 
 class JobServiceServicer(metaclass=_abc_1.ABCMeta):
     """Jobs: prompts that run on a schedule, each due time exactly once."""
@@ -181,5 +189,24 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         """Returns the next due times of a schedule; nothing is stored. Idempotent. Fails with
         SCHEDULE_INVALID or INVALID_ARGUMENT.
         """
+
+    @_abc_1.abstractmethod
+    def ImportJobs(
+        self,
+        request: _job_file_pb2.ImportJobsRequest,
+        context: _aio.ServicerContext[_job_file_pb2.ImportJobsRequest, _abc.Awaitable[_job_file_pb2.ImportJobsResponse]],
+    ) -> _abc.Awaitable[_job_file_pb2.ImportJobsResponse]:
+        """Stores the jobs of a file as homes have it, all at once, with their ids, times and state; what
+        cannot be one is named, and the others are stored. Idempotent: jobs that are there stay as they
+        are. Fails with INVALID_ARGUMENT.
+        """
+
+    @_abc_1.abstractmethod
+    def ExportJobs(
+        self,
+        request: _job_file_pb2.ExportJobsRequest,
+        context: _aio.ServicerContext[_job_file_pb2.ExportJobsRequest, _abc.Awaitable[_job_file_pb2.ExportJobsResponse]],
+    ) -> _abc.Awaitable[_job_file_pb2.ExportJobsResponse]:
+        """Returns a profile's jobs as such a file. Idempotent."""
 
 def add_JobServiceServicer_to_server(servicer: JobServiceServicer, server: _aio.Server) -> None: ...

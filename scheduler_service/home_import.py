@@ -1,0 +1,104 @@
+"""Taking over the jobs of an older home when a scheduler starts, once for each of its profiles."""
+
+import asyncio
+import logging
+from functools import partial
+from pathlib import Path
+
+from scheduler_service.moving import JobFile, JobMover, Moved
+from scheduler_service.storage import imports
+from services.clock import Clock
+from services.config_sources import read_yaml
+from services.database import Database
+from services.errors import HermesError
+from services.home import HomePaths
+from services.home_files import profiles_of
+from services.home_jobs import held_by, jobs_file, scripts_of
+
+_log = logging.getLogger(__name__)
+
+_AGAIN_S = 10.0
+
+
+class HomeImporter:
+    """Reads `cron/jobs.json` of the scheduler's own home, and of the profiles in it.
+
+    While another program holds the lock of the home's gateway or jobs, nothing is taken, so that
+    no job runs in both.
+    """
+
+    def __init__(self, database: Database, mover: JobMover, clock: Clock, home: HomePaths) -> None:
+        self._database = database
+        self._mover = mover
+        self._clock = clock
+        self._home = home
+        self._told: set[str] = set()
+
+    async def take(self) -> bool:
+        """Take what can be taken now; whether something has to wait."""
+        waits = False
+        for profile in await asyncio.to_thread(profiles_of, self._home):
+            try:
+                waits = await self._take(profile) or waits
+            except (HermesError, OSError) as error:
+                waits = True
+                self._tell_once(profile, f"the jobs of profile {profile} are not taken: {error}")
+        return waits
+
+    async def run(self) -> None:
+        """Take the rest as soon as that is possible."""
+        while await self.take():
+            await self._clock.sleep(_AGAIN_S)
+
+    async def drain(self) -> None:
+        """Nothing is under way that would have to end."""
+
+    async def _take(self, profile: str) -> bool:
+        home = self._home.profile(profile)
+        path = jobs_file(home.root)
+        if not await asyncio.to_thread(path.is_file):
+            return False
+        if await self._database.read(partial(imports.is_closed, profile=profile)):
+            return False
+        if lock := await asyncio.to_thread(_lock, self._home.root, home.root):
+            self._tell_once(
+                profile,
+                f"the jobs of {path} are not taken while another program holds {lock}; stop it, "
+                "and they are",
+            )
+            return True
+        file = await asyncio.to_thread(_read, path, home, self._home, profile)
+        _report(path, await self._mover.take(file))
+        return False
+
+    def _tell_once(self, profile: str, text: str) -> None:
+        if profile not in self._told:
+            self._told.add(profile)
+            _log.warning("%s", text)
+
+
+def _lock(*roots: Path) -> str:
+    return next((lock for root in roots if (lock := held_by(root))), "")
+
+
+def _read(path: Path, own: HomePaths, home: HomePaths, profile: str) -> JobFile:
+    zones = [read_yaml(each.config).find("timezone") for each in (own, home)]
+    named = [zone.value for zone in zones if zone is not None and isinstance(zone.value, str)]
+    return JobFile(
+        profile,
+        path.read_bytes(),
+        time_zone=next(iter(named), ""),
+        scripts=scripts_of(own.root),
+        closes_home=True,
+        once=True,
+    )
+
+
+def _report(path: Path, moved: list[Moved]) -> None:
+    taken = sum(each.is_new for each in moved)
+    if moved:
+        _log.info("%s: %s of %s jobs are taken", path, taken, len(moved))
+    for each in moved:
+        what = f"job {each.name!r}" + (f" ({each.job_id})" if each.job_id else " is not taken")
+        if each.notes:
+            _log.warning("%s: %s: %s", path, what, "; ".join(each.notes))

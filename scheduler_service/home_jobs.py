@@ -1,0 +1,397 @@
+"""Jobs as a home keeps them in `cron/jobs.json`, read leniently; pure functions."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+from zoneinfo import ZoneInfo
+
+import msgspec
+from msgspec import Struct
+
+from scheduler_service.errors import ScheduleError
+from scheduler_service.jobs import Job, JobState, LastRun, Origin, RunState
+from scheduler_service.options import JobOptions, Target
+from scheduler_service.schedule import (
+    Cron,
+    Interval,
+    Once,
+    Schedule,
+    check_zone,
+    next_after,
+    parse,
+    zone_of,
+)
+
+KNOWN = frozenset(
+    {
+        *("id", "name", "prompt", "skills", "skill", "model", "provider", "base_url", "script"),
+        *("no_agent", "context_from", "schedule", "schedule_display", "repeat", "enabled", "state"),
+        *("created_at", "next_run_at", "last_run_at", "last_status", "last_error", "deliver"),
+        *("last_delivery_error", "origin", "enabled_toolsets", "workdir", "paused_at", "options"),
+        *("paused_reason", "updated_at"),
+    }
+)
+OPTIONS = "options"
+"""The key under which stands what a job may ask for here and such files have no place for."""
+OWN = ("time_zone", "unattended", "sandbox_template", "anchor_at", "script_is_text")
+"""What stands there beside the options themselves."""
+
+_ID = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,99}")
+_NAME_CHARS = 60
+_STATES = ("scheduled", "paused", "completed", "error")
+_WHOLE_CHATS = ("!", "@", "#")
+_SCRIPT_FOLDERS = re.compile(r"^(?:~/\.hermes/|\./)?(?:scripts/)?")
+
+
+class Reading(Struct, frozen=True):
+    """What a file is read by."""
+
+    profile: str
+    zone: str
+    """Of schedules that name none."""
+    now: datetime
+    grace: timedelta
+    """A job that runs once is still made up for when its time is not longer ago."""
+    scripts: Mapping[str, str]
+    """The files of the home's `scripts`, by their path in it."""
+    is_paused: bool = False
+    """All jobs are taken as paused ones."""
+
+
+class ReadJob(Struct, frozen=True):
+    """A job of a file, or why it is none here."""
+
+    name: str
+    job: Job | None
+    notes: tuple[str, ...] = ()
+    """What a person should know of it; for one that is none, why."""
+
+
+class _Problem(Exception):
+    """Why a job cannot be taken."""
+
+
+def read_document(data: bytes, reading: Reading) -> list[ReadJob]:
+    """The jobs of a file, in their order."""
+    text = data.decode("utf-8-sig", errors="replace")
+    if not text.strip():
+        return []
+    try:
+        loaded = json.loads(text, strict=False)
+    except (ValueError, RecursionError) as error:
+        return [ReadJob("the file", None, (f"it is no JSON: {error}",))]
+    listed = cast("dict[str, Any]", loaded).get("jobs") if isinstance(loaded, dict) else loaded
+    if not isinstance(listed, list):
+        return [ReadJob("the file", None, ('it holds no list of jobs, nor one under "jobs"',))]
+    return [_read(number, job, reading) for number, job in enumerate(cast("list[object]", listed))]
+
+
+def stable_id(profile: str, given: str) -> str:
+    """The id of a job whose own cannot be one here, or is another profile's: always the same."""
+    digest = hashlib.sha256(f"{profile}\0{given}".encode()).hexdigest()
+    return f"job_{digest[:12]}"
+
+
+def _read(number: int, given: object, reading: Reading) -> ReadJob:
+    if not isinstance(given, dict):
+        return ReadJob(f"number {number + 1}", None, ("it is no object with fields",))
+    fields = cast("dict[str, Any]", given)
+    shown = _text(fields, "name") or _text(fields, "id") or f"number {number + 1}"
+    notes: list[str] = []
+    try:
+        job = _job(fields, reading, notes)
+    except _Problem as problem:
+        return ReadJob(shown, None, (str(problem),))
+    unknown = sorted(str(key) for key in fields if key not in KNOWN)
+    if unknown:
+        notes.append(f"what is not known is left out: {', '.join(unknown)}")
+    return ReadJob(job.name, job, tuple(notes))
+
+
+def _job(given: Mapping[str, Any], reading: Reading, notes: list[str]) -> Job:
+    own = _part(given, OPTIONS)
+    zone = _zone(own, reading.zone)
+    schedule, text = _schedule(given, zone, reading)
+    if isinstance(schedule, Cron):
+        zone = schedule.zone
+    options = _options(given, own, schedule, reading)
+    prompt = _text(given, "prompt")
+    if not prompt.strip() and not options.script_only:
+        raise _Problem("it has no prompt")
+    name = _text(given, "name") or " ".join((prompt or options.script).split())[:_NAME_CHARS]
+    completed = _part(given, "repeat").get("completed")
+    job = Job(
+        id=_id(given, reading.profile, f"{name}\0{prompt}\0{text}"),
+        profile=reading.profile,
+        name=name,
+        prompt=prompt,
+        schedule_text=text,
+        time_zone=zone,
+        schedule=schedule,
+        origin=_origin(given),
+        state=JobState.SCHEDULED,
+        next_run_at=None,
+        created_at=_time(given, "created_at", zone) or reading.now,
+        sandbox_template=_text(own, "sandbox_template"),
+        unattended=_unattended(own),
+        options=options,
+        run_count=completed if isinstance(completed, int) and completed > 0 else 0,
+        last_run=_last_run(given, zone),
+    )
+    return _placed(given, job, reading, notes)
+
+
+def _placed(given: Mapping[str, Any], job: Job, reading: Reading, notes: list[str]) -> Job:
+    """The job with its state, and when it is due next."""
+    state = _text(given, "state").lower() or "scheduled"
+    if state not in _STATES:
+        raise _Problem(f'its state "{state}" is none of {", ".join(_STATES)}')
+    over = 0 < job.options.max_runs <= job.run_count
+    if state == "completed" or over:
+        return msgspec.structs.replace(job, state=JobState.COMPLETED)
+    reasons = [f"it asks for {name} {_text(given, name)}" for name in ("provider", "base_url")]
+    why = [reason for reason in reasons if not reason.endswith(" ")]
+    if why:
+        why = [f"{' and '.join(why)}, which jobs cannot choose here; give it a model"]
+    if state == "error":
+        why.append("it had stopped with an error")
+    if (missing := _unplaced(given)) and not job.options.deliver_to:
+        why.append(f"where {missing} is cannot be known; say it as {missing}:CHAT")
+    if why:
+        notes.append(f"it is paused: {'; '.join(why)}")
+    if why or reading.is_paused or state == "paused" or given.get("enabled") is False:
+        return msgspec.structs.replace(job, state=JobState.PAUSED)
+    return _due(given, job, reading)
+
+
+def _due(given: Mapping[str, Any], job: Job, reading: Reading) -> Job:
+    known = _time(given, "next_run_at", job.time_zone)
+    schedule = job.schedule
+    if known is not None and known > reading.now:
+        due: datetime | None = known
+    elif isinstance(schedule, Once):
+        due = schedule.at
+        if reading.now - due > reading.grace:
+            raise _Problem(f"its time has passed: {due.astimezone(ZoneInfo(job.time_zone))}")
+    else:
+        due = next_after(schedule, reading.now)
+    match schedule:
+        case Interval(every, anchor) if due is not None and (due - anchor) % every:
+            # It goes on in the rhythm that it had.
+            schedule = Interval(every, anchor=due - every)
+        case Once() if due is not None:
+            schedule = Once(due)
+        case _:
+            pass
+    return msgspec.structs.replace(job, schedule=schedule, next_run_at=due)
+
+
+def _schedule(given: Mapping[str, Any], zone: str, reading: Reading) -> tuple[Schedule, str]:
+    """When it runs, and how that is written."""
+    plain = given.get("schedule")
+    part = _part(given, "schedule")
+    if isinstance(plain, str):
+        return _parsed(plain, zone, reading), plain
+    kind, shown = _text(part, "kind").lower(), _text(part, "display")
+    match kind:
+        case "once":
+            at = _time(part, "run_at", zone)
+            if at is None:
+                raise _Problem(f'its time "{_text(part, "run_at")}" is no ISO timestamp')
+            schedule, text = Once(at), at.astimezone(ZoneInfo(zone)).isoformat()
+        case "interval":
+            schedule, text = _interval(part, given, reading)
+        case "cron":
+            text = _text(part, "expr")
+            schedule = _parsed(text, zone, reading)
+        case _:
+            raise _Problem(f'its schedule is of no kind once, interval or cron, but "{kind}"')
+    # What we have written ourselves of a moment, such as "in 2 hours", is kept for people.
+    is_kept = kind == "once" and shown and OPTIONS in given
+    return schedule, shown if is_kept or _means(shown, schedule, zone, reading) else text
+
+
+def _interval(
+    part: Mapping[str, Any], given: Mapping[str, Any], reading: Reading
+) -> tuple[Interval, str]:
+    minutes = part.get("minutes")
+    if isinstance(minutes, bool) or not isinstance(minutes, int | float):
+        raise _Problem(f"its interval is no number of minutes: {minutes!r}")
+    try:
+        every = timedelta(seconds=round(minutes * 60))
+    except (OverflowError, ValueError):
+        raise _Problem(f"its interval of {minutes} minutes is too long") from None
+    if not timedelta(minutes=1) <= every <= timedelta(days=3660):
+        raise _Problem(f"its interval of {minutes} minutes is shorter than one, or too long")
+    anchors = (_time(_part(given, OPTIONS), "anchor_at", "UTC"), _time(given, "last_run_at", "UTC"))
+    anchor = next((at for at in anchors if at), reading.now).replace(microsecond=0)
+    seconds = int(every.total_seconds())
+    text = f"every {seconds}s" if seconds % 60 else f"every {seconds // 60}m"
+    return Interval(every, anchor), text
+
+
+def _parsed(text: str, zone: str, reading: Reading) -> Schedule:
+    try:
+        return parse(text, zone_of(text, zone), reading.now)
+    except ScheduleError as error:
+        raise _Problem(str(error)) from None
+
+
+def _means(text: str, schedule: Schedule, zone: str, reading: Reading) -> bool:
+    """Whether what is shown to people of a schedule is that schedule, and not only its name."""
+    try:
+        found = parse(text, zone_of(text, zone), reading.now)
+    except ScheduleError:
+        return False
+    if isinstance(found, Interval) and isinstance(schedule, Interval):
+        return found.every == schedule.every
+    return found == schedule
+
+
+def _options(
+    given: Mapping[str, Any], own: Mapping[str, Any], schedule: Schedule, reading: Reading
+) -> JobOptions:
+    """What its runs are made by."""
+    extended = {key: value for key, value in own.items() if key not in OWN}
+    try:
+        options = msgspec.convert(extended, JobOptions)
+    except msgspec.ValidationError as error:
+        raise _Problem(f"its options are not understood: {error}") from None
+    script = _script(given, own, reading)
+    times = _part(given, "repeat").get("times")
+    if isinstance(given.get("repeat"), int):
+        times = given["repeat"]
+    counts = not isinstance(schedule, Once) and isinstance(times, int) and times > 0
+    return msgspec.structs.replace(
+        options,
+        skills=tuple(dict.fromkeys([*_list(given, "skills"), *_list(given, "skill")])),
+        model=_text(given, "model"),
+        script=script,
+        script_only=bool(script) and given.get("no_agent") is True,
+        context_job_ids=tuple(dict.fromkeys(_list(given, "context_from"))),
+        toolsets=tuple(_list(given, "enabled_toolsets")),
+        workdir=_text(given, "workdir"),
+        max_runs=times if counts else options.max_runs,
+        deliver_to=options.deliver_to or _targets(given),
+    )
+
+
+def _script(given: Mapping[str, Any], own: Mapping[str, Any], reading: Reading) -> str:
+    """The text of its script, which is a file of the home's `scripts` in most homes."""
+    named = _text(given, "script")
+    if not named.strip():
+        if given.get("no_agent") is True:
+            raise _Problem("it asks no agent and has no script")
+        return ""
+    path = _SCRIPT_FOLDERS.sub("", named.strip())
+    if own.get("script_is_text") is not True and path in reading.scripts:
+        return reading.scripts[path]
+    if own.get("script_is_text") is True or re.search(r"\s", named.strip()) or "\n" in named:
+        return named
+    raise _Problem(f"its script {named} is not in the folder scripts of the home")
+
+
+def _targets(given: Mapping[str, Any]) -> tuple[Target, ...]:
+    """Where its output goes, where that is not only its origin."""
+    places: list[Target] = []
+    for text in _places(given):
+        platform, _, chat = text.partition(":")
+        thread = ""
+        if not chat.startswith(_WHOLE_CHATS):
+            chat, _, thread = chat.partition(":")
+        if text == "local" and _origin(given) is not None and len(_places(given)) == 1:
+            return (Target("local"),)
+        if text == "origin":
+            places.append(Target("origin"))
+        elif chat:
+            places.append(Target(platform, chat, thread))
+    return () if places == [Target("origin")] else tuple(dict.fromkeys(places))
+
+
+def _unplaced(given: Mapping[str, Any]) -> str:
+    """A platform that its output goes to without a chat, which its origin is not on."""
+    origin = _origin(given)
+    for text in _places(given):
+        alone = ":" not in text and text not in ("origin", "local")
+        if alone and (origin is None or origin.platform != text):
+            return text
+    return ""
+
+
+def _places(given: Mapping[str, Any]) -> list[str]:
+    found = given.get("deliver")
+    parts = found.split(",") if isinstance(found, str) else _list(given, "deliver")
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _origin(given: Mapping[str, Any]) -> Origin | None:
+    origin = _part(given, "origin")
+    platform, chat = _text(origin, "platform"), _text(origin, "chat_id")
+    if not (platform and chat):
+        return None
+    return Origin(
+        platform,
+        chat,
+        *(_text(origin, name) for name in ("thread_id", "user_id", "user_name", "chat_type")),
+    )
+
+
+def _last_run(given: Mapping[str, Any], zone: str) -> LastRun | None:
+    at = _time(given, "last_run_at", zone)
+    error, undelivered = _text(given, "last_error"), _text(given, "last_delivery_error")
+    if at is None:
+        return None
+    good = not error and not undelivered and _text(given, "last_status").lower() != "error"
+    return LastRun(at, RunState.SUCCEEDED if good else RunState.FAILED, error, undelivered)
+
+
+def _id(given: Mapping[str, Any], profile: str, otherwise: str) -> str:
+    named = _text(given, "id")
+    return named if _ID.fullmatch(named) else stable_id(profile, named or otherwise)
+
+
+def _unattended(own: Mapping[str, Any]) -> str:
+    named = _text(own, "unattended")
+    if named not in ("", "deny", "wait", "halt"):
+        raise _Problem(f'its "unattended" is {named!r}, and none of deny, wait, halt')
+    return named
+
+
+def _zone(own: Mapping[str, Any], otherwise: str) -> str:
+    named = _text(own, "time_zone")
+    try:
+        return check_zone(named) if named else otherwise
+    except ValueError as error:
+        raise _Problem(str(error)) from None
+
+
+def _time(part: Mapping[str, Any], name: str, zone: str) -> datetime | None:
+    """A time as such files have it, in UTC; one that names no zone is by the clock of `zone`."""
+    try:
+        at = datetime.fromisoformat(_text(part, name))
+        return (at if at.tzinfo else at.replace(tzinfo=ZoneInfo(zone))).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _part(given: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = given.get(name)
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def _text(part: Mapping[str, Any], name: str) -> str:
+    found = part.get(name)
+    if isinstance(found, int) and not isinstance(found, bool):
+        return str(found)  # as some platforms' chats are written
+    return found.replace("\0", "") if isinstance(found, str) else ""
+
+
+def _list(part: Mapping[str, Any], name: str) -> list[str]:
+    found = part.get(name)
+    if isinstance(found, str):
+        return [each.strip() for each in found.split(",") if each.strip()]
+    listed: Iterable[object] = cast("list[object]", found) if isinstance(found, list) else ()
+    return [each for each in listed if isinstance(each, str) and each.strip()]

@@ -1,0 +1,107 @@
+"""Jobs written as a home keeps them in `cron/jobs.json`; pure functions."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from msgspec import to_builtins
+
+from scheduler_service.jobs import Job, JobState, Origin, RunState
+from scheduler_service.options import Target
+from scheduler_service.schedule import Cron, Interval, Once, Schedule
+
+_ELSEWHERE = frozenset(
+    {
+        *("skills", "model", "script", "script_only", "context_job_ids", "toolsets", "workdir"),
+        "max_runs",
+    }
+)
+"""Options that have a place of their own in such a file."""
+
+
+def document_of(jobs: Sequence[Job], now: datetime) -> bytes:
+    """A file that holds the jobs, and from which they are read again as they are."""
+    document = {"jobs": [_described(job) for job in jobs], "updated_at": now.isoformat()}
+    return (json.dumps(document, ensure_ascii=False, indent=2) + "\n").encode()
+
+
+def _described(job: Job) -> dict[str, Any]:
+    options, last = job.options, job.last_run
+    is_once = isinstance(job.schedule, Once)
+    return {
+        "id": job.id,
+        "name": job.name,
+        "prompt": job.prompt,
+        "skills": list(options.skills),
+        "model": options.model or None,
+        "provider": None,
+        "base_url": None,
+        "script": options.script or None,
+        "no_agent": options.script_only,
+        "context_from": list(options.context_job_ids),
+        "schedule": _schedule(job.schedule) | {"display": job.schedule_text},
+        "repeat": {
+            "times": 1 if is_once else options.max_runs or None,
+            "completed": job.run_count,
+        },
+        "enabled": job.state is JobState.SCHEDULED,
+        "state": job.state.lower(),
+        "created_at": job.created_at.isoformat(),
+        "next_run_at": job.next_run_at and job.next_run_at.isoformat(),
+        "last_run_at": last and last.scheduled_for.isoformat(),
+        "last_status": last and ("ok" if last.state is RunState.SUCCEEDED else "error"),
+        "last_error": last and (last.error or None),
+        "last_delivery_error": last and (last.delivery_error or None),
+        "deliver": _deliver(job),
+        "origin": job.origin and _origin(job.origin),
+        "enabled_toolsets": list(options.toolsets) or None,
+        "workdir": options.workdir or None,
+        "options": _own(job),
+    }
+
+
+def _schedule(schedule: Schedule) -> dict[str, Any]:
+    match schedule:
+        case Once(at):
+            return {"kind": "once", "run_at": at.isoformat()}
+        case Interval(every):
+            seconds = every // timedelta(seconds=1)
+            return {
+                "kind": "interval",
+                "minutes": seconds / 60 if seconds % 60 else seconds // 60,
+            }
+        case Cron(expression):
+            return {"kind": "cron", "expr": expression}
+
+
+def _own(job: Job) -> dict[str, Any]:
+    """What such files have no place for, as far as it differs from the defaults."""
+    asked: dict[str, Any] = to_builtins(job.options)
+    found = {key: value for key, value in asked.items() if key not in _ELSEWHERE}
+    if isinstance(job.schedule, Once) and job.options.max_runs:
+        found["max_runs"] = job.options.max_runs
+    if isinstance(job.schedule, Interval):
+        found["anchor_at"] = job.schedule.anchor.isoformat()
+    if job.options.script:
+        found["script_is_text"] = True
+    named = {
+        "time_zone": job.time_zone,
+        "unattended": job.unattended,
+        "sandbox_template": job.sandbox_template,
+    }
+    return found | {key: value for key, value in named.items() if value}
+
+
+def _deliver(job: Job) -> str:
+    if not job.options.deliver_to:
+        return "origin" if job.origin else "local"
+    return ",".join(map(_target, job.options.deliver_to))
+
+
+def _target(target: Target) -> str:
+    return ":".join(filter(None, (target.platform, target.chat_id, target.thread_id)))
+
+
+def _origin(origin: Origin) -> dict[str, Any]:
+    return {key: value or None for key, value in to_builtins(origin).items()}

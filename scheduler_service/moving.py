@@ -1,0 +1,169 @@
+"""Taking over jobs that a home keeps in a file, and giving jobs as such a file."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Protocol
+
+import sqlalchemy as sa
+import tzlocal
+from msgspec import Struct, field
+
+from scheduler_service.errors import attack
+from scheduler_service.home_jobs import Reading, ReadJob, read_document
+from scheduler_service.home_jobs_text import document_of
+from scheduler_service.jobs import Job
+from scheduler_service.planner import CHANNEL
+from scheduler_service.schedule import check_zone
+from scheduler_service.storage import imports
+from scheduler_service.storage.imports import Inserted
+from services.clock import Clock
+from services.database import Database
+from services.errors import InvalidArgument, Unavailable
+
+MAX_DOCUMENT_BYTES = 3 * 1024 * 1024
+_SCANNED_TOGETHER = 50
+
+
+class Scanner(Protocol):
+    """Who judges prompts. Raises Unavailable."""
+
+    async def scan(self, texts: Sequence[str]) -> Sequence[tuple[str, ...]]:
+        """Return for each text the kinds of attacks that it looks like."""
+        ...
+
+
+class JobFile(Struct, frozen=True):
+    """A file of jobs, and what is to be made of it."""
+
+    profile: str
+    document: bytes
+    time_zone: str = ""
+    """Of schedules that name none; empty is the configured one."""
+    scripts: Mapping[str, str] = field(default_factory=dict[str, str])
+    is_paused: bool = False
+    dry_run: bool = False
+    closes_home: bool = False
+    """The profile's home is not read any more when a scheduler starts."""
+    once: bool = False
+    """Nothing is done if the home has been closed before."""
+
+
+class Moved(Struct, frozen=True):
+    """What became of a job of a file."""
+
+    job_id: str
+    """Empty where it is none here."""
+    name: str
+    is_new: bool
+    notes: tuple[str, ...] = ()
+
+
+class JobMover:
+    """Everybody's jobs, as files."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        *,
+        time_zone: str | None,
+        grace: timedelta,
+        check: Callable[[Job], None],
+    ) -> None:
+        """`check` raises InvalidArgument for what no job may be."""
+        self._database = database
+        self._clock = clock
+        self._time_zone = time_zone
+        self._grace = grace
+        self._check = check
+
+    async def take(self, file: JobFile, scanner: Scanner | None = None) -> list[Moved]:
+        """Store the jobs of a file that are not there yet, all at once; what became of each.
+
+        Prompts are scanned before each run in any case.
+        """
+        if len(file.document) > MAX_DOCUMENT_BYTES:
+            problem = f"has more than {MAX_DOCUMENT_BYTES} bytes; take it in parts"
+            raise InvalidArgument(f"the file {problem}", fields={"document": problem})
+        read = await asyncio.to_thread(self._read, file)
+        if scanner is not None:
+            read = await _scanned(read, scanner)
+        found = [each.job for each in read if each.job is not None]
+        now = self._clock.now()
+
+        def write(connection: sa.Connection) -> list[Inserted] | None:
+            if file.closes_home and not imports.close(connection, file.profile, now) and file.once:
+                return None
+            return imports.insert_all(connection, found)
+
+        if file.dry_run:
+            stored = await self._database.read(partial(imports.would_insert, given=found))
+        else:
+            stored = await self._database.write(write, notify=CHANNEL)
+        return [] if stored is None else _moved(read, stored)
+
+    async def give(self, profile: str) -> tuple[bytes, int]:
+        """A profile's jobs as a file, and how many they are."""
+        jobs = await self._database.read(partial(imports.all_of, profile=profile))
+        return await asyncio.to_thread(document_of, jobs, self._clock.now()), len(jobs)
+
+    def _read(self, file: JobFile) -> list[ReadJob]:
+        zone = file.time_zone or self._time_zone or tzlocal.get_localzone_name()
+        try:
+            check_zone(zone)
+        except ValueError as error:
+            raise InvalidArgument(str(error), fields={"time_zone": str(error)}) from None
+        reading = Reading(
+            profile=file.profile,
+            zone=zone,
+            now=self._clock.now(),
+            grace=self._grace,
+            scripts=file.scripts,
+            is_paused=file.is_paused,
+        )
+        read, seen = list[ReadJob](), set[str]()
+        for each in read_document(file.document, reading):
+            checked = self._checked(each)
+            if checked.job is not None and checked.job.id in seen:
+                checked = ReadJob(each.name, None, ("another job of the file has its id",))
+            seen.update([checked.job.id] if checked.job is not None else [])
+            read.append(checked)
+        return read
+
+    def _checked(self, read: ReadJob) -> ReadJob:
+        try:
+            if read.job is not None:
+                self._check(read.job)
+        except (InvalidArgument, ValueError) as error:
+            return ReadJob(read.name, None, (str(error),))
+        return read
+
+
+async def _scanned(read: Sequence[ReadJob], scanner: Scanner) -> list[ReadJob]:
+    """The jobs without those whose prompts look like attacks, where that can be asked."""
+    judged = list(read)
+    asked = [number for number, each in enumerate(read) if each.job is not None]
+    for start in range(0, len(asked), _SCANNED_TOGETHER):
+        some = asked[start : start + _SCANNED_TOGETHER]
+        prompts = [job.prompt for number in some if (job := read[number].job) is not None]
+        with contextlib.suppress(Unavailable):
+            for number, families in zip(some, await scanner.scan(prompts), strict=True):
+                if families:
+                    judged[number] = ReadJob(read[number].name, None, (attack(families),))
+    return judged
+
+
+def _moved(read: Sequence[ReadJob], stored: Sequence[Inserted]) -> list[Moved]:
+    remaining = iter(stored)
+    moved: list[Moved] = []
+    for each in read:
+        if each.job is None:
+            moved.append(Moved("", each.name, is_new=False, notes=each.notes))
+            continue
+        put = next(remaining)
+        notes = (*each.notes, *put.notes) if put.is_new or not put.job_id else put.notes
+        moved.append(Moved(put.job_id, each.name, is_new=put.is_new, notes=notes))
+    return moved

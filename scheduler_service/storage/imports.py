@@ -1,0 +1,92 @@
+"""Statements of taking over the jobs of files. Each takes the connection of a transaction."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import sqlalchemy as sa
+from msgspec import Struct
+from msgspec.structs import replace
+
+from scheduler_service.home_jobs import stable_id
+from scheduler_service.jobs import Job
+from scheduler_service.storage import jobs
+from scheduler_service.storage.schema import home_import, job
+from services.database import insert_ignore
+
+
+class Inserted(Struct, frozen=True):
+    """What became of a job of a file."""
+
+    job_id: str
+    """Empty where it is none here."""
+    is_new: bool
+    notes: tuple[str, ...] = ()
+
+
+def is_closed(connection: sa.Connection, profile: str) -> bool:
+    """Whether the jobs of a profile's home have been taken, or are not to be."""
+    query = sa.select(home_import.c.profile).where(home_import.c.profile == profile)
+    return connection.execute(query).scalar() is not None
+
+
+def close(connection: sa.Connection, profile: str, now: datetime) -> bool:
+    """Take the jobs of a profile's home no more; False if that was so already."""
+    insert = insert_ignore(home_import).values(profile=profile, imported_at=now)
+    return connection.execute(insert.returning(home_import.c.profile)).scalar() is not None
+
+
+def insert_all(connection: sa.Connection, given: Sequence[Job]) -> list[Inserted]:
+    """Store those jobs that are not there yet; what became of each, in their order."""
+    ids = {each.id: _id_here(connection, each) for each in given}
+    return [_insert(connection, each, ids) for each in given]
+
+
+def would_insert(connection: sa.Connection, given: Sequence[Job]) -> list[Inserted]:
+    """What would become of each job."""
+    found = [_found(connection, _id_here(connection, each)) for each in given]
+    return [
+        Inserted(_id_here(connection, each), is_new=True) if present is None else present
+        for each, present in zip(given, found, strict=True)
+    ]
+
+
+def all_of(connection: sa.Connection, profile: str) -> list[Job]:
+    """Every job of a profile, the oldest first."""
+    query = (
+        sa.select(job)
+        .where(job.c.profile == profile, job.c.deleted_at.is_(None))
+        .order_by(job.c.created_at, job.c.id)
+    )
+    return list(map(jobs.job_of, connection.execute(query)))
+
+
+def _insert(connection: sa.Connection, given: Job, ids: dict[str, str]) -> Inserted:
+    job_id = ids[given.id]
+    if (present := _found(connection, job_id)) is not None:
+        return present
+    wanted = [ids.get(each, each) for each in given.options.context_job_ids]
+    others = [each for each in wanted if each not in ids.values()]
+    missing = set(jobs.missing_jobs(connection, given.profile, others))
+    options = replace(
+        given.options, context_job_ids=tuple(each for each in wanted if each not in missing)
+    )
+    jobs.insert_imported(connection, replace(given, id=job_id, options=options))
+    told = (f"no output of jobs that are not here is shown to it: {', '.join(sorted(missing))}",)
+    return Inserted(job_id, is_new=True, notes=told if missing else ())
+
+
+def _found(connection: sa.Connection, job_id: str) -> Inserted | None:
+    stored = jobs.find_job(connection, job_id)
+    if stored is None:
+        return None
+    if stored.deleted:
+        return Inserted("", is_new=False, notes=("it was removed here",))
+    return Inserted(job_id, is_new=False)
+
+
+def _id_here(connection: sa.Connection, given: Job) -> str:
+    """The job's own id, or where another profile has a job of that, always the same other one."""
+    stored = jobs.find_job(connection, given.id)
+    if stored is None or stored.job.profile == given.profile:
+        return given.id
+    return stable_id(given.profile, given.id)
