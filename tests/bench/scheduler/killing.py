@@ -244,10 +244,13 @@ class _Killer:
             self._starts.append(asyncio.create_task(self._start(named)))
 
     async def _ready(self) -> list[Service]:
-        """Those that have started: on a busy machine that may take longer than the time between."""
-        while not (ready := [each for each in self._living if each.is_ready]):  # noqa: ASYNC110
+        """All of them, once they have started: a start may take longer than the time between."""
+        while not all(each.is_ready for each in self._living) or len(self._living) < SCHEDULERS:
             await asyncio.sleep(_LOOK_S)
-        return ready
+            for start in self._starts:
+                if start.done():
+                    start.result()  # raises what went wrong
+        return self._living
 
     async def settle(self) -> None:
         """Return when all that is to be measured of the dead has been."""
