@@ -16,7 +16,7 @@ from gateway_service.attachments import Attachments
 from gateway_service.clients.agent import AgentClient
 from gateway_service.clients.services import Clients
 from gateway_service.commands.base import Tools
-from gateway_service.commands.registry import COMMANDS
+from gateway_service.commands.registry import COMMANDS, not_known
 from gateway_service.config import GatewayConfig
 from gateway_service.deliveries import Deliveries
 from gateway_service.housekeeping import keep_house
@@ -126,6 +126,9 @@ def _work(
             platform.name,
             platform.name.upper(),
         )
+    for name in not_known(configured.access.rights):
+        setting = f"platforms.{platform.name}.extra.commands"
+        _log.warning("%s: no command is called %s; it is taken for a skill's", setting, name)
     if configured.access.lacks_admin:
         _log.warning(
             "several people may talk to Hermes on %s and none is an admin: commands such as /cron "

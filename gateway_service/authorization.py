@@ -46,6 +46,11 @@ class Rights(Struct, frozen=True):
         """Whether what is denied to everybody is not meant for somebody."""
         return person == ANYBODY and user_id in self.admins
 
+    def commands(self) -> Iterator[str]:
+        """All commands of which something is said."""
+        for listed in (*self.allow.values(), *self.deny.values()):
+            yield from listed
+
     def persons(self) -> Iterator[str]:
         """All of whom something is said."""
         yield from {*self.admins, *self.allow, *self.deny} - {ANYBODY}

@@ -10,10 +10,10 @@ from sqlalchemy import Connection
 
 from gateway_service.accounts import INBOX, OUTBOX, Held
 from gateway_service.answers import BUTTONS, Answers
-from gateway_service.authorization import Access, Who
+from gateway_service.authorization import Access
 from gateway_service.clients.agent import GivenAnswer
 from gateway_service.commands.base import Answer, Chat, Tools
-from gateway_service.commands.decisions import ALWAYS
+from gateway_service.commands.decisions import may_decide
 from gateway_service.commands.obey import AsTurn, obey, parse
 from gateway_service.errors import AgentRefused, PlatformError
 from gateway_service.events import Decision
@@ -34,6 +34,8 @@ _log = logging.getLogger(__name__)
 POLL_S = 5.0
 RETRY_S = 2.0
 TEXT_ONLY = "So far I can only read text."
+
+NOT_YOURS = "The owner of this Hermes does not let you decide that."
 
 APPROVAL_ID = "apr_"
 """How the ids of approvals begin; those of their questions in a chat are the same."""
@@ -157,6 +159,9 @@ class Router:
     async def _decide(self, key: str, sequence: int, event: MessageEvent, approval_id: str) -> None:
         """Take a decision; its question shows it, and an answer says why it came to nothing."""
         decision, held = _YES_OR_NO[_said(event)], self._held
+        if not may_decide(self._access, event.source, decision):
+            await self._reply(key, sequence, event, Answer(NOT_YOURS))
+            return
         try:
             user = event.source.user
             await self._tools.agent.decide(approval_id, held.profile, decision, user)
@@ -283,10 +288,8 @@ class Router:
         if word.isdecimal():
             given = GivenAnswer(profile, user, word, clarification_id=question_id)
             return "Done." if await self._answered(given) else "The question is over."
-        lasts = _WORDS[word] is Decision.ALWAYS
-        if lasts and not self._access.may(press.source, ALWAYS, Who.ADMINS):
-            _log.warning("%s was refused the command %s", user, ALWAYS[-1])
-            return "Only an admin of this Hermes can allow that for always."
+        if not may_decide(self._access, press.source, _WORDS[word]):
+            return NOT_YOURS
         try:
             await self._tools.agent.decide(question_id, profile, _WORDS[word], user)
         except AgentRefused as error:

@@ -1,11 +1,13 @@
 """Commands by which a person decides what the agent may do."""
 
-from gateway_service.authorization import Who
+import logging
+
+from gateway_service.authorization import Access, Who
 from gateway_service.commands.base import Answer, Chat, Command, Group, Tools, Verb, plain, wrong
 from gateway_service.events import Decision
+from gateway_service.messages import Source
 
-ALWAYS = ("approve", f"approve {Decision.ALWAYS}")
-"""What rights call a permission that lasts."""
+_log = logging.getLogger(__name__)
 
 
 async def _once(tools: Tools, chat: Chat, arguments: str) -> Answer:
@@ -37,18 +39,30 @@ async def _decide(tools: Tools, chat: Chat, decision: Decision, done: str) -> An
     return Answer(f"{done}: {first.tool} `{first.subject}`.{more}")
 
 
-COMMANDS: tuple[Command, ...] = (
-    Command(
-        "approve",
-        Group.DECISIONS,
-        "allow what is asked, now or for longer",
-        (
-            Verb("", "allow it this time", _once, changes=True),
-            Verb("session", "allow it for as long as the session goes on", _session, changes=True),
-            Verb("always", "allow it from now on", _always, who=Who.ADMINS, changes=True),
-        ),
-        "/approve session",
+_APPROVE = Command(
+    "approve",
+    Group.DECISIONS,
+    "allow what is asked, now or for longer",
+    (
+        Verb("", "allow it this time", _once, changes=True),
+        Verb("session", "allow it for as long as the session goes on", _session, changes=True),
+        Verb("always", "allow it from now on", _always, who=Who.ADMINS, changes=True),
     ),
-    plain("deny", Group.DECISIONS, Verb("", "refuse what is asked", _deny, changes=True)),
+    "/approve session",
 )
+_DENY = plain("deny", Group.DECISIONS, Verb("", "refuse what is asked", _deny, changes=True))
+
+
+def may_decide(access: Access, source: Source, decision: Decision) -> bool:
+    """Whether a person may decide so, by a button or a word as by a command."""
+    command = _DENY if decision is Decision.DENY else _APPROVE
+    word = "" if decision in (Decision.DENY, Decision.ONCE) else decision.value
+    verb = next(each for each in command.verbs if each.name == word)
+    is_allowed = access.may(source, command.names(verb), verb.who)
+    if not is_allowed:
+        _log.warning("%s was refused the command %s", source.user, command.names(verb)[-1])
+    return is_allowed
+
+
+COMMANDS: tuple[Command, ...] = (_APPROVE, _DENY)
 """Those of this module."""

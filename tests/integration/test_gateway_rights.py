@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gateway_service.commands.obey import DENIED, ELSEWHERE, ONLY_ADMINS
+from gateway_service.router import NOT_YOURS
 from tests.fakes.model import FakeModel, fake_model
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
 from tests.integration.gateway_parts import WITH_JOBS, hermes
@@ -110,7 +111,7 @@ async def test_only_an_admin_allows_for_always(tmp_path: Path) -> None:
         [always] = [data for data in question.buttons if data.endswith(":always")]
         await telegram.press(OTHER, question.id, always, user_id=OTHER)
         await telegram.until(lambda: bool(telegram.acknowledged))
-        assert "Only an admin" in next(iter(telegram.acknowledged.values()))
+        assert NOT_YOURS in telegram.acknowledged.values()
         await telegram.say(OTHER, "/approve always", user_id=OTHER)
         await telegram.until(lambda: ONLY_ADMINS in telegram.texts(OTHER))
         await telegram.say(OTHER, "/deny", user_id=OTHER)
@@ -169,3 +170,23 @@ async def test_a_skill_is_a_command_that_is_a_turn(tmp_path: Path) -> None:
         assert "/paper_search" not in said
         assert "paper-search" in said
         assert "Did you mean /paper_search?" in await asked(telegram, ADMIN, "/papersearch x")
+
+
+async def test_who_may_not_approve_does_not_by_a_button_or_a_word_either(tmp_path: Path) -> None:
+    script = {"rules": [{"steps": [RUN, {"text": "done"}]}]}
+    denied = "platforms: {telegram: {extra: {commands: {deny: {8: [approve]}}}}}"
+    async with (
+        fake_telegram() as telegram,
+        bot(tmp_path, telegram, script, f"{ASK_FIRST}\n{denied}"),
+    ):
+        await telegram.say(OTHER, "clean up", user_id=OTHER)
+        await telegram.until(lambda: any(shown.buttons for shown in telegram.chats[OTHER].values()))
+        [question] = [shown for shown in telegram.chats[OTHER].values() if shown.buttons]
+        once, *_, deny = question.buttons
+        await telegram.press(OTHER, question.id, once, user_id=OTHER)
+        await telegram.until(lambda: NOT_YOURS in telegram.acknowledged.values())
+        answered = {"message_id": question.id, "date": 1, "chat": {"id": OTHER, "type": "private"}}
+        await telegram.say(OTHER, "yes", user_id=OTHER, reply_to_message=answered)
+        await telegram.until(lambda: NOT_YOURS in telegram.texts(OTHER))
+        await telegram.press(OTHER, question.id, deny, user_id=OTHER)
+        await telegram.until(lambda: "Done." in telegram.acknowledged.values())

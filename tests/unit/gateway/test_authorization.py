@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from gateway_service.authorization import Access, Rights, Who
+from gateway_service.commands.registry import not_known
 from gateway_service.messages import Source
 
 ADMIN, OTHER, STRANGER = "7", "8", "9"
@@ -94,3 +95,9 @@ def test_nobody_is_an_admin_without_an_id() -> None:
 def test_who_is_known(given: Access, lacks: bool, persons: list[str]) -> None:
     assert given.lacks_admin is lacks
     assert given.persons() == persons
+
+
+def test_a_name_that_no_command_has_is_found() -> None:
+    allow = {"8": ["cron", "cron list", "approve always", "skill", "*"]}
+    given = access(allow=allow, deny={"*": ["corn", "cron lits", "arxiv"]})
+    assert not_known(given.rights) == ["arxiv", "corn", "cron lits"]
