@@ -1,13 +1,16 @@
 """Calls of other services: what their failures mean to whoever asked for them."""
 
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar, cast
 
 import grpc
 import grpc.aio
 
 from gateway_service.errors import AgentRefused, SchedulerRefused
-from services.errors import HermesError, Reason, ServiceUnavailable, details_of
+from services.errors import DETAILS_KEY, HermesError, Reason, ServiceUnavailable, details_of
+
+_log = logging.getLogger(__name__)
 
 ChannelOf = Callable[[str], grpc.aio.Channel]
 """The channel to a service by its name; FailedPrecondition where it has no address."""
@@ -38,13 +41,20 @@ async def of_scheduler(call: Awaitable[_T]) -> _T:
     except grpc.aio.AioRpcError as error:
         details = details_of(error)
         # Where the gateway runs without it, as in `hermes chat` alone, nobody knows its methods.
-        if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+        if error.code() is grpc.StatusCode.UNIMPLEMENTED or not _has_said_why(error):
+            _log.warning("the scheduler does not answer: %s", details.message)
             raise ServiceUnavailable(SCHEDULER_AWAY) from error
         if details.reason in _PASSING:
-            raise ServiceUnavailable(f"{SCHEDULER_AWAY} ({details.message})") from error
+            raise ServiceUnavailable(details.message) from error
         raise SchedulerRefused(
             details.message, reason=details.reason, metadata=details.metadata
         ) from error
+
+
+def _has_said_why(error: grpc.aio.AioRpcError) -> bool:
+    """Whether a service has refused a call; else it has not come as far."""
+    trailing = cast("Iterable[tuple[str, str | bytes]]", error.trailing_metadata() or ())
+    return any(key == DETAILS_KEY for key, _ in trailing)
 
 
 def explained(error: grpc.aio.AioRpcError) -> HermesError:
