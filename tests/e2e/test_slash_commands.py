@@ -27,7 +27,8 @@ KILLS = 12 if scale_name() == "full" else 2
 
 
 def test_a_terminal_completes_commands_and_skills(model: ModelProcess, tmp_path: Path) -> None:
-    deployment = one_process(tmp_path, model.url, sandboxed("bubblewrap"))
+    only_ours = {"HERMES_SKILLS_BUNDLED": "false"}
+    deployment = one_process(tmp_path, model.url, sandboxed("bubblewrap"), **only_ours)
     put_skill(deployment.client.path / "skills", "paper-search", SKILL)
     with running(deployment), terminal(deployment.client, "chat") as chat:
         chat.wait_for(PROMPT)

@@ -21,6 +21,7 @@ from tests.integration.gateway_parts import (
 from tests.integration.test_gateway_conversation import ECHO, Wire
 from tests.skills import document, put_skill
 
+WITHOUT_BUNDLED = {"HERMES_SKILLS_BUNDLED": "false"}
 TIMES = r"\w{3} \d\d \w{3}, \d\d:\d\d"
 
 
@@ -31,7 +32,7 @@ async def talking(
     """A terminal at services that run."""
     async with (
         fake_model(ECHO) as model,
-        hermes(folder, model.url, yaml, services=services) as running,
+        hermes(folder, model.url, yaml, WITHOUT_BUNDLED, services) as running,
         client(running, news_reader()) as opened,
     ):
         yield opened, running, model

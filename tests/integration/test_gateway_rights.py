@@ -19,7 +19,11 @@ from tests.skills import document, put_skill
 
 GROUP: Mapping[str, Any] = {"chat": {"id": -5, "type": "group", "title": "us"}}
 ADMIN, OTHER = 7, 8
-FAMILY = {"TELEGRAM_ALLOWED_USERS": "7, 8", "TELEGRAM_ADMINS": "7"}
+FAMILY = {
+    "TELEGRAM_ALLOWED_USERS": "7, 8",
+    "TELEGRAM_ADMINS": "7",
+    "HERMES_SKILLS_BUNDLED": "false",
+}
 
 
 @asynccontextmanager
