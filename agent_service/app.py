@@ -59,10 +59,12 @@ from agent_service.servicer.memory import MemoryServicer
 from agent_service.servicer.models import ModelCatalogServicer
 from agent_service.servicer.services import POLICY, Servicers
 from agent_service.servicer.sessions import SessionServicer
+from agent_service.servicer.skill_hub import SkillHubServicer
 from agent_service.servicer.skills import SkillServicer
 from agent_service.servicer.tools import ToolCatalogServicer
 from agent_service.servicer.turns import TurnServicer
 from agent_service.servicer.usage import UsageServicer
+from agent_service.skills.hub.hubs import hubs_of
 from agent_service.skills.prompt import SkillIndexes
 from agent_service.spending import Spending
 from agent_service.starting import beside_start, shelves_of
@@ -117,11 +119,10 @@ def build(
     reach, hints = _reach(config, channels, database, scanner), Hints(context_files)
     listed = _tools(config, memories, PastSessions(database), reach, hints, redactor)
     tools = offered(listed)
-    toolsets = sorted({tool.toolset for tool in tools})
-    most = config.delegation.max_concurrent
+    toolsets, most = sorted({tool.toolset for tool in tools}), config.delegation.max_concurrent
     delegation = Delegation(lambda: turns, lambda: drafts, toolsets, most, database)
     sandboxes, left = SandboxLeases(executors, database), LeftSandboxes(executors, database)
-    projects = Projects(executors, database, context_files)
+    projects, hubs = Projects(executors, database, context_files), hubs_of(stores, config, clock)
     contexts = ToolContexts(database, leases, sandboxes, shelves, delegation)
     metrics, files = AgentMetrics.create(meter), AnswerFiles(reach.messenger, contexts.files)
     spending = _spending(config, models, database, leases, clock)
@@ -149,6 +150,7 @@ def build(
         models=ModelCatalogServicer(catalog, model),
         memories=MemoryServicer(memories),
         skills=SkillServicer(shelves),
+        hub=SkillHubServicer(hubs, shelves),
         curation=CurationServicer(curate),
         tools=ToolCatalogServicer(listed, config.tools.policy),
         catalog=CatalogServicer(personas, database),
@@ -156,7 +158,7 @@ def build(
         home=HomeServicer(Moving(homes, memories, histories, shelves)),
     )
     starts = beside_start(config, model, shelves, homes, workers)
-    first = (homes.recover, curate.recover, watches.recover, starts)
+    first = (homes.recover, curate.recover, hubs.recover, watches.recover, starts)
     chores = Chores(first, (left.run, histories.run, watches.run, models.keep_logins))
     return AgentService(database, models.routed, catalog, turns, chores, workers, servicers)
 

@@ -2,6 +2,7 @@
 
 from agent_service.skills.library import Origin
 from agent_service.skills.shelf import SkillRecord
+from agent_service.skills.trust import Trust
 from agent_service.skills.usage import SkillState, Usage
 from hermes.agent.v1 import skill_pb2
 
@@ -10,6 +11,12 @@ _ORIGINS = {
     Origin.HUB: skill_pb2.SKILL_ORIGIN_HUB,
     Origin.AGENT: skill_pb2.SKILL_ORIGIN_AGENT,
     Origin.USER: skill_pb2.SKILL_ORIGIN_USER,
+}
+TRUSTS: dict[str, skill_pb2.SkillTrust.ValueType] = {
+    Trust.BUNDLED.value: skill_pb2.SKILL_TRUST_BUNDLED,
+    Trust.TRUSTED.value: skill_pb2.SKILL_TRUST_TRUSTED,
+    Trust.COMMUNITY.value: skill_pb2.SKILL_TRUST_COMMUNITY,
+    Trust.AGENT_CREATED.value: skill_pb2.SKILL_TRUST_AGENT_CREATED,
 }
 _STATES = {
     SkillState.ACTIVE: skill_pb2.SKILL_STATE_ACTIVE,
@@ -21,13 +28,15 @@ _STATES = {
 def skill(record: SkillRecord) -> skill_pb2.Skill:
     """A skill on the wire."""
     return skill_pb2.Skill(
-        name=_text(record.skill.name),
-        category=_text(record.skill.category),
-        description=_text(record.skill.description),
-        tags=map(_text, record.skill.tags),
-        files=map(_text, record.skill.files),
+        name=text(record.skill.name),
+        category=text(record.skill.category),
+        description=text(record.skill.description),
+        tags=map(text, record.skill.tags),
+        files=map(text, record.skill.files),
         origin=_ORIGINS[record.origin],
         usage=_usage(record.usage),
+        trust=TRUSTS.get(record.trust, skill_pb2.SKILL_TRUST_UNSPECIFIED),
+        source=text(record.note.source),
     )
 
 
@@ -36,18 +45,18 @@ def _usage(used: Usage) -> skill_pb2.SkillUsage:
         use_count=_count(used.use_count),
         view_count=_count(used.view_count),
         patch_count=_count(used.patch_count),
-        last_used_at=_text(used.last_used_at or ""),
-        last_viewed_at=_text(used.last_viewed_at or ""),
-        last_patched_at=_text(used.last_patched_at or ""),
-        created_at=_text(used.created_at or ""),
+        last_used_at=text(used.last_used_at or ""),
+        last_viewed_at=text(used.last_viewed_at or ""),
+        last_patched_at=text(used.last_patched_at or ""),
+        created_at=text(used.created_at or ""),
         state=_STATES[used.state],
         is_pinned=used.pinned,
     )
 
 
-def _text(text: str) -> str:
+def text(given: str) -> str:
     """What a file or its name may hold and the wire may not is replaced."""
-    return text.encode(errors="replace").decode()
+    return given.encode(errors="replace").decode()
 
 
 def _count(number: int) -> int:

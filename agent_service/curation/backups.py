@@ -18,7 +18,7 @@ MAX_BYTES = 256 * 1024 * 1024
 """Of all files together, which are in memory for a moment."""
 PREFIX = ".curator_"
 """What begins the names of files that are the curator's own, and in no backup."""
-_LOCK = ".usage.json.lock"
+_PASSING = (".usage.json.lock", ".hub_journal.json")
 _SUFFIX = ".tar.gz"
 _ID = re.compile(r"\d{8}-\d{6}(?:-\d+)?")
 
@@ -28,7 +28,7 @@ async def content(files: SkillFiles) -> Mapping[str, bytes]:
     found: dict[str, bytes] = {}
     left = MAX_BYTES
     for path in sorted(await files.tree()):
-        if path.startswith(PREFIX) or path == _LOCK:
+        if path.startswith(PREFIX) or path in _PASSING:
             continue
         try:
             data = await files.read(path, min(left, MAX_FILE_BYTES))

@@ -33,35 +33,35 @@ Finish = Callable[[Mapping[str, Any]], Awaitable[None]]
 """Tells what was done; the second time changes nothing."""
 
 
-async def commit(files: SkillFiles, entry: Entry, finish: Finish) -> None:
-    """Make all changes; the library has to be held."""
+async def commit(files: SkillFiles, entry: Entry, finish: Finish, path: str = PATH) -> None:
+    """Make all changes; the library has to be held. `path` is whose journal it is."""
     data = msgspec.json.encode(entry)
     if len(data) > MAX_BYTES:
         raise FailedPrecondition("the changes are more than can be made at once")
-    await files.write(PATH, data)
-    await recover(files, finish)
+    await files.write(path, data)
+    await recover(files, finish, path)
 
 
-async def recover(files: SkillFiles, finish: Finish) -> bool:
+async def recover(files: SkillFiles, finish: Finish, path: str = PATH) -> bool:
     """Make the rest of the changes that were decided; whether there were any. It has to be held."""
-    data = await files.read(PATH, MAX_BYTES)
+    data = await files.read(path, MAX_BYTES)
     if data is None:
         return False
     try:
         entry = msgspec.json.decode(data, type=Entry)
     except msgspec.MsgspecError:
         # It is written whole, so that somebody else wrote this one.
-        raise FailedPrecondition(f"{PATH} of the skills is no journal; move it away") from None
+        raise FailedPrecondition(f"{path} of the skills is no journal; move it away") from None
     try:
         for change in entry.changes:
             await _make(files, change)
     except FileRefused as error:
         raise FailedPrecondition(
-            f"the curator's changes are half made: {error}; put that right, and it goes on from "
+            f"changes of the skills are half made: {error}; put that right, and they go on from "
             "there"
         ) from None
     await finish(entry.report)
-    await files.remove(PATH)
+    await files.remove(path)
     return True
 
 
@@ -85,5 +85,5 @@ def _is_unchanged(path: str, found: bytes | None, before: str, after: str) -> bo
     """Whether a file still is as it was when its change was decided, and not yet as it is to be."""
     now = digest(found)
     if now not in (before, after):
-        _log.warning("%s was changed before the curator reached it, and stays", path)
+        _log.warning("%s was changed before its change was made, and stays", path)
     return now == before and now != after

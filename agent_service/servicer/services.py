@@ -10,6 +10,7 @@ from agent_service.servicer.home import HomeServicer
 from agent_service.servicer.memory import MemoryServicer
 from agent_service.servicer.models import ModelCatalogServicer
 from agent_service.servicer.sessions import SessionServicer
+from agent_service.servicer.skill_hub import SkillHubServicer
 from agent_service.servicer.skills import SkillServicer
 from agent_service.servicer.tools import ToolCatalogServicer
 from agent_service.servicer.turns import TurnServicer
@@ -22,6 +23,7 @@ from hermes.agent.v1 import (
     memory_pb2_grpc,
     model_catalog_pb2_grpc,
     session_pb2_grpc,
+    skill_hub_pb2_grpc,
     skill_pb2_grpc,
     tool_catalog_pb2_grpc,
     turn_pb2_grpc,
@@ -67,7 +69,20 @@ POLICY: Policy = {
         {
             "ListSkills": (Identity.GATEWAY, Identity.OPERATOR),
             "GetSkill": (Identity.GATEWAY, Identity.OPERATOR),
+            "PinSkill": (Identity.OPERATOR,),
+            "ArchiveSkill": (Identity.OPERATOR,),
+            "RestoreSkill": (Identity.OPERATOR,),
         },
+    ),
+    **allow(
+        "hermes.agent.v1.SkillHubService",
+        dict.fromkeys(
+            (
+                *("SearchHub", "InstallSkills", "UpdateSkills", "RemoveSkill"),
+                *("AuditSkills", "ExportSkills"),
+            ),
+            (Identity.OPERATOR,),
+        ),
     ),
     **allow(
         "hermes.agent.v1.CurationService",
@@ -139,6 +154,7 @@ class Servicers(Struct, frozen=True, kw_only=True):
     models: ModelCatalogServicer
     memories: MemoryServicer
     skills: SkillServicer
+    hub: SkillHubServicer
     curation: CurationServicer
     tools: ToolCatalogServicer
     catalog: CatalogServicer
@@ -155,6 +171,7 @@ class Servicers(Struct, frozen=True, kw_only=True):
         catalog_pb2_grpc.add_CatalogServiceServicer_to_server(self.catalog, server)
         memory_pb2_grpc.add_MemoryServiceServicer_to_server(self.memories, server)
         skill_pb2_grpc.add_SkillServiceServicer_to_server(self.skills, server)
+        skill_hub_pb2_grpc.add_SkillHubServiceServicer_to_server(self.hub, server)
         curation_pb2_grpc.add_CurationServiceServicer_to_server(self.curation, server)
         usage_pb2_grpc.add_UsageServiceServicer_to_server(self.usage, server)
         home_pb2_grpc.add_HomeServiceServicer_to_server(self.home, server)

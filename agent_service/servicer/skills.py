@@ -11,7 +11,8 @@ from agent_service.convert.common import profile_of
 from agent_service.skills.document import BadSkill
 from agent_service.skills.files import FileRefused
 from agent_service.skills.index import UNSORTED
-from agent_service.skills.shelf import SkillShelves
+from agent_service.skills.library import Skill
+from agent_service.skills.shelf import ProfileSkills, SkillShelves
 from hermes.agent.v1 import skill_pb2, skill_pb2_grpc
 from services.errors import FailedPrecondition, NotFound
 
@@ -44,14 +45,48 @@ class SkillServicer(skill_pb2_grpc.SkillServiceServicer):
     ) -> skill_pb2.GetSkillResponse:
         """Returns a skill with its text."""
         skills = self._shelves.of(profile_of(request.profile))
-        try:
-            skill = await skills.find(request.name)
-        except BadSkill as error:
-            raise NotFound(str(error)) from None
+        skill = await _found(skills, request.name)
         with _told():
             text = await skills.text(skill, request.file_path)
             record = await skills.record(skill)
         return skill_pb2.GetSkillResponse(skill=convert.skill(record), text=text)
+
+    async def PinSkill(
+        self, request: skill_pb2.PinSkillRequest, context: Context
+    ) -> skill_pb2.PinSkillResponse:
+        """Pins a skill, or lets it change."""
+        skills = self._shelves.of(profile_of(request.profile))
+        skill = await _found(skills, request.name)
+        with _told():
+            await skills.pin(skill, is_pinned=request.is_pinned)
+            record = await skills.record(skill)
+        return skill_pb2.PinSkillResponse(skill=convert.skill(record))
+
+    async def ArchiveSkill(
+        self, request: skill_pb2.ArchiveSkillRequest, context: Context
+    ) -> skill_pb2.ArchiveSkillResponse:
+        """Puts a skill away."""
+        skills = self._shelves.of(profile_of(request.profile))
+        skill = await _found(skills, request.name)
+        with _told():
+            path = await skills.archive(skill)
+        return skill_pb2.ArchiveSkillResponse(path=path)
+
+    async def RestoreSkill(
+        self, request: skill_pb2.RestoreSkillRequest, context: Context
+    ) -> skill_pb2.RestoreSkillResponse:
+        """Brings a skill back."""
+        skills = self._shelves.of(profile_of(request.profile))
+        with _told():
+            record = await skills.record(await skills.restore(request.name))
+        return skill_pb2.RestoreSkillResponse(skill=convert.skill(record))
+
+
+async def _found(skills: ProfileSkills, name: str) -> Skill:
+    try:
+        return await skills.find(name)
+    except BadSkill as error:
+        raise NotFound(str(error)) from None
 
 
 @contextmanager

@@ -109,6 +109,13 @@ def hermes_fields(fields: Mapping[str, Value]) -> Fields:
     return found if isinstance(found, dict) else {}
 
 
+def own_name(text: str) -> str:
+    """The name that a SKILL.md gives itself; empty where it gives none."""
+    between, _ = split(text)
+    found = parse_leniently(between or "").get("name", "")
+    return found.strip() if isinstance(found, str) else ""
+
+
 def read(text: str, folder: str) -> SkillDocument:
     """The skill in a folder of that name, whatever its file is like."""
     between, body = split(text)

@@ -67,11 +67,18 @@ class Catalogue(Struct, frozen=True):
         return (self.categories or {}).get(category, "")
 
 
+class HubNote(Struct, frozen=True):
+    """What the lock file of hubs says of a skill."""
+
+    source: str = ""
+    trust: str = ""
+
+
 class Provenance(Struct, frozen=True):
     """Whose the skills of a library are."""
 
     bundled: frozenset[str]
-    hub: frozenset[str]
+    hub: Mapping[str, HubNote]
     usage: UsageFile
 
     def of(self, name: str) -> Origin:
@@ -232,24 +239,31 @@ def _bundled(data: bytes | None) -> frozenset[str]:
     return frozenset(line.partition(":")[0].strip() for line in lines if ":" in line)
 
 
-def _installed(data: bytes | None) -> frozenset[str]:
-    """Names in the hub's lock file, under `installed` or `skills` or at its top."""
+def _installed(data: bytes | None) -> Mapping[str, HubNote]:
+    """The skills of the hub's lock file, under `installed` or `skills` or at its top."""
     try:
         loaded = json.loads(data or b"{}")
     except (ValueError, RecursionError):
         _log.warning("%s cannot be read; nothing counts as installed from a hub", HUB)
-        return frozenset()
-    return frozenset(_names(loaded))
+        return {}
+    return dict(_notes(loaded))
 
 
-def _names(loaded: object) -> Sequence[str]:
+def _notes(loaded: object) -> Iterator[tuple[str, HubNote]]:
     if not isinstance(loaded, dict):
-        return ()
+        return
     table = cast("dict[str, Any]", loaded)
     inner = table.get("installed", table.get("skills", table))
     if isinstance(inner, dict):
-        return list(cast("dict[str, Any]", inner))
-    items = cast("list[Any]", inner) if isinstance(inner, list) else []
-    return [
-        str(cast("dict[str, Any]", each).get("name")) for each in items if isinstance(each, dict)
-    ]
+        for name, value in cast("dict[str, Any]", inner).items():
+            yield name, _note(value)
+    for each in cast("list[object]", inner) if isinstance(inner, list) else []:
+        if isinstance(each, dict):
+            fields = cast("dict[str, Any]", each)
+            yield str(fields.get("name")), _note(fields)
+
+
+def _note(value: object) -> HubNote:
+    fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    source, trust = fields.get("source", ""), fields.get("trust_level", "")
+    return HubNote(str(source), str(trust))

@@ -26,6 +26,16 @@ def is_one_off(name: str) -> bool:
     return _ONE_OFF.search(name) is not None
 
 
+def is_file_name(name: str) -> bool:
+    """Whether a file directly in a skill's folder may be called this."""
+    return _FILE.fullmatch(name) is not None
+
+
+def is_folder(path: str) -> bool:
+    """Whether it is a path of folders, none of them hidden, that leads nowhere else."""
+    return all(_FILE.fullmatch(part) for part in path.split("/"))
+
+
 def support_file(path: str) -> str | None:
     """The path of a support file in the form that is used everywhere; None when it is none.
 

@@ -14,10 +14,12 @@ from agent_service.skills.changes import Wanted
 from agent_service.skills.document import BadSkill, Surroundings
 from agent_service.skills.files import FileFact, FileRefused, SkillFiles
 from agent_service.skills.index import index
-from agent_service.skills.library import Catalogue, Library, Origin, Skill
+from agent_service.skills.keeping import SkillKeeping
+from agent_service.skills.library import Catalogue, HubNote, Library, Origin, Provenance, Skill
 from agent_service.skills.manage import Notes, SkillManager
 from agent_service.skills.names import DOCUMENT, MAX_SUPPORT_BYTES, support_file
 from agent_service.skills.screen import Screened, SkillScreen
+from agent_service.skills.trust import trust_of
 from agent_service.skills.usage import Usage
 from services.clock import Clock
 
@@ -40,6 +42,13 @@ class SkillRecord(Struct, frozen=True):
     skill: Skill
     origin: Origin
     usage: Usage
+    note: HubNote = HubNote()
+    """What is known of where it was installed from."""
+
+    @property
+    def trust(self) -> str:
+        """Whose word it is; empty where it is the user's own."""
+        return trust_of(self.origin, self.note)
 
 
 class ProfileSkills:
@@ -59,6 +68,7 @@ class ProfileSkills:
         self._copying = asyncio.Lock()
         self._screen = SkillScreen(scanner)
         self._manager = SkillManager(self._library, clock)
+        self._keeping = SkillKeeping(self._library, clock)
         self._clock = clock
         self._recent: tuple[float, Catalogue] | None = None
 
@@ -108,15 +118,12 @@ class ProfileSkills:
     async def records(self) -> list[SkillRecord]:
         """All skills with their records."""
         catalogue, provenance = await self.catalogue(), await self._library.provenance()
-        return [
-            SkillRecord(skill, provenance.of(skill.name), provenance.usage.of(skill.name))
-            for skill in catalogue.skills
-        ]
+        return [_record(skill, provenance) for skill in catalogue.skills]
 
     async def record(self, skill: Skill) -> SkillRecord:
         """A skill with its record."""
         provenance = await self._library.provenance()
-        return SkillRecord(skill, provenance.of(skill.name), provenance.usage.of(skill.name))
+        return _record(skill, provenance)
 
     async def find(self, name: str) -> Skill:
         """The skill of that name, or of that `category/name`; BadSkill when it is not the only."""
@@ -155,6 +162,20 @@ class ProfileSkills:
         """Some of a skill's text as models read it."""
         return await self._screen.text(skill.name, text)
 
+    async def pin(self, skill: Skill, *, is_pinned: bool) -> None:
+        """Have a skill stay as it is, or not."""
+        await self._keeping.pin(skill, is_pinned=is_pinned)
+
+    async def archive(self, skill: Skill) -> str:
+        """Put a skill away; returns where it is kept."""
+        self._recent = None
+        return await self._keeping.archive(skill)
+
+    async def restore(self, folder: str) -> Skill:
+        """Bring a skill back from the archive."""
+        self._recent = None
+        return await self.find(await self._keeping.restore(folder))
+
     async def viewed(self, skill: Skill) -> None:
         """Count that it was read."""
         await self._manager.viewed(skill.name)
@@ -165,6 +186,11 @@ class ProfileSkills:
             return await self._manager.manage(key, wanted, notes)
         finally:
             self._recent = None
+
+
+def _record(skill: Skill, provenance: Provenance) -> SkillRecord:
+    origin, note = provenance.of(skill.name), provenance.hub.get(skill.name, HubNote())
+    return SkillRecord(skill, origin, provenance.usage.of(skill.name), note)
 
 
 class SkillShelves:

@@ -71,6 +71,14 @@ class Usage(Struct, frozen=True):
         """After it was put away."""
         return replace(self, state=SkillState.ARCHIVED, archived_at=at)
 
+    def restored(self, at: str) -> "Usage":
+        """After it was brought back, from which on it counts as used: it was wanted."""
+        return replace(self, state=SkillState.ACTIVE, archived_at=None, last_patched_at=at)
+
+    def with_pin(self, *, is_pinned: bool) -> "Usage":
+        """When its user wants it to stay as it is, or no longer."""
+        return replace(self, pinned=is_pinned)
+
     def _active(self) -> "Usage":
         return self if self.state is SkillState.ARCHIVED else replace(self, state=SkillState.ACTIVE)
 

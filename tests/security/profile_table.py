@@ -11,6 +11,7 @@ from hermes.agent.v1 import (
     memory_pb2,
     session_change_pb2,
     session_pb2,
+    skill_hub_pb2,
     skill_pb2,
     tool_catalog_pb2,
     turn_pb2,
@@ -179,6 +180,35 @@ ROWS: Mapping[str, Row] = {
     AGENT + "SkillService/ListSkills": Apart(lambda _: skill_pb2.ListSkillsRequest(profile=BOB)),
     AGENT + "SkillService/GetSkill": Alike(
         lambda t: skill_pb2.GetSkillRequest(profile=BOB, name=t.skill)
+    ),
+    AGENT + "SkillService/PinSkill": Alike(
+        lambda t: skill_pb2.PinSkillRequest(profile=BOB, name=t.skill, is_pinned=True)
+    ),
+    AGENT + "SkillService/ArchiveSkill": Alike(
+        lambda t: skill_pb2.ArchiveSkillRequest(profile=BOB, name=t.skill)
+    ),
+    AGENT + "SkillService/RestoreSkill": Alike(
+        lambda t: skill_pb2.RestoreSkillRequest(profile=BOB, name=t.skill)
+    ),
+    AGENT + "SkillHubService/SearchHub": Apart(
+        lambda _: skill_hub_pb2.SearchHubRequest(profile=BOB, source="/nowhere")
+    ),
+    AGENT + "SkillHubService/InstallSkills": Apart(
+        lambda t: skill_hub_pb2.InstallSkillsRequest(
+            profile=BOB, source="/nowhere", names=[t.skill]
+        )
+    ),
+    AGENT + "SkillHubService/UpdateSkills": Alike(
+        lambda t: skill_hub_pb2.UpdateSkillsRequest(profile=BOB, names=[t.skill])
+    ),
+    AGENT + "SkillHubService/RemoveSkill": Alike(
+        lambda t: skill_hub_pb2.RemoveSkillRequest(profile=BOB, name=t.skill)
+    ),
+    AGENT + "SkillHubService/AuditSkills": Alike(
+        lambda t: skill_hub_pb2.AuditSkillsRequest(profile=BOB, names=[t.skill])
+    ),
+    AGENT + "SkillHubService/ExportSkills": Alike(
+        lambda t: skill_hub_pb2.ExportSkillsRequest(profile=BOB, names=[t.skill])
     ),
     AGENT + "ToolCatalogService/ListTools": Apart(
         lambda _: tool_catalog_pb2.ListToolsRequest(profile=BOB)

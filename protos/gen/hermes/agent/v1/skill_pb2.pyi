@@ -19,6 +19,38 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _SkillTrust:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SkillTrustEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SkillTrust.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SKILL_TRUST_UNSPECIFIED: _SkillTrust.ValueType  # 0
+    """Nobody's but the user's own."""
+    SKILL_TRUST_BUNDLED: _SkillTrust.ValueType  # 1
+    """It came with Hermes."""
+    SKILL_TRUST_TRUSTED: _SkillTrust.ValueType  # 2
+    """It is of a hub that the settings call trusted."""
+    SKILL_TRUST_COMMUNITY: _SkillTrust.ValueType  # 3
+    """It is of any other source."""
+    SKILL_TRUST_AGENT_CREATED: _SkillTrust.ValueType  # 4
+    """The agent made it."""
+
+class SkillTrust(_SkillTrust, metaclass=_SkillTrustEnumTypeWrapper):
+    """Whose word a skill is."""
+
+SKILL_TRUST_UNSPECIFIED: SkillTrust.ValueType  # 0
+"""Nobody's but the user's own."""
+SKILL_TRUST_BUNDLED: SkillTrust.ValueType  # 1
+"""It came with Hermes."""
+SKILL_TRUST_TRUSTED: SkillTrust.ValueType  # 2
+"""It is of a hub that the settings call trusted."""
+SKILL_TRUST_COMMUNITY: SkillTrust.ValueType  # 3
+"""It is of any other source."""
+SKILL_TRUST_AGENT_CREATED: SkillTrust.ValueType  # 4
+"""The agent made it."""
+Global___SkillTrust: _TypeAlias = SkillTrust  # noqa: Y015
+
 class _SkillOrigin:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -188,6 +220,158 @@ class GetSkillResponse(_message.Message):
 Global___GetSkillResponse: _TypeAlias = GetSkillResponse  # noqa: Y015
 
 @_typing.final
+class PinSkillRequest(_message.Message):
+    """Request of PinSkill."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROFILE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    IS_PINNED_FIELD_NUMBER: _builtins.int
+    profile: _builtins.str
+    """Whose skill it is; empty means "default"."""
+    name: _builtins.str
+    """Its name, or category/name."""
+    is_pinned: _builtins.bool
+    """Whether it is to stay as it is."""
+    def __init__(
+        self,
+        *,
+        profile: _builtins.str = ...,
+        name: _builtins.str = ...,
+        is_pinned: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_pinned", b"is_pinned", "name", b"name", "profile", b"profile"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PinSkillRequest: _TypeAlias = PinSkillRequest  # noqa: Y015
+
+@_typing.final
+class PinSkillResponse(_message.Message):
+    """Response of PinSkill."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SKILL_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def skill(self) -> Global___Skill:
+        """The skill."""
+
+    def __init__(
+        self,
+        *,
+        skill: Global___Skill | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["skill", b"skill"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["skill", b"skill"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PinSkillResponse: _TypeAlias = PinSkillResponse  # noqa: Y015
+
+@_typing.final
+class ArchiveSkillRequest(_message.Message):
+    """Request of ArchiveSkill."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROFILE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    profile: _builtins.str
+    """Whose skill it is; empty means "default"."""
+    name: _builtins.str
+    """Its name, or category/name."""
+    def __init__(
+        self,
+        *,
+        profile: _builtins.str = ...,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "profile", b"profile"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ArchiveSkillRequest: _TypeAlias = ArchiveSkillRequest  # noqa: Y015
+
+@_typing.final
+class ArchiveSkillResponse(_message.Message):
+    """Response of ArchiveSkill."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PATH_FIELD_NUMBER: _builtins.int
+    path: _builtins.str
+    """Where it is kept, relative to the library."""
+    def __init__(
+        self,
+        *,
+        path: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["path", b"path"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ArchiveSkillResponse: _TypeAlias = ArchiveSkillResponse  # noqa: Y015
+
+@_typing.final
+class RestoreSkillRequest(_message.Message):
+    """Request of RestoreSkill."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROFILE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    profile: _builtins.str
+    """Whose skill it was; empty means "default"."""
+    name: _builtins.str
+    """Its name, or that of its folder in the archive."""
+    def __init__(
+        self,
+        *,
+        profile: _builtins.str = ...,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "profile", b"profile"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RestoreSkillRequest: _TypeAlias = RestoreSkillRequest  # noqa: Y015
+
+@_typing.final
+class RestoreSkillResponse(_message.Message):
+    """Response of RestoreSkill."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SKILL_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def skill(self) -> Global___Skill:
+        """The skill."""
+
+    def __init__(
+        self,
+        *,
+        skill: Global___Skill | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["skill", b"skill"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["skill", b"skill"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RestoreSkillResponse: _TypeAlias = RestoreSkillResponse  # noqa: Y015
+
+@_typing.final
 class Skill(_message.Message):
     """A skill."""
 
@@ -200,6 +384,8 @@ class Skill(_message.Message):
     FILES_FIELD_NUMBER: _builtins.int
     ORIGIN_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
+    TRUST_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Its name."""
     category: _builtins.str
@@ -208,6 +394,10 @@ class Skill(_message.Message):
     """What it is for, in one line; empty when it does not say."""
     origin: Global___SkillOrigin.ValueType
     """Where it comes from."""
+    trust: Global___SkillTrust.ValueType
+    """Whose word it is."""
+    source: _builtins.str
+    """Where it was installed from; empty where it was not."""
     @_builtins.property
     def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Words that say what it is about, in order."""
@@ -230,10 +420,12 @@ class Skill(_message.Message):
         files: _abc.Iterable[_builtins.str] | None = ...,
         origin: Global___SkillOrigin.ValueType = ...,
         usage: Global___SkillUsage | None = ...,
+        trust: Global___SkillTrust.ValueType = ...,
+        source: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["category", b"category", "description", b"description", "files", b"files", "name", b"name", "origin", b"origin", "tags", b"tags", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["category", b"category", "description", b"description", "files", b"files", "name", b"name", "origin", b"origin", "source", b"source", "tags", b"tags", "trust", b"trust", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -45,6 +45,21 @@ class SkillServiceStub:
                 request_serializer=hermes_dot_agent_dot_v1_dot_skill__pb2.GetSkillRequest.SerializeToString,
                 response_deserializer=hermes_dot_agent_dot_v1_dot_skill__pb2.GetSkillResponse.FromString,
                 _registered_method=True)
+        self.PinSkill = channel.unary_unary(
+                '/hermes.agent.v1.SkillService/PinSkill',
+                request_serializer=hermes_dot_agent_dot_v1_dot_skill__pb2.PinSkillRequest.SerializeToString,
+                response_deserializer=hermes_dot_agent_dot_v1_dot_skill__pb2.PinSkillResponse.FromString,
+                _registered_method=True)
+        self.ArchiveSkill = channel.unary_unary(
+                '/hermes.agent.v1.SkillService/ArchiveSkill',
+                request_serializer=hermes_dot_agent_dot_v1_dot_skill__pb2.ArchiveSkillRequest.SerializeToString,
+                response_deserializer=hermes_dot_agent_dot_v1_dot_skill__pb2.ArchiveSkillResponse.FromString,
+                _registered_method=True)
+        self.RestoreSkill = channel.unary_unary(
+                '/hermes.agent.v1.SkillService/RestoreSkill',
+                request_serializer=hermes_dot_agent_dot_v1_dot_skill__pb2.RestoreSkillRequest.SerializeToString,
+                response_deserializer=hermes_dot_agent_dot_v1_dot_skill__pb2.RestoreSkillResponse.FromString,
+                _registered_method=True)
 
 
 class SkillServiceServicer:
@@ -67,6 +82,29 @@ class SkillServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PinSkill(self, request, context):
+        """Pins a skill, so that neither the agent nor the curator nor an update changes it, or lets it
+        change again. The same again changes nothing. Fails as GetSkill does.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ArchiveSkill(self, request, context):
+        """Puts a skill into the archive. Fails as GetSkill does, also the second time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RestoreSkill(self, request, context):
+        """Brings a skill back from the archive to where the library has its skills. Fails with NOT_FOUND
+        where it is not there, and with ALREADY_EXISTS where there is a skill of its name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SkillServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -79,6 +117,21 @@ def add_SkillServiceServicer_to_server(servicer, server):
                     servicer.GetSkill,
                     request_deserializer=hermes_dot_agent_dot_v1_dot_skill__pb2.GetSkillRequest.FromString,
                     response_serializer=hermes_dot_agent_dot_v1_dot_skill__pb2.GetSkillResponse.SerializeToString,
+            ),
+            'PinSkill': grpc.unary_unary_rpc_method_handler(
+                    servicer.PinSkill,
+                    request_deserializer=hermes_dot_agent_dot_v1_dot_skill__pb2.PinSkillRequest.FromString,
+                    response_serializer=hermes_dot_agent_dot_v1_dot_skill__pb2.PinSkillResponse.SerializeToString,
+            ),
+            'ArchiveSkill': grpc.unary_unary_rpc_method_handler(
+                    servicer.ArchiveSkill,
+                    request_deserializer=hermes_dot_agent_dot_v1_dot_skill__pb2.ArchiveSkillRequest.FromString,
+                    response_serializer=hermes_dot_agent_dot_v1_dot_skill__pb2.ArchiveSkillResponse.SerializeToString,
+            ),
+            'RestoreSkill': grpc.unary_unary_rpc_method_handler(
+                    servicer.RestoreSkill,
+                    request_deserializer=hermes_dot_agent_dot_v1_dot_skill__pb2.RestoreSkillRequest.FromString,
+                    response_serializer=hermes_dot_agent_dot_v1_dot_skill__pb2.RestoreSkillResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -136,6 +189,87 @@ class SkillService:
             '/hermes.agent.v1.SkillService/GetSkill',
             hermes_dot_agent_dot_v1_dot_skill__pb2.GetSkillRequest.SerializeToString,
             hermes_dot_agent_dot_v1_dot_skill__pb2.GetSkillResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PinSkill(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermes.agent.v1.SkillService/PinSkill',
+            hermes_dot_agent_dot_v1_dot_skill__pb2.PinSkillRequest.SerializeToString,
+            hermes_dot_agent_dot_v1_dot_skill__pb2.PinSkillResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ArchiveSkill(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermes.agent.v1.SkillService/ArchiveSkill',
+            hermes_dot_agent_dot_v1_dot_skill__pb2.ArchiveSkillRequest.SerializeToString,
+            hermes_dot_agent_dot_v1_dot_skill__pb2.ArchiveSkillResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RestoreSkill(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermes.agent.v1.SkillService/RestoreSkill',
+            hermes_dot_agent_dot_v1_dot_skill__pb2.RestoreSkillRequest.SerializeToString,
+            hermes_dot_agent_dot_v1_dot_skill__pb2.RestoreSkillResponse.FromString,
             options,
             channel_credentials,
             insecure,

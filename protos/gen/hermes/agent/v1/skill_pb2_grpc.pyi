@@ -24,6 +24,16 @@ class SkillServiceStub:
     """Returns a skill with its text; reading it here does not count as use. Fails with NOT_FOUND, also
     when several skills have the name, and with FAILED_PRECONDITION when a file cannot be read.
     """
+    PinSkill: _aio.UnaryUnaryMultiCallable[_skill_pb2.PinSkillRequest, _skill_pb2.PinSkillResponse]
+    """Pins a skill, so that neither the agent nor the curator nor an update changes it, or lets it
+    change again. The same again changes nothing. Fails as GetSkill does.
+    """
+    ArchiveSkill: _aio.UnaryUnaryMultiCallable[_skill_pb2.ArchiveSkillRequest, _skill_pb2.ArchiveSkillResponse]
+    """Puts a skill into the archive. Fails as GetSkill does, also the second time."""
+    RestoreSkill: _aio.UnaryUnaryMultiCallable[_skill_pb2.RestoreSkillRequest, _skill_pb2.RestoreSkillResponse]
+    """Brings a skill back from the archive to where the library has its skills. Fails with NOT_FOUND
+    where it is not there, and with ALREADY_EXISTS where there is a skill of its name.
+    """
 
 class SkillServiceServicer(metaclass=_abc_1.ABCMeta):
     """Skills: what the agent has learned to do, as files of a profile's home."""
@@ -46,6 +56,34 @@ class SkillServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_skill_pb2.GetSkillResponse]:
         """Returns a skill with its text; reading it here does not count as use. Fails with NOT_FOUND, also
         when several skills have the name, and with FAILED_PRECONDITION when a file cannot be read.
+        """
+
+    @_abc_1.abstractmethod
+    def PinSkill(
+        self,
+        request: _skill_pb2.PinSkillRequest,
+        context: _aio.ServicerContext[_skill_pb2.PinSkillRequest, _abc.Awaitable[_skill_pb2.PinSkillResponse]],
+    ) -> _abc.Awaitable[_skill_pb2.PinSkillResponse]:
+        """Pins a skill, so that neither the agent nor the curator nor an update changes it, or lets it
+        change again. The same again changes nothing. Fails as GetSkill does.
+        """
+
+    @_abc_1.abstractmethod
+    def ArchiveSkill(
+        self,
+        request: _skill_pb2.ArchiveSkillRequest,
+        context: _aio.ServicerContext[_skill_pb2.ArchiveSkillRequest, _abc.Awaitable[_skill_pb2.ArchiveSkillResponse]],
+    ) -> _abc.Awaitable[_skill_pb2.ArchiveSkillResponse]:
+        """Puts a skill into the archive. Fails as GetSkill does, also the second time."""
+
+    @_abc_1.abstractmethod
+    def RestoreSkill(
+        self,
+        request: _skill_pb2.RestoreSkillRequest,
+        context: _aio.ServicerContext[_skill_pb2.RestoreSkillRequest, _abc.Awaitable[_skill_pb2.RestoreSkillResponse]],
+    ) -> _abc.Awaitable[_skill_pb2.RestoreSkillResponse]:
+        """Brings a skill back from the archive to where the library has its skills. Fails with NOT_FOUND
+        where it is not there, and with ALREADY_EXISTS where there is a skill of its name.
         """
 
 def add_SkillServiceServicer_to_server(servicer: SkillServiceServicer, server: _aio.Server) -> None: ...

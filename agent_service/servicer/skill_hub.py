@@ -1,0 +1,124 @@
+"""SkillHubService."""
+
+from collections.abc import AsyncGenerator, Generator
+from contextlib import aclosing, contextmanager
+from typing import Any
+
+import grpc.aio
+
+from agent_service.convert import skill_hub as convert
+from agent_service.convert.common import profile_of
+from agent_service.skills.document import BadSkill
+from agent_service.skills.files import FileRefused
+from agent_service.skills.hub.errors import HubFailed, HubRefused
+from agent_service.skills.hub.hubs import Hubs
+from agent_service.skills.hub.outcomes import Step, Terms
+from agent_service.skills.shelf import SkillShelves
+from hermes.agent.v1 import skill_hub_pb2 as pb
+from hermes.agent.v1 import skill_hub_pb2_grpc
+from services.errors import FailedPrecondition, InvalidArgument, ServiceUnavailable
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+MAX_FOUND, MAX_NAMES = 1_000, 200
+PIECE_BYTES = 1024 * 1024
+
+
+class SkillHubServicer(skill_hub_pb2_grpc.SkillHubServiceServicer):
+    """Serves hubs of skills."""
+
+    def __init__(self, hubs: Hubs, shelves: SkillShelves) -> None:
+        self._hubs = hubs
+        self._shelves = shelves
+
+    async def SearchHub(
+        self, request: pb.SearchHubRequest, context: Context
+    ) -> pb.SearchHubResponse:
+        """Searches hubs."""
+        with _told():
+            there = await self._shelves.of(profile_of(request.profile)).catalogue()
+            installed = frozenset(skill.name for skill in there.skills)
+            asked = self._hubs.search(request.words, request.source, installed)
+            async with aclosing(asked) as each:
+                found = [one async for one in each]
+        return convert.search(found, MAX_FOUND)
+
+    async def InstallSkills(
+        self, request: pb.InstallSkillsRequest, context: Context
+    ) -> AsyncGenerator[pb.InstallSkillsResponse]:
+        """Installs skills."""
+        _check_names(request.names)
+        hub = self._hubs.of(profile_of(request.profile))
+        terms = Terms(frozenset(request.consents), request.dry_run)
+        with _told():
+            async with aclosing(hub.install(request.source, request.names, terms)) as told:
+                async for one in told:
+                    if isinstance(one, Step):
+                        yield pb.InstallSkillsResponse(step=one.text)
+                    else:
+                        yield pb.InstallSkillsResponse(outcome=convert.outcome(one))
+
+    async def UpdateSkills(
+        self, request: pb.UpdateSkillsRequest, context: Context
+    ) -> AsyncGenerator[pb.UpdateSkillsResponse]:
+        """Updates skills."""
+        _check_names(request.names)
+        hub = self._hubs.of(profile_of(request.profile))
+        terms = Terms(frozenset(request.consents), request.dry_run)
+        with _told():
+            async with aclosing(hub.update(request.names, terms)) as told:
+                async for one in told:
+                    if isinstance(one, Step):
+                        yield pb.UpdateSkillsResponse(step=one.text)
+                    else:
+                        yield pb.UpdateSkillsResponse(outcome=convert.outcome(one))
+
+    async def RemoveSkill(
+        self, request: pb.RemoveSkillRequest, context: Context
+    ) -> pb.RemoveSkillResponse:
+        """Removes a skill."""
+        with _told():
+            made = await self._hubs.of(profile_of(request.profile)).remove(request.name)
+        return pb.RemoveSkillResponse(message=made.message)
+
+    async def AuditSkills(
+        self, request: pb.AuditSkillsRequest, context: Context
+    ) -> AsyncGenerator[pb.AuditSkillsResponse]:
+        """Looks at skills again."""
+        _check_names(request.names)
+        with _told():
+            audit = self._hubs.audit(profile_of(request.profile), request.names)
+            async with aclosing(audit) as outcomes:
+                async for outcome in outcomes:
+                    yield pb.AuditSkillsResponse(outcome=convert.outcome(outcome))
+
+    async def ExportSkills(
+        self, request: pb.ExportSkillsRequest, context: Context
+    ) -> AsyncGenerator[pb.ExportSkillsResponse]:
+        """Streams what is shared."""
+        _check_names(request.names)
+        if not request.names:
+            raise InvalidArgument("names is missing", fields={"names": "the skills"})
+        profile = profile_of(request.profile)
+        with _told():
+            files = await self._hubs.export(profile, request.names, as_index=request.as_index)
+        for path, data in files.items():
+            for begin in range(0, len(data) or 1, PIECE_BYTES):
+                piece = data[begin : begin + PIECE_BYTES]
+                yield pb.ExportSkillsResponse(path=path, data=piece)
+
+
+def _check_names(names: Any) -> None:
+    if len(names) > MAX_NAMES:
+        wanted = f"at most {MAX_NAMES} skills"
+        raise InvalidArgument(f"names has more than {MAX_NAMES}", fields={"names": wanted})
+
+
+@contextmanager
+def _told() -> Generator[None]:
+    try:
+        yield
+    except (BadSkill, FileRefused, HubRefused) as error:
+        raise FailedPrecondition(str(error)) from None
+    except HubFailed as error:
+        raise ServiceUnavailable(str(error)) from None

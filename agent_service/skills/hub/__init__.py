@@ -1,0 +1,1 @@
+"""Skills of others: found, looked through, installed as a whole, updated, removed, exported."""

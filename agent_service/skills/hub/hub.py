@@ -1,0 +1,269 @@
+"""One profile's skills of hubs: installed, updated and removed, each as a whole or not at all."""
+
+import logging
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Sequence
+
+from msgspec.structs import replace
+
+from agent_service.skills.files import SkillFiles
+from agent_service.skills.hub.errors import HubFailed, HubRefused
+from agent_service.skills.hub.lock import Installed
+from agent_service.skills.hub.offers import Offer, Opened, chosen
+from agent_service.skills.hub.outcomes import Candidate, Outcome, Status, Step, Terms
+from agent_service.skills.hub.package import Package
+from agent_service.skills.hub.scanning import looked_through
+from agent_service.skills.hub.shelves import HubShelf, Shelf, noted
+from agent_service.skills.hub.source import Kind, parsed
+from agent_service.skills.hub.sources import Sources
+from agent_service.skills.hub.verdicts import Finding, Review, Verdict
+from agent_service.skills.library import Origin
+from agent_service.skills.usage import timestamp
+from services.clock import Clock
+
+_log = logging.getLogger(__name__)
+
+Told = AsyncGenerator[Step | Outcome]
+
+
+class Hub:
+    """Changes one library."""
+
+    def __init__(self, files: SkillFiles, sources: Sources, clock: Clock) -> None:
+        self._shelf = HubShelf(files)
+        self._files = files
+        self._sources = sources
+        self._clock = clock
+
+    async def install(self, text: str, names: Sequence[str], terms: Terms) -> Told:
+        """Install skills of a source; HubRefused or HubFailed where the source cannot be had."""
+        source, skill = self._sources.named(text)
+        yield Step(f"fetching {source.text}")
+        async with self._sources.opened(source) as opened:
+            wanted = [*names, *([skill] if skill else [])]
+            for offer in chosen(await opened.offers(), wanted, opened.source):
+                yield Step(f"looking through {offer.name}")
+                try:
+                    candidate = await self._candidate(opened, offer)
+                except (HubRefused, HubFailed) as error:
+                    yield _not_had(offer.name, opened.source.text, error)
+                    continue
+                yield await self._install(candidate, terms)
+
+    async def update(self, names: Sequence[str], terms: Terms) -> Told:
+        """Update skills, all of them where none is named."""
+        shelf = await self._shelf.read()
+        by_source: defaultdict[str, list[str]] = defaultdict(list)
+        for name in names or shelf.lock.names:
+            entry = shelf.lock.of(name)
+            if entry is None:
+                yield Outcome(name, Status.REFUSED, _not_of_a_hub(shelf, name))
+            elif shelf.provenance.usage.of(name).pinned:
+                status = Status.REFUSED if names else Status.UNCHANGED
+                why = f"it is pinned; `hermes skills unpin {name}` lets it change"
+                yield Outcome(name, status, why, entry.source)
+            else:
+                by_source[entry.source].append(name)
+        for text, members in by_source.items():
+            yield Step(f"fetching {text}")
+            try:
+                async with self._sources.opened(parsed(text)) as opened:
+                    offers = await opened.offers()
+                    for name in members:
+                        yield Step(f"looking through {name}")
+                        yield await self._updated(opened, offers, name, shelf, terms)
+            except (HubRefused, HubFailed) as error:
+                for name in members:
+                    yield Outcome(name, Status.FAILED, str(error), text)
+
+    async def remove(self, name: str) -> Outcome:
+        """Put a skill of a hub into the archive, and forget where it came from."""
+        async with self._files.locked():
+            await self._shelf.recover()
+            shelf = await self._shelf.read()
+            entry = shelf.lock.of(name)
+            if entry is None:
+                raise HubRefused(_not_of_a_hub(shelf, name))
+            folder, now = shelf.folder(name), self._clock.now()
+            target = shelf.archive_for(name, now)
+            await self._shelf.move(folder, target, noted(name, None, now))
+        _log.info("removed the skill %s of %s", name, entry.source)
+        told = f"it is kept in {target}" if folder else "its folder was gone already"
+        return Outcome(name, Status.REMOVED, told, entry.source)
+
+    async def recover(self) -> None:
+        """Finish what was decided when a process died."""
+        if await self._shelf.is_whole():
+            return
+        async with self._files.locked():
+            await self._shelf.recover()
+
+    async def _candidate(self, opened: Opened, offer: Offer, known: str = "") -> Candidate:
+        """A skill as it was looked through, unless it is one that is known already."""
+        package = await opened.take(offer)
+        is_known = package.digest == known
+        review = Review() if is_known else await looked_through(package.name, package.files)
+        review = review.with_findings(_left_out(package))
+        trust = self._sources.trust(opened.source)
+        at = (opened.source, offer.place, opened.version)
+        return Candidate(package, *at, trust, review, is_known)
+
+    async def _install(self, candidate: Candidate, terms: Terms) -> Outcome:
+        name = candidate.package.name
+        async with self._files.locked():
+            await self._shelf.recover()
+            shelf = await self._shelf.read()
+            entry = shelf.lock.of(name)
+            if entry is not None and shelf.folder(name):
+                return await self._again(candidate, shelf, entry)
+            if problem := _conflict(shelf, name):
+                return candidate.outcome(Status.REFUSED, problem)
+            if (stopped := _stopped(candidate, terms, "", "")) is not None:
+                return stopped
+            if terms.dry_run:
+                return candidate.outcome(Status.INSTALLED, "it would be installed")
+            now = self._clock.now()
+            record = self._record(candidate, name, None)
+            note = noted(name, record, now, is_new=True)
+            await self._shelf.put(name, {}, candidate.package.files, "", note)
+        _log.info("installed the skill %s of %s", name, candidate.source.text)
+        return candidate.outcome(Status.INSTALLED)
+
+    async def _again(self, candidate: Candidate, shelf: Shelf, entry: Installed) -> Outcome:
+        """What is told where a skill of the name was installed already."""
+        name = candidate.package.name
+        if entry.source != candidate.source.text:
+            why = (
+                f"{name} is installed from {entry.source}; `hermes skills remove {name}` makes room"
+            )
+            return candidate.outcome(Status.REFUSED, why)
+        there = await self._shelf.local_digest(shelf, shelf.folder(name))
+        if there == candidate.package.digest == entry.content_hash:
+            return candidate.outcome(Status.UNCHANGED, "it is installed already")
+        why = f"{name} is installed already; `hermes skills update {name}` brings what is new"
+        return candidate.outcome(Status.REFUSED, why)
+
+    async def _updated(
+        self, opened: Opened, offers: Sequence[Offer], name: str, shelf: Shelf, terms: Terms
+    ) -> Outcome:
+        entry = shelf.lock.of(name) or Installed()
+        same = [each for each in offers if each.place == entry.identifier and each.name == name]
+        same = same or [each for each in offers if each.name == name]
+        if len(same) != 1:
+            gone = "is no longer there" if not same else "is there several times"
+            return Outcome(name, Status.FAILED, f"{name} {gone} in {entry.source}", entry.source)
+        try:
+            known = entry.content_hash if shelf.folder(name) else ""
+            candidate = await self._candidate(opened, same[0], known)
+        except (HubRefused, HubFailed) as error:
+            return _not_had(name, entry.source, error)
+        return await self._update(candidate, terms)
+
+    async def _update(self, candidate: Candidate, terms: Terms) -> Outcome:
+        name = candidate.package.name
+        async with self._files.locked():
+            await self._shelf.recover()
+            shelf = await self._shelf.read()
+            entry = shelf.lock.of(name)
+            if entry is None:
+                return candidate.outcome(Status.REFUSED, _not_of_a_hub(shelf, name))
+            folder = shelf.folder(name)
+            there = await self._shelf.content(shelf, folder)
+            here = await self._shelf.local_digest(shelf, folder)
+            is_changed = bool(folder) and here != entry.content_hash
+            is_same = bool(folder) and candidate.package.digest in (entry.content_hash, here)
+            if candidate.is_known or is_same:
+                told = "you have changed it here" if here != candidate.package.digest else ""
+                return candidate.outcome(Status.UNCHANGED, told)
+            candidate = _compared(candidate, entry)
+            why = "you have changed it here; what you have is put into the archive first"
+            if (stopped := _stopped(candidate, terms, here, why if is_changed else "")) is not None:
+                return stopped
+            if terms.dry_run:
+                return candidate.outcome(Status.UPDATED, "it would be updated")
+            now = self._clock.now()
+            kept_at = shelf.archive_for(name, now) if is_changed else ""
+            record = self._record(candidate, folder or name, entry)
+            note = noted(name, record, now, is_new=not folder)
+            await self._shelf.put(folder or name, there, candidate.package.files, kept_at, note)
+        _log.info("updated the skill %s of %s", name, candidate.source.text)
+        return candidate.outcome(Status.UPDATED, f"what you had is in {kept_at}" if kept_at else "")
+
+    def _record(self, candidate: Candidate, folder: str, before: Installed | None) -> Installed:
+        now = timestamp(self._clock.now())
+        families = {each.family for each in candidate.review.findings}
+        return Installed(
+            source=candidate.source.text,
+            identifier=candidate.place,
+            trust_level=candidate.trust.value,
+            scan_verdict=candidate.review.verdict.value,
+            content_hash=candidate.package.digest,
+            install_path=folder,
+            files=sorted(candidate.package.files),
+            version=candidate.package.version,
+            commit=candidate.commit,
+            accepted=sorted(families),
+            installed_at=(before.installed_at if before else "") or now,
+            updated_at=now,
+        )
+
+
+def _stopped(candidate: Candidate, terms: Terms, there: str, why: str) -> Outcome | None:
+    """What keeps a skill from being written now; None where nothing does."""
+    verdict, name = candidate.review.verdict, candidate.package.name
+    if verdict is Verdict.DANGEROUS:
+        told = f"{name} is dangerous and is not installed, whoever accepts it"
+        return candidate.outcome(Status.REFUSED, told)
+    consent = candidate.consent(there)
+    if (verdict is Verdict.SAFE and not why) or consent in terms.consents:
+        return None
+    found = "look at what was found" if verdict is Verdict.CAUTION else ""
+    told = "; ".join(filter(None, (found, why)))
+    return candidate.outcome(Status.ASKS, told, consent)
+
+
+def _conflict(shelf: Shelf, name: str) -> str:
+    """Why there is no place for a skill of that name, and what to do; empty where there is."""
+    found = shelf.catalogue.find(name)
+    categories = {skill.category for skill in shelf.catalogue.skills}
+    if found:
+        where = found[0].folder
+        if shelf.provenance.of(name) is Origin.BUNDLED:
+            return (
+                f"{name} came with Hermes ({where}); `hermes skills archive {name}` puts that one "
+                "away first"
+            )
+        return (
+            f"there is a skill {where} of your own; rename its folder, or put it away with "
+            f"`hermes skills archive {name}`"
+        )
+    if name in categories:
+        return f"{name} is a category of the library; rename that folder first"
+    if any(path.startswith(f"{name}/") for path in shelf.paths):
+        return f"there is a folder {name} without a SKILL.md in the library; move it away"
+    return ""
+
+
+def _compared(candidate: Candidate, entry: Installed) -> Candidate:
+    """The candidate with what is strange in view of what was installed before."""
+    version = candidate.package.version
+    if candidate.source.kind is not Kind.INDEX or not version or version != entry.version:
+        return candidate
+    finding = Finding(Verdict.CAUTION, "same-version", "SKILL.md", 0, version)
+    return replace(candidate, review=candidate.review.with_findings([finding]))
+
+
+def _left_out(package: Package) -> Sequence[Finding]:
+    return [Finding(Verdict.CAUTION, "left-out", path, 0) for path in package.left_out]
+
+
+def _not_had(name: str, source: str, error: HubRefused | HubFailed) -> Outcome:
+    status = Status.REFUSED if isinstance(error, HubRefused) else Status.FAILED
+    return Outcome(name, status, str(error), source)
+
+
+def _not_of_a_hub(shelf: Shelf, name: str) -> str:
+    known = ", ".join(shelf.lock.names) or "none"
+    if shelf.catalogue.find(name):
+        return f"{name} was not installed from a hub; `hermes skills archive {name}` puts it away"
+    return f"no skill {name!r} was installed from a hub; installed are: {known}"

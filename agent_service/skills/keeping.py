@@ -1,0 +1,76 @@
+"""What a person does to whole skills: pin them, put them away, bring them back."""
+
+from collections.abc import Sequence
+
+from agent_service.skills.document import BadSkill, is_name, own_name
+from agent_service.skills.files import FileRefused
+from agent_service.skills.library import MAX_LIST_BYTES, USAGE, Library, Skill
+from agent_service.skills.names import ARCHIVE, DOCUMENT
+from agent_service.skills.usage import SkillState, Usage, UsageFile, timestamp
+from services.clock import Clock
+from services.errors import AlreadyExists, NotFound
+
+
+class SkillKeeping:
+    """Changes one library as its owner wants it."""
+
+    def __init__(self, library: Library, clock: Clock) -> None:
+        self._library = library
+        self._files = library.files
+        self._clock = clock
+
+    async def pin(self, skill: Skill, *, is_pinned: bool) -> None:
+        """Have a skill stay as it is, or not."""
+        async with self._files.locked():
+            usage = UsageFile.parse(await self._files.read(USAGE, MAX_LIST_BYTES))
+            before = usage.of(skill.name)
+            if before.pinned is not is_pinned:
+                await self._put(usage, skill.name, before.with_pin(is_pinned=is_pinned))
+
+    async def archive(self, skill: Skill) -> str:
+        """Put a skill away; returns where it is kept."""
+        async with self._files.locked():
+            now = self._clock.now()
+            there = await self._archived()
+            stamped = f"{skill.name}-{now:%Y%m%d%H%M%S}"
+            target = skill.name if skill.name not in there else stamped
+            await self._files.move(skill.folder, f"{ARCHIVE}/{target}")
+            usage = UsageFile.parse(await self._files.read(USAGE, MAX_LIST_BYTES))
+            await self._put(usage, skill.name, usage.of(skill.name).archived(timestamp(now)))
+        return f"{ARCHIVE}/{target}"
+
+    async def restore(self, folder: str) -> str:
+        """Bring a skill back; returns its name, which is that of its folder."""
+        async with self._files.locked():
+            there = await self._archived()
+            if folder not in there:
+                known = ", ".join(there) or "nothing"
+                raise NotFound(f"the archive has no skill {folder!r}; it has {known}")
+            name = await self._name(folder)
+            if (await self._library.catalogue()).find(name):
+                raise AlreadyExists(f"there is a skill {name} already; put that one away first")
+            await self._files.move(f"{ARCHIVE}/{folder}", name)
+            usage = UsageFile.parse(await self._files.read(USAGE, MAX_LIST_BYTES))
+            before = usage.of(name)
+            if before.state is SkillState.ARCHIVED:
+                await self._put(usage, name, before.restored(timestamp(self._clock.now())))
+        return name
+
+    async def _put(self, usage: UsageFile, name: str, record: Usage) -> None:
+        usage.put(name, record)
+        await self._files.write(USAGE, usage.encoded())
+
+    async def _archived(self) -> Sequence[str]:
+        """The folders of the archive that are skills."""
+        tree = await self._files.tree()
+        parts = (path.split("/") for path in tree if path.startswith(f"{ARCHIVE}/"))
+        return sorted({each[1] for each in parts if len(each) == 3 and each[2] == DOCUMENT})
+
+    async def _name(self, folder: str) -> str:
+        """What a skill of the archive is called, whose folder may have got a time behind it."""
+        try:
+            text = await self._library.text(f"{ARCHIVE}/{folder}/{DOCUMENT}")
+        except FileRefused as error:
+            raise BadSkill(f"{folder} cannot be brought back: {error}") from None
+        named = own_name(text)
+        return named if is_name(named) and folder.startswith(named) else folder
