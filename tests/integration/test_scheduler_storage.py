@@ -18,7 +18,7 @@ from scheduler_service.misfire import Firing
 from scheduler_service.schedule import Interval
 from scheduler_service.storage import claims, jobs, migrations, runs
 from scheduler_service.storage.claims import Claimed, Holder, run_leases
-from scheduler_service.storage.schema import metadata
+from scheduler_service.storage.curator_schema import metadata
 from services.clock import SystemClock
 from services.database import Database
 from services.errors import ServiceUnavailable
