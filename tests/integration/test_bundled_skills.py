@@ -109,7 +109,7 @@ python3 /skills/task-planning/scripts/order.py c.txt || true
 printf 'n,v\na,2\nb,0\n' > 1.csv; printf 'n,v\na,3\nc,1\n' > 2.csv
 python3 /skills/text-reports/scripts/render.py change 1.csv 2.csv --label n --value v
 """,
-        ["| c   |        |     1 |", "new", "+50.0 %", "gone"],
+        ["+50.0 %", "| c   |        |     1 |", "new", "gone"],
     ),
     "data-cleaning": (
         r"""

@@ -100,7 +100,7 @@ def change(before: List[Row], after: List[Row], label: str, value: str) -> None:
     old = {row[label]: number(row[value]) for row in before}
     new = {row[label]: number(row[value]) for row in after}
     rows = []
-    for name in sorted({*old, *new}, key=lambda name: -abs(new.get(name, 0) - old.get(name, 0))):
+    for name in sorted({*old, *new}, key=lambda name: (-abs(new.get(name, 0) - old.get(name, 0)), name)):
         left, right = old.get(name), new.get(name)
         gap = (right or 0) - (left or 0)
         percent = "new" if left is None else "gone" if right is None else ""
