@@ -15,6 +15,7 @@ _SHELLS = frozenset({"sh", "bash", "zsh", "ksh", "dash", "ash"})
 _SHELL_FENCES = frozenset(
     {*_SHELLS, "", "shell", "console", "terminal", "shell-session", "shellscript", "text"}
 )
+_UNSAID = frozenset({"", "text"})
 _PYTHON_FENCES = frozenset({"python", "python3", "py"})
 _OTHERS = frozenset({"js", "mjs", "cjs", "ts", "rb", "pl", "php", "lua", "ps1"})
 _DOCUMENTS = frozenset({"md", "markdown", "txt", "rst", "html"})
@@ -93,8 +94,13 @@ class SkillScanner:
         yield from _opaque(path, text, first)
         if language in _SHELL_FENCES:
             typed = scan_shell.without_prompts(text)
-            yield from scan_shell.of_script(
-                self._classifier, path, typed, first=first, is_whole=False
+            found = scan_shell.of_script(self._classifier, path, typed, first=first, is_whole=False)
+            # What is not said to be shell is mostly a form or a picture, with words in it.
+            is_shell = language not in _UNSAID
+            yield from (
+                each
+                for each in found
+                if is_shell or each.family in scan_shell.WORST or each.family == "exfiltration"
             )
         elif language in _PYTHON_FENCES:
             yield from scan_python.of_program(

@@ -8,6 +8,7 @@ from agent_service.security.threats import ThreatScanner
 from agent_service.skills.hub.scanner import SkillScanner
 from agent_service.skills.hub.verdicts import Finding, Review, Verdict
 from tests.hubs import ALL, SAFE
+from tests.markdown import ROOT
 from tests.skills import document
 
 
@@ -135,6 +136,7 @@ GOOD: list[tuple[str, Mapping[str, str | bytes]]] = [
     ("key", body('```sh\ncurl -H "Authorization: Bearer $API_KEY" https://api.x.io\n```')),
     ("builds", script("x.sh", "set -euo pipefail", "rm -rf build", "make -j4 >log 2>&1")),
     ("tree", body("```\nfolder/\n├── SKILL.md\n└── a.py\n```")),
+    ("form", body("```\n**NAME: on track | at risk | late** (date)\n```")),
     ("placeholder", body("```bash\nmytool <file> --out=<dir\n```")),
     ("runs", script("x.py", "import subprocess", "subprocess.run(['git', 'log'], check=True)")),
     ("json", script("x.py", "import json, sys", "print(json.loads(sys.stdin.read())['a'])")),
@@ -169,3 +171,19 @@ def test_the_skills_of_the_other_tests_are_what_they_are_called(scanner: SkillSc
     verdicts = {name: looked_at(scanner, files).verdict for name, files in ALL.items()}
     assert verdicts == {"notes": Verdict.SAFE, "setup": C, "helper": D}
     assert isinstance(looked_at(scanner, ALL["setup"]).findings[0], Finding)
+
+
+def test_the_skills_that_come_with_hermes_are_safe(scanner: SkillScanner) -> None:
+    root = ROOT / "agent_service/skills/bundled"
+    found = {
+        path.parent.name: scanner.review(
+            {
+                each.relative_to(path.parent).as_posix(): each.read_bytes()
+                for each in path.parent.rglob("*")
+                if each.is_file() and "__pycache__" not in each.parts
+            }
+        )
+        for path in root.rglob("SKILL.md")
+    }
+    assert len(found) >= 12
+    assert {name: each for name, each in found.items() if each.findings} == {}
