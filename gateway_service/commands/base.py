@@ -1,6 +1,7 @@
 """What a slash command is, and what it works with."""
 
 import hashlib
+import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Flag, StrEnum, auto
@@ -15,6 +16,8 @@ from gateway_service.messages import CLI, Source
 from services.clock import Clock
 from services.database import Database
 from services.errors import HermesError
+
+_log = logging.getLogger(__name__)
 
 
 class Places(Flag):
@@ -163,6 +166,12 @@ def wrong(text: str) -> Answer:
 def may(chat: Chat, command: Command, verb: Verb) -> bool:
     """Whether whoever types may say one thing of a command."""
     return chat.access is None or chat.access.may(chat.source, command.names(verb), verb.who)
+
+
+def refused(user: str, command: str) -> None:
+    """Leave a trace of who was not let say what; not of what was typed behind it."""
+    about = {"audit": "command_denied", "command": command, "user": user}
+    _log.warning("%s was refused the command %s", user, command, extra=about)
 
 
 def offered(commands: Sequence[Command], chat: Chat) -> list[Command]:

@@ -1,13 +1,19 @@
 """Commands by which a person decides what the agent may do."""
 
-import logging
-
 from gateway_service.authorization import Access, Who
-from gateway_service.commands.base import Answer, Chat, Command, Group, Tools, Verb, plain, wrong
+from gateway_service.commands.base import (
+    Answer,
+    Chat,
+    Command,
+    Group,
+    Tools,
+    Verb,
+    plain,
+    refused,
+    wrong,
+)
 from gateway_service.events import Decision
 from gateway_service.messages import Source
-
-_log = logging.getLogger(__name__)
 
 
 async def _once(tools: Tools, chat: Chat, arguments: str) -> Answer:
@@ -60,7 +66,7 @@ def may_decide(access: Access, source: Source, decision: Decision) -> bool:
     verb = next(each for each in command.verbs if each.name == word)
     is_allowed = access.may(source, command.names(verb), verb.who)
     if not is_allowed:
-        _log.warning("%s was refused the command %s", source.user, command.names(verb)[-1])
+        refused(source.user, command.names(verb)[-1])
     return is_allowed
 
 

@@ -7,7 +7,17 @@ from difflib import get_close_matches
 from msgspec import Struct
 
 from gateway_service.authorization import SKILLS, Who
-from gateway_service.commands.base import Answer, Chat, Command, Places, Tools, may, offered, wrong
+from gateway_service.commands.base import (
+    Answer,
+    Chat,
+    Command,
+    Places,
+    Tools,
+    may,
+    offered,
+    refused,
+    wrong,
+)
 from gateway_service.commands.names import command_name, command_names, skill_named
 from gateway_service.errors import AgentRefused
 from gateway_service.messages import turn_command
@@ -55,13 +65,14 @@ async def obey(tools: Tools, chat: Chat, name: str, arguments: str) -> Answer | 
         return wrong(ELSEWHERE if chat.place is Places.GROUP else f"/{name} is not for here.")
     said = command.names(verb)[-1]
     if not may(chat, command, verb):
-        _log.warning("%s was refused the command %s", chat.user, said)
+        refused(chat.user, said)
         is_admin = chat.access is not None and chat.access.is_admin(chat.source)
         return wrong(DENIED if is_admin or verb.who is Who.EVERYBODY else ONLY_ADMINS)
     if turn_command(f"/{name} {arguments}"):
         return AsTurn()
     if verb.changes:
-        _log.info("%s says the command %s", chat.user, said)
+        about = {"audit": "command_said", "command": said, "user": chat.user}
+        _log.info("%s says the command %s", chat.user, said, extra=about)
     try:
         return await verb.run(tools, chat, rest)
     except HermesError as error:
@@ -81,7 +92,7 @@ async def _as_skill(tools: Tools, chat: Chat, name: str) -> Answer | AsTurn:
         return _unknown(tools, chat, name, [*command_names(skills, tools.commands)])
     names = (command_name(found[0].name, tools.commands), found[0].name, SKILLS)
     if chat.access is not None and not chat.access.may(chat.source, names, Who.EVERYBODY):
-        _log.warning("%s was refused the skill %s", chat.user, found[0].path)
+        refused(chat.user, names[0])
         return wrong(DENIED)
     return AsTurn(found[0].path)
 

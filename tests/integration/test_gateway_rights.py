@@ -72,6 +72,9 @@ async def test_what_changes_the_deployment_is_for_admins_and_a_refusal_is_logged
         assert (await asked(telegram, ADMIN, "/cron add in 2 hours tea")).startswith("Job job_")
         assert "/cron" in await asked(telegram, ADMIN, "/help")
         assert "telegram:7 says the command cron add" in caplog.messages
+        audits = {vars(each).get("audit") for each in caplog.records}
+        assert {"command_denied", "command_said"} <= audits
+        assert not any("tea" in each for each in caplog.messages)
 
 
 async def test_persons_have_their_own_lists(tmp_path: Path) -> None:
