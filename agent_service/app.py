@@ -39,16 +39,17 @@ from agent_service.metrics import AgentMetrics
 from agent_service.model_parts import ModelParts, model_parts
 from agent_service.models.base import Model
 from agent_service.models.catalog import Catalog
-from agent_service.models.catalogued import Catalogued
 from agent_service.models.configured import ConfiguredModel
 from agent_service.models.consult import Consult
 from agent_service.models.fallback import Route, Routed
 from agent_service.notices import Notices
+from agent_service.nudges import Nudges
 from agent_service.prompt.context_files import ContextFiles
 from agent_service.prompt.personal import PersonalLayers
 from agent_service.prompt.personalities import Personalities
 from agent_service.requests import Unattended
-from agent_service.runner import Runner
+from agent_service.reviews import Reviews
+from agent_service.runner import Books, Runner
 from agent_service.search.past import PastSessions
 from agent_service.security.threats import ThreatScanner
 from agent_service.servicer.approvals import ApprovalServicer
@@ -106,13 +107,13 @@ def build(
 ) -> "AgentService":
     """Puts the agent together; nothing is opened yet."""
     config, chassis = settings.load(AgentConfig), settings.load(ServiceConfig)
-    clock, workers = clock or SystemClock(), Workers()
+    clock, personas = clock or SystemClock(), Personalities(config.overlays.personalities)
     database = Database(chassis.database.url_of("agent", settings.home), "agent", clock)
     models = model_parts(settings, config, login_store(settings, config, database), clock)
     model, catalog, catalogued = models.first, models.catalog, models.catalogued
     leases, executors = turn_leases(config.lease_s), Executors(channels, config.executor_away_s)
-    stores = _stores(settings, config, chassis, database, clock)
-    scanner, redactor = ThreatScanner(), settings.redactor()
+    workers, stores = Workers(), _stores(settings, config, chassis, database, clock)
+    scanner, redactor, homes = ThreatScanner(), settings.redactor(), stores.homes
     shelves, profiles = shelves_of(config, stores, clock, scanner), stores.documents
     memories = MemoryStore(profiles, database, _limits(config, model, catalog), clock, scanner)
     context_files = ContextFiles(scanner, config.context_file_max_chars)
@@ -130,21 +131,21 @@ def build(
     curate = curations(stores, config.auxiliary, consult, spending, database, redactor, clock)
     toolbox = Toolbox(tools, contexts.of, redactor, Consulting(consult, spending).of)
     parts = _loop_parts(config, models.notes, catalogued, toolbox, catalog, database, files)
-    runner = Runner(database, leases, parts, spending, contexts.endings, clock, metrics)
+    books = Books(spending, Nudges(config.learning.policy(frozenset(toolsets))))
+    runner = Runner(database, leases, parts, books, contexts.endings, clock, metrics)
     ownership = _ownership(config, chassis, leases, Replicas(channels, config.endpoint, clock))
     notices = Notices(lambda: turns, config.tools.policy, reach.messenger, clock)
     watches = Watches(database, ownership.claimant, sandboxes, notices, redactor, clock)
-    naming = _naming(config, catalogued, model, redactor)
-    driver = _driver(config, settings, runner, database, parts.toolbox, redactor)
-    driver = driver if naming is None else Titling(driver, naming, spending, database, workers)
-    turns = Turns(database, driver, model, ownership, clock, workers, metrics)
+    driver = _kept(config, settings, runner, database, toolbox, redactor)
+    driver = _titled(config, driver, models, spending, redactor, database, workers)
+    reviews = Reviews(driver, database, reach.messenger, books.nudges.policy, clock, workers)
+    turns = Turns(database, reviews, model, ownership, clock, workers, metrics)
     places = Places(SandboxKinds(channels, clock), projects, config.sandbox)
     layers = PersonalLayers(profiles, memories, SkillIndexes(shelves, tools), context_files)
     drafts = SessionDrafts(clock, config.zone, toolsets, _directions(config, model), places, layers)
-    histories, homes = Histories(database, settings.home, clock), stores.homes
-    personas, news = Personalities(config.overlays.personalities), CuratorNews(curate, database)
+    histories, news = Histories(database, settings.home, clock), CuratorNews(curate, database)
     servicers = Servicers(
-        turns=TurnServicer(turns, drafts, config.tools.policy, news, scanner),
+        turns=TurnServicer(turns, drafts, config.tools.policy, news, scanner, reviews),
         sessions=SessionServicer(database, histories, personas, clock),
         approvals=ApprovalServicer(database, turns),
         models=ModelCatalogServicer(catalog, model),
@@ -159,7 +160,7 @@ def build(
     )
     starts = beside_start(config, model, shelves, homes, workers)
     first = (homes.recover, curate.recover, hubs.recover, watches.recover, starts)
-    chores = Chores(first, (left.run, histories.run, watches.run, models.keep_logins))
+    chores = Chores(first, (left.run, histories.run, watches.run, reviews.run, models.keep_logins))
     return AgentService(database, models.routed, catalog, turns, chores, workers, servicers)
 
 
@@ -249,7 +250,7 @@ def _stores(
     return in_database(settings.home, database, new_owner(chassis.instance), clock)
 
 
-def _driver(
+def _kept(
     config: AgentConfig,
     settings: Settings,
     runner: Runner,
@@ -266,6 +267,24 @@ def _driver(
     return Keeping(runner, database, places, SystemClock())
 
 
+def _titled(
+    config: AgentConfig,
+    inner: Drives,
+    models: ModelParts,
+    spending: Spending,
+    redactor: Redactor,
+    database: Database,
+    workers: Workers,
+) -> Drives:
+    """What has sessions named, where somebody has said that a model does."""
+    if not config.auxiliary.get("title", AuxiliaryModel()).is_chosen:
+        return inner
+    longest = min(MAX_TITLE_TOKENS, config.model.max_tokens)
+    consult = Consult(models.catalogued, models.first.default_name, longest)
+    naming = Naming(consult, route_of(config.auxiliary, "title"), redactor.redact)
+    return Titling(inner, naming, spending, database, workers)
+
+
 def _spending(
     config: AgentConfig,
     models: ModelParts,
@@ -275,17 +294,6 @@ def _spending(
 ) -> Spending:
     budgets = Budgets(database, leases, config.budget.policy, clock)
     return Spending(models.catalogued, models.chain, models.catalog, budgets, clock, config.zone)
-
-
-def _naming(
-    config: AgentConfig, catalogued: Catalogued, model: ConfiguredModel, redactor: Redactor
-) -> Naming | None:
-    """Who names sessions, where somebody has said that a model does."""
-    if not config.auxiliary.get("title", AuxiliaryModel()).is_chosen:
-        return None
-    longest = min(MAX_TITLE_TOKENS, config.model.max_tokens)
-    consult = Consult(catalogued, model.default_name, longest)
-    return Naming(consult, route_of(config.auxiliary, "title"), redactor.redact)
 
 
 def _tools(

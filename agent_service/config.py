@@ -10,6 +10,7 @@ from agent_service import budget
 from agent_service.config_approvals import ApprovalsConfig
 from agent_service.config_auxiliary import AuxiliaryModel
 from agent_service.config_fallback import FallbackModel
+from agent_service.config_learning import LearningConfig
 from agent_service.config_login import LoginConfig
 from agent_service.config_overlays import OverlayConfig
 from agent_service.config_providers import ProvidersConfig
@@ -314,6 +315,7 @@ class AgentConfig(ConfigModel):
     model: ModelConfig
     compression: CompressionConfig
     memory: MemoryConfig
+    learning: LearningConfig
     profiles: ProfilesConfig
     skills: SkillsConfig
     delegation: DelegationConfig

@@ -8,11 +8,12 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from agent_service.requests import REVIEW
 from services.discreet import Discreet
 
 ORIGIN = "origin"
 TERMINAL = "cli"
-NO_CHATS = (TERMINAL, "scheduler")
+NO_CHATS = (TERMINAL, "scheduler", REVIEW)
 """Where messages come from that nobody can be sent anything at, but for files in a terminal."""
 _MEDIA = re.compile(r"\s*MEDIA:\s*(\S(?:.*\S)?)\s*")
 _FENCES = ("```", "~~~")

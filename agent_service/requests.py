@@ -27,7 +27,10 @@ PARENT_SESSION = "parent_session_id"
 NOTICE = "notice"
 """The kind of a turn by which the model is told of what happened, and nobody has said."""
 
-UNATTENDED_KINDS = frozenset({JOB, SUBAGENT, NOTICE})
+REVIEW = "review"
+"""The kind of a turn in which the model looks back at another session, and its platform."""
+
+UNATTENDED_KINDS = frozenset({JOB, SUBAGENT, NOTICE, REVIEW})
 """Kinds of turns that nobody sits before."""
 
 

@@ -21,6 +21,7 @@ from agent_service.live_turn import LiveTurn
 from agent_service.loop import LoopParts, Step, run_turn
 from agent_service.metrics import AgentMetrics
 from agent_service.models.errors import ModelError
+from agent_service.nudges import Nudges
 from agent_service.requests import COMPRESS
 from agent_service.sandbox import CommandStatus, CommandUnknown, SandboxUnavailable
 from agent_service.spending import Spending
@@ -71,6 +72,18 @@ class Driving(Struct):
                 self.task.cancel()
 
 
+class Books(Struct, frozen=True):
+    """What is kept beside the journal."""
+
+    spending: Spending
+    nudges: Nudges
+
+    def record(self, conn: Connection, transition: Transition) -> None:
+        """Keep what a transition comes to, in the transaction that has just stored it."""
+        self.spending.record(conn, transition)
+        self.nudges.record(conn, transition)
+
+
 class Killing(Protocol):
     """Ends what the calls of an interrupted turn have begun."""
 
@@ -87,7 +100,7 @@ class Runner:
         database: Database,
         leases: LeaseTable,
         parts: LoopParts,
-        spending: Spending,
+        books: Books,
         commands: Callable[[LiveTurn], Killing],
         clock: Clock,
         metrics: AgentMetrics,
@@ -95,7 +108,7 @@ class Runner:
         self._database = database
         self._leases = leases
         self._parts = parts
-        self._spending = spending
+        self._books, self._spending = books, books.spending
         self._commands = commands
         self._clock = clock
         self._metrics = metrics
@@ -188,7 +201,7 @@ class Runner:
         def write(conn: Connection) -> Transition:
             transition = Transition.of(turn, steering.join(conn, turn, facts, now), now)
             journal.commit(conn, self._leases, transition)
-            self._spending.record(conn, transition)
+            self._books.record(conn, transition)
             return transition
 
         transition = await self._database.write(write)

@@ -18,7 +18,7 @@ from agent_service.hub import TurnStream
 from agent_service.live_turn import LiveTurn
 from agent_service.metrics import AgentMetrics
 from agent_service.models.configured import ConfiguredModel
-from agent_service.requests import BusyMode, TurnInfo, TurnRequest
+from agent_service.requests import REVIEW, BusyMode, TurnInfo, TurnRequest
 from agent_service.runner import Driving, Stop
 from agent_service.storage import approvals, claims, clarifications, journal, turns
 from agent_service.storage.approvals import ApprovalInfo
@@ -40,6 +40,9 @@ POLL_S = 1.0
 """How often unowned turns and expired approvals are looked for when nothing hints at them."""
 
 CLAIMS_AT_ONCE = 32
+
+REVIEWS_AT_ONCE = 2
+"""Reviews that run here side by side: nobody waits for them, and others are waited for."""
 
 
 HOT_SESSIONS = 256
@@ -248,7 +251,7 @@ class Turns:
             self._keeper.drop(turn.lease)
             self._metrics.active.dec()
             driving.stream.close()
-            if turn.finished is not None:
+            if turn.finished is not None and turn.kind != REVIEW:
                 self._conversations.keep(turn)
             if turn.session_id in self._queued or turn.finished is None:
                 self._wake.set()
@@ -269,7 +272,8 @@ class Turns:
         await self.replicas.interrupt(await self.get(turn_id, profile), profile)
 
     async def _claim_all(self) -> None:
-        found = await self._database.read(lambda conn: claims.free(conn, CLAIMS_AT_ONCE))
+        room = REVIEWS_AT_ONCE - sum(one.turn.kind == REVIEW for one in self._driven.values())
+        found = await self._database.read(lambda conn: claims.free(conn, CLAIMS_AT_ONCE, room))
         # As workers, so that a turn that cannot be loaded keeps no other from being taken up.
         claiming = [
             self._workers.start(f"claim of {turn_id}", self._claim(turn_id))

@@ -4,6 +4,7 @@ from agent_service.convert.common import profile_of, timestamp, usage
 from agent_service.requests import (
     COMPRESS,
     NOTICE,
+    REVIEW,
     SUBAGENT,
     BusyMode,
     Quote,
@@ -28,6 +29,7 @@ _KINDS = {
     turn_pb2.TURN_KIND_JOB: "job",
     turn_pb2.TURN_KIND_SUBAGENT: SUBAGENT,
     turn_pb2.TURN_KIND_COMPRESS: COMPRESS,
+    turn_pb2.TURN_KIND_REVIEW: REVIEW,
 }
 _BUSY = {
     turn_pb2.BUSY_MODE_QUEUE: BusyMode.QUEUE,
@@ -50,7 +52,7 @@ def turn_request(request: turn_pb2.StartTurnRequest) -> TurnRequest:
     text = "\n\n".join(part.text for part in request.parts if part.HasField("text"))
     quoted = [part.quotation for part in request.parts if part.HasField("quotation")]
     quotes = () if request.retries else tuple(map(_quote, quoted))
-    if not text.strip() and not quotes:
+    if not text.strip() and not quotes and request.kind != turn_pb2.TURN_KIND_REVIEW:
         raise InvalidArgument("the message is empty", fields={"parts": "at least one with text"})
     if sum(len(said.encode()) for said in (text, *(q.text for q in quotes))) > MAX_TEXT_BYTES:
         raise InvalidArgument("the message is too long", fields={"parts": "at most 1 MiB"})

@@ -23,6 +23,7 @@ from agent_service.prompt.personalities import Personalities
 from agent_service.storage import personalities, session_models, undoing
 from agent_service.storage import session_changes as changes
 from agent_service.storage import sessions as storage
+from agent_service.storage.activity import is_session_busy
 from agent_service.transcripts import MAX_BYTES
 from hermes.agent.v1 import session_change_pb2, session_pb2, session_pb2_grpc
 from services.clock import Clock
@@ -56,10 +57,13 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
     ) -> session_pb2.GetSessionResponse:
         """Returns a session."""
         profile = profile_of(request.profile)
-        info = await self._database.read(
-            lambda conn: storage.get(conn, request.session_id, profile)
+        info, is_busy = await self._database.read(
+            lambda conn: (
+                storage.get(conn, request.session_id, profile),
+                is_session_busy(conn, request.session_id),
+            )
         )
-        return session_pb2.GetSessionResponse(session=convert.session(info))
+        return session_pb2.GetSessionResponse(session=convert.session(info), is_busy=is_busy)
 
     async def ListSessions(
         self, request: session_pb2.ListSessionsRequest, context: Context

@@ -12,7 +12,8 @@ from agent_service.convert.common import profile_of
 from agent_service.convert.turns import turn, turn_request
 from agent_service.curation.news import CuratorNews
 from agent_service.drafts import SessionDrafts
-from agent_service.requests import JOB
+from agent_service.requests import JOB, REVIEW
+from agent_service.reviews import Reviews
 from agent_service.saying import screened
 from agent_service.security.threats import ThreatScanner
 from agent_service.servicer.watcher import Watcher
@@ -34,18 +35,22 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
         toolsets: ToolsetPolicy,
         news: CuratorNews,
         scanner: ThreatScanner,
+        reviews: Reviews,
     ) -> None:
         self._turns = turns
         self._drafts = drafts
         self._toolsets = toolsets
         self._news = news
         self._scanner = scanner
+        self._reviews = reviews
 
     async def StartTurn(
         self, request: turn_pb2.StartTurnRequest, context: Context
     ) -> turn_pb2.StartTurnResponse:
         """Starts or queues a turn."""
         asked = turn_request(request)
+        if asked.kind == REVIEW:
+            return turn_pb2.StartTurnResponse(turn=turn(await self._reviews.last(asked)))
         toolsets = asked.toolsets or (FOR_JOBS if asked.kind == JOB else ())
         allowed = self._toolsets.of(asked.profile, asked.platform, toolsets)
         quoted = await screened(asked.quotes, self._scanner)

@@ -6,7 +6,9 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection
 
+from agent_service.requests import REVIEW
 from agent_service.storage.schema import CLAIMABLE_STATES, session, turn
+from agent_service.storage.watch_schema import watched_command
 
 _JOBS = "cron_"
 """What begins the sessions of jobs, which run without anybody."""
@@ -14,9 +16,18 @@ _JOBS = "cron_"
 _LAST = sa.select(sa.func.max(session.c.updated_at)).where(
     session.c.profile == sa.bindparam("profile"),
     ~session.c.id.startswith(_JOBS, autoescape=True),
+    session.c.platform != REVIEW,
 )
 _LIVE = sa.select(turn.c.id).where(
     turn.c.state.in_(CLAIMABLE_STATES), turn.c.profile == sa.bindparam("profile")
+)
+
+
+_UNFINISHED = sa.select(turn.c.id).where(
+    turn.c.session_id == sa.bindparam("session_id"), turn.c.finished_at.is_(None)
+)
+_WATCHED = sa.select(watched_command.c.id).where(
+    watched_command.c.session_id == sa.bindparam("session_id")
 )
 
 
@@ -27,6 +38,12 @@ class Activity(Struct, frozen=True):
     """When somebody last talked to it; None is never."""
     is_busy: bool
     """A turn is under way, of a job too."""
+
+
+def is_session_busy(conn: Connection, session_id: str) -> bool:
+    """Whether something of it is unfinished: a turn, or a command that somebody is told of."""
+    named = {"session_id": session_id}
+    return any(conn.execute(query, named).first() is not None for query in (_UNFINISHED, _WATCHED))
 
 
 def activity(conn: Connection, profile: str) -> Activity:

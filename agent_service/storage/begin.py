@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam
 
 from agent_service import events
 from agent_service.models.base import encoded
-from agent_service.requests import COMPRESS
+from agent_service.requests import COMPRESS, REVIEW
 from agent_service.search.terms import searchable, terms
 from agent_service.storage import search_index, sessions, undoing
 from agent_service.storage.event_log import insert_events
@@ -83,7 +83,8 @@ def _say(
             "created_at": now,
         },
     )
-    entry = search_index.Entry(position, "user", terms(searchable(said)), now)
-    search_index.add(conn, turn.profile, turn.session_id, [entry])
+    if turn.kind != REVIEW:
+        entry = search_index.Entry(position, "user", terms(searchable(said)), now)
+        search_index.add(conn, turn.profile, turn.session_id, [entry])
     _TOUCH_SESSION.run(conn, {"session_key": turn.session_id, "count": position, "now": now})
     return content

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, bindparam
 
 from agent_service.budget import Account, Amount, Policy, Scope, Standing
-from agent_service.requests import SUBAGENT
+from agent_service.requests import REVIEW, SUBAGENT
 from agent_service.storage.budget_schema import budget_gate, budget_limit, budget_reservation
 from agent_service.storage.schema import session, turn
 from agent_service.storage.usage_schema import model_usage
@@ -55,9 +55,10 @@ _SWEEP = sa.delete(budget_reservation).where(
 
 
 _SUBAGENTS = sa.select(session.c.id).where(
-    session.c.parent_session_id == bindparam("scope_id"), session.c.platform == SUBAGENT
+    session.c.parent_session_id == bindparam("scope_id"),
+    session.c.platform.in_((SUBAGENT, REVIEW)),
 )
-"""The sessions that a session has handed work over to."""
+"""The sessions that a session has handed work over to, and those that look back at it."""
 
 
 def _standing(column: str) -> sa.Select[Any, Any, Any, Any]:

@@ -8,6 +8,8 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
+from agent_service.requests import REVIEW
+from agent_service.storage import reviews
 from agent_service.storage.begin import Begun, begin
 from agent_service.storage.schema import CLAIMABLE_STATES, LIVE_STATES, session, turn
 from services.database import Prepared, db_now, is_one_of
@@ -31,15 +33,18 @@ _ROW = Prepared(
     .with_for_update(of=[turn, session], key_share=True)
 )
 _other = turn.alias("other")
+_is_review = turn.c.kind == sa.literal_column(f"'{REVIEW}'")
+_unowned = (
+    is_one_of(turn.c.state, CLAIMABLE_STATES),
+    sa.or_(turn.c.owner.is_(None), turn.c.lease_until < db_now()),
+)
 _FREE = (
     sa.select(turn.c.id)
-    .where(
-        is_one_of(turn.c.state, CLAIMABLE_STATES),
-        sa.or_(turn.c.owner.is_(None), turn.c.lease_until < db_now()),
-    )
+    .where(*_unowned, ~_is_review)
     .union_all(
         sa.select(turn.c.id).where(
             turn.c.state == "QUEUED",
+            ~_is_review,
             ~sa.exists().where(
                 _other.c.session_id == turn.c.session_id,
                 sa.or_(
@@ -55,6 +60,13 @@ _FREE = (
     )
     .limit(bindparam("most"))
 )
+_FREE_REVIEWS = (
+    sa.select(turn.c.id)
+    .where(_is_review, sa.or_(turn.c.state == "QUEUED", sa.and_(*_unowned)))
+    .order_by(turn.c.created_at, turn.c.id)
+    .limit(bindparam("most"))
+)
+"""Each is alone in its session."""
 _WAITING_SESSIONS = sa.select(turn.c.session_id).where(turn.c.state == "QUEUED").distinct()
 _CANCELLED = sa.select(turn.c.id).where(
     turn.c.owner == bindparam("mine"), turn.c.finished_at.is_(None), turn.c.cancel_requested
@@ -79,11 +91,13 @@ class Claimed(Struct, frozen=True):
     """Set when it was queued, and its session is free now."""
     stuck_count: int
     """How often in a row an owner was lost without any progress."""
+    has_ground: bool = True
+    """False for a review of what is gone, or was taken back."""
 
     @property
     def cancel_requested(self) -> bool:
-        """Whether it was asked to stop."""
-        return self.row.cancel_requested
+        """Whether it is to stop."""
+        return self.row.cancel_requested or not self.has_ground
 
     @property
     def may_have_run(self) -> bool:
@@ -102,9 +116,11 @@ def turn_leases(ttl_s: float) -> LeaseTable:
     return LeaseTable(turn, claimable=claimable, ttl_s=ttl_s)
 
 
-def free(conn: Connection, most: int) -> Sequence[str]:
-    """Turns without a living owner, and queued ones whose session is free."""
-    return conn.execute(_FREE, {"most": most}).scalars().all()
+def free(conn: Connection, most: int, most_reviews: int) -> Sequence[str]:
+    """Turns without a living owner, queued ones whose session is free, and so many reviews."""
+    found = conn.execute(_FREE, {"most": most}).scalars().all()
+    reviews = conn.execute(_FREE_REVIEWS, {"most": max(0, most_reviews)}).scalars().all()
+    return [*found, *reviews]
 
 
 def waiting_sessions(conn: Connection) -> Sequence[str]:
@@ -137,4 +153,5 @@ def claim(conn: Connection, turn_id: str, claimant: Claimant, now: datetime) -> 
     if lease is None:
         return None
     begun = begin(conn, row, lease.epoch, now) if begins else None
-    return Claimed(lease, row, begun, stuck_count)
+    has_ground = row.kind != REVIEW or reviews.has_ground(conn, row.session_id)
+    return Claimed(lease, row, begun, stuck_count, has_ground)

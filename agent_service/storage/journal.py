@@ -17,8 +17,8 @@ from agent_service.facts import Switched
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ToolCall, encoded
 from agent_service.prompt.overlays import Overlay
-from agent_service.requests import UNATTENDED_KINDS, Unattended
-from agent_service.storage import grants, search_index
+from agent_service.requests import REVIEW, UNATTENDED_KINDS, Unattended
+from agent_service.storage import grants, reviews, search_index
 from agent_service.storage.claims import Claimed
 from agent_service.storage.clarifications import answers
 from agent_service.storage.event_log import events_after, insert_events
@@ -41,6 +41,7 @@ _MESSAGES = (
     )
     .order_by(message.c.sequence)
 )
+_EARLIER = _MESSAGES.where(message.c.sequence <= bindparam("last"))
 _STEPS = sa.select(step).where(step.c.turn_id == bindparam("id")).order_by(step.c.sequence)
 _DECISIONS = sa.select(approval.c.call_id, approval.c.decision, approval.c.binding).where(
     approval.c.turn_id == bindparam("id"), approval.c.decision.is_not(None)
@@ -192,7 +193,8 @@ def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None
     )
     _INSERT_STEP.run_all(conn, [_step_row(live.id, new) for new in transition.steps])
     _INSERT_MESSAGE.run_all(conn, _message_rows(transition))
-    search_index.add(conn, live.profile, live.session_id, _entries(transition))
+    if live.kind != REVIEW:
+        search_index.add(conn, live.profile, live.session_id, _entries(transition))
     if transition.message_count != live.message_count:
         _touch_session(conn, transition)
     insert_events(conn, live.id, transition.events)
@@ -267,6 +269,9 @@ def _conversation(conn: Connection, live: LiveTurn) -> list[bytes]:
     }
     first_pending = min((p.message_sequence for p in live.pending.values()), default=0)
     rows: list[tuple[int, bytes]] = []
+    if live.kind == REVIEW and (ground := reviews.ground_of(conn, live.session_id)) is not None:
+        earlier = asked | {"session_id": ground.session_id, "last": ground.through}
+        rows += [(row.sequence, row.content.encode()) for row in conn.execute(_EARLIER, earlier)]
     for row in conn.execute(_MESSAGES, asked):
         if first_pending and row.role == "tool" and row.sequence > first_pending:
             live.results[row.sequence] = row.content.encode()

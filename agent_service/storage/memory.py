@@ -66,5 +66,19 @@ def latest(conn: Connection, profile: str, most: int) -> Sequence[MemoryChange]:
     return [_change(row) for row in conn.execute(query)]
 
 
+def of_turn(conn: Connection, profile: str, turn_id: str) -> Sequence[MemoryChange]:
+    """The changes that a turn has made, the oldest first."""
+    query = (
+        sa.select(memory_change)
+        .where(
+            memory_change.c.profile == profile,
+            memory_change.c.turn_id == turn_id,
+            memory_change.c.made,
+        )
+        .order_by(memory_change.c.created_at, memory_change.c.key)
+    )
+    return [_change(row) for row in conn.execute(query)]
+
+
 def _change(row: sa.Row[Any]) -> MemoryChange:
     return MemoryChange(**{name: getattr(row, name) for name in _COLUMNS})

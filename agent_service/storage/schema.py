@@ -56,9 +56,10 @@ session = Table(
     Index("session_by_use", "profile", "updated_at"),
     Index("session_by_parent", "parent_session_id"),
 )
-"""`parent_session_id` is what it was branched from, or what has handed a subagent its task; that
-may be gone. `is_named` is true once a person has given it its title. `revision` grows whenever
-messages were taken out, so that a conversation in memory is known to be old."""
+"""`parent_session_id` is what it was branched from, what has handed a subagent its task, or what a
+review looks back at; that may be gone. `is_named` is true once a person has given it its title.
+`revision` grows whenever messages were taken out, so that a conversation in memory is known to be
+old."""
 
 turn = Table(
     "turn",

@@ -13,9 +13,10 @@ from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
 from agent_service.events import to_ms
-from agent_service.requests import SUBAGENT
+from agent_service.requests import REVIEW, SUBAGENT
 from agent_service.storage import search_index, sessions
 from agent_service.storage.grants import grant
+from agent_service.storage.review_schema import review
 from agent_service.storage.schema import (
     approval,
     compaction,
@@ -85,12 +86,13 @@ _COPY_STATE = sa.insert(session_state).from_select(
 _BRANCHES = sa.select(session.c.id).where(session.c.parent_session_id == bindparam("parent"))
 _SUBAGENTS = sa.select(session.c.id).where(
     session.c.parent_session_id == bindparam("parent"),
-    session.c.platform == SUBAGENT,
+    session.c.platform.in_((SUBAGENT, REVIEW)),
     ~session.c.is_named,
     # A person's branch of one has its platform as well, and copies no turns.
-    sa.exists().where(turn.c.session_id == session.c.id, turn.c.kind == SUBAGENT),
+    sa.exists().where(turn.c.session_id == session.c.id, turn.c.kind == session.c.platform),
 )
-"""Those that it has handed work over to, but for what somebody has named to keep it."""
+"""Those that it has handed work over to, and that look back at it, but for what somebody has named
+to keep it."""
 _USED_SUBAGENT = _SUBAGENTS.where(
     session.c.updated_at >= bindparam("unused_since", type_=session.c.updated_at.type)
 ).limit(1)
@@ -115,7 +117,7 @@ _ITS_TURNS = sa.select(turn.c.id).where(turn.c.session_id == bindparam("of_sessi
 DELETED_BY_TURN = (step, event, approval)
 DELETED_BY_SESSION = (
     *(message, undone_message, compaction, sandbox_binding, session_state, grant, watched_command),
-    turn,
+    *(review, turn),
 )
 """In this order, and before the session itself; a test holds these to the schema."""
 _DELETES = (

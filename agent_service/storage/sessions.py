@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
+from agent_service.requests import REVIEW
 from agent_service.storage.schema import message, session, session_state
 from agent_service.usage import Usage
 from services.database.sql import UtcTime, upsert
@@ -64,7 +65,11 @@ _BY_USE = (
     sa.select(session, given_model)
     .where(
         session.c.profile == bindparam("profile"),
-        sa.or_(bindparam("platform") == "", session.c.platform == bindparam("platform")),
+        # Nobody has begun those that look back at another, so that they are asked for by name.
+        sa.or_(
+            sa.and_(bindparam("platform") == "", session.c.platform != REVIEW),
+            session.c.platform == bindparam("platform"),
+        ),
         sa.or_(
             bindparam("title") == "",
             session.c.title == bindparam("title"),

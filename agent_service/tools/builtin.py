@@ -18,6 +18,7 @@ from agent_service.tools.delegate_task import DelegateTask
 from agent_service.tools.execute_code import ExecuteCode, ExecuteCodeArguments
 from agent_service.tools.hints import Hints, hinted
 from agent_service.tools.judged import CommandPolicy, JudgeCommands, Typed
+from agent_service.tools.kept import MEMORY_KEPT, SKILL_KEPT, Kept
 from agent_service.tools.list_directory import ListDirectory
 from agent_service.tools.listing import Listed
 from agent_service.tools.memory import MemoryTool
@@ -88,11 +89,11 @@ def builtin_tools(
         hinted(FromSandbox(ListDirectory()), hints),
         Todo(),
         Clarify(),
-        *(() if memories is None else (_careful(MemoryTool(memories), asking),)),
+        *(() if memories is None else (_kept(MemoryTool(memories), MEMORY_KEPT, asking),)),
         *(() if past is None else (SessionSearch(past),)),
         SkillsList(),
         SkillView(),
-        _careful(SkillManage(), asking),
+        _kept(SkillManage(), SKILL_KEPT, asking),
         DelegateTask(),
         FromSandbox(JudgeCommands(program, _code, asking.commands)),
     ]
@@ -119,8 +120,9 @@ def _reaching(reach: Reach, asking: Asking) -> Sequence[Listed]:
     )
 
 
-def _careful(tool: Tool[Any], asking: Asking) -> Tool[Any]:
-    return AskWhenTainted(tool, _arguments) if asking.tainted else tool
+def _kept(tool: Tool[Any], noted_as: str, asking: Asking) -> Tool[Any]:
+    """What outlasts the session: asked before where strangers have been read, and noted."""
+    return Kept(AskWhenTainted(tool, _arguments) if asking.tainted else tool, noted_as)
 
 
 async def _patched(arguments: PatchArguments, _context: ToolContext) -> Sequence[str]:

@@ -27,7 +27,7 @@ from agent_service.facts import (
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import encoded
 from agent_service.models.consult import Ask
-from agent_service.requests import Unattended
+from agent_service.requests import REVIEW, Unattended
 from agent_service.sandbox import CommandUncertain, PathRefused, Place, SandboxUnavailable
 from agent_service.tools import advice
 from agent_service.tools.approval import HALTED, NOBODY_TO_ASK, ApprovalRequired
@@ -42,6 +42,7 @@ from agent_service.tools.base import (
 )
 from agent_service.tools.clarify import ClarificationRequired
 from agent_service.tools.inner import JournaledCalls
+from agent_service.tools.looking_back import refused
 from agent_service.tools.oversize import ResultRoom
 from agent_service.tools.schema import describe, explain
 from services.database import DatabaseDamaged
@@ -145,6 +146,8 @@ class Toolbox:
             arguments = tool.arguments.model_validate(json.loads(call.call.arguments_json or "{}"))
         except (ValueError, RecursionError) as error:
             return _error(call, _malformed(error))
+        if why_not := refused(turn, tool, arguments):
+            return _error(call, why_not)
         if call.state is StepState.DISPATCHED and tool.effect(arguments) is Effect.UNSAFE:
             return ToolReturned(call, _UNCERTAIN, is_error=True, uncertain=True)
         return _Prepared(call, tool, arguments)
@@ -235,7 +238,8 @@ class _Batch:
             return
         duration_ms = round((time.monotonic() - started) * 1000)
         place = context.place()
-        can_read = not self._turn.toolsets or not _READING.isdisjoint(self._turn.toolsets)
+        toolsets = self._turn.toolsets
+        can_read = self._turn.kind != REVIEW and (not toolsets or bool(_READING & toolsets))
         text = await self._room.fitted(result.text, call.key, context.files if can_read else None)
         news = f"[{found}]" if (found := context.news()) else ""
         text = self._redactor.redact("\n".join(filter(None, (news, text, result.beside))))

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, bindparam
 
 from agent_service.events import Outcome
 from agent_service.live_turn import LiveTurn
-from agent_service.requests import COMPRESS
+from agent_service.requests import COMPRESS, REVIEW
 from agent_service.storage.claims import Claimed
 from agent_service.storage.schema import message
 from agent_service.trajectories.format import Said, Sample, line
@@ -75,7 +75,7 @@ class Keeping:
     async def drive(self, driving: Driven, claimed: Claimed) -> None:
         """Drive a turn, and keep it when it has ended."""
         await self._inner.drive(driving, claimed)
-        if driving.turn.finished is not None and driving.turn.kind != COMPRESS:
+        if driving.turn.finished is not None and driving.turn.kind not in {COMPRESS, REVIEW}:
             await unbroken(self._keep(driving.turn))
 
     async def _keep(self, turn: LiveTurn) -> None:

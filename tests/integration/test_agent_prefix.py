@@ -76,6 +76,10 @@ agent:
 """
 
 
+NO_REVIEWS = "memory: {nudge_interval: 0}\nskills: {creation_nudge_interval: 0}\n"
+"""They are tried elsewhere."""
+
+
 class _Conversation:
     """Turns of one session, on whichever replica runs."""
 
@@ -108,7 +112,7 @@ async def _answered(client: AgentClient, text: str) -> bool:
     return answer(await client.ask(text)).endswith(WELL["text"])
 
 
-def _parts(body: bytes) -> tuple[str, str, str]:
+def request_parts(body: bytes) -> tuple[str, str, str]:
     """A request's body: what is before its messages, the messages, and what is behind them."""
     text = body.decode()
     begin = text.index('"messages":[') + len('"messages":')
@@ -126,14 +130,14 @@ def _change_home(folder: Path) -> None:
 
 def _give_overlays(folder: Path) -> None:
     """Have sessions be sent with instructions and messages of their own."""
-    for instance, text in (("first", OVERLAYS), ("second", "agent: {max_turns: 50}")):
+    for instance, text in (("first", OVERLAYS), ("second", "agent: {max_turns: 50}\n")):
         (folder / instance).mkdir(parents=True, exist_ok=True)
-        (folder / instance / "config.yaml").write_text(text)
+        (folder / instance / "config.yaml").write_text(text + NO_REVIEWS)
 
 
 def _check(model: FakeModel) -> None:
     before, messages, behind = zip(
-        *[_parts(exchange.body) for exchange in model.requests], strict=True
+        *[request_parts(exchange.body) for exchange in model.requests], strict=True
     )
     assert len(set(before)) == len(set(behind)) == 1
     (prompt,) = {body["messages"][0]["content"] for body in model.bodies}

@@ -106,6 +106,11 @@ class GetSessionResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SESSION_FIELD_NUMBER: _builtins.int
+    IS_BUSY_FIELD_NUMBER: _builtins.int
+    is_busy: _builtins.bool
+    """Whether something of it is under way: a turn that runs, waits for a person or is queued, or a
+    command in the background that the model is to be told of.
+    """
     @_builtins.property
     def session(self) -> Global___Session:
         """The session."""
@@ -114,10 +119,11 @@ class GetSessionResponse(_message.Message):
         self,
         *,
         session: Global___Session | None = ...,
+        is_busy: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_busy", b"is_busy", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -536,7 +542,7 @@ class Session(_message.Message):
     message_count: _builtins.int
     """Messages in it."""
     parent_session_id: _builtins.str
-    """The session that it was branched from, or that has handed a subagent its task; empty where there is none, or when
+    """The session that it was branched from, that has handed a subagent its task, or that it looks back at; empty where there is none, or when
     that is gone.
     """
     is_named: _builtins.bool

@@ -115,7 +115,8 @@ class SessionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListSessions(self, request, context):
-        """Lists a profile's sessions, the one used last first.
+        """Lists a profile's sessions, the one used last first; those in which the agent looks back at another
+        only where their platform, "review", is asked for.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

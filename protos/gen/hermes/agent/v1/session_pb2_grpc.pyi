@@ -20,7 +20,9 @@ class SessionServiceStub:
     GetSession: _aio.UnaryUnaryMultiCallable[_session_pb2.GetSessionRequest, _session_pb2.GetSessionResponse]
     """Returns a session without its messages. Fails with NOT_FOUND."""
     ListSessions: _aio.UnaryUnaryMultiCallable[_session_pb2.ListSessionsRequest, _session_pb2.ListSessionsResponse]
-    """Lists a profile's sessions, the one used last first."""
+    """Lists a profile's sessions, the one used last first; those in which the agent looks back at another
+    only where their platform, "review", is asked for.
+    """
     ListMessages: _aio.UnaryUnaryMultiCallable[_session_pb2.ListMessagesRequest, _session_pb2.ListMessagesResponse]
     """Lists a session's messages in order. Fails with NOT_FOUND."""
     SearchMessages: _aio.UnaryUnaryMultiCallable[_session_pb2.SearchMessagesRequest, _session_pb2.SearchMessagesResponse]
@@ -75,7 +77,9 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.ListSessionsRequest,
         context: _aio.ServicerContext[_session_pb2.ListSessionsRequest, _abc.Awaitable[_session_pb2.ListSessionsResponse]],
     ) -> _abc.Awaitable[_session_pb2.ListSessionsResponse]:
-        """Lists a profile's sessions, the one used last first."""
+        """Lists a profile's sessions, the one used last first; those in which the agent looks back at another
+        only where their platform, "review", is asked for.
+        """
 
     @_abc_1.abstractmethod
     def ListMessages(

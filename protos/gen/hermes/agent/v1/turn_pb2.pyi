@@ -47,6 +47,13 @@ class _TurnKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TurnKind.Val
     """The agent tells the model of what happened, such as the end of a command in the background. Its
     answer is delivered to where the session's messages come from. Never asked for by a client.
     """
+    TURN_KIND_REVIEW: _TurnKind.ValueType  # 6
+    """The agent looks back at a session, whether there is something to be kept in memory or in a skill. The
+    agent begins such turns itself; a client asks for one where `session_id` is left for good. The turn
+    has a session of its own, which it names, and does not keep the other one busy; of the request only
+    the ids and `profile` are read. Fails with NOT_FOUND where there is no such session, and with
+    FAILED_PRECONDITION where a turn of it is unfinished, nothing was said in it, or nothing can be kept.
+    """
 
 class TurnKind(_TurnKind, metaclass=_TurnKindEnumTypeWrapper):
     """What a turn is for."""
@@ -66,6 +73,13 @@ the text of its parts is not read.
 TURN_KIND_NOTICE: TurnKind.ValueType  # 5
 """The agent tells the model of what happened, such as the end of a command in the background. Its
 answer is delivered to where the session's messages come from. Never asked for by a client.
+"""
+TURN_KIND_REVIEW: TurnKind.ValueType  # 6
+"""The agent looks back at a session, whether there is something to be kept in memory or in a skill. The
+agent begins such turns itself; a client asks for one where `session_id` is left for good. The turn
+has a session of its own, which it names, and does not keep the other one busy; of the request only
+the ids and `profile` are read. Fails with NOT_FOUND where there is no such session, and with
+FAILED_PRECONDITION where a turn of it is unfinished, nothing was said in it, or nothing can be kept.
 """
 Global___TurnKind: _TypeAlias = TurnKind  # noqa: Y015
 
@@ -223,7 +237,7 @@ class StartTurnRequest(_message.Message):
     """What becomes of calls that a person would have to allow, in turns of jobs and subagents."""
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[_content_pb2.MessagePart]:
-        """The message; at least one part."""
+        """The message; at least one part, but for REVIEW."""
 
     @_builtins.property
     def origin(self) -> _origin_pb2.Origin:

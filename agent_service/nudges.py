@@ -1,0 +1,76 @@
+"""Decides at the end of a turn whether the agent looks back at the session.
+
+What is counted and what begins with it is stored in the transaction that ends the turn, so that it
+happens once, whoever drives the turn and however often its drivers are lost.
+"""
+
+from typing import Any
+
+from sqlalchemy import Connection
+
+from agent_service.events import Outcome
+from agent_service.learning import NudgePolicy, Telling
+from agent_service.live_turn import LiveTurn
+from agent_service.prompt.review import review_prompt
+from agent_service.storage import nudges, reviews
+from agent_service.storage.nudges import Counts
+from agent_service.transition import Transition
+
+USER = "user"
+"""The kind of turns that count."""
+MEMORY, SKILLS = "memory", "skills"
+
+
+class Nudges:
+    """Counts, and begins reviews."""
+
+    def __init__(self, policy: NudgePolicy) -> None:
+        self.policy = policy
+
+    def record(self, conn: Connection, transition: Transition) -> None:
+        """Count a turn that has ended, once that is stored, and begin what is due."""
+        turn, ended = transition.turn, transition.finished
+        memory, skills = self._asked_of(turn)
+        if ended is None or turn.kind != USER or not (memory or skills):
+            return
+        counts = nudges.counted(conn, turn.session_id, turn.id)
+        policy = self.policy
+        memory = memory and counts.turns >= policy.memory_turns
+        skills = skills and counts.iterations >= policy.skill_iterations
+        if (memory or skills) and _has_come_through(turn, ended.outcome):
+            reviews.begin(conn, self._review(turn, memory=memory, skills=skills), transition.now)
+            counts = Counts(
+                turns=0 if memory else counts.turns, iterations=0 if skills else counts.iterations
+            )
+        nudges.keep(conn, turn.session_id, counts)
+
+    def _asked_of(self, turn: LiveTurn) -> tuple[bool, bool]:
+        """Whether memory and skills are looked back for, and can be used in the turn."""
+        policy = self.policy
+        has = policy.toolsets & turn.toolsets if turn.toolsets else policy.toolsets
+        return (
+            policy.memory_turns > 0 and MEMORY in has,
+            policy.skill_iterations > 0 and SKILLS in has,
+        )
+
+    def _review(self, turn: LiveTurn, *, memory: bool, skills: bool) -> reviews.Asked:
+        request: dict[str, Any] = {"toolsets": sorted(turn.toolsets), "model": turn.first_model}
+        if (turn.route, turn.model) != ("", turn.first_model):
+            # Another model has taken over; it has the conversation in its cache.
+            request["switched"] = {"route": turn.route, "model": turn.model}
+        return reviews.Asked(
+            turn_id=reviews.turn_id_of(turn.id),
+            profile=turn.profile,
+            session_id=turn.session_id,
+            parent_turn_id=turn.id,
+            prompt=review_prompt(memory=memory, skills=skills),
+            request=request,
+            is_told=self.policy.telling is Telling.OFF,
+        )
+
+
+def _has_come_through(turn: LiveTurn, outcome: Outcome) -> bool:
+    """Whether models can be asked: else what is due begins with the end of the next turn."""
+    if outcome is Outcome.LIMIT_REACHED:
+        return turn.model_calls >= turn.max_model_calls
+    return outcome is Outcome.COMPLETED

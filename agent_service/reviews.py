@@ -1,0 +1,207 @@
+"""Turns that look back at a conversation: begun when somebody asks, and told of in a line."""
+
+import hashlib
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from msgspec import Struct
+from sqlalchemy import Connection
+
+from agent_service.learning import NudgePolicy, Telling
+from agent_service.memory.entries import parse
+from agent_service.messaging import (
+    NO_CHATS,
+    TERMINAL,
+    Message,
+    Messenger,
+    NotSent,
+    SendingUnknown,
+    Target,
+)
+from agent_service.nudges import MEMORY, SKILLS
+from agent_service.prompt.review import review_prompt
+from agent_service.requests import REVIEW, TurnInfo, TurnRequest
+from agent_service.skills.manage import NOTES as SKILL_CHANGES
+from agent_service.storage import reviews, sessions, turns
+from agent_service.storage.claims import Claimed
+from agent_service.storage.memory import MemoryChange, of_turn
+from agent_service.storage.reviews import Untold
+from agent_service.storage.schema import turn as turn_rows
+from agent_service.storage.session_changes import hold_idle
+from agent_service.trajectories.keeping import Driven, Drives
+from services.clock import Clock
+from services.database import Database
+from services.errors import AlreadyExists, DatabaseUnavailable, Draining, FailedPrecondition
+from services.lifecycle import Workers
+
+LOOK_S = 60.0
+"""How often reviews are looked for of which nobody was told: whoever drove them was lost."""
+TOLD_AT_ONCE = 20
+LINE_CHARS = 300
+
+_log = logging.getLogger(__name__)
+_LAST_TURN = (
+    sa.select(turn_rows.c.id, turn_rows.c.request)
+    .where(turn_rows.c.session_id == sa.bindparam("session_id"))
+    .order_by(turn_rows.c.created_at.desc(), turn_rows.c.id.desc())
+    .limit(1)
+)
+
+
+class Gained(Struct, frozen=True):
+    """What a review has kept."""
+
+    memories: Sequence[MemoryChange]
+    skills: Mapping[str, str]
+    """What was done last to each, by its name."""
+
+    def line(self, telling: Telling) -> str:
+        """What somebody is told of it; empty where that is nothing."""
+        parts = [*self._memories(telling), *self._skills()]
+        return " ".join(parts)[:LINE_CHARS] if telling is not Telling.OFF else ""
+
+    def _memories(self, telling: Telling) -> Sequence[str]:
+        if not self.memories:
+            return ()
+        if telling is Telling.ON:
+            targets = " and ".join(sorted({_NAMES[change.target] for change in self.memories}))
+            return (f"Looking back, I have noted something about {targets}.",)
+        before = {entry for change in self.memories for entry in parse(change.before)}
+        after = {entry: None for change in self.memories for entry in parse(change.after)}
+        new = [" ".join(entry.split()) for entry in after if entry not in before]
+        told = "; ".join(f"“{entry}”" for entry in new)
+        return (f"Looking back, I have noted: {told or 'less than before'}.",)
+
+    def _skills(self) -> Sequence[str]:
+        named = ", ".join(f"`{name}` ({done})" for name, done in sorted(self.skills.items()))
+        return (f"Looking back, I have kept what I learned: {named}.",) if named else ()
+
+
+_NAMES = {"memory": "my work", "user": "you"}
+
+
+class Reviews:
+    """Drives turns, tells what came of those that look back, and begins some of them."""
+
+    def __init__(
+        self,
+        inner: Drives,
+        database: Database,
+        messenger: Messenger,
+        policy: NudgePolicy,
+        clock: Clock,
+        workers: Workers,
+    ) -> None:
+        self._inner = inner
+        self._database = database
+        self._messenger = messenger
+        self._policy = policy
+        self._clock = clock
+        self._workers = workers
+
+    async def drive(self, driving: Driven, claimed: Claimed) -> None:
+        """Drive a turn; whoever is to hear of a review does so beside what comes next."""
+        await self._inner.drive(driving, claimed)
+        turn = driving.turn
+        if turn.kind != REVIEW or turn.finished is None:
+            return
+        try:
+            self._workers.start(f"news of {turn.id}", self._tell_of(turn.id))
+        except Draining:
+            _log.info("the review is told of after the next start")
+
+    async def run(self) -> None:
+        """Tell of reviews whose drivers were lost before they could, until cancelled."""
+        while True:
+            try:
+                for found in await self._database.read(
+                    lambda conn: reviews.untold(conn, TOLD_AT_ONCE)
+                ):
+                    await self._tell(found)
+            except DatabaseUnavailable as error:
+                _log.warning("reviews are not told of: %s", error)
+            await self._clock.sleep(LOOK_S)
+
+    async def last(self, request: TurnRequest) -> TurnInfo:
+        """Have the agent look back for the last time at a session that is left.
+
+        NotFound where there is none, FailedPrecondition where it is busy or nothing can be kept.
+        """
+        has = self._policy.toolsets
+        now = self._clock.now()
+
+        def write(conn: Connection) -> TurnInfo:
+            known = conn.execute(_BY_ID, {"id": request.turn_id}).one_or_none()
+            if known is not None:
+                return _same(known, request)
+            hold_idle(conn, request.session_id, request.profile)
+            reviews.begin(conn, _asked(conn, request, has), now)
+            return turns.get(conn, request.turn_id, request.profile)
+
+        return await self._database.write(write)
+
+    async def _tell_of(self, turn_id: str) -> None:
+        found = await self._database.read(lambda conn: reviews.untold_of(conn, turn_id))
+        if found is not None:
+            await self._tell(found)
+
+    async def _tell(self, found: Untold) -> None:
+        gained = await self._database.read(lambda conn: _gained(conn, found))
+        text, target = gained.line(self._policy.telling), _target(found)
+        if text and target is not None:
+            message = Message(found.turn_id, found.profile, target, text)
+            try:
+                await self._messenger.send(message)
+            except NotSent as error:
+                _log.warning("nobody is told of the review %s: %s", found.turn_id, error)
+            except SendingUnknown:
+                return  # it is told again
+        await self._database.write(lambda conn: reviews.told(conn, found.turn_id))
+
+
+_BY_ID = sa.select(turn_rows).where(turn_rows.c.id == sa.bindparam("id"))
+
+
+def _same(known: sa.Row[Any], request: TurnRequest) -> TurnInfo:
+    if (known.profile, known.request_digest) != (request.profile, _digest(request)):
+        raise AlreadyExists(f"turn {request.turn_id} was started with another request")
+    return turns.info(known)
+
+
+def _digest(request: TurnRequest) -> str:
+    return hashlib.sha256(f"{REVIEW}/{request.session_id}".encode()).hexdigest()
+
+
+def _asked(conn: Connection, request: TurnRequest, has: Collection[str]) -> reviews.Asked:
+    last = conn.execute(_LAST_TURN, {"session_id": request.session_id}).one_or_none()
+    if last is None:
+        raise FailedPrecondition(f"nothing was said in session {request.session_id} yet")
+    usable = set(last.request["toolsets"] or has) & set(has)
+    if not usable & {MEMORY, SKILLS}:
+        raise FailedPrecondition("neither memory nor skills can be used in the session")
+    return reviews.Asked(
+        turn_id=request.turn_id,
+        profile=request.profile,
+        session_id=request.session_id,
+        parent_turn_id=last.id,
+        prompt=review_prompt(memory=MEMORY in usable, skills=SKILLS in usable, is_last=True),
+        request=last.request,
+        is_told=True,
+        digest=_digest(request),
+    )
+
+
+def _gained(conn: Connection, found: Untold) -> Gained:
+    changes: dict[str, Any] = sessions.get_state(conn, found.session_id, SKILL_CHANGES) or {}
+    skills = {note["name"]: note["use"] for note in changes.values()}
+    return Gained(of_turn(conn, found.profile, found.turn_id), skills)
+
+
+def _target(found: Untold) -> Target | None:
+    platform = found.origin.get("platform", "")
+    if platform == TERMINAL:
+        return Target(TERMINAL, found.parent_session_id)
+    target = Target.of_origin(found.origin)
+    return None if target is None or target.platform in NO_CHATS else target

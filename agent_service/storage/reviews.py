@@ -1,0 +1,241 @@
+"""Reviews: turns that look back at another session, each in a session of its own.
+
+That session has no copy of what it looks at: its own messages are numbered on from those of the
+other one, which are read from there.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from msgspec import Struct
+from sqlalchemy import Connection, bindparam
+
+from agent_service.events import to_ms
+from agent_service.requests import REVIEW, Unattended
+from agent_service.storage.review_schema import review
+from agent_service.storage.schema import compaction, session, session_state, turn
+from agent_service.storage.sessions import MEMORY_LIMITS, OVERLAY
+from agent_service.tools.taint import STATE as TAINT
+from agent_service.usage import Usage
+from services.database import Prepared
+
+MAX_MODEL_CALLS = 16
+
+_KEPT = (OVERLAY, MEMORY_LIMITS, TAINT)
+"""What a review has of the session's values: how its requests are sent, and what it has read."""
+_new = bindparam("new_session", type_=sa.String())
+_of = bindparam("of_session", type_=sa.String())
+_now = bindparam("now", type_=session.c.created_at.type)
+_MADE = {
+    "id": _new,
+    "platform": sa.literal(REVIEW),
+    "usage": bindparam("no_usage", type_=sa.JSON()),
+    "approved_tools": bindparam("nothing_approved", type_=sa.JSON()),
+    "parent_session_id": _of,
+    "is_named": sa.false(),
+    "revision": bindparam("new_revision", type_=sa.BigInteger()),
+    "created_at": _now,
+    "updated_at": _now,
+}
+_SESSION = sa.insert(session).from_select(
+    session.c.keys(),
+    sa.select(*(_MADE.get(column.name, column) for column in session.columns)).where(
+        session.c.id == _of
+    ),
+)
+_STATE = sa.insert(session_state).from_select(
+    session_state.c.keys(),
+    sa.select(_new, session_state.c.name, session_state.c.value).where(
+        session_state.c.session_id == _of, session_state.c.name.in_(_KEPT)
+    ),
+)
+_COMPACTION = sa.insert(compaction).from_select(
+    compaction.c.keys(),
+    sa.select(_new, *(c for c in compaction.columns if c.name != "session_id")).where(
+        compaction.c.session_id == _of
+    ),
+)
+_REVIEW = sa.insert(review).from_select(
+    review.c.keys(),
+    sa.select(
+        _new,
+        bindparam("turn_id", type_=sa.String()),
+        _of,
+        bindparam("parent_turn_id", type_=sa.String()),
+        session.c.message_count,
+        session.c.revision,
+        bindparam("is_told", type_=sa.Boolean()),
+    ).where(session.c.id == _of),
+)
+_TURN = sa.insert(turn)
+_GROUND = Prepared(
+    sa.select(review.c.parent_session_id, review.c.through, review.c.revision).where(
+        review.c.session_id == bindparam("session_id")
+    )
+)
+_REVISION = sa.select(session.c.revision).where(session.c.id == bindparam("session_id"))
+_UNTOLD = (
+    sa.select(review, turn.c.profile)
+    .join(turn, turn.c.id == review.c.turn_id)
+    .where(~review.c.is_told, turn.c.finished_at.is_not(None))
+    .order_by(turn.c.finished_at)
+    .limit(bindparam("most"))
+)
+_BY_TURN = (
+    sa.select(review, turn.c.profile)
+    .join(turn, turn.c.id == review.c.turn_id)
+    .where(review.c.turn_id == bindparam("turn_id"))
+)
+_TOLD = sa.update(review).where(review.c.turn_id == bindparam("of_turn")).values(is_told=True)
+_ORIGIN = sa.select(turn.c.request).where(turn.c.id == bindparam("turn_id"))
+
+
+class Asked(Struct, frozen=True):
+    """A review that is to be begun."""
+
+    turn_id: str
+    profile: str
+    session_id: str
+    """That it looks back at, as it is now."""
+    parent_turn_id: str
+    """The last turn of it."""
+    prompt: str
+    request: Mapping[str, Any]
+    """What is kept of that turn's request: its model and toolsets are the review's, too."""
+    is_told: bool = False
+    """Nobody is to hear of what comes of it."""
+    digest: str = ""
+    """Of what asked for it, where somebody did."""
+
+
+class Ground(Struct, frozen=True):
+    """What a review looks at: the messages of a session up to this one."""
+
+    session_id: str
+    through: int
+
+
+class Untold(Struct, frozen=True):
+    """A review that has ended, and of which somebody may want to hear."""
+
+    turn_id: str
+    session_id: str
+    profile: str
+    parent_session_id: str
+    origin: Mapping[str, str]
+    """Where the message came from with whose turn it began."""
+
+
+def turn_id_of(parent_turn_id: str) -> str:
+    """The id of the review that begins with the end of a turn."""
+    return f"trn_{_digest(parent_turn_id)}"
+
+
+def session_id_of(turn_id: str) -> str:
+    """The id of a review's session."""
+    return f"rev_{_digest(turn_id)}"
+
+
+def begin(conn: Connection, asked: Asked, now: datetime) -> None:
+    """Store a review, for whoever has room for it; its session has no turn that is unfinished."""
+    new_session = session_id_of(asked.turn_id)
+    between = {"new_session": new_session, "of_session": asked.session_id}
+    made: dict[str, Any] = {
+        "no_usage": Usage().stored(),
+        "nothing_approved": [],
+        "new_revision": to_ms(now),
+        "now": now,
+    }
+    conn.execute(_SESSION, between | made)
+    conn.execute(_STATE, between)
+    conn.execute(_COMPACTION, between)
+    conn.execute(_TURN, _row(asked, new_session, now))
+    told = {"turn_id": asked.turn_id, "parent_turn_id": asked.parent_turn_id}
+    conn.execute(_REVIEW, between | told | {"is_told": asked.is_told})
+
+
+def ground_of(conn: Connection, session_id: str) -> Ground | None:
+    """What a review looks at; None where that is not there any more, or was taken back."""
+    found = _GROUND.rows(conn, {"session_id": session_id}).one()
+    revision = conn.execute(_REVISION, {"session_id": found.parent_session_id}).scalar()
+    return Ground(found.parent_session_id, found.through) if revision == found.revision else None
+
+
+def has_ground(conn: Connection, session_id: str) -> bool:
+    """Whether there still is what a review looks at."""
+    return ground_of(conn, session_id) is not None
+
+
+def untold(conn: Connection, most: int) -> Sequence[Untold]:
+    """Reviews that have ended and of which nobody was told yet, the oldest first."""
+    return [_untold(conn, row) for row in conn.execute(_UNTOLD, {"most": most}).all()]
+
+
+def untold_of(conn: Connection, turn_id: str) -> Untold | None:
+    """A review of which nobody was told yet; None where nobody is to be."""
+    row = conn.execute(_BY_TURN, {"turn_id": turn_id}).one_or_none()
+    return None if row is None or row.is_told else _untold(conn, row)
+
+
+def told(conn: Connection, turn_id: str) -> None:
+    """Nobody has to be told of a review any more."""
+    conn.execute(_TOLD, {"of_turn": turn_id})
+
+
+def _untold(conn: Connection, row: sa.Row[Any]) -> Untold:
+    request: dict[str, Any] | None = conn.execute(_ORIGIN, {"turn_id": row.parent_turn_id}).scalar()
+    return Untold(
+        turn_id=row.turn_id,
+        session_id=row.session_id,
+        profile=row.profile,
+        parent_session_id=row.parent_session_id,
+        origin={} if request is None else request["origin"],
+    )
+
+
+def _row(asked: Asked, session_id: str, now: datetime) -> dict[str, Any]:
+    request: dict[str, Any] = {
+        "text": asked.prompt,
+        "untrusted": (),
+        "origin": {
+            "platform": REVIEW,
+            "parent_session_id": asked.session_id,
+            "parent_turn_id": asked.parent_turn_id,
+        },
+        "max_model_calls": MAX_MODEL_CALLS,
+        "toolsets": asked.request["toolsets"],
+        "model": asked.request["model"],
+        "steers": False,
+        "retries": False,
+        "unattended": Unattended.DENY,
+    }
+    if "switched" in asked.request:
+        request["switched"] = asked.request["switched"]
+    return {
+        "id": asked.turn_id,
+        "profile": asked.profile,
+        "session_id": session_id,
+        "kind": REVIEW,
+        "state": "QUEUED",
+        "owner": None,
+        "owner_endpoint": "",
+        "epoch": 0,
+        "version": 1,
+        "attempt": 1,
+        "stuck_at": 0,
+        "stuck_count": 0,
+        "cancel_requested": False,
+        "request_digest": asked.digest,
+        "request": request,
+        "usage": Usage().stored(),
+        "last_sequence": 0,
+        "created_at": now,
+        "finished_at": None,
+    }
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(f"{text}/review".encode()).hexdigest()[:26]
