@@ -29,7 +29,7 @@ from gateway_service.limits import Limiter
 from gateway_service.messages import Button, Content, TurnOrder
 from gateway_service.platforms.base import Destination, Platform
 from gateway_service.render import first_part, split, units
-from gateway_service.storage import inbox, outbox
+from gateway_service.storage import inbox, outbox, resets
 from gateway_service.storage.outbox import REPEAT_UNITS, Address, Delivery
 from services.clock import Clock
 from services.errors import DatabaseUnavailable
@@ -120,6 +120,7 @@ class Answers:
                 outbox.add(conn, Delivery(order.turn_id, address, [first]), now)
             outbox.add(conn, Delivery(order.turn_id, address, more, first_part=2), now)
             inbox.close(conn, order.turn_id, now)
+            resets.answered(conn, order.profile, order.session_id, now)
 
         await self._held.write(write, notify=OUTBOX)
 

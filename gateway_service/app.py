@@ -89,7 +89,10 @@ def build_with(
         sessions=Sessions(database, agent, clock),
         turns=Turns(inbox, database, agent, clock, workers),
         news=News(database, clock, metrics),
-        tools=Tools(database, agent, clock, Clients.over(channels.to), COMMANDS),
+        tools=Tools(
+            *(database, agent, clock, Clients.over(channels.to), COMMANDS),
+            resets=config.session_reset.policies(config.zone),
+        ),
     )
     ownership = Ownership(new_owner(chassis.instance), leases, LeaseKeeper(database, leases, clock))
     watch, attachments = Watch(clock, metrics), Attachments(database, clock)

@@ -1,13 +1,23 @@
 """The gateway's settings."""
 
 import re
+from datetime import tzinfo
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
+from gateway_service.config_resets import SessionResetConfig
 from services.config import ConfigModel, Env, Yaml
 
 _TOKEN = re.compile(r"\d{1,20}:[A-Za-z0-9_-]{1,100}")
+
+
+def _zone(name: str) -> str:
+    try:
+        return name and ZoneInfo(name).key
+    except (OSError, ValueError):
+        raise ValueError(f"{name!r} is no IANA time zone such as Europe/Rome") from None
 
 
 class TelegramConfig(ConfigModel):
@@ -65,6 +75,9 @@ class GatewayConfig(ConfigModel):
     """What the gateway service can be configured with."""
 
     telegram: TelegramConfig
+    session_reset: SessionResetConfig
+    time_zone: Annotated[str, AfterValidator(_zone), Yaml("timezone"), Env("HERMES_TIMEZONE")] = ""
+    """IANA time zone in which chats begin a new day; empty is the machine's."""
     allow_all_users: Annotated[bool, Env("GATEWAY_ALLOW_ALL_USERS")] = False
     """Let everybody on every platform talk to Hermes and run its commands."""
     group_sessions_per_user: Annotated[bool, Yaml("group_sessions_per_user")] = True
@@ -75,6 +88,11 @@ class GatewayConfig(ConfigModel):
         float, Field(ge=3, le=300), Yaml("gateway.lease_s"), Env("HERMES_GATEWAY_LEASE_S")
     ] = 30.0
     """Seconds after which a replica that does not answer loses its chat accounts to another."""
+
+    @property
+    def zone(self) -> tzinfo | None:
+        """The time zone; None is the machine's."""
+        return ZoneInfo(self.time_zone) if self.time_zone else None
 
 
 MODELS: tuple[type[ConfigModel], ...] = (GatewayConfig,)

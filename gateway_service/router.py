@@ -17,11 +17,19 @@ from gateway_service.commands.decisions import may_decide
 from gateway_service.commands.obey import AsTurn, obey, parse
 from gateway_service.errors import AgentRefused, PlatformError
 from gateway_service.events import Decision
-from gateway_service.messages import ButtonPress, Content, MessageEvent, Source, TurnOrder
+from gateway_service.messages import (
+    ButtonPress,
+    Content,
+    MessageEvent,
+    Source,
+    TurnOrder,
+    turn_command,
+)
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.outbox import PLACEHOLDER
 from gateway_service.platforms.base import Platform
-from gateway_service.storage import chats, inbox, outbox
+from gateway_service.resets import Resets, tell
+from gateway_service.storage import chats, inbox, outbox, resets
 from gateway_service.storage.inbox import Waiting
 from gateway_service.storage.outbox import Address, Delivery, Kind
 from gateway_service.turns import Turns
@@ -68,6 +76,8 @@ class Router:
         self._turns = turns
         self._tools = tools
         self._metrics = metrics
+        policy = tools.resets.of(held.platform)
+        self._resets = Resets(held, tools.agent, policy, tools.clock)
         self._workers = Workers()
         self._hint = held.database.listen(INBOX)
         self._busy: set[str] = set()
@@ -75,6 +85,7 @@ class Router:
     async def run(self) -> None:
         """Take up what is open, then work on what comes in, until cancelled."""
         async with self._workers:
+            self._workers.start("resets", self._resets.run())
             resumed = False
             while True:
                 try:
@@ -202,6 +213,8 @@ class Router:
         self, key: str, waiting: Waiting, event: MessageEvent, skill: str = ""
     ) -> TurnOrder:
         """Give a message its turn, and its answer a place in the chat."""
+        if turn_command(event.text) is None:  # what is said of the last turn is not for a new one
+            await self._resets.before(key)
         now, profile = self._tools.clock.now(), self._held.profile
         turn_id, fresh_id = new_id("trn"), new_session_id(now.astimezone())
 
@@ -215,9 +228,10 @@ class Router:
                 turn_id, profile, session_id, source, text, quotes=quotes, skill=skill
             )
             inbox.accept(conn, waiting.sequence, session_id, turn_id, skill)
-            placeholder = Delivery(
-                turn_id, self._answers.address(order), [PLACEHOLDER], Kind.ANSWER
-            )
+            resets.touch(conn, profile, key, now)
+            address = self._answers.address(order)
+            tell(conn, session_id, address, now)
+            placeholder = Delivery(turn_id, address, [PLACEHOLDER], Kind.ANSWER)
             outbox.add(conn, placeholder, now)
             return order
 

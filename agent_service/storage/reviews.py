@@ -18,6 +18,7 @@ from agent_service.requests import REVIEW, Unattended
 from agent_service.storage.review_schema import review
 from agent_service.storage.schema import compaction, session, session_state, turn
 from agent_service.storage.sessions import MEMORY_LIMITS, OVERLAY
+from agent_service.storage.turns import QUEUED
 from agent_service.tools.taint import STATE as TAINT
 from agent_service.usage import Usage
 from services.database import Prepared
@@ -219,21 +220,10 @@ def _row(asked: Asked, session_id: str, now: datetime) -> dict[str, Any]:
         "profile": asked.profile,
         "session_id": session_id,
         "kind": REVIEW,
-        "state": "QUEUED",
-        "owner": None,
-        "owner_endpoint": "",
-        "epoch": 0,
-        "version": 1,
-        "attempt": 1,
-        "stuck_at": 0,
-        "stuck_count": 0,
-        "cancel_requested": False,
         "request_digest": asked.digest,
         "request": request,
-        "usage": Usage().stored(),
-        "last_sequence": 0,
         "created_at": now,
-        "finished_at": None,
+        **QUEUED,
     }
 
 

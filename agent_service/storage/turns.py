@@ -60,6 +60,22 @@ class Stored(Struct, frozen=True):
     live_turn: str = ""
 
 
+QUEUED: Mapping[str, Any] = {
+    "state": "QUEUED",
+    "owner": None,
+    "owner_endpoint": "",
+    "epoch": 0,
+    "version": 1,
+    "attempt": 1,
+    "stuck_at": 0,
+    "stuck_count": 0,
+    "cancel_requested": False,
+    "usage": Usage().stored(),
+    "last_sequence": 0,
+    "finished_at": None,
+}
+"""What the row of a turn has besides what is asked for, while nobody has begun it."""
+
 _BY_ID = sa.select(turn).where(turn.c.id == bindparam("id"))
 _SESSION = Prepared(
     sa.select(
@@ -260,21 +276,10 @@ def _row(request: TurnRequest, model: str, digest: str, now: datetime) -> dict[s
         "profile": request.profile,
         "session_id": request.session_id,
         "kind": request.kind,
-        "state": "QUEUED",
-        "owner": None,
-        "owner_endpoint": "",
-        "epoch": 0,
-        "version": 1,
-        "attempt": 1,
-        "stuck_at": 0,
-        "stuck_count": 0,
-        "cancel_requested": False,
         "request_digest": digest,
         "request": request.stored(model, said(request)),
-        "usage": Usage().stored(),
-        "last_sequence": 0,
         "created_at": now,
-        "finished_at": None,
+        **QUEUED,
     }
 
 

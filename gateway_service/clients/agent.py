@@ -35,6 +35,8 @@ class SessionFacts(Struct, frozen=True):
     message_count: int
     prompt_tokens: int
     completion_tokens: int
+    is_busy: bool = False
+    """Something of it is under way, such as a turn or a command in the background."""
 
 
 class GivenAnswer(Struct, frozen=True):
@@ -126,6 +128,20 @@ class AgentClient:
         except grpc.aio.AioRpcError as error:
             raise explained(error) from error
 
+    async def look_back(self, turn_id: str, session_id: str, profile: str, platform: str) -> None:
+        """Have the agent look back at a session that is left; again is the same."""
+        request = turn_pb2.StartTurnRequest(
+            turn_id=turn_id,
+            profile=profile,
+            session_id=session_id,
+            origin=origin_pb2.Origin(platform=platform),
+            kind=turn_pb2.TURN_KIND_REVIEW,
+        )
+        try:
+            await self._turns.StartTurn(request)
+        except grpc.aio.AioRpcError as error:
+            raise explained(error) from error
+
     async def watch(
         self, turn_id: str, profile: str, after: int = 0, max_deltas_per_second: int = 0
     ) -> AsyncGenerator[Sequence[turn_event_pb2.TurnEvent]]:
@@ -193,6 +209,7 @@ class AgentClient:
             message_count=found.message_count,
             prompt_tokens=found.usage.prompt_tokens,
             completion_tokens=found.usage.completion_tokens,
+            is_busy=response.is_busy,
         )
 
     async def latest_session(self, profile: str, platform: str) -> str | None:

@@ -13,6 +13,7 @@ from gateway_service.clients.agent import AgentClient
 from gateway_service.clients.services import Clients
 from gateway_service.clients.skills import SkillInfo
 from gateway_service.messages import CLI, Source
+from gateway_service.reset_policy import ResetPolicies
 from services.clock import Clock
 from services.database import Database
 from services.errors import HermesError
@@ -98,6 +99,8 @@ class Tools(Struct, frozen=True):
     clients: Clients
     commands: "Sequence[Command]"
     """All there are."""
+    resets: ResetPolicies = ResetPolicies()
+    """When chats begin a new session by themselves."""
 
 
 Run = Callable[[Tools, Chat, str], Awaitable[Answer]]

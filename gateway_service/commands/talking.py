@@ -17,6 +17,7 @@ from gateway_service.commands.base import (
 )
 from gateway_service.commands.texts import code, counted, listed, moment, shortened
 from gateway_service.messages import COMPRESS, RETRY, STEER
+from gateway_service.resets import LookBack, ask_to_look_back
 from gateway_service.storage import inbox
 from services.ids import new_session_id
 
@@ -24,7 +25,10 @@ SHOWN = 10
 TITLE_CHARS = 60
 
 
-async def _new(tools: Tools, _chat: Chat, _arguments: str) -> Answer:
+async def _new(tools: Tools, chat: Chat, _arguments: str) -> Answer:
+    if tools.resets.reviews_on_new:
+        asked = LookBack(chat.effect_id("trn"), chat.profile, chat.session_id, chat.source.platform)
+        await ask_to_look_back(tools.agent, asked)
     session_id = new_session_id(tools.clock.now().astimezone())
     return Answer("A new session begins with your next message.", session_id)
 

@@ -16,7 +16,9 @@ _IS_KNOWN = sa.select(sa.literal(1)).where(
     chat_session.c.session_id == bindparam("session_id"),
     chat_session.c.profile == bindparam("profile"),
 )
-_PUT = upsert(chat_session, ("profile", "session_key"), ("session_id", "updated_at"))
+_PUT = upsert(
+    chat_session, ("profile", "session_key"), ("session_id", "updated_at", "last_used_at")
+)
 
 
 def session_of(conn: Connection, profile: str, session_key: str) -> str | None:
@@ -41,5 +43,6 @@ def put(conn: Connection, profile: str, session_key: str, session_id: str, now: 
             "session_id": session_id,
             "created_at": now,
             "updated_at": now,
+            "last_used_at": now,
         },
     )

@@ -121,6 +121,27 @@ chat_session = Table(
     Column("session_id", String(128), nullable=False),
     Column("created_at", UtcTime, nullable=False),
     Column("updated_at", UtcTime, nullable=False),
+    Column("last_used_at", UtcTime),
     Index("chat_session_by_session", "session_id"),
+    Index("chat_session_by_use", "profile", "last_used_at"),
 )
-"""The session that a chat's messages go to; the chat of a terminal is its first session."""
+"""The session that a chat's messages go to; the chat of a terminal is its first session.
+`last_used_at` is when something was last said in it; unset, there is nothing in it that could
+end."""
+
+session_reset = Table(
+    "session_reset",
+    metadata,
+    Column("new_session_id", String(128), primary_key=True),
+    Column("old_session_id", String(128), nullable=False),
+    Column("session_key", String(400), nullable=False),
+    Column("profile", String(64), nullable=False),
+    Column("why", String(8), nullable=False),
+    Column("review_id", String(100), nullable=False),
+    Column("reset_at", UtcTime, nullable=False),
+    Column("is_review_asked", Boolean, nullable=False),
+    Column("is_told", Boolean, nullable=False),
+    Index("session_reset_by_time", "reset_at"),
+)
+"""Chats that have gone on in a new session by themselves, until their persons are told and the
+agent was asked to look back at the old one."""

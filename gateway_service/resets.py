@@ -1,0 +1,159 @@
+"""Lets chats go on in a new session, once they were quiet for as long as their settings say.
+
+Whether that is so is looked at when the time comes, and before each message. The agent is asked to
+look back at the old session first; that it cannot be asked holds nothing up, and is made up for
+later. The chat gets its new session in one transaction behind the account's fence, and only if it
+was not used since.
+"""
+
+import hashlib
+import logging
+from datetime import datetime
+
+from msgspec import Struct
+from sqlalchemy import Connection
+
+from gateway_service.accounts import Held
+from gateway_service.clients.agent import AgentClient
+from gateway_service.errors import AgentRefused
+from gateway_service.messages import Content
+from gateway_service.reset_policy import Mode, ResetPolicy
+from gateway_service.storage import outbox, resets
+from gateway_service.storage.outbox import Address, Delivery
+from gateway_service.storage.resets import Due, Reset
+from services.clock import Clock
+from services.errors import HermesError, Unavailable
+from services.ids import new_session_id
+
+LOOK_S = 10.0
+AT_ONCE = 50
+
+_log = logging.getLogger(__name__)
+_WHY = {Mode.IDLE: "after a pause", Mode.DAILY: "for a new day"}
+
+
+class Resets:
+    """The chats of one account."""
+
+    def __init__(self, held: Held, agent: AgentClient, policy: ResetPolicy, clock: Clock) -> None:
+        self._held = held
+        self._agent = agent
+        self._policy = policy
+        self._clock = clock
+
+    async def run(self) -> None:
+        """End what is due, until cancelled."""
+        while True:
+            try:
+                await self.look()
+            except HermesError as error:
+                _log.warning("sessions that are due are left for later: %s", error)
+            await self._clock.sleep(LOOK_S)
+
+    async def look(self) -> None:
+        """End what is due now, and make up for what could not be asked."""
+        held = self._held
+        for reset in await held.database.read(
+            lambda conn: resets.unasked(conn, held.profile, held.platform, AT_ONCE)
+        ):
+            if await self._ask(reset.review_id, reset.old_session_id):
+                new_id = reset.new_session_id
+                await held.write(lambda conn, new_id=new_id: resets.asked(conn, new_id))
+        cutoff = self._policy.cutoff(self._clock.now())
+        if cutoff is None:
+            return
+        for found in await held.database.read(
+            lambda conn: resets.due(conn, held.profile, held.platform, cutoff, AT_ONCE)
+        ):
+            await self._end(found, received=True)
+
+    async def before(self, session_key: str) -> None:
+        """End a chat's session before its next message, if it is due."""
+        held = self._held
+        cutoff = self._policy.cutoff(self._clock.now())
+        if cutoff is None:
+            return
+        found = await held.database.read(lambda conn: resets.used(conn, held.profile, session_key))
+        if found is not None and found.last_used < cutoff:
+            await self._end(found, received=False)
+
+    async def _end(self, found: Due, *, received: bool) -> None:
+        held, key = self._held, found.session_key
+
+        def is_open(conn: Connection) -> bool:
+            return resets.is_open(conn, held.profile, key, received=received)
+
+        if await held.database.read(is_open):
+            return
+        session = await self._agent.session(found.session_id, held.profile)
+        if session is None:
+            await held.write(lambda conn: resets.is_empty(conn, held.profile, found))
+            return
+        if session.is_busy:
+            return
+        now = self._clock.now()
+        reset = Reset(
+            new_session_id=new_session_id(now.astimezone()),
+            old_session_id=found.session_id,
+            session_key=key,
+            profile=held.profile,
+            why=self._policy.why(found.last_used, now),
+            review_id=review_id_of(f"{found.session_id}/{found.last_used.isoformat()}"),
+        )
+        is_asked = await self._ask(reset.review_id, found.session_id)
+
+        def move(conn: Connection) -> bool:
+            return not is_open(conn) and resets.move(
+                conn, reset, found.last_used, now, is_review_asked=is_asked
+            )
+
+        if await held.write(move):
+            _log.info(
+                "a chat goes on in session %s %s", reset.new_session_id, _WHY[Mode(reset.why)]
+            )
+
+    async def _ask(self, review_id: str, session_id: str) -> bool:
+        """Have the agent look back; returns whether it was asked, whatever it said."""
+        held = self._held
+        return await ask_to_look_back(
+            self._agent, LookBack(review_id, held.profile, session_id, held.platform)
+        )
+
+
+class LookBack(Struct, frozen=True):
+    """A last look at a session that the agent is asked for; the same for the same id."""
+
+    review_id: str
+    profile: str
+    session_id: str
+    platform: str
+
+
+async def ask_to_look_back(agent: AgentClient, asked: LookBack) -> bool:
+    """Ask for it; returns False where the agent could not be reached."""
+    try:
+        await agent.look_back(asked.review_id, asked.session_id, asked.profile, asked.platform)
+    except Unavailable as error:
+        _log.warning("session %s is looked back at later: %s", asked.session_id, error)
+        return False
+    except AgentRefused as error:
+        _log.info("nobody looks back at session %s: %s", asked.session_id, error.message)
+    return True
+
+
+def review_id_of(what: str) -> str:
+    """The id of the turn that looks back; the same for the same end of the same session."""
+    return f"trn_{hashlib.sha256(f'{what}/last'.encode()).hexdigest()[:26]}"
+
+
+def tell(conn: Connection, session_id: str, address: Address, now: datetime) -> None:
+    """Put into the outbox, once, that a chat's session is a new one."""
+    reset = resets.untold(conn, session_id)
+    if reset is None:
+        return
+    text = (
+        f"A new session has begun {_WHY[Mode(reset.why)]}; "
+        f"/resume `{reset.old_session_id}` goes on with the last one."
+    )
+    outbox.add(conn, Delivery(f"rst_{reset.new_session_id}", address, [Content(text)]), now)
+    resets.told(conn, reset.new_session_id)

@@ -1,0 +1,206 @@
+"""Sessions that end by themselves, whoever owns the account: once, also when owners are lost."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from typing import Any, cast
+
+import grpc.aio
+import pytest
+import sqlalchemy as sa
+from msgspec import Struct
+
+from gateway_service.accounts import Held, lease_table
+from gateway_service.accounts import add as add_account
+from gateway_service.clients.agent import AgentClient
+from gateway_service.reset_policy import Mode, ResetPolicy
+from gateway_service.resets import Resets
+from gateway_service.storage import chats, migrations, resets
+from gateway_service.storage.schema import chat_session, metadata, session_reset
+from hermes.agent.v1 import session_pb2, turn_pb2_grpc
+from services.database import Database
+from services.leases import Fenced, new_owner
+from services.migrations import prepare
+from tests.fakes.clock import ManualClock
+from tests.fakes.turns import FakeTurns
+
+KEYS = [f"agent:main:memory:dm:{number}" for number in range(4)]
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class _Sessions:
+    """Knows every session but `empty`; `busy` ones are under way."""
+
+    busy: frozenset[str] = frozenset()
+
+    def handler(self) -> "grpc.GenericRpcHandler[Any, Any]":
+        """Serves it as the agent does."""
+        method = cast(
+            "grpc.RpcMethodHandler[Any, Any]",
+            grpc.unary_unary_rpc_method_handler(
+                self._get,
+                request_deserializer=session_pb2.GetSessionRequest.FromString,
+                response_serializer=session_pb2.GetSessionResponse.SerializeToString,
+            ),
+        )
+        name = "hermes.agent.v1.SessionService"
+        return cast(
+            "grpc.GenericRpcHandler[Any, Any]",
+            grpc.method_handlers_generic_handler(name, {"GetSession": method}),
+        )
+
+    async def _get(
+        self, request: session_pb2.GetSessionRequest, context: Context
+    ) -> session_pb2.GetSessionResponse:
+        if request.session_id == "empty":
+            await context.abort(grpc.StatusCode.NOT_FOUND, "there is no such session")
+        session = session_pb2.Session(session_id=request.session_id)
+        is_busy = request.session_id in self.busy
+        return session_pb2.GetSessionResponse(session=session, is_busy=is_busy)
+
+
+class World(Struct):
+    """A gateway's database, its agent, and a clock."""
+
+    database: Database
+    turns: FakeTurns
+    sessions: _Sessions
+    agent: AgentClient
+    clock: ManualClock
+
+    async def owner(self) -> Resets:
+        """The next owner of the account, which the one before has lost."""
+        leases = lease_table(30.0)
+
+        def claim(conn: sa.Connection) -> Held:
+            add_account(conn, "memory:1")
+            conn.execute(sa.text("UPDATE account SET owner = NULL"))
+            lease = leases.claim(conn, "memory:1", new_owner("replica"))
+            assert lease is not None
+            return Held("memory", "1", "default", self.database, leases, lease)
+
+        policy = ResetPolicy(Mode.IDLE, idle=timedelta(hours=1))
+        return Resets(await self.database.write(claim), self.agent, policy, self.clock)
+
+    async def chat(self, key: str, session_id: str) -> None:
+        """A chat in which something is said now."""
+        now = self.clock.now()
+        await self.database.write(lambda conn: chats.put(conn, "default", key, session_id, now))
+
+    async def sessions_of(self) -> dict[str, str]:
+        """The chats' sessions."""
+        query = sa.select(chat_session.c.session_key, chat_session.c.session_id)
+        rows = await self.database.read(lambda conn: conn.execute(query).all())
+        return {row.session_key: row.session_id for row in rows}
+
+    async def resets(self) -> list[tuple[str, bool]]:
+        """Which sessions have ended, and whether the agent was asked to look back."""
+        query = sa.select(session_reset.c.old_session_id, session_reset.c.is_review_asked)
+        rows = await self.database.read(lambda conn: conn.execute(query).all())
+        return sorted((row.old_session_id, row.is_review_asked) for row in rows)
+
+
+@pytest.fixture
+async def world(database_url: str) -> AsyncIterator[World]:
+    async with AsyncExitStack() as stack:
+        database = await stack.enter_async_context(Database(database_url, "gateway"))
+        await prepare(database, metadata, migrations)
+        server, turns, sessions = grpc.aio.server(), FakeTurns(), _Sessions()
+        turn_pb2_grpc.add_TurnServiceServicer_to_server(turns, server)
+        server.add_generic_rpc_handlers((sessions.handler(),))
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        stack.push_async_callback(server.stop, None)
+        channel = grpc.aio.insecure_channel(f"127.0.0.1:{port}")
+        agent = AgentClient(await stack.enter_async_context(channel))
+        yield World(database, turns, sessions, agent, ManualClock())
+
+
+async def test_a_session_ends_when_its_time_has_come_and_not_before(world: World) -> None:
+    owner = await world.owner()
+    await world.chat(KEYS[0], "old")
+    await world.clock.advance(3599)
+    await owner.look()
+    assert await world.resets() == []
+    await world.clock.advance(1)
+    await owner.look()
+    await owner.look()
+    assert await world.resets() == [("old", True)]
+    assert (await world.sessions_of())[KEYS[0]] != "old"
+    [request] = world.turns.requests.values()
+    assert request.session_id == "old"
+    # Nothing was said in the new one, so that it does not end, however long that lasts.
+    await world.clock.advance(10 * 86_400)
+    await owner.look()
+    assert len(await world.resets()) == 1
+
+
+async def test_what_is_busy_or_empty_stays(world: World) -> None:
+    owner = await world.owner()
+    world.sessions.busy = frozenset({"busy"})
+    await world.chat(KEYS[0], "busy")
+    await world.chat(KEYS[1], "empty")
+    await world.clock.advance(3600)
+    await owner.look()
+    assert await world.sessions_of() == {KEYS[0]: "busy", KEYS[1]: "empty"}
+    assert not world.turns.requests
+    world.sessions.busy = frozenset()
+    await owner.look()
+    assert await world.resets() == [("busy", True)]
+
+
+async def test_of_two_owners_only_the_later_one_ends_sessions(world: World) -> None:
+    late, owner = await world.owner(), await world.owner()
+    for number, key in enumerate(KEYS):
+        await world.chat(key, f"old{number}")
+    await world.clock.advance(3600)
+    outcomes = await asyncio.gather(late.look(), owner.look(), return_exceptions=True)
+    assert isinstance(outcomes[0], Fenced)
+    assert outcomes[1] is None
+    assert await world.resets() == [(f"old{number}", True) for number in range(len(KEYS))]
+    # The late one had asked for a look back at the first of them, which is the same one.
+    assert len(world.turns.requests) == len(KEYS)
+
+
+async def test_an_owner_that_is_lost_after_it_has_asked_is_followed_by_one_that_asks_the_same(
+    world: World,
+) -> None:
+    late = await world.owner()
+    await world.chat(KEYS[0], "old")
+    await world.clock.advance(3600)
+    owner = await world.owner()
+    with pytest.raises(Fenced):
+        await late.look()
+    assert await world.resets() == []
+    await owner.before(KEYS[0])
+    assert await world.resets() == [("old", True)]
+    [(review_id, count)] = world.turns.start_calls.items()
+    assert (count, review_id) == (2, next(iter(world.turns.requests)))
+
+
+async def test_an_agent_that_cannot_look_back_holds_nothing_up_and_is_asked_again(
+    world: World,
+) -> None:
+    owner = await world.owner()
+    await world.chat(KEYS[0], "old")
+    await world.clock.advance(3600)
+    world.turns.unreachable = True
+    await owner.before(KEYS[0])
+    assert await world.resets() == [("old", False)]
+    world.turns.unreachable = False
+    await owner.look()
+    assert await world.resets() == [("old", True)]
+    assert len(world.turns.requests) == 1
+
+
+async def test_what_is_said_meanwhile_keeps_a_session(world: World) -> None:
+    owner = await world.owner()
+    await world.chat(KEYS[0], "old")
+    await world.clock.advance(3600)
+    now = world.clock.now()
+    await world.database.write(lambda conn: resets.touch(conn, "default", KEYS[0], now))
+    await owner.look()
+    await owner.before(KEYS[0])
+    assert await world.sessions_of() == {KEYS[0]: "old"}
+    assert not world.turns.requests
