@@ -84,6 +84,7 @@ class Figure:
 
 FIGURES = (
     Figure("turn_plain_ms", "a turn whose model answers at once", 10),
+    Figure("review_added_ms", "what reviews beside it add to a turn", 5),
     Figure("turn_terminal_ms", "a turn with one command in its warm sandbox", 18),
     Figure("first_token_added_ms", "first text, beyond the direct call's", 10),
     Figure("exec_docker_ms", "a command in a docker sandbox", 5),

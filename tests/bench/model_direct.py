@@ -42,6 +42,9 @@ async def direct_model(url: str, body: bytes) -> AsyncGenerator[DirectModel]:
         yield DirectModel(client, url, body)
 
 
+_LOOKS_BACK = b"look back at the conversation above"
+
+
 async def request_of_hermes(home: Path, plain_turns: int) -> bytes:
     """Return what Hermes sends to the model in a session that has had some turns."""
     async with (
@@ -50,4 +53,5 @@ async def request_of_hermes(home: Path, plain_turns: int) -> bytes:
         conversation(running.channels, plain_turns) as talk,
     ):
         await talk.ask(PLAIN)
-        return model.requests[-1].body
+        # One that looks back at the session may have come between.
+        return next(each.body for each in reversed(model.requests) if _LOOKS_BACK not in each.body)
