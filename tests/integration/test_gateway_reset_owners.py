@@ -204,3 +204,10 @@ async def test_what_is_said_meanwhile_keeps_a_session(world: World) -> None:
     await owner.before(KEYS[0])
     assert await world.sessions_of() == {KEYS[0]: "old"}
     assert not world.turns.requests
+    stale = resets.Reset("new", "old", KEYS[0], "default", Mode.IDLE, "trn_review")
+    seen = now - timedelta(hours=1)
+    moved = await world.database.write(
+        lambda conn: resets.move(conn, stale, seen, now, is_review_asked=True)
+    )
+    assert not moved
+    assert await world.resets() == []
