@@ -115,8 +115,7 @@ class Turns:
         self._keeper = LeaseKeeper(database, ownership.claimant.leases, clock)
         self._driven: dict[str, Driving] = {}
         self._conversations = Conversations()
-        self._wake = asyncio.Event()
-        self._draining = False
+        self._wake, self._draining = asyncio.Event(), False
         self._queued: set[str] = set()
         self.watching = Watching(database, self._stream_of, self.replicas.owner_of, clock)
 

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from gateway_service.accounts import Held
 from gateway_service.clients.agent import AgentClient
 from gateway_service.errors import AgentRefused
-from gateway_service.messages import Content
+from gateway_service.messages import Content, TurnOrder
 from gateway_service.reset_policy import Mode, ResetPolicy
 from gateway_service.storage import outbox, resets
 from gateway_service.storage.outbox import Address, Delivery
@@ -146,9 +146,12 @@ def review_id_of(what: str) -> str:
     return f"trn_{hashlib.sha256(f'{what}/last'.encode()).hexdigest()[:26]}"
 
 
-def tell(conn: Connection, session_id: str, address: Address, now: datetime) -> None:
-    """Put into the outbox, once, that a chat's session is a new one."""
-    reset = resets.untold(conn, session_id)
+def note_message(
+    conn: Connection, session_key: str, order: TurnOrder, address: Address, now: datetime
+) -> None:
+    """A message of a chat is accepted: if its session is a new one, its person is told so, once."""
+    resets.touch(conn, order.profile, session_key, now)
+    reset = resets.untold(conn, order.session_id)
     if reset is None:
         return
     text = (

@@ -28,8 +28,8 @@ from gateway_service.messages import (
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.outbox import PLACEHOLDER
 from gateway_service.platforms.base import Platform
-from gateway_service.resets import Resets, tell
-from gateway_service.storage import chats, inbox, outbox, resets
+from gateway_service.resets import Resets, note_message
+from gateway_service.storage import chats, inbox, outbox
 from gateway_service.storage.inbox import Waiting
 from gateway_service.storage.outbox import Address, Delivery, Kind
 from gateway_service.turns import Turns
@@ -76,8 +76,7 @@ class Router:
         self._turns = turns
         self._tools = tools
         self._metrics = metrics
-        policy = tools.resets.of(held.platform)
-        self._resets = Resets(held, tools.agent, policy, tools.clock)
+        self._resets = Resets(held, tools.agent, tools.resets.of(held.platform), tools.clock)
         self._workers = Workers()
         self._hint = held.database.listen(INBOX)
         self._busy: set[str] = set()
@@ -228,9 +227,8 @@ class Router:
                 turn_id, profile, session_id, source, text, quotes=quotes, skill=skill
             )
             inbox.accept(conn, waiting.sequence, session_id, turn_id, skill)
-            resets.touch(conn, profile, key, now)
             address = self._answers.address(order)
-            tell(conn, session_id, address, now)
+            note_message(conn, key, order, address, now)
             placeholder = Delivery(turn_id, address, [PLACEHOLDER], Kind.ANSWER)
             outbox.add(conn, placeholder, now)
             return order
