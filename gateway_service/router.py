@@ -73,9 +73,7 @@ class Router:
         self._platform = platform
         self._access = access
         self._answers = answers
-        self._turns = turns
-        self._tools = tools
-        self._metrics = metrics
+        self._turns, self._tools, self._metrics = turns, tools, metrics
         self._resets = Resets(held, tools.agent, tools.resets.of(held.platform), tools.clock)
         self._workers = Workers()
         self._hint = held.database.listen(INBOX)
