@@ -8,7 +8,12 @@ import grpc
 import grpc.aio
 
 from hermes.gateway.v1 import conversation_pb2_grpc
-from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
+from hermes.gateway.v1.conversation_pb2 import (
+    ConverseRequest,
+    ConverseResponse,
+    ListCommandsRequest,
+    ListCommandsResponse,
+)
 from services.errors import DETAILS_KEY, DatabaseUnavailable, to_status
 
 _Context = grpc.aio.ServicerContext[Any, Any]
@@ -31,6 +36,11 @@ class BrokenConversations(conversation_pb2_grpc.ConversationServiceServicer):
             status = to_status(DatabaseUnavailable("PostgreSQL does not answer"))
             context.set_trailing_metadata(((DETAILS_KEY, status.SerializeToString()),))
             await context.abort(grpc.StatusCode.UNAVAILABLE, status.message)
+
+    async def ListCommands(
+        self, request: ListCommandsRequest, context: _Context
+    ) -> ListCommandsResponse:
+        return ListCommandsResponse()
 
 
 @asynccontextmanager

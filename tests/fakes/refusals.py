@@ -8,7 +8,12 @@ from typing import Any
 import grpc.aio
 
 from hermes.gateway.v1 import conversation_pb2_grpc
-from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
+from hermes.gateway.v1.conversation_pb2 import (
+    ConverseRequest,
+    ConverseResponse,
+    ListCommandsRequest,
+    ListCommandsResponse,
+)
 
 
 class _Conversations(conversation_pb2_grpc.ConversationServiceServicer):
@@ -24,6 +29,12 @@ class _Conversations(conversation_pb2_grpc.ConversationServiceServicer):
         await anext(aiter(request_iterator))
         await context.abort(grpc.StatusCode.FAILED_PRECONDITION, self._why)
         yield ConverseResponse()
+
+    async def ListCommands(
+        self, request: ListCommandsRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> ListCommandsResponse:
+        """Refuse this as well."""
+        await context.abort(grpc.StatusCode.FAILED_PRECONDITION, self._why)
 
 
 @asynccontextmanager
