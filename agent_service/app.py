@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from agent_service.answer_files import AnswerFiles
 from agent_service.budgets import Budgets
-from agent_service.clients.deliveries import GatewayDeliveries
 from agent_service.clients.executors import Executors
 from agent_service.clients.leases import SandboxLeases
 from agent_service.clients.left import LeftSandboxes
@@ -22,7 +21,6 @@ from agent_service.clients.sandbox_kinds import SandboxKinds
 from agent_service.config import AgentConfig
 from agent_service.config_auxiliary import AuxiliaryModel, route_of
 from agent_service.consulting import Consulting
-from agent_service.context.compressor import Compressor
 from agent_service.contexts import ToolContexts
 from agent_service.curation.news import CuratorNews
 from agent_service.curation.shelf import curations
@@ -31,17 +29,14 @@ from agent_service.drafts import Instructions, Places, SessionDrafts
 from agent_service.histories import Histories
 from agent_service.home.moving import Moving
 from agent_service.logins import login_store
-from agent_service.loop import LoopParts
 from agent_service.memory.limits import Limits, Target
 from agent_service.memory.store import MemoryStore
-from agent_service.messaging import Target as Chat
 from agent_service.metrics import AgentMetrics
 from agent_service.model_parts import ModelParts, model_parts
-from agent_service.models.base import Model
 from agent_service.models.catalog import Catalog
 from agent_service.models.configured import ConfiguredModel
 from agent_service.models.consult import Consult
-from agent_service.models.fallback import Route, Routed
+from agent_service.models.fallback import Routed
 from agent_service.notices import Notices
 from agent_service.nudges import Nudges
 from agent_service.prompt.context_files import ContextFiles
@@ -69,27 +64,21 @@ from agent_service.skills.hub.hubs import hubs_of
 from agent_service.skills.prompt import SkillIndexes
 from agent_service.spending import Spending
 from agent_service.starting import beside_start, shelves_of
-from agent_service.storage import migrations, sessions
-from agent_service.storage.chats import known
+from agent_service.storage import migrations
 from agent_service.storage.claims import Claimant, turn_leases
 from agent_service.storage.journal import Defaults
 from agent_service.storage.schema import metadata
 from agent_service.stores import Stores, in_database, in_files
 from agent_service.titling import MAX_TOKENS as MAX_TITLE_TOKENS
 from agent_service.titling import Naming, Titling
-from agent_service.tools.builtin import Asking, Reach, builtin_tools
+from agent_service.tool_parts import job_scripts, listed_tools, loop_parts, tool_reach
 from agent_service.tools.hints import Hints
-from agent_service.tools.judged import CommandPolicy
-from agent_service.tools.listing import Listed, offered
-from agent_service.tools.second_opinion import SecondOpinion
-from agent_service.tools.todo import STATE as PLAN
-from agent_service.tools.todo import shown_plan
+from agent_service.tools.listing import offered
 from agent_service.tools.toolbox import Toolbox
 from agent_service.trajectories.keeping import Drives, Keeping
 from agent_service.trajectories.keeping import Places as SamplePlaces
 from agent_service.turns import Ownership, Turns
 from agent_service.watches import Watches
-from agent_service.web.access import configured_web
 from services.channels import Channels
 from services.clock import Clock, SystemClock
 from services.config import Settings
@@ -117,8 +106,8 @@ def build(
     shelves, profiles = shelves_of(config, stores, clock, scanner), stores.documents
     memories = MemoryStore(profiles, database, _limits(config, model, catalog), clock, scanner)
     context_files = ContextFiles(scanner, config.context_file_max_chars)
-    reach, hints = _reach(config, channels, database, scanner), Hints(context_files)
-    listed = _tools(config, memories, PastSessions(database), reach, hints, redactor)
+    reach, hints = tool_reach(config, channels, database, scanner), Hints(context_files)
+    listed = listed_tools(config, memories, PastSessions(database), reach, hints, redactor)
     tools = offered(listed)
     toolsets, most = sorted({tool.toolset for tool in tools}), config.delegation.max_concurrent
     delegation = Delegation(lambda: turns, lambda: drafts, toolsets, most, database)
@@ -130,7 +119,8 @@ def build(
     consult = Consult(catalogued, model.default_name, config.model.max_tokens)
     curate = curations(stores, config.auxiliary, consult, spending, database, redactor, clock)
     toolbox = Toolbox(tools, contexts.of, redactor, Consulting(consult, spending).of)
-    parts = _loop_parts(config, models.notes, catalogued, toolbox, catalog, database, files)
+    scripts = job_scripts(config, contexts.of, redactor, scanner)
+    parts = loop_parts(config, models, toolbox, scripts, database, files)
     books = Books(spending, Nudges(config.learning.policy(frozenset(toolsets))))
     runner = Runner(database, leases, parts, books, contexts.endings, clock, metrics)
     ownership = _ownership(config, chassis, leases, Replicas(channels, config.endpoint, clock))
@@ -145,7 +135,7 @@ def build(
     drafts = SessionDrafts(clock, config.zone, toolsets, _directions(config, model), places, layers)
     histories, news = Histories(database, settings.home, clock), CuratorNews(curate, database)
     servicers = Servicers(
-        turns=TurnServicer(turns, drafts, config.tools.policy, news, scanner, reviews),
+        turns=TurnServicer(turns, drafts, config.tools.policy, news, scanner, reviews, shelves),
         sessions=SessionServicer(database, histories, personas, clock),
         approvals=ApprovalServicer(database, turns),
         models=ModelCatalogServicer(catalog, model),
@@ -296,45 +286,6 @@ def _spending(
     return Spending(models.catalogued, models.chain, models.catalog, budgets, clock, config.zone)
 
 
-def _tools(
-    config: AgentConfig,
-    memories: MemoryStore,
-    past: PastSessions,
-    reach: Reach,
-    hints: Hints,
-    redactor: Redactor,
-) -> Sequence[Listed]:
-    return builtin_tools(
-        reach,
-        hints=hints,
-        asking=Asking(_commands(config, redactor), config.fetch.taint == "ask"),
-        memories=memories if config.memory.enabled else None,
-        past=past,
-    )
-
-
-def _commands(config: AgentConfig, redactor: Redactor) -> CommandPolicy:
-    asked, judge = config.approvals, route_of(config.auxiliary, "approval")
-    return CommandPolicy(
-        asks=asked.mode != "off",
-        asks_in_sandboxes=asked.sandboxed == "ask",
-        denied=asked.deny,
-        opinion=SecondOpinion(judge) if asked.mode == "smart" else None,
-        redactor=redactor,
-    )
-
-
-def _reach(
-    config: AgentConfig, channels: Channels, database: Database, scanner: ThreatScanner
-) -> Reach:
-    async def chats(profile: str) -> Sequence[Chat]:
-        return await database.read(lambda conn: known(conn, profile))
-
-    web = configured_web(config.fetch, config.search)
-    vision = route_of(config.auxiliary, "vision")
-    return Reach(web, vision, config.mixture, GatewayDeliveries(channels), chats, scanner)
-
-
 def _directions(config: AgentConfig, model: ConfiguredModel) -> Instructions:
     return Instructions(
         config.system_message,
@@ -343,25 +294,6 @@ def _directions(config: AgentConfig, model: ConfiguredModel) -> Instructions:
         config.overlays.overlay,
         config.session_id_in_prompt,
     )
-
-
-def _loop_parts(
-    config: AgentConfig,
-    notes: Route,
-    model: Model,
-    toolbox: Toolbox,
-    catalog: Catalog,
-    database: Database,
-    files: AnswerFiles,
-) -> LoopParts:
-    async def plan_of(session_id: str) -> str:
-        return shown_plan(
-            await database.read(lambda conn: sessions.get_state(conn, session_id, PLAN))
-        )
-
-    policy = config.compression.policy(notes)
-    compressor = Compressor(catalog.window_of, plan_of, policy, SystemClock())
-    return LoopParts(model, model, toolbox, compressor, files)
 
 
 def _limits(config: AgentConfig, model: ConfiguredModel, catalog: Catalog) -> Limits:

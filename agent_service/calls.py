@@ -5,6 +5,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from agent_service.models.base import ToolCall
+from agent_service.requests import Script
 
 
 class StepState(StrEnum):
@@ -30,3 +31,16 @@ class PendingCall(Struct, frozen=True):
     state: StepState = StepState.INTENT
     resumed: bool = False
     """An earlier owner of the turn may have begun it."""
+
+
+SCRIPT = "script"
+"""The name by which people are told of a turn's script, and asked."""
+
+
+class PendingScript(Struct, frozen=True):
+    """A turn's script whose result is not committed yet; the turn's first step."""
+
+    call: PendingCall
+    script: Script
+    prompt: str
+    """What the model is asked once it has run."""

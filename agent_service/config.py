@@ -379,6 +379,13 @@ class AgentConfig(ConfigModel):
         float, Field(ge=3, le=300), Yaml("agent.lease_s"), Env("HERMES_AGENT_LEASE_S")
     ] = 30.0
     """Seconds after which a replica that does not answer loses its turns to another."""
+    script_timeout_s: Annotated[
+        float,
+        Field(ge=1, le=86_400),
+        Yaml("cron.script_timeout_s"),
+        Env("HERMES_CRON_SCRIPT_TIMEOUT_S"),
+    ] = 600.0
+    """Seconds after which the script of a job's run is killed, and the run has failed."""
     executor_away_s: Annotated[
         float,
         Field(ge=1, le=300),

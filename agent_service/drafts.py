@@ -49,9 +49,11 @@ class Instructions(Struct, frozen=True):
         prefill = tuple(starmap(Said, request.prefill)) or self.overlay.prefill
         return Overlay((*self.overlay.instructions, *own), prefill)
 
-    async def announces(self, model: str) -> bool:
-        """Whether a model does; empty means the configured one."""
-        name = (model or await self.default_model()).lower()
+    async def announces(self, request: TurnRequest) -> bool:
+        """Whether the model of a request does."""
+        if request.is_script_only:
+            return False
+        name = (request.model or await self.default_model()).lower()
         return any(part.lower() in name for part in self.announcing)
 
 
@@ -84,7 +86,7 @@ class SessionDrafts:
             self._personal.of(request.profile, toolsets, request.platform),
             places.sandboxes.of(template),
             places.projects.of(request, template),
-            self._instructions.announces(request.model),
+            self._instructions.announces(request),
         )
         skips = skips_context_files(request)
         facts = SessionFacts(

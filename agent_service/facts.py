@@ -44,6 +44,19 @@ class ToolReturned(Struct, frozen=True):
     """In how many messages in a row the call has failed like this; 0 where it has not failed."""
 
 
+class ScriptReturned(Struct, frozen=True):
+    """The turn's script has ended, or was not run; what comes of it is committed with it."""
+
+    call: PendingCall
+    text: str
+    is_error: bool = False
+    exit_code: int | None = None
+    place: Place = NOWHERE
+    duration_ms: int = 0
+    uncertain: bool = False
+    """It is not known what it has done."""
+
+
 class ApprovalNeeded(Struct, frozen=True):
     """A tool call may only run after a person has decided on `subject`."""
 
@@ -97,6 +110,7 @@ Fact = (
     | Prompted
     | ToolDispatched
     | ToolReturned
+    | ScriptReturned
     | Waiting
     | Consulted
     | Compacted

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct, field
 
-from agent_service.calls import PendingCall
+from agent_service.calls import PendingCall, PendingScript
 from agent_service.context.compaction import NOTHING, Compaction
 from agent_service.events import Decision, TurnFinished
 from agent_service.prompt.overlays import NOTHING as NO_OVERLAY
@@ -55,6 +55,8 @@ class LiveTurn(Struct):
     usage: Usage = field(default_factory=Usage)
     pending: dict[str, PendingCall] = field(default_factory=dict[str, PendingCall])
     """By call key, in the model's order."""
+    script: PendingScript | None = None
+    """What has to run before the model is asked."""
     results: dict[int, bytes] = field(default_factory=dict[int, bytes])
     """Results of the running batch by message sequence, until all are there."""
     decisions: dict[str, Decision] = field(default_factory=dict[str, Decision])
@@ -86,6 +88,11 @@ class LiveTurn(Struct):
     def epoch(self) -> int:
         """Counts the owners of the turn, from 1."""
         return self.lease.epoch
+
+    @property
+    def under_way(self) -> tuple[str, ...]:
+        """Keys of what may be running in its sandbox."""
+        return (*self.pending, *(() if self.script is None else (self.script.call.key,)))
 
     @property
     def charged_session_id(self) -> str:

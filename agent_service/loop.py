@@ -11,6 +11,7 @@ from contextlib import aclosing
 from msgspec import Struct
 
 from agent_service.answer_files import AnswerFiles, answer_in_wait
+from agent_service.calls import PendingScript
 from agent_service.context.compressor import Compressor
 from agent_service.continuing import CUT_OFF, GO_ON, goes_on, said_before
 from agent_service.events import Live, Notice, Outcome, ReasoningDelta, TextDelta, TurnFinished
@@ -19,6 +20,7 @@ from agent_service.live_turn import LiveTurn
 from agent_service.models import base
 from agent_service.models.errors import ModelError, ModelErrorKind
 from agent_service.requests import COMPRESS
+from agent_service.scripting import Scripts
 from agent_service.tools.advice import STOP_AT
 from agent_service.tools.toolbox import Toolbox
 from agent_service.usage import Usage
@@ -36,13 +38,26 @@ class LoopParts(Struct, frozen=True):
     beside: base.Model
     """The same, asked for something that is no part of it; no other one takes its place."""
     toolbox: Toolbox
+    scripts: Scripts
+    """What runs those that turns begin with."""
     compressor: Compressor
     files: AnswerFiles
 
 
 def run_turn(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
     """Drive a turn from wherever it stands to its end, or to where a person has to decide."""
+    if turn.script is not None:
+        return _begin(turn, turn.script, parts)
     return _condense(turn, parts) if turn.kind == COMPRESS else _converse(turn, parts)
+
+
+async def _begin(turn: LiveTurn, script: PendingScript, parts: LoopParts) -> AsyncGenerator[Step]:
+    """Run the turn's script, and go on where it leaves something to do."""
+    yield await parts.scripts.run(turn, script)
+    if not turn.waits_for_person and not turn.finished:
+        async with aclosing(_converse(turn, parts)) as steps:
+            async for step in steps:
+                yield step
 
 
 async def _converse(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:

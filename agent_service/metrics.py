@@ -6,7 +6,13 @@ from msgspec import Struct
 from prometheus_client import Counter, Gauge, Histogram
 
 from agent_service.events import TurnFinished
-from agent_service.facts import ApprovalNeeded, Fact, ModelAnswered, ToolReturned
+from agent_service.facts import (
+    ApprovalNeeded,
+    Fact,
+    ModelAnswered,
+    ScriptReturned,
+    ToolReturned,
+)
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import Usage as CallUsage
 from services.metrics import LONG_SECONDS, Meter
@@ -66,7 +72,7 @@ class AgentMetrics(Struct, frozen=True):
             match fact:
                 case ModelAnswered(_, message):
                     self._model_call(turn, message.provider, message.usage)
-                case ToolReturned():
+                case ToolReturned() | ScriptReturned():
                     outcome = "error" if fact.is_error else "ok"
                     name = fact.call.call.name
                     self.tool_seconds.labels(name, outcome).observe(fact.duration_ms / 1000)

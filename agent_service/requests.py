@@ -36,12 +36,12 @@ UNATTENDED_KINDS = frozenset({JOB, SUBAGENT, NOTICE, REVIEW})
 
 _LATER = (
     *("retries", "skip_context_files", "unattended", "ephemeral_system_prompt", "prefill"),
-    *("quotes", "speaker", "notes_above"),
+    *("quotes", "speaker", "notes_above", "script", "skills"),
 )
 """What a request did not have when the first ones were stored; unset, it is the same as theirs."""
 
 
-_OWN = frozenset({"allowed", "screened"})
+_OWN = frozenset({"allowed", "screened", "loaded"})
 """What the agent makes of a request, and nobody asks for."""
 
 
@@ -54,6 +54,22 @@ class Unattended(StrEnum):
     """It waits for a decision from elsewhere."""
     HALT = "halt"
     """It is not run, and the turn ends there."""
+
+
+class ScriptMode(StrEnum):
+    """What a script is for."""
+
+    GATE = "gate"
+    """It decides whether the model is asked, and shows it something."""
+    ONLY = "only"
+    """It is the whole turn."""
+
+
+class Script(Struct, frozen=True):
+    """What runs in a turn's sandbox before anything else."""
+
+    text: str
+    mode: ScriptMode
 
 
 class Quote(Struct, frozen=True):
@@ -122,6 +138,17 @@ class TurnRequest(Struct, frozen=True):
     """The name of whoever says it, where several people share the session."""
     notes_above: NotesAbove | None = None
     """What a folder above its folder says to agents."""
+    script: Script | None = None
+    """What runs before the model is asked, and says whether it is."""
+    skills: tuple[str, ...] = ()
+    """Names of skills that the message comes with."""
+    loaded: tuple[str, ...] = ()
+    """Their texts as the model gets them."""
+
+    @property
+    def is_script_only(self) -> bool:
+        """Whether no model is ever asked."""
+        return self.script is not None and self.script.mode is ScriptMode.ONLY
 
     @property
     def platform(self) -> str:
@@ -147,8 +174,9 @@ class TurnRequest(Struct, frozen=True):
                 del values[name]
         if self.quotes:
             values["quotes"] = to_builtins(self.quotes)
-        if self.notes_above is not None:
-            values["notes_above"] = to_builtins(self.notes_above)
+        for name in ("notes_above", "script"):
+            if values.get(name) is not None:
+                values[name] = to_builtins(values[name])
         encoded = json.dumps(values, sort_keys=True, ensure_ascii=False, default=dict)
         return hashlib.sha256(encoded.encode()).hexdigest()
 
@@ -159,7 +187,9 @@ class TurnRequest(Struct, frozen=True):
 
     def stored(self, default_model: str, said: Said) -> dict[str, Any]:
         """What is kept of it with the turn."""
+        script = {} if self.script is None else {"script": to_builtins(self.script)}
         return {
+            **script,
             "text": said.text,
             "untrusted": said.untrusted,
             "origin": dict(self.origin),

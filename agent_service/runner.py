@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from agent_service.answer_files import answer_in_wait
 from agent_service.errors import BudgetReached, budget_reached, model_failure
 from agent_service.events import Live, Notice, Outcome, Recorded, TurnFinished
-from agent_service.facts import Fact, ModelAnswered, ToolReturned
+from agent_service.facts import Fact, ModelAnswered, ScriptReturned, ToolReturned
 from agent_service.hub import TurnStream
 from agent_service.live_turn import LiveTurn
 from agent_service.loop import LoopParts, Step, run_turn
@@ -213,11 +213,14 @@ class Runner:
 
     async def _cancel(self, driving: Driving) -> None:
         turn, partial = driving.turn, driving.stream.partial_text
-        left = await self._kill(turn) if turn.pending else _Left()
+        left = await self._kill(turn) if turn.under_way else _Left()
         facts: list[Fact] = [
             ToolReturned(call, left.told(call.key), is_error=True) for call in turn.pending.values()
         ]
-        if partial and not turn.pending:
+        if turn.script is not None:
+            call = turn.script.call
+            facts.append(ScriptReturned(call, left.told(call.key), is_error=True))
+        elif partial and not turn.pending:
             said = self._spending.interrupted(turn, partial)
             facts.append(ModelAnswered(turn.step, said))
         said_so_far = _whole_answer(turn) or partial
@@ -230,7 +233,7 @@ class Runner:
         await self._database.write(lambda conn: journal.mark_cancelling(conn, self._leases, turn))
         commands = self._commands(turn)
         left = _Left()
-        await asyncio.gather(*(left.end(commands, key) for key in turn.pending))
+        await asyncio.gather(*(left.end(commands, key) for key in turn.under_way))
         return left
 
     async def _retreat(self, driving: Driving) -> None:
@@ -278,7 +281,7 @@ class _Left:
 def _whole_answer(turn: LiveTurn) -> str | None:
     """The answer of a turn that only waits for its files; it is a message of its session by now."""
     # What is condensed may well end with an answer, which is an earlier turn's.
-    return None if turn.kind == COMPRESS else answer_in_wait(turn)
+    return None if turn.kind == COMPRESS or turn.script is not None else answer_in_wait(turn)
 
 
 def _tell(turn: LiveTurn) -> None:

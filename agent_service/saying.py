@@ -13,11 +13,14 @@ ANSWERED = "a message of somebody else"
 
 
 def said(request: TurnRequest) -> Said:
-    """The message, with the words of others as they were screened."""
+    """The message, with the skills that it comes with and the words of others as screened."""
     name = quoted_name(request.speaker)
     own = f"[{name} writes:]\n{request.text}".rstrip() if name else request.text
     untrusted = {_source(quote) for quote in request.quotes}
-    return Said("\n\n".join(filter(None, (own, *request.screened))), tuple(sorted(untrusted)))
+    return Said(
+        "\n\n".join(filter(None, (own, *request.loaded, *request.screened))),
+        tuple(sorted(untrusted)),
+    )
 
 
 async def screened(quotes: Sequence[Quote], scanner: ThreatScanner) -> tuple[str, ...]:

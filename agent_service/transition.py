@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from agent_service.calls import PendingCall, StepState
+from agent_service.calls import PendingCall, PendingScript, StepState
 from agent_service.events import (
     ApprovalRequested,
     ClarificationRequested,
@@ -32,6 +32,7 @@ from agent_service.facts import (
     Fact,
     ModelAnswered,
     Prompted,
+    ScriptReturned,
     Switched,
     ToolDispatched,
     ToolReturned,
@@ -100,6 +101,7 @@ class Transition(Struct):
     _usage: Usage = field(default_factory=Usage)
     _pending: dict[str, PendingCall] = field(default_factory=dict[str, PendingCall])
     _results: dict[int, bytes] = field(default_factory=dict[int, bytes])
+    _script: PendingScript | None = None
 
     def __post_init__(self) -> None:
         self._sequence = self.turn.sequence
@@ -110,6 +112,7 @@ class Transition(Struct):
         self._usage = self.turn.usage
         self._pending = dict(self.turn.pending)
         self._results = dict(self.turn.results)
+        self._script = self.turn.script
 
     @classmethod
     def of(cls, turn: LiveTurn, facts: tuple[Fact, ...], now: datetime) -> "Transition":
@@ -118,7 +121,7 @@ class Transition(Struct):
         for fact in facts:
             transition._add(fact)
         goes_on = transition.finished is None and transition.compacted is None
-        if goes_on and transition.switched is None and not transition._pending:
+        if goes_on and transition.switched is None and not transition._is_busy:
             transition._intend_model_call()
         transition.state = transition._next_state()
         return transition
@@ -127,6 +130,10 @@ class Transition(Struct):
     def waits_for_person(self) -> bool:
         """Whether the turn goes on only when somebody has decided or answered."""
         return bool(self.approvals or self.clarifications)
+
+    @property
+    def _is_busy(self) -> bool:
+        return bool(self._pending) or self._script is not None
 
     @property
     def last_sequence(self) -> int:
@@ -153,6 +160,7 @@ class Transition(Struct):
         turn.failures_in_row = self._failures_in_row
         turn.usage = self._usage
         turn.pending = self._pending
+        turn.script = self._script
         turn.waits_for_person = self.waits_for_person
         turn.finished = self.finished
         if self.switched is not None:
@@ -183,7 +191,7 @@ class Transition(Struct):
             case ToolDispatched(call):
                 self._pending[call.key] = replace(call, state=StepState.DISPATCHED)
                 self.step_states.append((call.sequence, StepState.DISPATCHED))
-            case ToolReturned():
+            case ToolReturned() | ScriptReturned():
                 self._returned(fact)
             case ApprovalNeeded() | ClarificationNeeded():
                 self._needed(fact)
@@ -220,16 +228,14 @@ class Transition(Struct):
             self.steps.append(NewStep("TOOL", self._steps, self._message_count, pending))
             self._event(ToolStarted(key, call.name, call.arguments_json, step))
 
-    def _returned(self, fact: ToolReturned) -> None:
+    def _returned(self, fact: ToolReturned | ScriptReturned) -> None:
         call = fact.call
-        del self._pending[call.key]
-        self._failures_in_row = max(self._failures_in_row, fact.failures_in_row)
+        if isinstance(fact, ScriptReturned):
+            self._script = None
+        else:
+            self._add_result(fact)
         state = StepState.UNCERTAIN if fact.uncertain else StepState.DONE
         self.step_states.append((call.sequence, state))
-        result = {"role": "tool", "tool_call_id": call.call.id, "content": fact.text}
-        new = _new(call.message_sequence, result)
-        self._results[call.message_sequence] = new.content
-        self.messages.append(new)
         self._event(
             ToolFinished(
                 call_id=call.key,
@@ -243,6 +249,15 @@ class Transition(Struct):
                 sandbox_id=fact.place.sandbox_id,
             )
         )
+
+    def _add_result(self, fact: ToolReturned) -> None:
+        call = fact.call
+        del self._pending[call.key]
+        self._failures_in_row = max(self._failures_in_row, fact.failures_in_row)
+        result = {"role": "tool", "tool_call_id": call.call.id, "content": fact.text}
+        new = _new(call.message_sequence, result)
+        self._results[call.message_sequence] = new.content
+        self.messages.append(new)
 
     def _needed(self, fact: ApprovalNeeded | ClarificationNeeded) -> None:
         expires_ms = to_ms(self.now + self.turn.approval_timeout)
@@ -294,7 +309,7 @@ class Transition(Struct):
             return FINAL_STATES[self.finished.outcome]
         if self.waits_for_person:
             return "WAITING_PERSON"
-        return "WAITING_TOOL" if self._pending else "RUNNING"
+        return "WAITING_TOOL" if self._is_busy else "RUNNING"
 
     def _event(self, event: Durable) -> None:
         self._sequence += 1

@@ -22,7 +22,7 @@ from hermes.common.v1 import content_pb2, origin_pb2
 from hermes.gateway.v1 import delivery_pb2, delivery_pb2_grpc
 from scheduler_service.convert import curator
 from scheduler_service.convert.common import origin_to_wire
-from scheduler_service.convert.jobs import unattended_to_wire
+from scheduler_service.convert.jobs import script_to_wire, unattended_to_wire
 from scheduler_service.curator_records import Curation, Order, Report
 from scheduler_service.errors import CallRefused
 from scheduler_service.jobs import Claim, Job, Origin
@@ -134,6 +134,8 @@ class AgentClient:
             workdir=options.workdir,
             sandbox_template=job.sandbox_template,
             unattended=unattended_to_wire(job),
+            skills=options.skills,
+            script=script_to_wire(options),
         )
         try:
             await self._turns.StartTurn(request, timeout=_CALL_S)

@@ -70,6 +70,7 @@ class Reason(StrEnum):
     FAILED_PRECONDITION = "FAILED_PRECONDITION"
     POISON = "POISON"
     APPROVAL_REQUIRED = "APPROVAL_REQUIRED"
+    SCRIPT_FAILED = "SCRIPT_FAILED"
 
 
 STATUS: Mapping[Reason, grpc.StatusCode] = {
@@ -103,6 +104,7 @@ STATUS: Mapping[Reason, grpc.StatusCode] = {
     Reason.FAILED_PRECONDITION: grpc.StatusCode.FAILED_PRECONDITION,
     Reason.POISON: grpc.StatusCode.FAILED_PRECONDITION,
     Reason.APPROVAL_REQUIRED: grpc.StatusCode.FAILED_PRECONDITION,
+    Reason.SCRIPT_FAILED: grpc.StatusCode.FAILED_PRECONDITION,
 }
 """The one table that says which gRPC status a reason travels with."""
 

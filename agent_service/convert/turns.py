@@ -3,11 +3,14 @@
 from agent_service.convert.common import profile_of, timestamp, usage
 from agent_service.requests import (
     COMPRESS,
+    JOB,
     NOTICE,
     REVIEW,
     SUBAGENT,
     BusyMode,
     Quote,
+    Script,
+    ScriptMode,
     TurnInfo,
     TurnRequest,
     Unattended,
@@ -23,10 +26,13 @@ MAX_TEXT_BYTES = 1024 * 1024
 MAX_MODEL_CALLS = 1000
 MAX_EPHEMERAL_CHARS = 100_000
 MAX_PREFILL = 50
+MAX_SCRIPT_BYTES = 64 * 1024
+MAX_SKILLS = 20
+MAX_SKILL_CHARS = 128
 
 _KINDS = {
     turn_pb2.TURN_KIND_USER: "user",
-    turn_pb2.TURN_KIND_JOB: "job",
+    turn_pb2.TURN_KIND_JOB: JOB,
     turn_pb2.TURN_KIND_SUBAGENT: SUBAGENT,
     turn_pb2.TURN_KIND_COMPRESS: COMPRESS,
     turn_pb2.TURN_KIND_REVIEW: REVIEW,
@@ -52,7 +58,9 @@ def turn_request(request: turn_pb2.StartTurnRequest) -> TurnRequest:
     text = "\n\n".join(part.text for part in request.parts if part.HasField("text"))
     quoted = [part.quotation for part in request.parts if part.HasField("quotation")]
     quotes = () if request.retries else tuple(map(_quote, quoted))
-    if not text.strip() and not quotes and request.kind != turn_pb2.TURN_KIND_REVIEW:
+    script = _script(request) if request.HasField("script") else None
+    is_said = bool(text.strip() or quotes) or request.kind == turn_pb2.TURN_KIND_REVIEW
+    if not is_said and (script is None or script.mode is not ScriptMode.ONLY):
         raise InvalidArgument("the message is empty", fields={"parts": "at least one with text"})
     if sum(len(said.encode()) for said in (text, *(q.text for q in quotes))) > MAX_TEXT_BYTES:
         raise InvalidArgument("the message is too long", fields={"parts": "at most 1 MiB"})
@@ -86,7 +94,34 @@ def turn_request(request: turn_pb2.StartTurnRequest) -> TurnRequest:
         quotes=quotes,
         speaker=_speaker(request.origin),
         notes_above=_notes_above(request) if request.HasField("context_file") else None,
+        script=script,
+        skills=_skills(request),
     )
+
+
+def _script(request: turn_pb2.StartTurnRequest) -> Script:
+    given = request.script
+    if request.kind != turn_pb2.TURN_KIND_JOB or request.retries:
+        raise InvalidArgument("only jobs have scripts", fields={"script": "only with kind JOB"})
+    if request.busy_mode == turn_pb2.BUSY_MODE_STEER:
+        raise InvalidArgument("it would not be run", fields={"script": "not with STEER"})
+    if not given.text.strip() or "\0" in given.text:
+        raise InvalidArgument(
+            "the script is empty or has NUL characters", fields={"script.text": "what bash runs"}
+        )
+    if len(given.text.encode()) > MAX_SCRIPT_BYTES:
+        raise InvalidArgument("the script is too long", fields={"script.text": "at most 64 KiB"})
+    only = given.mode == turn_pb2.SCRIPT_MODE_ONLY
+    return Script(given.text, ScriptMode.ONLY if only else ScriptMode.GATE)
+
+
+def _skills(request: turn_pb2.StartTurnRequest) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(request.skills))
+    fits = all(name.strip() and len(name) <= MAX_SKILL_CHARS for name in names)
+    if not fits or len(names) > MAX_SKILLS:
+        wanted = f"at most {MAX_SKILLS}, each 1 to {MAX_SKILL_CHARS} characters"
+        raise InvalidArgument("these are no skills", fields={"skills": wanted})
+    return names
 
 
 def _quote(quotation: content_pb2.Quotation) -> Quote:

@@ -17,6 +17,8 @@ from agent_service.reviews import Reviews
 from agent_service.saying import screened
 from agent_service.security.threats import ThreatScanner
 from agent_service.servicer.watcher import Watcher
+from agent_service.skills.shelf import SkillShelves
+from agent_service.skills.viewing import loaded
 from agent_service.toolsets import FOR_JOBS, ToolsetPolicy
 from agent_service.turns import Turns
 from hermes.agent.v1 import turn_pb2, turn_pb2_grpc
@@ -36,6 +38,7 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
         news: CuratorNews,
         scanner: ThreatScanner,
         reviews: Reviews,
+        skills: SkillShelves,
     ) -> None:
         self._turns = turns
         self._drafts = drafts
@@ -43,6 +46,7 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
         self._news = news
         self._scanner = scanner
         self._reviews = reviews
+        self._skills = skills
 
     async def StartTurn(
         self, request: turn_pb2.StartTurnRequest, context: Context
@@ -54,7 +58,8 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
         toolsets = asked.toolsets or (FOR_JOBS if asked.kind == JOB else ())
         allowed = self._toolsets.of(asked.profile, asked.platform, toolsets)
         quoted = await screened(asked.quotes, self._scanner)
-        wanted = replace(asked, allowed=allowed, screened=quoted)
+        skills = await loaded(self._skills.of(asked.profile), asked.skills)
+        wanted = replace(asked, allowed=allowed, screened=quoted, loaded=skills)
         draft, news = await asyncio.gather(
             self._drafts.draft(wanted), self._news.notices(wanted.profile, wanted.kind)
         )

@@ -6,7 +6,7 @@ whether that has happened.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -81,9 +81,16 @@ class SkillManager:
 
     async def viewed(self, name: str) -> None:
         """Count that somebody read a skill."""
+        await self._count(name, Usage.viewed)
+
+    async def used(self, name: str) -> None:
+        """Count that a model was given a skill to follow."""
+        await self._count(name, Usage.used)
+
+    async def _count(self, name: str, counted: Callable[[Usage, str], Usage]) -> None:
         async with self._files.locked():
             usage = UsageFile.parse(await self._files.read(USAGE, MAX_LIST_BYTES))
-            usage.put(name, usage.of(name).viewed(timestamp(self._clock.now())))
+            usage.put(name, counted(usage.of(name), timestamp(self._clock.now())))
             await self._files.write(USAGE, usage.encoded())
 
     async def _apply(self, change: Change, note: _Note) -> None:

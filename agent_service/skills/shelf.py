@@ -180,6 +180,10 @@ class ProfileSkills:
         """Count that it was read."""
         await self._manager.viewed(skill.name)
 
+    async def used(self, skill: Skill) -> None:
+        """Count that it was given to a model that has to follow it."""
+        await self._manager.used(skill.name)
+
     async def manage(self, key: str, wanted: Wanted, notes: Notes) -> str:
         """Change the library, once for each key."""
         try:

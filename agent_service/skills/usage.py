@@ -57,6 +57,10 @@ class Usage(Struct, frozen=True):
         """After it was read, which brings a stale skill back."""
         return replace(self._active(), view_count=self.view_count + 1, last_viewed_at=at)
 
+    def used(self, at: str) -> "Usage":
+        """After a model was given it to follow, likewise."""
+        return replace(self._active(), use_count=self.use_count + 1, last_used_at=at)
+
     def patched(self, at: str) -> "Usage":
         """After it was changed; the same change, told twice, counts once."""
         if self.last_patched_at == at:

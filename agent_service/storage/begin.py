@@ -1,16 +1,19 @@
 """The first rows of a turn, when its session becomes free for it."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
-from msgspec import Struct
+from msgspec import Struct, convert
+from msgspec.structs import asdict
 from sqlalchemy import Connection, bindparam
 
 from agent_service import events
-from agent_service.models.base import encoded
-from agent_service.requests import COMPRESS, REVIEW
+from agent_service.calls import SCRIPT, PendingCall, PendingScript
+from agent_service.models.base import ToolCall, encoded
+from agent_service.requests import COMPRESS, REVIEW, Script
 from agent_service.search.terms import searchable, terms
 from agent_service.storage import search_index, sessions, undoing
 from agent_service.storage.event_log import insert_events
@@ -27,12 +30,16 @@ _TOUCH_SESSION = Prepared(
 )
 
 
+SCRIPT_STEP = "SCRIPT"
+"""The kind of the step that is a turn's script."""
+
+
 class Begun(Struct, frozen=True):
     """What the beginning of a turn has stored, so that it need not be read again."""
 
     message: bytes | None
     """The user's, encoded; None where the turn has none."""
-    started: events.Recorded
+    events: Sequence[events.Recorded]
     message_count: int
     """Of the session, before that message."""
     revision: int
@@ -40,8 +47,14 @@ class Begun(Struct, frozen=True):
 
 
 def begin(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> Begun:
-    """Put the user's message into the session and intend the first model call."""
+    """Put the user's message into the session and intend the first model call, or first the script
+    that says whether there is to be one.
+    """
+    if untrusted := turn.request.get("untrusted"):
+        sessions.add_texts(conn, turn.session_id, TAINT, untrusted)
     count, revision = turn.message_count, turn.revision
+    if turn.request.get("script"):
+        return _begin_script(conn, turn, epoch, now)
     message = {"role": "user", "content": turn.request["text"]}
     if turn.request.get("retries"):
         again = undoing.retry(conn, turn, now)
@@ -60,16 +73,49 @@ def begin(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> Beg
         },
     )
     what = events.TurnStarted(turn.session_id, turn.request["model"])
-    started = events.Recorded(1, now, epoch, what)
-    insert_events(conn, turn.id, [started])
+    started = (events.Recorded(1, now, epoch, what),)
+    insert_events(conn, turn.id, started)
     return Begun(said, started, count, revision)
+
+
+def first_events(turn: sa.Row[Any]) -> int:
+    """How many events the beginning of a turn stores."""
+    return 2 if turn.request.get("script") else 1
+
+
+def script_of(turn: sa.Row[Any], *, resumed: bool = False) -> PendingScript:
+    """The script that a turn begins with."""
+    script = convert(turn.request["script"], Script)
+    call = ToolCall(SCRIPT, SCRIPT, json.dumps({"command": script.text}, ensure_ascii=False))
+    pending = PendingCall(f"{turn.id}:1", call, 1, 0, resumed=resumed)
+    return PendingScript(pending, script, turn.request["text"])
+
+
+def _begin_script(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> Begun:
+    """Intend the turn's script; what the model is asked is stored when it has run."""
+    call = script_of(turn).call
+    _INSERT_STEP.run(
+        conn,
+        {
+            "turn_id": turn.id,
+            "sequence": call.sequence,
+            "kind": SCRIPT_STEP,
+            "key": call.key,
+            "state": call.state,
+            "call": asdict(call.call),
+            "message_sequence": call.message_sequence,
+        },
+    )
+    what = events.TurnStarted(turn.session_id, turn.request["model"])
+    runs = events.ToolStarted(call.key, SCRIPT, call.call.arguments_json, 1)
+    started = tuple(events.Recorded(n, now, epoch, e) for n, e in enumerate((what, runs), 1))
+    insert_events(conn, turn.id, started)
+    return Begun(None, started, turn.message_count, turn.revision)
 
 
 def _say(
     conn: Connection, turn: sa.Row[Any], position: int, said: Mapping[str, Any], now: datetime
 ) -> bytes:
-    if untrusted := turn.request.get("untrusted"):
-        sessions.add_texts(conn, turn.session_id, TAINT, untrusted)
     content = encoded(said)
     _INSERT_MESSAGE.run(
         conn,

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam
 
 from agent_service.requests import REVIEW
 from agent_service.storage import reviews
-from agent_service.storage.begin import Begun, begin
+from agent_service.storage.begin import Begun, begin, first_events
 from agent_service.storage.schema import CLAIMABLE_STATES, LIVE_STATES, session, turn
 from services.database import Prepared, db_now, is_one_of
 from services.leases import Lease, LeaseTable, Owner
@@ -145,7 +145,7 @@ def claim(conn: Connection, turn_id: str, claimant: Claimant, now: datetime) -> 
         claimant.owner,
         owner_endpoint=claimant.endpoint,
         state="RUNNING" if row.state in ("QUEUED", "QUEUED_RESUME") else row.state,
-        last_sequence=row.last_sequence + begins,
+        last_sequence=row.last_sequence + (first_events(row) if begins else 0),
         attempt=row.attempt + was_lost,
         stuck_at=row.last_sequence,
         stuck_count=stuck_count,

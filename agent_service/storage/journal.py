@@ -19,6 +19,7 @@ from agent_service.models.base import ToolCall, encoded
 from agent_service.prompt.overlays import Overlay
 from agent_service.requests import REVIEW, UNATTENDED_KINDS, Unattended
 from agent_service.storage import grants, reviews, search_index
+from agent_service.storage.begin import SCRIPT_STEP, script_of
 from agent_service.storage.claims import Claimed
 from agent_service.storage.clarifications import answers
 from agent_service.storage.event_log import events_after, insert_events
@@ -136,7 +137,7 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None
         message_count=begun.message_count + (begun.message is not None)
         if begun
         else row.message_count,
-        sequence=row.last_sequence + (begun is not None),
+        sequence=row.last_sequence + (len(begun.events) if begun else 0),
         steps=1 if begun else len(steps),
         started_at=row.created_at,
         approval_timeout=defaults.approval_timeout,
@@ -146,22 +147,24 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None
         origin=request["origin"],
         model_calls=sum(found.state != "INTENT" for found in models),
     )
+    if request.get("script") and (begun or _awaits_script(steps)):
+        live.script = script_of(row, resumed=begun is None and claimed.may_have_run)
     if begun and hot is not None and hot.is_of(begun.revision, begun.message_count):
         said = [] if begun.message is None else [begun.message]
         live.messages, live.compaction = [*hot.messages, *said], hot.compaction
         live.overlay = hot.overlay
-        return Loaded(live, [begun.started])
+        return Loaded(live, list(begun.events))
     live.overlay = Overlay.of(get_session_state(conn, live.session_id, OVERLAY))
     _load_pending(conn, live, steps, resumed=claimed.may_have_run)
     if not live.model_calls:
-        # Its first message is stored where it had begun before.
-        said = 0 if begun else 1
+        # Its first message is stored where it had begun before, and no script is still to run.
+        said = 0 if begun or live.script else 1
         live.notices = notices(conn, live.session_id, row.message_count - said)
     live.messages = [
         encoded({"role": "system", "content": row.system_prompt}),
         *_conversation(conn, live),
     ]
-    return Loaded(live, [begun.started] if begun else events_after(conn, lease.id, 0))
+    return Loaded(live, list(begun.events) if begun else events_after(conn, lease.id, 0))
 
 
 def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None:
@@ -176,7 +179,7 @@ def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None
         values["request"] = _rerouted(conn, live.id, transition.switched)
     if transition.finished is not None:
         leases.release(conn, live.lease, finished_at=transition.now, **values)
-        if live.decisions or live.pending:
+        if live.decisions or live.under_way:
             conn.execute(_CLOSE_APPROVALS, {"turn": live.id})
     elif transition.waits_for_person:
         leases.release(conn, live.lease, **values)
@@ -249,12 +252,16 @@ def _load_pending(
                 state=StepState(found.state),
                 resumed=resumed,
             )
-    if live.pending:
+    if live.under_way:
         rows = conn.execute(_DECISIONS, {"id": live.id}).all()
         live.decisions = {row.call_id: Decision(row.decision) for row in rows}
         live.bindings = {row.call_id: row.binding for row in rows}
         if Decision.ANSWERED in live.decisions.values():
             live.answers = answers(conn, live.id)
+
+
+def _awaits_script(steps: Sequence[sa.Row[Any]]) -> bool:
+    return any(found.kind == SCRIPT_STEP and found.state == StepState.INTENT for found in steps)
 
 
 def _conversation(conn: Connection, live: LiveTurn) -> list[bytes]:

@@ -4,11 +4,10 @@ from pydantic import Field
 
 from agent_service.skills.document import BadSkill
 from agent_service.skills.files import FileRefused
-from agent_service.skills.shelf import LOADED, PLACE
+from agent_service.skills.shelf import LOADED
+from agent_service.skills.viewing import view
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
 from agent_service.tools.shelves import skills_of
-
-MAX_CHARS = 100_000
 
 
 class SkillViewArguments(ToolArguments):
@@ -43,29 +42,10 @@ class SkillView:
         try:
             skills = skills_of(context)
             skill = await skills.find(arguments.name)
-            whole = await skills.text(skill, arguments.file_path)
+            seen = await view(skills, skill, arguments.file_path, is_placed=True)
             await skills.viewed(skill)
             if skill.files:
                 await context.state.add(LOADED, skill.folder)
         except (BadSkill, FileRefused) as error:
             raise ToolFailed(str(error)) from None
-        shown = await skills.screened(skill, whole[:MAX_CHARS])
-        text = shown.text
-        if len(whole) > MAX_CHARS:
-            text = f"{text}\n[{len(whole) - MAX_CHARS:,} more characters are left out]"
-        if skill.files and not arguments.file_path:
-            files = "\n".join(f"- {path}" for path in skill.files)
-            text = (
-                f"{text.rstrip()}\n\nFiles of this skill, for skill_view with file_path. Commands "
-                f"find them in {PLACE}/{skill.name}, read-only:\n{files}"
-            )
-        return ToolResult(text, beside=_warning(skill.name, shown.families))
-
-
-def _warning(name: str, families: tuple[str, ...]) -> str:
-    if not families:
-        return ""
-    return (
-        f"What looks like an attack in {name} ({', '.join(families)}) is kept from you: [BLOCKED] "
-        "stands in its place. Tell the user, who can see it with `hermes skills show`."
-    )
+        return ToolResult(seen.text, beside=seen.warning)

@@ -217,7 +217,7 @@ class _Batch:
             await self._commit(ToolDispatched(call))
         started = time.monotonic()
         try:
-            result = await _tried(prepared, context)
+            result = await tried(tool, arguments, context)
         except ApprovalRequired as required:
             subject = self._redactor.redact(required.subject)
             if context.unattended is Unattended.HALT:
@@ -258,7 +258,7 @@ class _Batch:
             inner = self._context_of(call, context.progress)
             async with self._alone(prepared):
                 try:
-                    result = await _tried(prepared, inner)
+                    result = await tried(prepared.tool, prepared.arguments, inner)
                     return replace(result, text=self._redactor.redact(result.text))
                 except CommandUncertain:
                     return ToolResult(_UNCERTAIN, is_error=True)
@@ -280,11 +280,10 @@ class _Batch:
         await self._put((fact,)).wait()
 
 
-async def _tried(prepared: _Prepared, context: ToolContext) -> ToolResult:
-    """What a call says, or why it failed."""
-    tool, key = prepared.tool, prepared.call.key
+async def tried(tool: Tool[Any], arguments: ToolArguments, context: ToolContext) -> ToolResult:
+    """What a call says, or why it failed; that somebody has to decide first is raised."""
     try:
-        return await tool.run(prepared.arguments, context)
+        return await tool.run(arguments, context)
     except (ClarificationRequired, CommandUncertain, DatabaseUnavailable, DatabaseDamaged):
         raise
     except ApprovalRequired:
@@ -294,7 +293,7 @@ async def _tried(prepared: _Prepared, context: ToolContext) -> ToolResult:
     except (ToolFailed, RetryWithHint, SandboxUnavailable, PathRefused) as error:
         return ToolResult(str(error), is_error=True)
     except Exception:  # noqa: BLE001 - a crashing tool is a result, not the end of the turn
-        _log.exception("tool crashed", extra={"tool": tool.name, "call": key})
+        _log.exception("tool crashed", extra={"tool": tool.name, "call": context.key})
         return ToolResult(f"The tool {tool.name} crashed; its log has why.", is_error=True)
 
 

@@ -5,6 +5,7 @@ import binascii
 import json
 from datetime import UTC, datetime
 
+from hermes.agent.v1 import turn_pb2
 from hermes.common.v1 import approval_pb2
 from hermes.scheduler.v1 import job_pb2, run_pb2
 from scheduler_service.catalog import JobRequest
@@ -23,6 +24,7 @@ from scheduler_service.convert.options import (
 )
 from scheduler_service.convert.runs import state_to_wire
 from scheduler_service.jobs import Job, JobState
+from scheduler_service.options import JobOptions
 from scheduler_service.storage.jobs import Position
 from services.errors import InvalidArgument
 from services.validation import check_id
@@ -178,6 +180,15 @@ def job_to_wire(job: Job) -> job_pb2.Job:
 def unattended_to_wire(job: Job) -> "approval_pb2.UnattendedPolicy.ValueType":
     """Return what becomes of a job's calls that a person would have to allow."""
     return _UNATTENDED[job.unattended]
+
+
+def script_to_wire(options: JobOptions) -> turn_pb2.TurnScript | None:
+    """Return what a job's turns begin with, if anything."""
+    if not options.script.strip():
+        return None
+    only = options.script_only
+    mode = turn_pb2.SCRIPT_MODE_ONLY if only else turn_pb2.SCRIPT_MODE_GATE
+    return turn_pb2.TurnScript(text=options.script, mode=mode)
 
 
 def _name_of(prompt: str) -> str:

@@ -101,7 +101,8 @@ class FakeTurns(turn_pb2_grpc.TurnServiceServicer):
             await context.abort(self.refusal, "no model is configured")
 
     async def _end(self, request: turn_pb2.WatchTurnRequest) -> events.TurnFinished:
-        prompt = self.requests[request.turn_id].parts[0].text
+        parts = self.requests[request.turn_id].parts
+        prompt = parts[0].text if parts else ""
         how, _, text = prompt.partition(" ")
         match how:
             case "fail":

@@ -51,6 +51,11 @@ class Stage:
         """An agent that does not run yet."""
         return AgentProcess(self.site, instance)
 
+    async def lose_sandboxes(self) -> None:
+        """Let the executor and all that it has be gone."""
+        await self.executor.kill()
+        await end_boxes(self.executor.settings)
+
     async def has_written(self, name: str, text: str) -> None:
         """Wait until a file of the only workspace has this text."""
 
@@ -154,8 +159,7 @@ async def test_a_command_that_went_with_its_sandbox_is_not_run_again(
         turn_id = (await before.start("go")).turn_id
         await stage.has_written("log", "ran")
         first.signal(signal.SIGKILL)
-        await stage.executor.kill()
-        await end_boxes(stage.executor.settings)
+        await stage.lose_sandboxes()
         async with stage.executor, stage.agent("second") as second, second.client() as after:
             events = await _watched(after, turn_id)
         assert UNCERTAIN in answer(events)
@@ -203,8 +207,7 @@ async def test_what_only_looks_is_done_again_where_everything_was_lost(
         stage.executor.signal(signal.SIGSTOP)
         await stage.has_steps("INTENT")
         first.signal(signal.SIGKILL)
-        await stage.executor.kill()
-        await end_boxes(stage.executor.settings)
+        await stage.lose_sandboxes()
         async with stage.executor, stage.agent("second") as second, second.client() as after:
             events = await _watched(after, turn_id)
         assert "only one line" in answer(events)

@@ -115,6 +115,36 @@ Where the live turn ends before, this one follows it.
 """
 Global___BusyMode: _TypeAlias = BusyMode  # noqa: Y015
 
+class _ScriptMode:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ScriptModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ScriptMode.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SCRIPT_MODE_UNSPECIFIED: _ScriptMode.ValueType  # 0
+    """Not set; treated as GATE."""
+    SCRIPT_MODE_GATE: _ScriptMode.ValueType  # 1
+    """It decides whether the model is asked, and what it prints joins the message, fenced as data. The
+    turn completes with an empty answer and without a call of a model where the script prints nothing
+    or `[SILENT]`, or where its last line is the JSON object `{"wakeAgent": false}`.
+    """
+    SCRIPT_MODE_ONLY: _ScriptMode.ValueType  # 2
+    """It is the whole turn: what it prints is the answer, and no model is called."""
+
+class ScriptMode(_ScriptMode, metaclass=_ScriptModeEnumTypeWrapper):
+    """What a turn's script is for."""
+
+SCRIPT_MODE_UNSPECIFIED: ScriptMode.ValueType  # 0
+"""Not set; treated as GATE."""
+SCRIPT_MODE_GATE: ScriptMode.ValueType  # 1
+"""It decides whether the model is asked, and what it prints joins the message, fenced as data. The
+turn completes with an empty answer and without a call of a model where the script prints nothing
+or `[SILENT]`, or where its last line is the JSON object `{"wakeAgent": false}`.
+"""
+SCRIPT_MODE_ONLY: ScriptMode.ValueType  # 2
+"""It is the whole turn: what it prints is the answer, and no model is called."""
+Global___ScriptMode: _TypeAlias = ScriptMode  # noqa: Y015
+
 class _TurnState:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -199,6 +229,8 @@ class StartTurnRequest(_message.Message):
     UNATTENDED_FIELD_NUMBER: _builtins.int
     OVERLAYS_FIELD_NUMBER: _builtins.int
     CONTEXT_FILE_FIELD_NUMBER: _builtins.int
+    SCRIPT_FIELD_NUMBER: _builtins.int
+    SKILLS_FIELD_NUMBER: _builtins.int
     turn_id: _builtins.str
     """Chosen by the caller, 1 to 100 characters of [A-Za-z0-9_.:-]; unique over all profiles."""
     profile: _builtins.str
@@ -237,7 +269,7 @@ class StartTurnRequest(_message.Message):
     """What becomes of calls that a person would have to allow, in turns of jobs and subagents."""
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[_content_pb2.MessagePart]:
-        """The message; at least one part, but for REVIEW."""
+        """The message; at least one part, but for REVIEW and for a turn that is all script."""
 
     @_builtins.property
     def origin(self) -> _origin_pb2.Origin:
@@ -258,6 +290,18 @@ class StartTurnRequest(_message.Message):
         """What a folder above `workdir` says to agents, as the client has found it on its user's machine;
         followed where `workdir` itself has neither `.hermes.md` nor `HERMES.md`. Read only by the call that
         creates the session; fails with INVALID_ARGUMENT without `workdir`. Unset means none.
+        """
+
+    @_builtins.property
+    def script(self) -> Global___TurnScript:
+        """What runs before anything else; only for turns of kind JOB, which are never STEER. Unset means
+        nothing.
+        """
+
+    @_builtins.property
+    def skills(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Skills whose texts join the message, as `skill_view` shows them, at most 20; of one that is not
+        there the message says so. Empty means none.
         """
 
     def __init__(
@@ -281,14 +325,46 @@ class StartTurnRequest(_message.Message):
         unattended: _approval_pb2.UnattendedPolicy.ValueType = ...,
         overlays: Global___Overlays | None = ...,
         context_file: _content_pb2.ContextFile | None = ...,
+        script: Global___TurnScript | None = ...,
+        skills: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["context_file", b"context_file", "origin", b"origin", "overlays", b"overlays"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["context_file", b"context_file", "origin", b"origin", "overlays", b"overlays", "script", b"script"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy_mode", b"busy_mode", "context_file", b"context_file", "kind", b"kind", "max_model_calls", b"max_model_calls", "model", b"model", "origin", b"origin", "overlays", b"overlays", "parts", b"parts", "profile", b"profile", "retries", b"retries", "sandbox_template", b"sandbox_template", "session_id", b"session_id", "skip_context_files", b"skip_context_files", "system_message", b"system_message", "toolsets", b"toolsets", "turn_id", b"turn_id", "unattended", b"unattended", "workdir", b"workdir"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy_mode", b"busy_mode", "context_file", b"context_file", "kind", b"kind", "max_model_calls", b"max_model_calls", "model", b"model", "origin", b"origin", "overlays", b"overlays", "parts", b"parts", "profile", b"profile", "retries", b"retries", "sandbox_template", b"sandbox_template", "script", b"script", "session_id", b"session_id", "skills", b"skills", "skip_context_files", b"skip_context_files", "system_message", b"system_message", "toolsets", b"toolsets", "turn_id", b"turn_id", "unattended", b"unattended", "workdir", b"workdir"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StartTurnRequest: _TypeAlias = StartTurnRequest  # noqa: Y015
+
+@_typing.final
+class TurnScript(_message.Message):
+    """A script that runs in the session's sandbox as the first step of a turn, once, also where the agent
+    is killed meanwhile. It is judged as commands are. The turn fails where it ends with another exit
+    code than 0, runs into `cron.script_timeout_s`, or would have to be allowed by a person where the turn
+    does not wait for one.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    MODE_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """What bash is given, 1 byte to 64 KiB."""
+    mode: Global___ScriptMode.ValueType
+    """What it is for."""
+    def __init__(
+        self,
+        *,
+        text: _builtins.str = ...,
+        mode: Global___ScriptMode.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["mode", b"mode", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TurnScript: _TypeAlias = TurnScript  # noqa: Y015
 
 @_typing.final
 class Overlays(_message.Message):

@@ -85,6 +85,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The turn crashed its owner several times at the same step and needs a person."""
     ERROR_REASON_APPROVAL_REQUIRED: _ErrorReason.ValueType  # 29
     """A person would have to allow a call, and the turn's policy is to end there."""
+    ERROR_REASON_SCRIPT_FAILED: _ErrorReason.ValueType  # 30
+    """The script that a job's turn begins with failed; the message has the end of what it printed."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why a call or a turn failed. Sent by name as `google.rpc.ErrorInfo.reason` with domain "hermes"
@@ -153,6 +155,8 @@ ERROR_REASON_POISON: ErrorReason.ValueType  # 28
 """The turn crashed its owner several times at the same step and needs a person."""
 ERROR_REASON_APPROVAL_REQUIRED: ErrorReason.ValueType  # 29
 """A person would have to allow a call, and the turn's policy is to end there."""
+ERROR_REASON_SCRIPT_FAILED: ErrorReason.ValueType  # 30
+"""The script that a job's turn begins with failed; the message has the end of what it printed."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 @_typing.final

@@ -92,7 +92,8 @@ class _ScriptModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ScriptMode
     """Not set; treated as GATE."""
     SCRIPT_MODE_GATE: _ScriptMode.ValueType  # 1
     """It decides whether the agent is asked, and its output is shown to the agent. The run ends without
-    a call of a model where the script prints nothing or `[SILENT]`; it fails where the script does.
+    a call of a model, and tells nobody, where the script prints nothing or `[SILENT]`, or where its
+    last line is the JSON object `{"wakeAgent": false}`; it fails where the script does.
     """
     SCRIPT_MODE_ONLY: _ScriptMode.ValueType  # 2
     """It is the whole run: its output is the run's, and no model is called."""
@@ -104,7 +105,8 @@ SCRIPT_MODE_UNSPECIFIED: ScriptMode.ValueType  # 0
 """Not set; treated as GATE."""
 SCRIPT_MODE_GATE: ScriptMode.ValueType  # 1
 """It decides whether the agent is asked, and its output is shown to the agent. The run ends without
-a call of a model where the script prints nothing or `[SILENT]`; it fails where the script does.
+a call of a model, and tells nobody, where the script prints nothing or `[SILENT]`, or where its
+last line is the JSON object `{"wakeAgent": false}`; it fails where the script does.
 """
 SCRIPT_MODE_ONLY: ScriptMode.ValueType  # 2
 """It is the whole run: its output is the run's, and no model is called."""
@@ -195,7 +197,7 @@ class JobOptions(_message.Message):
     """Tokens that all runs of the job may use together, 0 to 10^15; 0 means no limit of its own."""
     @_builtins.property
     def skills(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Skills that the agent is told to load first, at most 20, by name, 1 to 128 characters each; empty
+        """Skills that are loaded for the agent at each run, at most 20, by name, 1 to 128 characters each; empty
         means none.
         """
 

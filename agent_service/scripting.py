@@ -1,0 +1,150 @@
+"""The script that a turn begins with: run once, then asked whether there is anything to do."""
+
+import asyncio
+import json
+import logging
+import time
+from typing import Any, cast
+
+from msgspec.structs import replace
+
+from agent_service.calls import PendingCall, PendingScript
+from agent_service.events import Outcome, TurnFinished
+from agent_service.facts import ApprovalNeeded, Fact, Prompted, ScriptReturned
+from agent_service.live_turn import LiveTurn
+from agent_service.requests import ScriptMode, Unattended
+from agent_service.sandbox import CommandUncertain
+from agent_service.security.threats import ThreatScanner
+from agent_service.tools.approval import ApprovalRequired
+from agent_service.tools.base import Tool, ToolContext, ToolResult
+from agent_service.tools.script import ScriptArguments
+from agent_service.tools.taint import fenced, of_blocked, taint
+from agent_service.tools.toolbox import ContextFactory, tried
+from services.errors import Reason
+from services.redact import Redactor
+
+SOURCE = "the job's script"
+SILENT = "[SILENT]"
+WAKE = "wakeAgent"
+"""What an object in the last line of a script says; there need not be any."""
+
+_UNCERTAIN = (
+    "The sandbox was lost while the job's script ran, so it is not known what it has done. It was "
+    "not run again."
+)
+_NOT_ALLOWED = (
+    "The job's script was not run: a person would have to allow it, and a job has nobody to ask "
+    "({subject}). Change the script, or let the job's calls wait for a decision (unattended: wait)."
+)
+_SHOWN = "What the job's script has printed just now:"
+
+_log = logging.getLogger(__name__)
+
+
+class Scripts:
+    """Runs the scripts of turns."""
+
+    def __init__(
+        self,
+        tool: Tool[ScriptArguments],
+        context: ContextFactory,
+        redactor: Redactor,
+        scanner: ThreatScanner,
+    ) -> None:
+        """`tool` judges what it runs; `scanner` looks through what a model is shown of it."""
+        self._tool = tool
+        self._context = context
+        self._redactor = redactor
+        self._scanner = scanner
+
+    async def run(self, turn: LiveTurn, pending: PendingScript) -> tuple[Fact, ...]:
+        """Run a turn's script, or find it; returns what it comes to."""
+        call, started = pending.call, time.monotonic()
+        # That nobody can be asked is said to people, and not as it would be said to a model.
+        context = replace(self._context(turn, call, _unseen), unattended=None)
+        try:
+            result = await tried(self._tool, ScriptArguments(command=pending.script.text), context)
+        except ApprovalRequired as required:
+            subject = self._redactor.redact(required.subject)
+            if turn.unattended in (None, Unattended.WAIT):
+                return (ApprovalNeeded(call, subject, required.binding),)
+            return _not_run(call, _NOT_ALLOWED.format(subject=subject), Reason.APPROVAL_REQUIRED)
+        except CommandUncertain:
+            return _not_run(call, _UNCERTAIN, uncertain=True)
+        result = self._redacted(result)
+        returned = ScriptReturned(
+            call,
+            "\n".join(filter(None, (result.text, result.beside))),
+            is_error=result.is_error,
+            exit_code=result.exit_code,
+            place=context.place(),
+            duration_ms=round((time.monotonic() - started) * 1000),
+        )
+        if result.is_error:
+            return returned, _failed(result.beside or result.text)
+        if pending.script.mode is ScriptMode.ONLY:
+            return returned, TurnFinished(Outcome.COMPLETED, text=result.text.strip())
+        wakes, printed = what_to_do(result.text)
+        if not wakes:
+            return returned, TurnFinished(Outcome.COMPLETED)
+        return returned, Prompted(await self._prompt(pending.prompt, printed, context))
+
+    def _redacted(self, result: ToolResult) -> ToolResult:
+        redact = self._redactor.redact
+        return replace(result, text=redact(result.text), beside=redact(result.beside))
+
+    async def _prompt(self, asked: str, printed: str, context: ToolContext) -> str:
+        """What the model is asked, with what the script has printed as data of others."""
+        if not printed:
+            return asked
+        if (opening := context.place().opening) is not None:
+            await taint(context.state, opening)
+        text, threats = await asyncio.to_thread(self._scanner.clean, printed)
+        parts = [asked, f"{_SHOWN}\n{fenced(text, SOURCE)}"]
+        if threats:
+            _log.warning("what looks like an attack in what a script has printed is blocked")
+            parts.append(of_blocked(threats))
+        return "\n\n".join(parts)
+
+
+def what_to_do(output: str) -> tuple[bool, str]:
+    """Whether the model is asked after a script has printed this, and what of it it is shown."""
+    text = output.strip()
+    above, _, last = text.rpartition("\n")
+    order = _order(last)
+    if order is not None:
+        # What else the line says is for the model.
+        return bool(order[WAKE]), above.strip() if len(order) == 1 else text
+    return bool(text) and not text.upper().startswith(SILENT), text
+
+
+def _order(line: str) -> dict[str, Any] | None:
+    """The object of a line that says whether the model is asked; None for any other line."""
+    try:
+        said = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(said, dict):
+        return None
+    order = cast("dict[str, Any]", said)
+    return order if isinstance(order.get(WAKE), bool) else None
+
+
+def _failed(message: str) -> TurnFinished:
+    told = f"The job's script failed: {message}"
+    return TurnFinished(Outcome.FAILED, message=told, reason=Reason.SCRIPT_FAILED)
+
+
+def _not_run(
+    call: PendingCall,
+    message: str,
+    reason: Reason = Reason.SCRIPT_FAILED,
+    *,
+    uncertain: bool = False,
+) -> tuple[Fact, ...]:
+    returned = ScriptReturned(call, message, is_error=True, uncertain=uncertain)
+    return returned, TurnFinished(Outcome.FAILED, message=message, reason=reason)
+
+
+def _unseen(_text: str) -> None:
+    """Nobody follows a script."""

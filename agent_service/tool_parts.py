@@ -1,0 +1,107 @@
+"""How the agent's tools are put together, and what turns are driven with beside them."""
+
+from collections.abc import Sequence
+
+from agent_service.answer_files import AnswerFiles
+from agent_service.clients.deliveries import GatewayDeliveries
+from agent_service.config import AgentConfig
+from agent_service.config_auxiliary import route_of
+from agent_service.context.compressor import Compressor
+from agent_service.loop import LoopParts
+from agent_service.memory.store import MemoryStore
+from agent_service.messaging import Target as Chat
+from agent_service.model_parts import ModelParts
+from agent_service.scripting import Scripts
+from agent_service.search.past import PastSessions
+from agent_service.security.threats import ThreatScanner
+from agent_service.storage import sessions
+from agent_service.storage.chats import known
+from agent_service.tools.builtin import Asking, Reach, builtin_tools
+from agent_service.tools.hints import Hints
+from agent_service.tools.judged import CommandPolicy, JudgeCommands, Typed
+from agent_service.tools.listing import Listed
+from agent_service.tools.script import ScriptArguments, ScriptTool
+from agent_service.tools.second_opinion import SecondOpinion
+from agent_service.tools.todo import STATE as PLAN
+from agent_service.tools.todo import shown_plan
+from agent_service.tools.toolbox import ContextFactory, Toolbox
+from agent_service.web.access import configured_web
+from services.channels import Channels
+from services.clock import SystemClock
+from services.database import Database
+from services.redact import Redactor
+
+
+def listed_tools(
+    config: AgentConfig,
+    memories: MemoryStore,
+    past: PastSessions,
+    reach: Reach,
+    hints: Hints,
+    redactor: Redactor,
+) -> Sequence[Listed]:
+    """The tools, as they are configured."""
+    return builtin_tools(
+        reach,
+        hints=hints,
+        asking=Asking(_commands(config, redactor), config.fetch.taint == "ask"),
+        memories=memories if config.memory.enabled else None,
+        past=past,
+    )
+
+
+def tool_reach(
+    config: AgentConfig, channels: Channels, database: Database, scanner: ThreatScanner
+) -> Reach:
+    """What tools use besides the sandbox."""
+
+    async def chats(profile: str) -> Sequence[Chat]:
+        return await database.read(lambda conn: known(conn, profile))
+
+    web = configured_web(config.fetch, config.search)
+    vision = route_of(config.auxiliary, "vision")
+    return Reach(web, vision, config.mixture, GatewayDeliveries(channels), chats, scanner)
+
+
+def job_scripts(
+    config: AgentConfig, context: ContextFactory, redactor: Redactor, scanner: ThreatScanner
+) -> Scripts:
+    """What runs the scripts of jobs, which are judged as commands are."""
+    script = ScriptTool(config.script_timeout_s)
+    judged = JudgeCommands(script, _typed, _commands(config, redactor))
+    return Scripts(judged, context, redactor, scanner)
+
+
+def loop_parts(
+    config: AgentConfig,
+    models: ModelParts,
+    toolbox: Toolbox,
+    scripts: Scripts,
+    database: Database,
+    files: AnswerFiles,
+) -> LoopParts:
+    """What every turn is driven with."""
+
+    async def plan_of(session_id: str) -> str:
+        return shown_plan(
+            await database.read(lambda conn: sessions.get_state(conn, session_id, PLAN))
+        )
+
+    policy = config.compression.policy(models.notes)
+    compressor = Compressor(models.catalog.window_of, plan_of, policy, SystemClock())
+    return LoopParts(models.catalogued, models.catalogued, toolbox, scripts, compressor, files)
+
+
+def _typed(arguments: ScriptArguments) -> Typed:
+    return Typed(arguments.command)
+
+
+def _commands(config: AgentConfig, redactor: Redactor) -> CommandPolicy:
+    asked, judge = config.approvals, route_of(config.auxiliary, "approval")
+    return CommandPolicy(
+        asks=asked.mode != "off",
+        asks_in_sandboxes=asked.sandboxed == "ask",
+        denied=asked.deny,
+        opinion=SecondOpinion(judge) if asked.mode == "smart" else None,
+        redactor=redactor,
+    )
