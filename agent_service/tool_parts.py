@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from agent_service.answer_files import AnswerFiles
 from agent_service.clients.deliveries import GatewayDeliveries
+from agent_service.clients.jobs import SchedulerJobs
 from agent_service.config import AgentConfig
 from agent_service.config_auxiliary import route_of
 from agent_service.context.compressor import Compressor
@@ -60,7 +61,8 @@ def tool_reach(
 
     web = configured_web(config.fetch, config.search)
     vision = route_of(config.auxiliary, "vision")
-    return Reach(web, vision, config.mixture, GatewayDeliveries(channels), chats, scanner)
+    sending, jobs = GatewayDeliveries(channels), SchedulerJobs(channels, config.time_zone)
+    return Reach(web, vision, config.mixture, sending, chats, jobs, scanner)
 
 
 def job_scripts(

@@ -19,4 +19,4 @@ def out_of_reach() -> Reach:
         return []
 
     web = configured_web(FetchConfig(), SearchConfig())
-    return Reach(web, Route(), MixtureConfig(), nobody, chats, ThreatScanner())
+    return Reach(web, Route(), MixtureConfig(), nobody, chats, nobody, ThreatScanner())

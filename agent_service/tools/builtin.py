@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from agent_service.config_web import MixtureConfig
+from agent_service.jobs import Jobs
 from agent_service.memory.store import MemoryStore
 from agent_service.messaging import Messenger
 from agent_service.models.fallback import Route
@@ -14,6 +15,7 @@ from agent_service.search.past import PastSessions
 from agent_service.security.threats import ThreatScanner
 from agent_service.tools.base import Tool, ToolArguments, ToolContext
 from agent_service.tools.clarify import Clarify
+from agent_service.tools.cronjob import Cronjob
 from agent_service.tools.delegate_task import DelegateTask
 from agent_service.tools.execute_code import ExecuteCode, ExecuteCodeArguments
 from agent_service.tools.hints import Hints, hinted
@@ -33,7 +35,7 @@ from agent_service.tools.session_search import SessionSearch
 from agent_service.tools.skill_manage import SkillManage
 from agent_service.tools.skill_view import SkillView
 from agent_service.tools.skills_list import SkillsList
-from agent_service.tools.taint import AskWhenTainted, FromSandbox, Untrusted
+from agent_service.tools.taint import AskWhenTainted, FromSandbox, Guard, Untrusted
 from agent_service.tools.terminal import Terminal, TerminalArguments, folders_of
 from agent_service.tools.todo import Todo
 from agent_service.tools.vision_analyze import VisionAnalyze
@@ -62,6 +64,7 @@ class Reach(Struct, frozen=True):
     mixture: MixtureConfig
     messenger: Messenger
     chats: KnownChats
+    jobs: Jobs
     scanner: ThreatScanner
     """Looks through what comes from there."""
 
@@ -116,6 +119,7 @@ def _reaching(reach: Reach, asking: Asking) -> Sequence[Listed]:
         ),
         Listed(Untrusted(looking, "a picture", reach.scanner)),
         Listed(mixture, missing=() if mixed.references else MIXTURE_SETTINGS),
+        Listed(Cronjob(reach.jobs, Guard(reach.scanner), asks=asking.tainted)),
         Listed(send),
     )
 

@@ -82,7 +82,7 @@ class JudgeCommands(Wrapper[A]):
     async def _check(self, typed: Typed, context: ToolContext) -> None:
         verdict = self._classifier.classify(typed.command)
         if verdict.kind is CommandClass.HARDLINE:
-            raise ToolFailed(_refusal(verdict))
+            raise ToolFailed(refusal(verdict))
         if pattern := _denied(self._policy.denied, typed.command, verdict):
             raise ToolFailed(
                 f"The user's settings never allow commands like {pattern!r} (approvals.deny), so "
@@ -145,7 +145,8 @@ def _denied(patterns: tuple[str, ...], command: str, verdict: Verdict) -> str:
     return ""
 
 
-def _refusal(verdict: Verdict) -> str:
+def refusal(verdict: Verdict) -> str:
+    """Why a command is never run."""
     reasons = [FAMILIES[name].about for name in verdict.families if FAMILIES[name].hardline]
     return (
         f"This command was refused and not run: it {', and '.join(reasons)}. No setting and no "

@@ -81,6 +81,20 @@ def _families(threats: Iterable[Threat]) -> str:
     return ", ".join(sorted({threat.family for threat in threats}))
 
 
+class Guard:
+    """Marks what of a result is data of others."""
+
+    def __init__(self, scanner: ThreatScanner) -> None:
+        self._scanner = scanner
+
+    async def fenced(self, text: str, source: str, context: ToolContext) -> str:
+        """The text between marks; the label is stored before anybody sees it."""
+        await taint(context.state, source)
+        clean, threats = await asyncio.to_thread(self._scanner.clean, text)
+        shown = fenced(clean, source)
+        return f"{shown}\n{of_blocked(threats)}" if threats else shown
+
+
 class Untrusted(Wrapper[A]):
     """A tool whose results are strangers' data."""
 

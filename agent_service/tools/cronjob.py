@@ -1,0 +1,267 @@
+"""The `cronjob` tool: work that the agent does later, or again and again."""
+
+import asyncio
+import hashlib
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from agent_service.jobs import (
+    LOCAL,
+    JobRefused,
+    Jobs,
+    JobView,
+    NewJob,
+    NoSuchJob,
+    SchedulerAway,
+    Step,
+    Wish,
+)
+from agent_service.messaging import ORIGIN, Target
+from agent_service.security.commands import CommandClassifier
+from agent_service.security.families import CommandClass
+from agent_service.tools.approval import binding_of, check_allowed
+from agent_service.tools.base import (
+    Effect,
+    RetryWithHint,
+    ToolArguments,
+    ToolContext,
+    ToolFailed,
+    ToolResult,
+)
+from agent_service.tools.cronjob_text import errors_of, listed, scheduled
+from agent_service.tools.judged import refusal
+from agent_service.tools.taint import Guard, must_ask
+from agent_service.toolsets import known_toolset
+
+NO_CHAT = "scheduler"
+"""Where turns come from that no chat has asked for."""
+
+_AWAY = (
+    "The scheduler does not answer, so it is not known whether this was done, and no job runs "
+    "until it is back. Tell the user; look with action list before you do it again."
+)
+
+Name = Annotated[str, Field(min_length=1, max_length=128)]
+
+
+class CronjobArguments(ToolArguments):
+    """Schedules work for you to do later, or again and again, and shows and changes such jobs.
+
+    Each run is a new conversation that knows nothing of this one: put all that it needs into the
+    prompt. Its last answer is delivered; where it answers [SILENT], or nothing, nobody is told.
+    Nobody can be asked in it. create needs schedule and prompt; the other actions, but for list,
+    need job_id. run makes one run now.
+    """
+
+    action: Literal["create", "list", "update", "pause", "resume", "remove", "run"] = Field(
+        description="What to do."
+    )
+    job_id: str = Field(default="", description="The job, as list shows it, or its name.")
+    prompt: str | None = Field(default=None, description="What is to be done in each run.")
+    schedule: str | None = Field(
+        default=None,
+        description=(
+            "in 20 minutes; every 2h; every weekday at 9:00; 0 9 * * mon-fri; 2027-03-01T09:00. "
+            "Times are those of the user's time zone."
+        ),
+    )
+    name: str | None = Field(default=None, max_length=200, description="A name for people.")
+    repeat: int | None = Field(
+        default=None,
+        ge=0,
+        le=1_000_000,
+        description="Runs after which the job is over; 0 is without end.",
+    )
+    deliver: str | None = Field(
+        default=None,
+        description=(
+            "Where output goes: origin, this chat (default); local, only kept; or "
+            "platform:chat[:thread]; several with commas."
+        ),
+    )
+    skills: list[Name] | None = Field(
+        default=None, max_length=20, description="Skills that each run is given to follow."
+    )
+    model: str | None = Field(default=None, description="Another model for its runs.")
+    script: str | None = Field(
+        default=None,
+        description=(
+            "Bash that runs first in the run's sandbox. What it prints is shown to you with the "
+            'prompt. Where it prints nothing, or {"wakeAgent": false} as its last line, you are '
+            "not asked and nobody is told; where it fails, the run fails."
+        ),
+    )
+    no_agent: bool | None = Field(
+        default=None,
+        description="The script is the whole run: its output is delivered, no model is asked.",
+    )
+    context_from: list[Name] | None = Field(
+        default=None,
+        max_length=10,
+        description="Ids of jobs whose newest output joins the prompt.",
+    )
+    enabled_toolsets: list[Name] | None = Field(
+        default=None,
+        max_length=50,
+        description="The only toolsets of its runs; default is all but cron, messaging, clarify.",
+    )
+    workdir: str | None = Field(
+        default=None, description="An absolute folder of the executor that its runs work in."
+    )
+
+
+class Cronjob:
+    """Makes, shows and changes the jobs of the profile."""
+
+    name = "cronjob"
+    toolset = "cron"
+    arguments = CronjobArguments
+
+    def __init__(self, jobs: Jobs, guard: Guard, *, asks: bool = True) -> None:
+        """`guard` marks what jobs have said as data; `asks` lets a person decide what a session
+        that has read strangers' data does with jobs, which outlast it.
+        """
+        self._jobs = jobs
+        self._guard = guard
+        self._asks = asks
+        self._classifier = CommandClassifier()
+
+    def effect(self, arguments: CronjobArguments) -> Effect:
+        """The ids of jobs and runs follow from the call's key."""
+        return Effect.PURE if arguments.action == "list" else Effect.KEYED
+
+    def writes(self, arguments: CronjobArguments) -> frozenset[str]:
+        """Changes of jobs are made one after the other."""
+        return frozenset() if arguments.action == "list" else frozenset({"jobs"})
+
+    async def run(self, arguments: CronjobArguments, context: ToolContext) -> ToolResult:
+        """Do it."""
+        try:
+            if arguments.action == "list":
+                return await self._list(context)
+            wish = self._wish(arguments)
+            if self._asks and await must_ask(context):
+                shown = arguments.model_dump_json(exclude_unset=True)
+                await check_allowed(self.name, shown, binding_of(arguments), context)
+            if arguments.action == "create":
+                return await self._create(wish, context)
+            return await self._change(arguments, wish, context)
+        except JobRefused as error:
+            raise ToolFailed(str(error)) from error
+        except SchedulerAway as error:
+            raise ToolFailed(_AWAY) from error
+
+    async def _list(self, context: ToolContext) -> ToolResult:
+        jobs = await self._jobs.list(context.caller.profile)
+        # Time zones are read from the disk.
+        text = await asyncio.to_thread(listed, jobs)
+        if errors := errors_of(jobs):
+            text += "\n\n" + await self._guard.fenced(errors, "runs of jobs", context)
+        return ToolResult(text)
+
+    async def _create(self, wish: Wish, context: ToolContext) -> ToolResult:
+        origin = context.caller.origin
+        has_chat = Target.of_origin(origin) is not None and origin["platform"] != NO_CHAT
+        new = NewJob(
+            id=f"job_{_digest(context.key)[:12]}",
+            profile=context.caller.profile,
+            origin=origin if has_chat else None,
+            wish=wish,
+        )
+        job = await self._jobs.create(new)
+        return ToolResult(await asyncio.to_thread(scheduled, job, "is scheduled"))
+
+    async def _change(
+        self, arguments: CronjobArguments, wish: Wish, context: ToolContext
+    ) -> ToolResult:
+        profile = context.caller.profile
+        job = await self._find(profile, arguments.job_id)
+        match arguments.action:
+            case "update":
+                if wish == Wish():
+                    raise RetryWithHint("Say what is to change: schedule, prompt, or another one.")
+                job = await self._jobs.update(profile, job.id, wish)
+                return ToolResult(await asyncio.to_thread(scheduled, job, "is changed"))
+            case "run":
+                await self._jobs.run(profile, job.id, f"run_{_digest(context.key)[:26]}")
+                told = "runs now; its output is delivered when it is done"
+                return ToolResult(f"“{job.name}” ({job.id}) {told}.")
+            case action:
+                await self._jobs.take(profile, job.id, Step(action))
+        if arguments.action == "remove":
+            return ToolResult(f"“{job.name}” ({job.id}) is removed.")
+        job = await self._jobs.get(profile, job.id)
+        return ToolResult(await asyncio.to_thread(scheduled, job, f"is {job.state}"))
+
+    async def _find(self, profile: str, named: str) -> JobView:
+        """The job of an id, or the only one of a name."""
+        if not named.strip():
+            raise RetryWithHint("Say which job, by job_id; list shows them.")
+        try:
+            return await self._jobs.get(profile, named)
+        except NoSuchJob:
+            jobs = await self._jobs.list(profile)
+        except JobRefused:  # a name that cannot be an id
+            jobs = await self._jobs.list(profile)
+        found = [job for job in jobs if job.name.casefold() == named.strip().casefold()]
+        if len(found) == 1:
+            return found[0]
+        has = ", ".join(f"{job.id} “{job.name}”" for job in found or jobs[:20]) or "none"
+        raise ToolFailed(f"Which job is {named!r}? There are: {has}.")
+
+    def _wish(self, arguments: CronjobArguments) -> Wish:
+        creates, script = arguments.action == "create", arguments.script
+        if creates and not (arguments.schedule or "").strip():
+            raise RetryWithHint("create needs a schedule, such as every weekday at 9:00.")
+        if creates and arguments.no_agent and not (script or "").strip():
+            raise RetryWithHint("no_agent needs a script, which is then all that runs.")
+        if creates and not arguments.no_agent and not (arguments.prompt or "").strip():
+            raise RetryWithHint("create needs a prompt that says all that a run has to know.")
+        if script:
+            verdict = self._classifier.classify(script)
+            if verdict.kind is CommandClass.HARDLINE:
+                raise ToolFailed(refusal(verdict))
+        return Wish(
+            prompt=arguments.prompt or None,
+            schedule=arguments.schedule or None,
+            name=arguments.name or None,
+            max_runs=arguments.repeat,
+            deliver_to=None if arguments.deliver is None else _targets(arguments.deliver),
+            skills=_all(arguments.skills),
+            model=arguments.model,
+            script=script,
+            script_only=arguments.no_agent if script or not creates else None,
+            context_job_ids=_all(arguments.context_from),
+            toolsets=_toolsets(arguments.enabled_toolsets),
+            workdir=arguments.workdir,
+        )
+
+
+def _targets(deliver: str) -> tuple[Target | str, ...]:
+    """The places that a text names."""
+    places: list[Target | str] = []
+    for word in filter(None, map(str.strip, deliver.split(","))):
+        target = word if word in (ORIGIN, LOCAL) else Target.parse(word)
+        if target is None:
+            raise RetryWithHint(
+                f"{word!r} is no place: say origin, local, or platform:chat[:thread], such as "
+                "telegram:123456."
+            )
+        places.append(target)
+    return tuple(places)
+
+
+def _toolsets(names: list[str] | None) -> tuple[str, ...] | None:
+    try:
+        return None if names is None else tuple(map(known_toolset, names))
+    except ValueError as error:
+        raise RetryWithHint(f"{error}.") from None
+
+
+def _all(names: list[str] | None) -> tuple[str, ...] | None:
+    return None if names is None else tuple(names)
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()
