@@ -129,10 +129,14 @@ def _place(origin: origin_pb2.Origin) -> dict[str, str]:
 
 
 def _origin(origin: Mapping[str, str]) -> origin_pb2.Origin:
-    names = ("platform", "chat_id", "thread_id", "user_id", "user_name", "chat_type")
     return origin_pb2.Origin(
+        platform=origin["platform"],
+        chat_id=origin.get("chat_id", ""),
+        thread_id=origin.get("thread_id", ""),
+        user_id=origin.get("user_id", ""),
+        user_name=origin.get("user_name", ""),
+        chat_type=origin.get("chat_type", ""),
         trust=_TRUST.get(origin.get("trust", ""), origin_pb2.TRUST_UNTRUSTED),
-        **{name: origin.get(name, "") for name in names},
     )
 
 

@@ -95,7 +95,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def _add_work(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="NAME", help="the model of its runs (model.default)")
     for name, metavar, meaning in (
-        ("--skill", "NAME", "a skill that it loads first; once for each"),
+        ("--skill", "NAME", "a skill that it is given to follow; once for each"),
         ("--toolset", "NAME", "a toolset that it has; once for each (all but cron, messaging, …)"),
         ("--context-from", "JOB", "a job whose latest output it is shown; once for each"),
     ):

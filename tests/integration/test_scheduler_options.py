@@ -8,6 +8,7 @@ from functools import partial
 import grpc
 import pytest
 
+from hermes.agent.v1 import turn_pb2
 from scheduler_service.catalog import JobRequest
 from scheduler_service.jobs import RunState
 from scheduler_service.options import LOCAL, ORIGIN, Overlap, Target
@@ -72,15 +73,32 @@ async def test_a_run_asks_for_what_its_job_does(
     (run,), (plain_run,) = await running.finished("x"), await running.finished("plain")
     turn, plain = wire.turns.requests[run.id], wire.turns.requests[plain_run.id]
     assert (turn.model, turn.workdir, turn.toolsets) == ("small", "/srv/x", ["skills", "web"])
-    assert [part.text for part in turn.parts] == [
-        "answer hello",
-        "First load these skills with skill_view, and follow them: news, b.",
-    ]
+    assert [part.text for part in turn.parts] == ["answer hello"]
+    assert turn.skills == ["news", "b"]
     assert turn.system_message == instructions(job)
     assert "[SILENT]" in turn.system_message
     assert (plain.model, plain.workdir, plain.toolsets) == ("", "", [])
     assert [part.text for part in plain.parts] == ["answer hello"]
+    assert (plain.skills, plain.HasField("script")) == ([], False)
     assert wire.budgets.tokens == {"x": 7}
+
+
+@pytest.mark.parametrize(
+    ("only", "prompt", "mode"),
+    [
+        (False, "answer hello", turn_pb2.SCRIPT_MODE_GATE),
+        (True, "", turn_pb2.SCRIPT_MODE_ONLY),
+    ],
+)
+async def test_a_run_is_given_its_jobs_script(
+    running: SchedulerUnderTest, wire: Wire, clock: SetClock, only: bool, prompt: str, mode: int
+) -> None:
+    await running.create("x", "1m", prompt, script="date", script_only=only)
+    await _due(running, clock)
+    (run,) = await running.finished("x")
+    turn = wire.turns.requests[run.id]
+    assert (turn.script.text, turn.script.mode) == ("date", mode)
+    assert [part.text for part in turn.parts] == ([prompt] if prompt else [])
 
 
 async def test_a_budget_that_is_taken_from_a_job_is_taken_back(
