@@ -10,6 +10,7 @@ from agent_service import budget
 from agent_service.config_approvals import ApprovalsConfig
 from agent_service.config_auxiliary import AuxiliaryModel
 from agent_service.config_fallback import FallbackModel
+from agent_service.config_jobs import JobsConfig
 from agent_service.config_learning import LearningConfig
 from agent_service.config_login import LoginConfig
 from agent_service.config_overlays import OverlayConfig
@@ -327,6 +328,7 @@ class AgentConfig(ConfigModel):
     tools: ToolsConfig
     overlays: OverlayConfig
     approvals: ApprovalsConfig
+    jobs: JobsConfig
     providers: ProvidersConfig
     auxiliary: Annotated[dict[str, AuxiliaryModel], Yaml("auxiliary")] = Field(
         default_factory=dict[str, AuxiliaryModel]
@@ -379,13 +381,6 @@ class AgentConfig(ConfigModel):
         float, Field(ge=3, le=300), Yaml("agent.lease_s"), Env("HERMES_AGENT_LEASE_S")
     ] = 30.0
     """Seconds after which a replica that does not answer loses its turns to another."""
-    script_timeout_s: Annotated[
-        float,
-        Field(ge=1, le=86_400),
-        Yaml("cron.script_timeout_s"),
-        Env("HERMES_CRON_SCRIPT_TIMEOUT_S"),
-    ] = 600.0
-    """Seconds after which the script of a job's run is killed, and the run has failed."""
     executor_away_s: Annotated[
         float,
         Field(ge=1, le=300),

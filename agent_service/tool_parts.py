@@ -69,7 +69,7 @@ def job_scripts(
     config: AgentConfig, context: ContextFactory, redactor: Redactor, scanner: ThreatScanner
 ) -> Scripts:
     """What runs the scripts of jobs, which are judged as commands are."""
-    script = ScriptTool(config.script_timeout_s)
+    script = ScriptTool(config.jobs.script_timeout_s)
     judged = JudgeCommands(script, _typed, _commands(config, redactor))
     return Scripts(judged, context, redactor, scanner)
 

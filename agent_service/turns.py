@@ -123,7 +123,6 @@ class Turns:
         """Store a turn and begin or queue it; without a draft its session has to be there."""
         if self._draining:
             raise Draining("the agent is shutting down; try again in a moment")
-        # What only runs a script works without a model, too.
         model = "" if request.is_script_only else await self._model.default_name()
         # A caller that goes away must not leave a turn behind that is stored and not driven.
         return await unbroken(self._start(request, model, draft))
