@@ -99,27 +99,26 @@ def build(
     clock, personas = clock or SystemClock(), Personalities(config.overlays.personalities)
     database = Database(chassis.database.url_of("agent", settings.home), "agent", clock)
     models = model_parts(settings, config, login_store(settings, config, database), clock)
-    model, catalog, catalogued = models.first, models.catalog, models.catalogued
-    leases, executors = turn_leases(config.lease_s), Executors(channels, config.executor_away_s)
-    workers, stores = Workers(), _stores(settings, config, chassis, database, clock)
-    scanner, redactor, homes = ThreatScanner(), settings.redactor(), stores.homes
+    model, catalog, leases = models.first, models.catalog, turn_leases(config.lease_s)
+    scanner, executors = ThreatScanner(), Executors(channels, config.executor_away_s)
+    stores, redactor = _stores(settings, config, chassis, database, clock), settings.redactor()
     shelves, profiles = shelves_of(config, stores, clock, scanner), stores.documents
     memories = MemoryStore(profiles, database, _limits(config, model, catalog), clock, scanner)
     context_files = ContextFiles(scanner, config.context_file_max_chars)
-    reach, hints = tool_reach(config, channels, database, scanner), Hints(context_files)
-    listed = listed_tools(config, memories, PastSessions(database), reach, hints, redactor)
+    reach, past = tool_reach(config, channels, database, scanner), PastSessions(database)
+    listed = listed_tools(config, memories, past, reach, Hints(context_files), redactor)
     tools = offered(listed)
     toolsets, most = sorted({tool.toolset for tool in tools}), config.delegation.max_concurrent
     delegation = Delegation(lambda: turns, lambda: drafts, toolsets, most, database)
     sandboxes, left = SandboxLeases(executors, database), LeftSandboxes(executors, database)
     projects, hubs = Projects(executors, database, context_files), hubs_of(stores, config, clock)
-    contexts = ToolContexts(database, leases, sandboxes, shelves, delegation)
+    contexts, workers = ToolContexts(database, leases, sandboxes, shelves, delegation), Workers()
     metrics, files = AgentMetrics.create(meter), AnswerFiles(reach.messenger, contexts.files)
+    scripts = job_scripts(config, contexts.of, redactor, scanner)
     spending = _spending(config, models, database, leases, clock)
-    consult = Consult(catalogued, model.default_name, config.model.max_tokens)
+    consult = Consult(models.catalogued, model.default_name, config.model.max_tokens)
     curate = curations(stores, config.auxiliary, consult, spending, database, redactor, clock)
     toolbox = Toolbox(tools, contexts.of, redactor, Consulting(consult, spending).of)
-    scripts = job_scripts(config, contexts.of, redactor, scanner)
     parts = loop_parts(config, models, toolbox, scripts, database, files)
     books = Books(spending, Nudges(config.learning.policy(frozenset(toolsets))))
     runner = Runner(database, leases, parts, books, contexts.endings, clock, metrics)
@@ -146,10 +145,10 @@ def build(
         tools=ToolCatalogServicer(listed, config.tools.policy),
         catalog=CatalogServicer(personas, database),
         usage=UsageServicer(database, spending),
-        home=HomeServicer(Moving(homes, memories, histories, shelves)),
+        home=HomeServicer(Moving(stores.homes, memories, histories, shelves)),
     )
-    starts = beside_start(config, model, shelves, homes, workers)
-    first = (homes.recover, curate.recover, hubs.recover, watches.recover, starts)
+    recovering = (stores.homes.recover, curate.recover, hubs.recover, watches.recover)
+    first = (*recovering, beside_start(config, model, shelves, stores.homes, workers))
     chores = Chores(first, (left.run, histories.run, watches.run, reviews.run, models.keep_logins))
     return AgentService(database, models.routed, catalog, turns, chores, workers, servicers)
 

@@ -96,14 +96,11 @@ class AgentClient:
         """Start a turn; again is the same."""
         source, (command, _) = order.source, order.command
         is_compression = command == COMPRESS
-        said = order.said
-        if order.skill:
-            said = f"Load the skill {order.skill} with skill_view, and follow it.\n\n{said}"
         request = turn_pb2.StartTurnRequest(
             turn_id=order.turn_id,
             profile=order.profile,
             session_id=order.session_id,
-            parts=message_parts(said, order.quotes),
+            parts=message_parts(order.said, order.quotes),
             origin=origin_pb2.Origin(
                 platform=source.platform,
                 chat_id=source.chat_id,
@@ -121,6 +118,7 @@ class AgentClient:
             sandbox_template=order.sandbox_template,
             skip_context_files=order.skip_context_files,
             retries=command == RETRY,
+            skills=[order.skill] if order.skill else (),
             context_file=context_file(order.notes_above),
         )
         try:

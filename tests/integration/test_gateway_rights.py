@@ -1,6 +1,7 @@
 """Who may say what on Telegram, what it shows to choose from, and skills as commands."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -173,9 +174,10 @@ async def test_a_skill_is_a_command_that_is_a_turn(tmp_path: Path) -> None:
         await asked(telegram, ADMIN, "/paper_search@hermes_bot find papers\non otters")
         [body] = model.bodies
         said = body["messages"][-1]["content"]
-        assert "find papers\non otters" in said
-        assert "/paper_search" not in said
-        assert "paper-search" in said
+        assert said.startswith("find papers\non otters\n\n")
+        assert "Search the archive first." in said
+        usage = await asyncio.to_thread((tmp_path / "skills" / ".usage.json").read_bytes)
+        assert json.loads(usage)["paper-search"]["use_count"] == 1
         assert "Did you mean /paper_search?" in await asked(telegram, ADMIN, "/papersearch x")
 
 
@@ -197,3 +199,4 @@ async def test_who_may_not_approve_does_not_by_a_button_or_a_word_either(tmp_pat
         await telegram.until(lambda: NOT_YOURS in telegram.texts(OTHER))
         await telegram.press(OTHER, question.id, deny, user_id=OTHER)
         await telegram.until(lambda: "Done." in telegram.acknowledged.values())
+        assert sorted(telegram.acknowledged.values()) == sorted(["Done.", NOT_YOURS])
