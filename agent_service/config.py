@@ -16,13 +16,13 @@ from agent_service.config_login import LoginConfig
 from agent_service.config_overlays import OverlayConfig
 from agent_service.config_providers import ProvidersConfig
 from agent_service.config_skills import SkillsConfig
+from agent_service.config_tools import ToolsConfig
 from agent_service.config_web import FetchConfig, MixtureConfig, SearchConfig
 from agent_service.context.policy import Policy
 from agent_service.models.catalog import Override
 from agent_service.models.endpoints import EndpointSettings, is_http_url
 from agent_service.models.fallback import Route
 from agent_service.models.pricing import Price
-from agent_service.toolsets import ToolsetPolicy, known_toolset
 from services.config import ConfigModel, Env, Flag, Yaml
 from services.config_fields import TypeName
 
@@ -271,29 +271,6 @@ class DelegationConfig(ConfigModel):
 
     max_concurrent: Annotated[int, Field(ge=1, le=16), Yaml("delegation.max_concurrent")] = 3
     """Tasks that one call of `delegate_task` may hand over, to be worked on side by side."""
-
-
-Toolset = Annotated[str, AfterValidator(known_toolset)]
-
-
-class ToolsConfig(ConfigModel):
-    """Which toolsets models are not offered, though nothing that they need is missing."""
-
-    disabled: Annotated[tuple[Toolset, ...], Yaml("tools.disabled")] = ()
-    """Toolsets that are off everywhere."""
-    profiles: Annotated[dict[str, tuple[Toolset, ...]], Yaml("tools.profiles")] = Field(
-        default_factory=dict[str, tuple[Toolset, ...]]
-    )
-    """By profile, toolsets that are off in it as well."""
-    platforms: Annotated[dict[str, tuple[Toolset, ...]], Yaml("tools.platforms")] = Field(
-        default_factory=dict[str, tuple[Toolset, ...]]
-    )
-    """By platform, such as `telegram` or `cli`, toolsets that are off for messages from there."""
-
-    @property
-    def policy(self) -> ToolsetPolicy:
-        """The same as turns are held to."""
-        return ToolsetPolicy(self.disabled, self.profiles, self.platforms)
 
 
 EAGER_TO_ANNOUNCE = ("gpt", "codex")

@@ -2,6 +2,8 @@
 
 from collections.abc import Collection, Mapping
 
+from msgspec import Struct
+
 from services.config_paths import nearest, suggestion
 
 TOOLSETS = (
@@ -18,27 +20,36 @@ NOTHING = ("none",)
 """No toolset; an empty list would be all of them."""
 
 
+class Lists(Struct, frozen=True):
+    """By profile and by platform, toolsets of which something holds there."""
+
+    profiles: Mapping[str, Collection[str]] = {}
+    platforms: Mapping[str, Collection[str]] = {}
+
+
 class ToolsetPolicy:
-    """What is off: everywhere, in a profile, on a platform."""
+    """What is off: everywhere, in a profile, on a platform, or as something else alone is on."""
 
     def __init__(
-        self,
-        everywhere: Collection[str],
-        profiles: Mapping[str, Collection[str]],
-        platforms: Mapping[str, Collection[str]],
+        self, everywhere: Collection[str], off: Lists | None = None, only: Lists | None = None
     ) -> None:
+        """`only` has all that is on, where it says anything; `off` goes before it."""
         self._everywhere = frozenset(everywhere)
-        self._profiles = {name: frozenset(off) for name, off in profiles.items()}
-        self._platforms = {name: frozenset(off) for name, off in platforms.items()}
+        self._off = off or Lists()
+        self._only = only or Lists()
 
     def why_off(self, toolset: str, profile: str, platform: str = "") -> str:
         """What turned a toolset off; empty when nothing has."""
         if toolset in self._everywhere:
             return "turned off"
-        if toolset in self._profiles.get(profile, ()):
+        if toolset in self._off.profiles.get(profile, ()):
             return f"turned off in the profile {profile}"
-        if toolset in self._platforms.get(platform, ()):
+        if toolset in self._off.platforms.get(platform, ()):
             return f"turned off on {platform}"
+        if toolset not in self._only.profiles.get(profile, TOOLSETS):
+            return f"not among those that the profile {profile} has"
+        if toolset not in self._only.platforms.get(platform, TOOLSETS):
+            return f"not among those that {platform} has"
         return ""
 
     def of(self, profile: str, platform: str, wanted: tuple[str, ...]) -> tuple[str, ...]:

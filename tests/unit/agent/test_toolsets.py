@@ -2,9 +2,14 @@
 
 import pytest
 
-from agent_service.toolsets import NOTHING, TOOLSETS, ToolsetPolicy, known_toolset
+from agent_service.toolsets import NOTHING, TOOLSETS, Lists, ToolsetPolicy, known_toolset
 
-POLICY = ToolsetPolicy(["web"], {"work": ["terminal"]}, {"telegram": ["file"]})
+POLICY = ToolsetPolicy(["web"], Lists({"work": ["terminal"]}, {"telegram": ["file"]}))
+ONLY = ToolsetPolicy(
+    ["web"],
+    Lists(platforms={"telegram": ["file"]}),
+    Lists({"work": ["web", "todo", "file"], "bare": []}, {"telegram": ["todo", "file", "memory"]}),
+)
 
 
 @pytest.mark.parametrize(
@@ -24,7 +29,25 @@ def test_what_is_off_is_taken_out(
 
 
 def test_nothing_is_named_where_nothing_is_off() -> None:
-    assert ToolsetPolicy([], {}, {}).of("default", "cli", ()) == ()
+    assert ToolsetPolicy([]).of("default", "cli", ()) == ()
+
+
+@pytest.mark.parametrize(
+    ("profile", "platform", "wanted", "gets"),
+    [
+        ("work", "cli", (), ("file", "todo")),
+        ("work", "cli", ("todo", "memory", "web"), ("todo",)),
+        ("default", "telegram", (), ("memory", "todo")),
+        ("work", "telegram", (), ("todo",)),
+        ("work", "telegram", ("memory",), NOTHING),
+        ("bare", "cli", (), NOTHING),
+        ("default", "cli", ("todo", "memory"), ("todo", "memory")),
+    ],
+)
+def test_what_is_not_among_those_that_alone_are_on_is_taken_out(
+    profile: str, platform: str, wanted: tuple[str, ...], gets: tuple[str, ...]
+) -> None:
+    assert ONLY.of(profile, platform, wanted) == gets
 
 
 def test_who_turned_it_off_is_said() -> None:
@@ -32,6 +55,8 @@ def test_who_turned_it_off_is_said() -> None:
     assert POLICY.why_off("terminal", "work") == "turned off in the profile work"
     assert POLICY.why_off("file", "work", "telegram") == "turned off on telegram"
     assert POLICY.why_off("terminal", "default") == ""
+    assert ONLY.why_off("memory", "work") == "not among those that the profile work has"
+    assert ONLY.why_off("skills", "x", "telegram") == "not among those that telegram has"
 
 
 def test_an_unknown_name_gives_the_nearest() -> None:
