@@ -88,7 +88,8 @@ class SessionDrafts:
             places.projects.of(request, template),
             self._instructions.announces(request),
         )
-        skips = skips_context_files(request)
+        skips, remembers = skips_context_files(request), "memory" in toolsets
+        too_long = personal.memories.too_long if remembers and request.kind == "user" else ()
         facts = SessionFacts(
             session_id=request.session_id if self._instructions.names_session else "",
             platform=request.platform,
@@ -99,7 +100,7 @@ class SessionDrafts:
             announces=announces,
             system_messages=(self._instructions.system_message, request.system_message),
             soul="" if skips else personal.soul,
-            memories=personal.memories.texts if "memory" in toolsets else (),
+            memories=personal.memories.texts if remembers else (),
             skills=personal.skills,
             project=project.layer,
         )
@@ -107,7 +108,7 @@ class SessionDrafts:
             build(facts),
             request.workdir,
             template,
-            notices=project.blocked if skips else (*personal.blocked, *project.blocked),
+            notices=(*(() if skips else personal.blocked), *project.blocked, *too_long),
             skips_context_files=skips,
             overlay=self._instructions.overlaid(request),
             memory_limits=personal.memories.limits,

@@ -125,7 +125,11 @@ def _added_behind(text: str, operations: Sequence[Operation], limit: int) -> str
         return text
     changed = f"{kept}{DELIMITER}{content}" if kept.strip() else content
     if len(changed) > limit:
-        raise MemoryRefused(f"That would be {len(changed)} of {limit} characters.")
+        raise MemoryRefused(
+            f"That would be {len(changed)} of {limit} characters. Somebody has edited this memory "
+            "by hand in a way that a change would not keep, so ask the user to shorten it. There "
+            f"are:\n{_listed(parse(text))}"
+        )
     return changed
 
 

@@ -72,6 +72,17 @@ class Memory(Struct, frozen=True):
         count = len(self.text.rstrip("\n"))
         return f"{count * 100 // self.limit}% — {count}/{self.limit} chars"
 
+    @property
+    def too_long(self) -> str:
+        """What a person is to hear where it has more than it may; empty where it has not."""
+        if len(self.text.rstrip("\n")) <= self.limit:
+            return ""
+        return (
+            f"{_DOCUMENTS[self.target]} is longer than its limit ({self.used}). All of it is in "
+            "the prompt, and nothing can be added before it is shorter: edit it, or raise "
+            f"memory.{self.target}_char_limit."
+        )
+
     def in_prompt(self, screened: Callable[[str], str] = str) -> str:
         """What a session's prompt has of it, each entry as it is `screened`; empty where there is
         nothing.
@@ -89,6 +100,8 @@ class Snapshot(Struct, frozen=True):
     limits: Mapping[str, int] = field(default_factory=dict[str, int])
     """Characters that they may have for as long as the session goes on; empty where it is always
     the settings that say it."""
+    too_long: tuple[str, ...] = ()
+    """What a person is to hear of those that have more."""
 
 
 class Asked(Struct, frozen=True):
@@ -139,9 +152,9 @@ class MemoryStore:
         texts = await asyncio.to_thread(
             lambda: tuple(memory.in_prompt(self._screened) for memory in memories)
         )
-        if not self._limits.grow:
-            return Snapshot(texts)
-        return Snapshot(texts, {str(memory.target): memory.limit for memory in memories})
+        too_long = tuple(filter(None, (memory.too_long for memory in memories)))
+        limits = {str(memory.target): memory.limit for memory in memories}
+        return Snapshot(texts, limits if self._limits.grow else {}, too_long)
 
     async def change(self, asked: Asked) -> Memory:
         """Do what is asked for, all or nothing; MemoryRefused says why it cannot be done."""

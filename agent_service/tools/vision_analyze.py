@@ -9,6 +9,7 @@ from agent_service.models.consult import NoAnswer
 from agent_service.models.fallback import Route
 from agent_service.security.urls import Fetcher, FetchFailed, FetchLimits, FetchRefused
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
+from agent_service.tools.texts import same_file
 
 MAX_BYTES = 10_000_000
 _LIMITS = FetchLimits(size_bytes=MAX_BYTES)
@@ -59,11 +60,11 @@ class VisionAnalyze:
 
     def writes(self, arguments: VisionAnalyzeArguments) -> frozenset[str]:
         """It waits for calls that change the picture."""
-        return frozenset({arguments.image})
+        return frozenset() if _is_url(arguments.image) else frozenset({same_file(arguments.image)})
 
     async def run(self, arguments: VisionAnalyzeArguments, context: ToolContext) -> ToolResult:
         """Get the picture, and have a model look at it."""
-        if arguments.image.lower().startswith(("http://", "https://")):
+        if _is_url(arguments.image):
             data = await self._fetched(arguments.image)
         else:
             data = await context.files.read(arguments.image, max_bytes=MAX_BYTES)
@@ -93,6 +94,10 @@ class VisionAnalyze:
         if fetched.is_cut:
             raise ToolFailed(f"The picture is larger than {MAX_BYTES:,} bytes.")
         return fetched.data
+
+
+def _is_url(image: str) -> bool:
+    return image.lower().startswith(("http://", "https://"))
 
 
 def _kind(data: bytes) -> str | None:

@@ -7,6 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from agent_service.memory.store import MemoryStore
+from agent_service.search.past import PastSessions
 from agent_service.tools.base import Effect, Tool
 from agent_service.tools.builtin import Asking, builtin_tools
 from agent_service.tools.judged import CommandPolicy
@@ -25,6 +26,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "delegate_task": {"goal": "a"},
     "execute_code": {"code": "pass"},
     "clarify": {"question": "a"},
+    "session_search": {},
     "skills_list": {},
     "skill_view": {"name": "a"},
     "skill_manage": {"action": "archive", "name": "a"},
@@ -37,20 +39,85 @@ SAMPLES: dict[str, dict[str, Any]] = {
 }
 TOOLSETS = {
     *("terminal", "file", "todo", "memory", "skills", "web", "vision", "mixture", "messaging"),
-    *("clarify", "delegation", "code_execution"),
+    *("clarify", "delegation", "code_execution", "session"),
+}
+PARAMETERS = {
+    "terminal": "command* background timeout=180 workdir pty notify_on_complete watch_patterns",
+    "process": "action* session_id data timeout offset limit",
+    "read_file": "path* offset=1 limit=500",
+    "write_file": "path* content*",
+    "patch": "mode* path old_string new_string replace_all patch",
+    "search_files": "pattern* target path file_glob limit=50 offset output_mode context",
+    "list_directory": "path depth=1",
+    "todo": "todos merge",
+    "delegate_task": "goal context tasks toolsets",
+    "execute_code": "code*",
+    "clarify": "question* choices",
+    "session_search": "query limit=3 sort session_id around_message_id window role_filter",
+    "skills_list": "category",
+    "skill_view": "name* file_path",
+    "skill_manage": "action* name* content old_string new_string replace_all category file_path "
+    "file_content absorbed_into",
+    "memory": "target* action content old_text operations",
+    "web_search": "query* limit",
+    "web_extract": "urls*",
+    "vision_analyze": "image* question",
+    "mixture_of_agents": "prompt*",
+    "send_message": "action target message",
+}
+"""What models know of each tool by heart; `*` is required."""
+CHOICES = {
+    ("process", "action"): "list poll log wait kill write submit close",
+    ("patch", "mode"): "replace patch",
+    ("search_files", "target"): "content files",
+    ("memory", "target"): "memory user",
+    ("memory", "action"): "add replace remove",
+    ("skill_manage", "action"): "create patch edit write_file remove_file archive delete",
+    ("send_message", "action"): "send list",
 }
 # None is ever called here.
 MEMORIES = MemoryStore.__new__(MemoryStore)
-LISTED = builtin_tools(out_of_reach(), memories=MEMORIES, asking=Asking(tainted=False))
+PAST = PastSessions.__new__(PastSessions)
+LISTED = builtin_tools(out_of_reach(), memories=MEMORIES, asking=Asking(tainted=False), past=PAST)
 TOOLS = {listed.tool.name: listed.tool for listed in LISTED}
 
 
 def test_the_names_are_those_that_models_know() -> None:
     assert set(TOOLS) == set(SAMPLES)
     asked = builtin_tools(
-        out_of_reach(), memories=MEMORIES, asking=Asking(commands=CommandPolicy())
+        out_of_reach(), memories=MEMORIES, asking=Asking(commands=CommandPolicy()), past=PAST
     )
     assert [listed.tool.name for listed in asked] == list(TOOLS)
+
+
+@pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS.keys())
+def test_the_parameters_are_those_that_models_know(tool: Tool[Any]) -> None:
+    schema = describe(tool)["function"]["parameters"]
+    fields = schema["properties"]
+    words = [word.partition("=") for word in PARAMETERS[tool.name].split()]
+    assert list(fields) == [name.removesuffix("*") for name, *_ in words]
+    required = [name.removesuffix("*") for name, *_ in words if name.endswith("*")]
+    assert schema.get("required", []) == required
+    defaults = {name: int(value) for name, _, value in words if value}
+    assert {name: fields[name]["default"] for name in defaults} == defaults
+
+
+@pytest.mark.parametrize(("place", "choices"), CHOICES.items(), ids=map(".".join, CHOICES))
+def test_what_can_be_chosen_is_what_models_know(place: tuple[str, str], choices: str) -> None:
+    name, field = place
+    schema = describe(TOOLS[name])["function"]["parameters"]["properties"][field]
+    either = schema.get("anyOf", [schema])
+    assert next(one["enum"] for one in either if "enum" in one) == choices.split()
+
+
+def test_what_looks_at_a_file_waits_for_who_changes_it() -> None:
+    changed = TOOLS["write_file"].writes(
+        TOOLS["write_file"].arguments.model_validate({"path": "./a.png", "content": ""})
+    )
+    for name, field in (("read_file", "path"), ("vision_analyze", "image")):
+        for path in ("a.png", "/workspace/a.png"):
+            arguments = TOOLS[name].arguments.model_validate({field: path})
+            assert TOOLS[name].writes(arguments) == changed
 
 
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS.keys())

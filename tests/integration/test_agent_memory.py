@@ -1,6 +1,7 @@
 """A model that remembers: what its sessions' prompts have, and what it can change."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from hermes.agent.v1 import memory_pb2
 from hermes.agent.v1.memory_pb2_grpc import MemoryServiceStub
+from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from services.errors import Reason
 from tests.executors import refused
 from tests.fakes.model import FakeModel, fake_model
@@ -21,6 +23,10 @@ def _remember(**arguments: Any) -> dict[str, Any]:
 
 def _prompts(model: FakeModel) -> list[str]:
     return [body["messages"][0]["content"] for body in model.bodies]
+
+
+def _lasting(events: Sequence[TurnEvent]) -> list[str]:
+    return [event.notice.text for event in events if event.notice.lasts]
 
 
 async def _write(home: Path, name: str, text: str) -> None:
@@ -111,6 +117,24 @@ async def test_a_session_keeps_the_limits_that_it_began_with(tmp_path: Path) -> 
             async with agent(tmp_path, model.url) as client:
                 said = answer(await client.ask("hi", session_id=session))
             assert f"/{limit} chars" in said
+
+
+async def test_what_is_longer_than_it_may_be_is_told_whole_and_a_person_hears_of_it(
+    tmp_path: Path,
+) -> None:
+    entries = [f"{number} is a number." for number in range(100)]
+    await _write(tmp_path, "memories/USER.md", "\n§\n".join(entries))
+    await _write(tmp_path, "memories/MEMORY.md", "x" * 2200 + "\n")
+    script = {"rules": [{"steps": [{"text": "hi"}]}]}
+    async with fake_model(script) as model, agent(tmp_path, model.url) as client:
+        heard = _lasting(await client.ask("hi"))
+        again = _lasting(await client.ask("hi again"))
+    assert all(entry in _prompts(model)[0] for entry in entries)
+    assert "chars]" in _prompts(model)[0]
+    (notice,) = heard
+    assert notice.startswith("memories/USER.md is longer than its limit (129% — 1787/1375 chars)")
+    assert "memory.user_char_limit" in notice
+    assert again == []
 
 
 async def test_memory_can_be_turned_off(tmp_path: Path) -> None:

@@ -92,6 +92,8 @@ def test_what_was_edited_by_hand_is_only_added_to() -> None:
     for refused in ([replaced], [removed], [Operation(ADD, "c"), Operation(ADD, "d")]):
         with pytest.raises(MemoryRefused, match="edited this memory by hand"):
             apply(edited, refused, LIMIT)
+    with pytest.raises(MemoryRefused, match=r"(?s)of 40 characters.*by hand.*\n- a\n- b$"):
+        apply(edited, [Operation(ADD, "c" * 40)], LIMIT)
 
 
 _TEXTS = st.text(st.sampled_from("ab§ \n"), max_size=8)
