@@ -36,10 +36,11 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "vision_analyze": {"image": "a.png"},
     "mixture_of_agents": {"prompt": "a"},
     "send_message": {"message": "a"},
+    "cronjob": {"action": "list"},
 }
 TOOLSETS = {
     *("terminal", "file", "todo", "memory", "skills", "web", "vision", "mixture", "messaging"),
-    *("clarify", "delegation", "code_execution", "session"),
+    *("clarify", "delegation", "code_execution", "session", "cron"),
 }
 PARAMETERS = {
     "terminal": "command* background timeout=180 workdir pty notify_on_complete watch_patterns",
@@ -64,6 +65,8 @@ PARAMETERS = {
     "vision_analyze": "image* question",
     "mixture_of_agents": "prompt*",
     "send_message": "action target message",
+    "cronjob": "action* job_id prompt schedule name repeat deliver skills model script no_agent "
+    "context_from enabled_toolsets workdir",
 }
 """What models know of each tool by heart; `*` is required."""
 CHOICES = {
@@ -74,6 +77,7 @@ CHOICES = {
     ("memory", "action"): "add replace remove",
     ("skill_manage", "action"): "create patch edit write_file remove_file archive delete",
     ("send_message", "action"): "send list",
+    ("cronjob", "action"): "create list update pause resume remove run",
 }
 # None is ever called here.
 MEMORIES = MemoryStore.__new__(MemoryStore)
