@@ -197,7 +197,8 @@ def test_a_reader_that_has_enough_is_no_error(home: Home) -> None:
 
 
 def test_config_is_set_shown_and_checked(empty: Home) -> None:
-    assert "Nothing is set" in empty.run("config", "show").out
+    untouched = empty.set(HERMES_SKILLS_BUNDLED="")
+    assert "Nothing is set" in untouched.run("config", "show").out
     assert empty.run("config", "set", "agent.max_turns", "40").status == 0
     assert empty.run("config", "set", "OPENROUTER_API_KEY", "sk-or-secret").status == 0
     shown = empty.run("config", "show", "--json").json
