@@ -1,5 +1,6 @@
 """What a person does to whole skills: pin them, put them away, bring them back."""
 
+import asyncio
 from collections.abc import Sequence
 
 from agent_service.skills.document import BadSkill, is_name, own_name
@@ -72,5 +73,5 @@ class SkillKeeping:
             text = await self._library.text(f"{ARCHIVE}/{folder}/{DOCUMENT}")
         except FileRefused as error:
             raise BadSkill(f"{folder} cannot be brought back: {error}") from None
-        named = own_name(text)
+        named = await asyncio.to_thread(own_name, text)
         return named if is_name(named) and folder.startswith(named) else folder

@@ -1,5 +1,6 @@
 """Skills in conversations: the index at their start, the tools, and what callers are shown."""
 
+import asyncio
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from hermes.agent.v1 import skill_pb2
 from hermes.agent.v1.skill_pb2_grpc import SkillServiceStub
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from services.errors import Reason, reason_of
+from tests.curation import tree
 from tests.fakes.model import FakeModel, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer
 from tests.skills import document, put, put_skill, run, usage
@@ -24,9 +26,12 @@ def _call(tool: str, **arguments: Any) -> dict[str, Any]:
 
 CREATE = _call("skill_manage", action="create", name="notes", content=document("notes", "notes x"))
 PATCH = _call("skill_manage", action="patch", name="arxiv", old_string="Do it.", new_string="Do.")
+ARCHIVE = _call("skill_manage", action="archive", name="arxiv")
 SCRIPT = {
     "rules": [
         {"user": "learn", "steps": [CREATE, PATCH, _call("skills_list"), TELL]},
+        {"user": "improve", "steps": [PATCH, TELL]},
+        {"user": "put it away", "steps": [ARCHIVE, TELL]},
         {"user": "load", "steps": [_call("skill_view", name="arxiv"), TELL]},
         {"steps": [{"text": "well"}]},
     ]
@@ -139,3 +144,70 @@ def test_callers_see_the_library(tmp_path: Path) -> None:
             await look(client)
 
     run(serve())
+
+
+def test_a_pinned_skill_stays_as_it_is_until_it_is_unpinned(tmp_path: Path) -> None:
+    place = _library(tmp_path) / "research/arxiv/SKILL.md"
+    before = place.read_text()
+
+    async def talk() -> None:
+        async with fake_model(SCRIPT) as model, agent(tmp_path, model.url) as client:
+            stub = SkillServiceStub(client.channels.to("agent"))
+            pinned = await stub.PinSkill(skill_pb2.PinSkillRequest(name="arxiv", is_pinned=True))
+            assert pinned.skill.usage.is_pinned
+            (listed,) = (await stub.ListSkills(skill_pb2.ListSkillsRequest())).skills
+            assert listed.usage.is_pinned
+            for wish in ("improve", "put it away"):
+                assert "The user has pinned arxiv" in answer(await client.ask(wish))
+            assert await asyncio.to_thread(place.read_text) == before
+            freed = await stub.PinSkill(skill_pb2.PinSkillRequest(name="arxiv", is_pinned=False))
+            assert not freed.skill.usage.is_pinned
+            assert "Changed SKILL.md of arxiv" in answer(await client.ask("improve"))
+            assert "Archived arxiv" in answer(await client.ask("put it away"))
+
+    run(talk())
+    assert not place.exists()
+
+
+def test_a_skill_is_put_away_and_brought_back_where_there_is_room(tmp_path: Path) -> None:
+    root = _library(tmp_path)
+    mine = tree(root)
+    api = mine["research/arxiv/references/api.md"]
+
+    async def refused(stub: SkillServiceStub, name: str) -> tuple[Reason | None, str]:
+        with pytest.raises(grpc.aio.AioRpcError) as error:
+            await stub.RestoreSkill(skill_pb2.RestoreSkillRequest(name=name))
+        return reason_of(error.value), error.value.details() or ""
+
+    async def keep(client: AgentClient) -> None:
+        stub = SkillServiceStub(client.channels.to("agent"))
+        away = await stub.ArchiveSkill(skill_pb2.ArchiveSkillRequest(name="arxiv"))
+        assert away.path == ".archive/arxiv"
+        assert not (await stub.ListSkills(skill_pb2.ListSkillsRequest())).skills
+        kept = await asyncio.to_thread(tree, root)
+        assert {path for path in kept if not path.startswith(".archive/arxiv/")} == {".usage.json"}
+        assert kept[".archive/arxiv/references/api.md"] == api
+        assert b'"archived"' in kept[".usage.json"]
+        await asyncio.to_thread(put_skill, root, "other/arxiv", document("arxiv", "another"))
+        before = await asyncio.to_thread(tree, root)
+        reason, told = await refused(stub, "arxiv")
+        assert (reason, "there is a skill arxiv already" in told) == (Reason.ALREADY_EXISTS, True)
+        assert await asyncio.to_thread(tree, root) == before
+        second = await stub.ArchiveSkill(skill_pb2.ArchiveSkillRequest(name="arxiv"))
+        assert second.path.startswith(".archive/arxiv-")
+        back = (await stub.RestoreSkill(skill_pb2.RestoreSkillRequest(name="arxiv"))).skill
+        assert (back.name, back.description) == ("arxiv", "finds papers")
+        assert back.usage.state == skill_pb2.SKILL_STATE_ACTIVE
+        reason, told = await refused(stub, "arxiv")
+        assert reason == Reason.NOT_FOUND
+        assert told.endswith(f"it has {second.path.removeprefix('.archive/')}")
+
+    async def serve() -> None:
+        async with fake_model(SCRIPT) as model, agent(tmp_path, model.url) as client:
+            await keep(client)
+
+    run(serve())
+    after = tree(root)
+    assert after["arxiv/references/api.md"] == api
+    assert after["arxiv/SKILL.md"] == mine["research/arxiv/SKILL.md"]
+    assert not [path for path in after if path.startswith(".archive/arxiv/")]
