@@ -22,7 +22,7 @@ from agent_service.skills.viewing import loaded
 from agent_service.toolsets import FOR_JOBS, ToolsetPolicy
 from agent_service.turns import Turns
 from hermes.agent.v1 import turn_pb2, turn_pb2_grpc
-from services.errors import InvalidArgument
+from services.errors import FailedPrecondition, InvalidArgument
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -56,6 +56,11 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
         if asked.kind == REVIEW:
             return turn_pb2.StartTurnResponse(turn=turn(await self._reviews.last(asked)))
         toolsets = asked.toolsets or (FOR_JOBS if asked.kind == JOB else ())
+        # A script is a command, whoever runs it.
+        if asked.script is not None and (
+            why := self._toolsets.why_off("terminal", asked.profile, asked.platform)
+        ):
+            raise FailedPrecondition(f"the job's script is not run: the toolset terminal is {why}")
         allowed = self._toolsets.of(asked.profile, asked.platform, toolsets)
         quoted = await screened(asked.quotes, self._scanner)
         skills = await loaded(self._skills.of(asked.profile), asked.skills)

@@ -6,6 +6,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import grpc
+import grpc.aio
 import pytest
 
 from agent_service.storage import schema
@@ -185,6 +187,19 @@ async def test_a_script_is_judged_as_commands_are(tmp_path: Path, postgres_url: 
         assert stage.model.requests == []
 
 
+async def test_a_script_does_not_run_where_commands_are_turned_off(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    async with staged(tmp_path, postgres_url, ANSWERS) as stage:
+        await asyncio.to_thread(_turn_commands_off, tmp_path / "only")
+        async with stage.agent("only") as agent, agent.client() as client:
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await _start(client, "echo ran >>log")
+            assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+            assert "the toolset terminal is turned off" in (refused.value.details() or "")
+        assert stage.model.requests == []
+
+
 async def test_a_script_that_is_interrupted_is_killed(tmp_path: Path, postgres_url: str) -> None:
     marker = f"50.{secrets.randbelow(10**9):09}"
     async with (
@@ -220,6 +235,11 @@ async def test_a_script_ends_at_its_time_and_shows_no_secret(
 def _ask_before_commands(home: Path) -> None:
     home.mkdir()
     (home / "config.yaml").write_text("approvals: {mode: manual, sandboxed: ask}\n")
+
+
+def _turn_commands_off(home: Path) -> None:
+    home.mkdir()
+    (home / "config.yaml").write_text("tools: {disabled: [terminal]}\n")
 
 
 def _limit_scripts(home: Path) -> None:

@@ -67,7 +67,8 @@ class TurnServiceServicer:
         """Starts a turn, or queues it behind the live turn of its session. Idempotent by `turn_id`: the same
         request returns the turn as it is; another request with the same id fails with ALREADY_EXISTS.
         The turn is stored before the call returns. Fails with INVALID_ARGUMENT, DRAINING,
-        MODEL_NOT_CONFIGURED or DATABASE_UNAVAILABLE.
+        MODEL_NOT_CONFIGURED or DATABASE_UNAVAILABLE, and with FAILED_PRECONDITION where a script would run
+        without the toolset terminal being on.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -22,7 +22,8 @@ class TurnServiceStub:
     """Starts a turn, or queues it behind the live turn of its session. Idempotent by `turn_id`: the same
     request returns the turn as it is; another request with the same id fails with ALREADY_EXISTS.
     The turn is stored before the call returns. Fails with INVALID_ARGUMENT, DRAINING,
-    MODEL_NOT_CONFIGURED or DATABASE_UNAVAILABLE.
+    MODEL_NOT_CONFIGURED or DATABASE_UNAVAILABLE, and with FAILED_PRECONDITION where a script would run
+    without the toolset terminal being on.
     """
     WatchTurn: _aio.UnaryStreamMultiCallable[_turn_pb2.WatchTurnRequest, _turn_pb2.WatchTurnResponse]
     """Streams a turn's events in order: the durable ones after `after_sequence`, once each, and live
@@ -50,7 +51,8 @@ class TurnServiceServicer(metaclass=_abc_1.ABCMeta):
         """Starts a turn, or queues it behind the live turn of its session. Idempotent by `turn_id`: the same
         request returns the turn as it is; another request with the same id fails with ALREADY_EXISTS.
         The turn is stored before the call returns. Fails with INVALID_ARGUMENT, DRAINING,
-        MODEL_NOT_CONFIGURED or DATABASE_UNAVAILABLE.
+        MODEL_NOT_CONFIGURED or DATABASE_UNAVAILABLE, and with FAILED_PRECONDITION where a script would run
+        without the toolset terminal being on.
         """
 
     @_abc_1.abstractmethod
