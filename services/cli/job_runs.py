@@ -33,6 +33,9 @@ _DOING = {
     run_pb2.RUN_STATE_DELIVERING: "its output is being delivered",
 }
 
+_IN_VAIN = (run_pb2.RUN_STATE_FAILED, run_pb2.RUN_STATE_CANCELLED)
+"""How runs end that have not done what they were for."""
+
 
 async def begin(settings: Settings, arguments: argparse.Namespace) -> int:
     """Run a job now; unless told otherwise, wait until the run has ended."""
@@ -61,7 +64,7 @@ async def begin(settings: Settings, arguments: argparse.Namespace) -> int:
         say(f"{run.run_id}  see it with: {_see(run)}")
         if here:
             complain("it runs while hermes is running; start it with: hermes up")
-    return EXIT_FAILURE if run.state == run_pb2.RUN_STATE_FAILED else 0
+    return EXIT_FAILURE if run.state in _IN_VAIN else 0
 
 
 async def show(settings: Settings, arguments: argparse.Namespace) -> int:

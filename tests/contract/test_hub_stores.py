@@ -233,6 +233,21 @@ async def test_a_pinned_skill_is_not_updated(disk: SkillFiles, tmp_path: Path) -
     assert "unpin" in named.message
 
 
+async def test_a_skill_that_was_put_away_comes_back_only_by_its_name(
+    disk: SkillFiles, tmp_path: Path
+) -> None:
+    source = await asyncio.to_thread(repository, tmp_path / "repo", ALL)
+    await install(hub(disk), source, "notes")
+    async with disk.locked():
+        await disk.move("notes", ".archive/notes")
+    everything = await update(hub(disk))
+    assert everything.status is Status.UNCHANGED
+    assert "hermes skills update notes" in everything.message
+    assert await disk.read("notes/SKILL.md", MOST) is None
+    assert (await update(hub(disk), "notes")).status is Status.UPDATED
+    assert await disk.read("notes/SKILL.md", MOST) is not None
+
+
 async def test_what_is_removed_is_kept_in_the_archive(files: SkillFiles, tmp_path: Path) -> None:
     source = await asyncio.to_thread(repository, tmp_path / "repo", ALL)
     for count in (1, 2):

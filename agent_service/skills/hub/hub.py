@@ -62,6 +62,9 @@ class Hub:
                 status = Status.REFUSED if names else Status.UNCHANGED
                 why = f"it is pinned; `hermes skills unpin {name}` lets it change"
                 yield Outcome(name, status, why, entry.source)
+            elif not names and not shelf.folder(name):
+                why = f"it was put away; `hermes skills update {name}` brings it back"
+                yield Outcome(name, Status.UNCHANGED, why, entry.source)
             else:
                 by_source[entry.source].append(name)
         for text, members in by_source.items():
