@@ -11,7 +11,7 @@ from scheduler_service.schedule import Schedule
 from services.leases import Lease
 
 # A session's id holds 128 characters.
-_MAX_NAMED_JOB_ID = 100
+_MAX_NAMED_JOB_ID = 98
 
 
 class JobState(StrEnum):
@@ -152,8 +152,7 @@ class Claim(Struct, frozen=True):
     @property
     def session_id(self) -> str:
         """The session of its attempt's turn, which has no other."""
-        at = self.attempt.not_before if self.attempt.number > 1 else None
-        return session_id_of(self.job.id, at or self.scheduled_for)
+        return session_id_of(self.job.id, self.run_id, self.scheduled_for, self.attempt)
 
 
 def turn_id_of(run_id: str, attempt: int) -> str:
@@ -161,8 +160,18 @@ def turn_id_of(run_id: str, attempt: int) -> str:
     return run_id if attempt == 1 else f"{run_id}.{attempt}"
 
 
-def session_id_of(job_id: str, at: datetime) -> str:
-    """The session of an attempt that belongs to a time."""
+def session_id_of(job_id: str, run_id: str, scheduled_for: datetime, attempt: Attempt) -> str:
+    """The session of an attempt's turn, which no other turn has.
+
+    A due time names it. Where something else may fall into the same second, which are further
+    attempts and what a person asked for, the turn does as well.
+    """
     if len(job_id) > _MAX_NAMED_JOB_ID:
         job_id = hashlib.sha256(job_id.encode()).hexdigest()[:32]
-    return f"cron_{job_id}_{at:%Y%m%d_%H%M%S}"
+    is_first = attempt.number == 1
+    at = scheduled_for if is_first else attempt.not_before or scheduled_for
+    name = f"cron_{job_id}_{at:%Y%m%d_%H%M%S}"
+    if is_first and not scheduled_for.microsecond:
+        return name
+    turn_id = turn_id_of(run_id, attempt.number)
+    return f"{name}_{hashlib.sha256(turn_id.encode()).hexdigest()[:8]}"

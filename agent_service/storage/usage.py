@@ -20,7 +20,7 @@ _TOTALS = tuple(
     sa.cast(sa.func.coalesce(sa.func.sum(model_usage.c[name]), 0), sa.BigInteger).label(name)
     for name in _SUMS
 )
-_JOB_SESSION = re.compile(r"cron_(.+)_\d{8}_\d{6}")
+_JOB_SESSION = re.compile(r"cron_(.+?)_\d{8}_\d{6}(?:_[0-9a-f]{8})?")
 
 
 class By(StrEnum):

@@ -23,7 +23,6 @@ def run_to_wire(run: Run) -> run_pb2.Run:
     """Return the message of a run."""
     attempt = run.attempt
     has_turn = attempt.started_at is not None
-    at = attempt.not_before if attempt.number > 1 else None
     return run_pb2.Run(
         run_id=run.id,
         job_id=run.job_id,
@@ -40,5 +39,7 @@ def run_to_wire(run: Run) -> run_pb2.Run:
         is_silent=run.is_silent,
         delivery_error=run.delivery_error,
         turn_id=turn_id_of(run.id, attempt.number) if has_turn else "",
-        session_id=session_id_of(run.job_id, at or run.scheduled_for) if has_turn else "",
+        session_id=session_id_of(run.job_id, run.id, run.scheduled_for, attempt)
+        if has_turn
+        else "",
     )
