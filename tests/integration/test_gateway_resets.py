@@ -13,6 +13,7 @@ from tests.integration.gateway_parts import Hermes
 from tests.integration.test_gateway_telegram import again
 
 IDLE = "session_reset: {mode: idle, idle_minutes: 1}\n"
+ADMIN = "platforms: {telegram: {extra: {admins: ['7']}}}\n"
 PROMPT = "look back at the conversation above"
 SCRIPT: dict[str, Any] = {
     "rules": [
@@ -90,6 +91,22 @@ async def test_after_a_pause_the_next_message_begins_a_new_session(tmp_path: Pat
         await running.until_rows("agent", REVIEWS, [(old,)])
         await _ask(telegram, "so", "well")
         assert len([text for text in telegram.texts(1) if "new session" in text]) == 1
+
+
+async def test_the_session_before_the_pause_can_be_gone_on_with(tmp_path: Path) -> None:
+    async with _bot(tmp_path, IDLE + ADMIN) as (telegram, running):
+        await _ask(telegram, "hi", "well")
+        [(old,)] = await running.rows("gateway", CHAT)
+        await running.until_rows("gateway", "SELECT state FROM inbox", [("CLOSED",)])
+        await asyncio.to_thread(_age, running, 61)
+        await _ask(telegram, "hi again", "well")
+        assert await running.rows("gateway", CHAT) != [(old,)]
+        await telegram.say(1, f"/resume {old}")
+        await running.until_rows("gateway", CHAT, [(old,)])
+        await _ask(telegram, "as I said", "well")
+        assert await running.rows("gateway", CHAT) == [(old,)]
+        turns = f"SELECT count(*) FROM turn WHERE session_id = '{old}'"
+        assert await running.rows("agent", turns) == [(2,)]
 
 
 async def test_a_quiet_chat_gets_its_new_session_by_itself_and_is_told_with_the_next_message(
