@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,11 @@ from hermes.scheduler.v1 import job_pb2, run_pb2
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
 from services.channels import Channels
 from services.cli.connection import connected
+from services.cli.dialogue import Dialogue
 from services.config import load_settings
 from tests.fakes.model import FakeModel, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer
+from tests.integration.gateway_parts import news_reader
 from tests.integration.test_agent_messages import CHAT, DONE
 from tests.integration.test_agent_web import answers, call, home, pages, told
 
@@ -86,6 +88,26 @@ async def test_what_a_conversation_schedules_runs(tmp_path: Path) -> None:
         assert "[Untrusted data" in asked["messages"][1]["content"]
         offered = {tool["function"]["name"] for tool in asked["tools"]}
         assert offered.isdisjoint({"cronjob", "send_message", "clarify"})
+
+
+async def test_the_terminal_that_asked_for_a_job_is_told_what_came_of_it(tmp_path: Path) -> None:
+    soon = _made(schedule="in 2 seconds", prompt="say tea", name="tea")
+    script = {
+        "rules": [
+            {"user": "remind me", "steps": [soon, DONE]},
+            {"user": "say tea", "steps": [{"text": "the tea is ready"}]},
+        ]
+    }
+    async with (
+        fake_model(script) as model,
+        everything(tmp_path, model) as channels,
+        Dialogue(channels.to("gateway"), news_reader()) as terminal,
+    ):
+        await terminal.say("remind me of the tea")
+        async with asyncio.timeout(40), aclosing(terminal.responses()) as responses:
+            replies = (each.reply async for each in responses if each.HasField("reply"))
+            news = await anext(reply async for reply in replies if not reply.message_id)
+        assert "the tea is ready" in news.text
 
 
 async def test_jobs_are_shown_and_changed(tmp_path: Path) -> None:
