@@ -63,7 +63,7 @@ check-protos: $(TESTABLE)
 
 .PHONY: check-rules
 check-rules: $(TESTABLE)
-	@$(BIN)/pytest --quiet tests/architecture tests/unit
+	@$(BIN)/pytest --quiet --numprocesses=2 --dist=loadfile tests/architecture tests/unit
 
 .PHONY: format
 format: $(TESTABLE) ## format the code and apply the safe fixes
