@@ -83,7 +83,8 @@ def build_with(
     keys = KeyPolicy(config.group_sessions_per_user, config.thread_sessions_per_user)
     platforms = {each.platform.name: each.platform for each in configured}
     leases = lease_table(config.lease_s)
-    inbox = Inbox(database, clock, metrics, keys)
+    busy = config.busy.modes
+    inbox = Inbox(database, clock, metrics, keys, busy)
     desk = Desk(
         agent=agent,
         sessions=Sessions(database, agent, clock),
@@ -92,6 +93,7 @@ def build_with(
         tools=Tools(
             *(database, agent, clock, Clients.over(channels.to), COMMANDS),
             resets=config.session_reset.policies(config.zone),
+            busy=busy,
         ),
     )
     ownership = Ownership(new_owner(chassis.instance), leases, LeaseKeeper(database, leases, clock))

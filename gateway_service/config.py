@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
+from gateway_service.config_busy import BusyConfig
 from gateway_service.config_resets import SessionResetConfig
 from services.config import ConfigModel, Env, Yaml
 
@@ -76,6 +77,7 @@ class GatewayConfig(ConfigModel):
 
     telegram: TelegramConfig
     session_reset: SessionResetConfig
+    busy: BusyConfig
     time_zone: Annotated[str, AfterValidator(_zone), Yaml("timezone"), Env("HERMES_TIMEZONE")] = ""
     """IANA time zone in which chats begin a new day; empty is the machine's."""
     allow_all_users: Annotated[bool, Env("GATEWAY_ALLOW_ALL_USERS")] = False

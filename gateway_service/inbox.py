@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 
 from msgspec.structs import replace
+from sqlalchemy import Connection
 
 from gateway_service.accounts import INBOX, Held
+from gateway_service.busy import BusyModes
 from gateway_service.messages import Event, TurnOrder
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.sessions import KeyPolicy, client_key, is_shared, session_key
-from gateway_service.storage import inbox
+from gateway_service.storage import busy, inbox
 from services.clock import Clock
 from services.database import Database
 
@@ -17,20 +19,30 @@ class Inbox:
     """Stores each event once, whoever sends it how often."""
 
     def __init__(
-        self, database: Database, clock: Clock, metrics: GatewayMetrics, keys: KeyPolicy
+        self,
+        database: Database,
+        clock: Clock,
+        metrics: GatewayMetrics,
+        keys: KeyPolicy,
+        busy_modes: BusyModes | None = None,
     ) -> None:
         self._database = database
         self._clock = clock
         self._metrics = metrics
         self._keys = keys
+        self._busy = busy_modes or BusyModes()
 
     async def accept(self, order: TurnOrder, event_id: str) -> tuple[TurnOrder, bool]:
         """Store a client's message; returns its turn, known or new, and whether it is open."""
         key, now = client_key(order.session_id), self._clock.now()
-        known, is_open = await self._database.write(
-            lambda conn: inbox.accept_client(conn, order, event_id, key, now)
-        )
-        if known is not order:
+
+        def accept(conn: Connection) -> tuple[TurnOrder, bool]:
+            chosen = busy.chosen(conn, order.profile, key)
+            new = replace(order, busy_mode=chosen or self._busy.of(order.source.platform))
+            return inbox.accept_client(conn, new, event_id, key, now)
+
+        known, is_open = await self._database.write(accept)
+        if known.turn_id != order.turn_id:
             self._metrics.duplicates.inc()
         return known, is_open
 

@@ -104,7 +104,11 @@ class BusyMode(StrEnum):
     """What a message does to the turn that its session is busy with."""
 
     INTERRUPT = "interrupt"
+    """It ends, and the message is taken next."""
     QUEUE = "queue"
+    """It goes on to its end first."""
+    STEER = "steer"
+    """It is told the message with its next results, and goes on."""
 
 
 class TurnOrder(Struct, frozen=True):
@@ -142,13 +146,16 @@ class TurnOrder(Struct, frozen=True):
         return turn_command(self.text) or ("", "")
 
 
-COMPRESS, STEER, RETRY = "compress", "steer", "retry"
+COMPRESS, STEER, RETRY, QUEUE = "compress", "steer", "retry", "queue"
+_TELLING = (STEER, QUEUE)
+"""Those of them that have something to say; the others have not."""
 
 
 def turn_command(text: str) -> tuple[str, str] | None:
     """The name and the arguments of a command that is a turn; None for any other message."""
-    found = re.fullmatch(r"/(compress|steer|retry)(?:@\w+)?(?:\s+(.+))?", text.strip(), re.DOTALL)
-    # One of them is told something, the others are not.
-    if found is None or (found[1] == STEER) != bool(found[2]):
+    found = re.fullmatch(
+        r"/(compress|steer|retry|queue)(?:@\w+)?(?:\s+(.+))?", text.strip(), re.DOTALL
+    )
+    if found is None or (found[1] in _TELLING) != bool(found[2]):
         return None
     return found[1], found[2] or ""

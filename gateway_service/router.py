@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from gateway_service.accounts import INBOX, OUTBOX, Held
@@ -18,6 +19,8 @@ from gateway_service.commands.obey import AsTurn, obey, parse
 from gateway_service.errors import AgentRefused, PlatformError
 from gateway_service.events import Decision
 from gateway_service.messages import (
+    QUEUE,
+    BusyMode,
     ButtonPress,
     Content,
     MessageEvent,
@@ -29,7 +32,7 @@ from gateway_service.metrics import GatewayMetrics
 from gateway_service.outbox import PLACEHOLDER
 from gateway_service.platforms.base import Platform
 from gateway_service.resets import Resets, note_message
-from gateway_service.storage import chats, inbox, outbox
+from gateway_service.storage import busy, chats, inbox, outbox
 from gateway_service.storage.inbox import Waiting
 from gateway_service.storage.outbox import Address, Delivery, Kind
 from gateway_service.turns import Turns
@@ -210,9 +213,11 @@ class Router:
         self, key: str, waiting: Waiting, event: MessageEvent, skill: str = ""
     ) -> TurnOrder:
         """Give a message its turn, and its answer a place in the chat."""
-        if turn_command(event.text) is None:  # what is said of the last turn is not for a new one
+        command, _ = turn_command(event.text) or (QUEUE, "")
+        if command == QUEUE:  # what is said of the last turn is not for a new session
             await self._resets.before(key)
-        now, profile = self._tools.clock.now(), self._held.profile
+        held, now = self._held, self._tools.clock.now()
+        profile = held.profile
         turn_id, fresh_id = new_id("trn"), new_session_id(now.astimezone())
 
         def write(conn: Connection) -> TurnOrder:
@@ -220,20 +225,18 @@ class Router:
             if session_id is None:
                 session_id = fresh_id
                 chats.put(conn, profile, key, session_id, now)
-            source, text, quotes = event.source, event.text, event.quotes
-            order = TurnOrder(
-                turn_id, profile, session_id, source, text, quotes=quotes, skill=skill
-            )
-            inbox.accept(conn, waiting.sequence, session_id, turn_id, skill)
+            mode = busy.chosen(conn, profile, key) or self._tools.busy.of(held.platform)
+            order = _order(held, event, turn_id, session_id, skill, mode)
+            inbox.accept(conn, waiting.sequence, order)
             address = self._answers.address(order)
             note_message(conn, key, order, address, now)
             placeholder = Delivery(turn_id, address, [PLACEHOLDER], Kind.ANSWER)
             outbox.add(conn, placeholder, now)
             return order
 
-        order = await self._held.write(write, notify=OUTBOX)
+        order = await held.write(write, notify=OUTBOX)
         lag_s = (now - waiting.received_at).total_seconds()
-        self._metrics.inbox_lag.labels(self._held.platform).observe(lag_s)
+        self._metrics.inbox_lag.labels(held.platform).observe(lag_s)
         return order
 
     async def _begin(self, order: TurnOrder) -> None:
@@ -255,7 +258,7 @@ class Router:
         # A chat without a session has none that could be busy.
         session_id = session_id or new_session_id(self._tools.clock.now().astimezone())
         event_id = f"{event.source.platform}:{event.event_id}"
-        chat = Chat(profile, session_id, event.source, event_id, self._access)
+        chat = Chat(profile, session_id, event.source, event_id, self._access, key)
         outcome = await obey(self._tools, chat, name, arguments)
         if isinstance(outcome, AsTurn):
             await self._begin(await self._accept(key, waiting, event, outcome.skill))
@@ -305,6 +308,13 @@ class Router:
         except AgentRefused as error:
             return error.message
         return "Done."
+
+
+def _order(
+    held: Held, event: MessageEvent, turn_id: str, session_id: str, skill: str, mode: BusyMode
+) -> TurnOrder:
+    order = TurnOrder(turn_id, held.profile, session_id, event.source, event.text)
+    return replace(order, quotes=event.quotes, skill=skill, busy_mode=mode)
 
 
 def _said(event: MessageEvent) -> str:

@@ -1,10 +1,11 @@
 """Sessions of chats: their keys, and which one a chat's messages go to."""
 
 from msgspec import Struct
+from sqlalchemy import Connection
 
 from gateway_service.clients.agent import AgentClient
 from gateway_service.messages import CLI, Source
-from gateway_service.storage import chats
+from gateway_service.storage import busy, chats
 from services.clock import Clock
 from services.database import Database
 from services.errors import NotFound
@@ -53,10 +54,19 @@ class Sessions:
         await self.remember(profile, session_id)
         return session_id
 
-    async def remember(self, profile: str, session_id: str) -> None:
-        """Note that a client was given this session, which the agent need not know yet."""
+    async def remember(self, profile: str, session_id: str, after: str = "") -> None:
+        """Note that a client was given this session, which the agent need not know yet.
+
+        What was chosen in the session that it comes from, if any, holds in it as well.
+        """
         key, now = client_key(session_id), self._clock.now()
-        await self._database.write(lambda conn: chats.put(conn, profile, key, session_id, now))
+
+        def write(conn: Connection) -> None:
+            chats.put(conn, profile, key, session_id, now)
+            if after:
+                busy.inherit(conn, profile, key, client_key(after), now)
+
+        await self._database.write(write)
 
     async def find(self, profile: str, named: str) -> str:
         """The session of an id, or the one used last of a title; NotFound where there is none."""

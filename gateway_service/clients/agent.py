@@ -10,7 +10,7 @@ from msgspec import Struct
 from gateway_service.clients.calls import explained
 from gateway_service.convert import context_file, message_parts, turn_event
 from gateway_service.events import Decision, TurnEvent
-from gateway_service.messages import COMPRESS, RETRY, STEER, BusyMode, TurnOrder
+from gateway_service.messages import COMPRESS, QUEUE, RETRY, STEER, BusyMode, TurnOrder
 from hermes.agent.v1 import (
     approval_pb2,
     approval_pb2_grpc,
@@ -79,8 +79,15 @@ _CHAT_DELTAS_PER_SECOND = 5
 _BUSY = {
     BusyMode.INTERRUPT: turn_pb2.BUSY_MODE_INTERRUPT,
     BusyMode.QUEUE: turn_pb2.BUSY_MODE_QUEUE,
+    BusyMode.STEER: turn_pb2.BUSY_MODE_STEER,
 }
-_BUSY_OF_COMMANDS = {COMPRESS: turn_pb2.BUSY_MODE_QUEUE, STEER: turn_pb2.BUSY_MODE_STEER}
+_BUSY_OF_COMMANDS = {
+    COMPRESS: turn_pb2.BUSY_MODE_QUEUE,
+    QUEUE: turn_pb2.BUSY_MODE_QUEUE,
+    STEER: turn_pb2.BUSY_MODE_STEER,
+    RETRY: turn_pb2.BUSY_MODE_INTERRUPT,
+}
+"""Of commands that say it themselves, whatever their chat has."""
 
 
 class AgentClient:

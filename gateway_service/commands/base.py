@@ -9,6 +9,7 @@ from enum import Flag, StrEnum, auto
 from msgspec import Struct
 
 from gateway_service.authorization import Access, Who
+from gateway_service.busy import BusyModes
 from gateway_service.clients.agent import AgentClient
 from gateway_service.clients.services import Clients
 from gateway_service.clients.skills import SkillInfo
@@ -57,6 +58,8 @@ class Chat(Struct, frozen=True):
     """Of the event that typed it, the same however often it is obeyed."""
     access: Access | None = None
     """What persons may say there; None in a terminal, whose user may everything."""
+    key: str = ""
+    """By which what it has chosen is found, whatever session it is in."""
 
     @property
     def user(self) -> str:
@@ -101,6 +104,8 @@ class Tools(Struct, frozen=True):
     """All there are."""
     resets: ResetPolicies = ResetPolicies()
     """When chats begin a new session by themselves."""
+    busy: BusyModes = BusyModes()
+    """What messages do to the work in progress."""
 
 
 Run = Callable[[Tools, Chat, str], Awaitable[Answer]]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from gateway_service.authorization import ANYBODY, SKILLS, Rights
 from gateway_service.commands import (
+    busy,
     catalogs,
     cron,
     curator,
@@ -18,6 +19,7 @@ from gateway_service.commands.base import Command
 
 COMMANDS: tuple[Command, ...] = (
     *talking.COMMANDS,
+    *busy.COMMANDS,
     *usage.COMMANDS,
     *decisions.COMMANDS,
     *memory.COMMANDS,

@@ -18,7 +18,7 @@ from gateway_service.messages import CLI, Source, TurnOrder
 from gateway_service.news import News
 from gateway_service.servicer.listing import listed
 from gateway_service.servicer.outgoing import Outgoing
-from gateway_service.sessions import Sessions
+from gateway_service.sessions import Sessions, client_key
 from gateway_service.turns import Turns
 from hermes.gateway.v1 import conversation_pb2_grpc
 from hermes.gateway.v1.conversation_pb2 import (
@@ -196,12 +196,14 @@ class _Conversation:
 
     async def _obey(self, message_id: str, name: str, arguments: str) -> Answer | AsTurn:
         event_id = f"{CLI}:{message_id}"
-        chat = Chat(self._profile, self._session_id, self._source(), event_id)
+        key = client_key(self._session_id)
+        chat = Chat(self._profile, self._session_id, self._source(), event_id, key=key)
         return await obey(self._desk.tools, chat, name, arguments)
 
     async def _reply(self, message_id: str, answer: Answer) -> None:
         if answer.session_id:
-            await self._desk.sessions.remember(self._profile, answer.session_id)
+            sessions = self._desk.sessions
+            await sessions.remember(self._profile, answer.session_id, self._session_id)
             self._session_id = answer.session_id
         await self._outgoing.say(
             convert.reply(message_id, answer.text, answer.session_id, is_error=answer.is_error)

@@ -10,7 +10,15 @@ from msgspec import Struct, convert, to_builtins
 from msgspec.structs import asdict
 from sqlalchemy import Connection, bindparam
 
-from gateway_service.messages import ButtonPress, Event, MessageEvent, Quote, Source, TurnOrder
+from gateway_service.messages import (
+    BusyMode,
+    ButtonPress,
+    Event,
+    MessageEvent,
+    Quote,
+    Source,
+    TurnOrder,
+)
 from gateway_service.storage.schema import inbox
 from services.database import Prepared, UtcTime, insert_ignore
 from services.errors import AlreadyExists
@@ -88,7 +96,7 @@ _ACCEPT = (
     )
 )
 _PAYLOAD = sa.select(inbox.c.payload).where(inbox.c.sequence == bindparam("of_sequence"))
-_KEEP_SKILL = (
+_KEEP = (
     sa.update(inbox)
     .where(inbox.c.sequence == bindparam("of_sequence"))
     .values(payload=bindparam("new_payload", type_=sa.JSON()))
@@ -143,7 +151,7 @@ def accept_client(
             "skip_context_files": order.skip_context_files,
             # No larger where there are none, as most often.
             **({"notes_above": asdict(order.notes_above)} if order.notes_above else {}),
-            **({"skill": order.skill} if order.skill else {}),
+            **_beside(order),
         },
         "state": State.ACCEPTED,
         "session_id": order.session_id,
@@ -159,16 +167,19 @@ def accept_client(
     return _order(known), known.state == State.ACCEPTED
 
 
-def accept(conn: Connection, sequence: int, session_id: str, turn_id: str, skill: str = "") -> None:
-    """Give an event its turn, and the skill whose command it is."""
-    if skill:
+def accept(conn: Connection, sequence: int, order: TurnOrder) -> None:
+    """Give an event its turn, and keep what that has besides the event."""
+    if beside := _beside(order):
         payload: dict[str, Any] = conn.execute(_PAYLOAD, {"of_sequence": sequence}).scalar_one()
-        # By then the command may be another skill's.
-        kept = {"of_sequence": sequence, "new_payload": {**payload, "skill": skill}}
-        conn.execute(_KEEP_SKILL, kept)
+        kept = {"of_sequence": sequence, "new_payload": {**payload, **beside}}
+        conn.execute(_KEEP, kept)
     conn.execute(
         _ACCEPT,
-        {"of_sequence": sequence, "new_session_id": session_id, "new_turn_id": turn_id},
+        {
+            "of_sequence": sequence,
+            "new_session_id": order.session_id,
+            "new_turn_id": order.turn_id,
+        },
     )
 
 
@@ -235,9 +246,19 @@ def _order(row: sa.Row[Any]) -> TurnOrder:
         sandbox_template=payload.get("sandbox_template", ""),
         skip_context_files=payload.get("skip_context_files", False),
         quotes=_quotes(payload),
+        busy_mode=BusyMode(payload.get("busy_mode", BusyMode.INTERRUPT)),
         skill=payload.get("skill", ""),
         notes_above=convert(payload.get("notes_above"), NotesAbove | None),
     )
+
+
+def _beside(order: TurnOrder) -> dict[str, str]:
+    """What a turn is to be started with again, though it may be chosen otherwise by then."""
+    is_usual = order.busy_mode is BusyMode.INTERRUPT
+    return {
+        **({"skill": order.skill} if order.skill else {}),
+        **({} if is_usual else {"busy_mode": order.busy_mode.value}),
+    }
 
 
 def _payload(event: Event) -> dict[str, Any]:

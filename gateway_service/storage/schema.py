@@ -129,6 +129,17 @@ chat_session = Table(
 `last_used_at` is when something was last said in it; unset, there is nothing in it that could
 end."""
 
+chat_busy_mode = Table(
+    "chat_busy_mode",
+    metadata,
+    Column("profile", String(64), primary_key=True),
+    Column("session_key", String(400), primary_key=True),
+    Column("mode", String(16), nullable=False),
+    Column("chosen_at", UtcTime, nullable=False),
+)
+"""What a chat has chosen that its messages do to the work in progress; without a row it is what is
+configured."""
+
 session_reset = Table(
     "session_reset",
     metadata,

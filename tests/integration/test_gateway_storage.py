@@ -17,6 +17,7 @@ from gateway_service.limits import Rate
 from gateway_service.messages import (
     CLI,
     Attachment,
+    BusyMode,
     ButtonPress,
     Content,
     MessageEvent,
@@ -66,13 +67,14 @@ async def test_an_event_is_stored_once_and_taken_in_order(database: Database) ->
     first = await database.read(lambda conn: inbox.next_of_lane(conn, "telegram", "42", "lane"))
     assert first is not None
     assert (first.event, first.received_at) == (said, NOW)
-    await database.write(lambda conn: inbox.accept(conn, first.sequence, "s1", "trn_1"))
+    begun = TurnOrder("trn_1", "default", "s1", SOURCE, "hi", busy_mode=BusyMode.QUEUE)
+    await database.write(lambda conn: inbox.accept(conn, first.sequence, begun))
     second = await database.read(lambda conn: inbox.next_of_lane(conn, "telegram", "42", "lane"))
     assert second is not None
     assert second.event == pressed
     await database.write(lambda conn: inbox.ignore(conn, second.sequence, NOW))
     [(key, order)] = await database.read(lambda conn: inbox.accepted(conn, "telegram", "42"))
-    assert (key, order) == ("lane", TurnOrder("trn_1", "default", "s1", SOURCE, "hi"))
+    assert (key, order) == ("lane", begun)
     assert await database.read(lambda conn: inbox.live_turns(conn, "default", "s1")) == ["trn_1"]
     await database.write(lambda conn: inbox.close(conn, "trn_1", NOW))
     assert await database.read(lambda conn: inbox.accepted(conn, "telegram", "42")) == []

@@ -1,4 +1,4 @@
 """How the gateway's schema came to be; `versions` holds one Alembic revision for each step."""
 
-HEAD = "0003"
+HEAD = "0005"
 """The revision that `gateway_service.storage.schema` describes."""

@@ -43,6 +43,8 @@ def test_parse(text: str, command: tuple[str, str] | None) -> None:
         ("/steer@my_bot use green", ("steer", "use green")),
         ("/steer", None),
         ("/steering", None),
+        ("/queue then tell me", ("queue", "then tell me")),
+        ("/queue", None),
         ("please /compress", None),
         ("/retry", ("retry", "")),
         ("/retry it", None),
@@ -94,7 +96,7 @@ def test_each_command_is_whole() -> None:
 def test_what_commands_there_are() -> None:
     spec = (
         "new retry undo stop model personality compress usage status title resume sessions steer "
-        "approve deny skills memory tools cron curator whoami help start quit"
+        "approve deny skills memory tools cron curator whoami help start quit queue busy"
     )
     assert {command.name for command in COMMANDS} == set(spec.split())
 
