@@ -1,6 +1,6 @@
 """Which toolsets a turn gets: those asked for, without those that are off."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -51,6 +51,10 @@ class ToolsetPolicy:
         if toolset not in self._only.platforms.get(platform, TOOLSETS):
             return f"not among those that {platform} has"
         return ""
+
+    def platforms(self) -> Sequence[str]:
+        """The platforms on which something may be off that is on elsewhere."""
+        return sorted({*self._off.platforms, *self._only.platforms})
 
     def of(self, profile: str, platform: str, wanted: tuple[str, ...]) -> tuple[str, ...]:
         """What a turn gets that asks for some toolsets, or for all; empty means all."""

@@ -70,9 +70,9 @@ class CatalogsClient:
         ]
         return models, found.default_model
 
-    async def tools(self, profile: str) -> Sequence[ToolFacts]:
-        """All tools, in the order in which models see them."""
-        request = tool_catalog_pb2.ListToolsRequest(profile=profile)
+    async def tools(self, profile: str, platform: str) -> Sequence[ToolFacts]:
+        """All tools as messages of a platform have them, in the order in which models see them."""
+        request = tool_catalog_pb2.ListToolsRequest(profile=profile, platform=platform)
         found = await of_agent(self._tools.ListTools(request))
         return [
             ToolFacts(

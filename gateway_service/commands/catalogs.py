@@ -14,16 +14,17 @@ CONFIGURED = ("default", "none")
 
 
 async def _tools(tools: Tools, chat: Chat, _arguments: str) -> Answer:
-    found = await tools.clients.catalogs.tools(chat.profile)
+    found = await tools.clients.catalogs.tools(chat.profile, chat.source.platform)
     on = sorted((tool for tool in found if tool.is_on), key=lambda tool: tool.toolset)
     lines = [
         f"**{toolset}**: {', '.join(tool.name for tool in group)}"
         for toolset, group in groupby(on, lambda tool: tool.toolset)
     ]
-    parts = [listed(lines, "`hermes tools list` shows all of them", 40)]
+    all_of_them = f"`hermes tools list --platform {chat.source.platform}` shows all of them"
+    parts = [listed(lines, all_of_them, 40)]
     off = [f"{tool.name}: {_lacks(tool)}" for tool in found if not tool.is_on]
     if off:
-        parts.append(f"Off:\n{listed(off, '`hermes tools list` shows all of them')}")
+        parts.append(f"Off:\n{listed(off, all_of_them)}")
     return Answer("\n\n".join(parts))
 
 
@@ -112,6 +113,8 @@ COMMANDS: tuple[Command, ...] = (
         "/model list claude",
         otherwise="set",
     ),
-    plain("tools", Group.KNOWLEDGE, Verb("", "which tools are on, and what others miss", _tools)),
+    plain(
+        "tools", Group.KNOWLEDGE, Verb("", "which tools are on here, and what others miss", _tools)
+    ),
 )
 """Those of this module."""

@@ -21,6 +21,7 @@ EXAMPLES = """\
 examples:
   hermes tools                     which tools there are, and what is missing
   hermes tools list --json         the same for a program
+  hermes tools --platform telegram    what messages from there have, and why not the rest
   hermes tools disable web vision  models are not offered these toolsets any more
   hermes tools enable web
   hermes tools --profile work disable terminal    in that profile
@@ -28,13 +29,16 @@ examples:
 A setting that is missing is put into .env or config.yaml: hermes config set BRAVE_API_KEY ..."""
 
 DISABLED = "tools.disabled"
+_PLATFORM = "as messages from there have them, such as telegram or cli"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `hermes tools`."""
     parser.add_argument("--json", action="store_true", help="as JSON")
     actions = Actions(parser, "list|enable|disable", required=False)
+    parser.add_argument("--platform", metavar="NAME", default="", help=_PLATFORM)
     listing = actions.add("list", "the tools, and what is missing")
+    listing.add_argument("--platform", metavar="NAME", default=argparse.SUPPRESS, help=_PLATFORM)
     on = actions.add("enable", "offer models toolsets again")
     off = actions.add("disable", "offer models toolsets no more")
     for changing in (on, off):
@@ -50,8 +54,13 @@ def run(arguments: argparse.Namespace) -> int:
     settings = load(arguments)
     settings.home.create()
     with logged(settings, "hermes", settings.home.logs / "hermes.log"):
-        listed = asyncio.run(_listed(settings))
+        listed = asyncio.run(_listed(settings, arguments.platform))
     if arguments.action in ("enable", "disable"):
+        if arguments.platform:
+            raise InvalidArgument(
+                "--platform goes with list; what is off on one platform is tools.platforms: "
+                "hermes config edit"
+            )
         return _change(arguments, settings, listed)
     if arguments.json:
         print_json([_described(tool) for tool in listed.tools])
@@ -96,10 +105,11 @@ def _turned_off(data: Mapping[str, Any]) -> list[str]:
     return [str(name) for name in names]
 
 
-async def _listed(settings: Settings) -> pb.ListToolsResponse:
+async def _listed(settings: Settings, platform: str) -> pb.ListToolsResponse:
     async with connected(settings, ("agent",)) as channels:
         stub = ToolCatalogServiceStub(channels.to("agent"))
-        return await stub.ListTools(pb.ListToolsRequest(profile=settings.profile))
+        request = pb.ListToolsRequest(profile=settings.profile, platform=platform)
+        return await stub.ListTools(request)
 
 
 def _row(tool: pb.ToolInfo) -> tuple[str, ...]:
@@ -108,7 +118,8 @@ def _row(tool: pb.ToolInfo) -> tuple[str, ...]:
 
 def _state(tool: pb.ToolInfo) -> str:
     if tool.enabled:
-        return "on"
+        elsewhere = ", ".join(sorted(tool.off_on_platforms))
+        return f"on, but not on {elsewhere}" if elsewhere else "on"
     return f"off: {tool.reason}" if tool.reason else f"off: set {_either(tool)}"
 
 
@@ -123,5 +134,6 @@ def _described(tool: pb.ToolInfo) -> dict[str, object]:
         "enabled": tool.enabled,
         "missing_settings": list(tool.missing_settings),
         "reason": tool.reason or None,
+        "off_on_platforms": dict(sorted(tool.off_on_platforms.items())),
         "summary": tool.summary,
     }

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import grpc
+import grpc.aio
 import pytest
 
 from hermes.agent.v1.tool_catalog_pb2 import ListToolsRequest
@@ -33,7 +35,10 @@ def offered(body: dict[str, Any]) -> set[str]:
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """A home where one toolset is off, and another one in a profile."""
-    off = "tools: {disabled: [todo], profiles: {work: [terminal]}}\n"
+    off = (
+        "tools: {disabled: [todo], profiles: {work: [terminal]}, platforms: {telegram: [file]},"
+        " only: {platforms: {slack: [terminal, todo]}}}\n"
+    )
     (tmp_path / "config.yaml").write_text(off)
     return tmp_path
 
@@ -53,6 +58,20 @@ async def test_a_toolset_that_is_off_is_not_offered_and_not_run(home: Path) -> N
         why = {tool.name: tool.reason for tool in listed if not tool.enabled}
         assert why["todo"] == "turned off"
         assert why["terminal"] == "turned off in the profile work"
+        listed = (await stub.ListTools(ListToolsRequest(platform="telegram"))).tools
+        state = {tool.name: (tool.enabled, tool.reason) for tool in listed}
+        assert state["read_file"] == (False, "turned off on telegram")
+        assert state["terminal"] == (True, "")
+        listed = (await stub.ListTools(ListToolsRequest())).tools
+        elsewhere = {tool.name: dict(tool.off_on_platforms) for tool in listed}
+        assert elsewhere["read_file"] == {
+            "slack": "not among those that slack has",
+            "telegram": "turned off on telegram",
+        }
+        assert elsewhere["terminal"] == elsewhere["todo"] == {}
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await stub.ListTools(ListToolsRequest(platform="t" * 65))
+        assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
 @pytest.mark.timeout(180)
@@ -73,8 +92,26 @@ async def test_toolsets_are_turned_off_and_on_at_the_command_line(tmp_path: Path
     rows = json.loads((await run("--json")).stdout)
     state = {row["name"]: row["enabled"] for row in rows}
     assert (state["todo"], state["read_file"], state["vision_analyze"]) == (False, True, True)
+
     wrong = await run("disable", "visoin")
     assert wrong.returncode != 0
     assert "did you mean vision?" in wrong.stderr
     wrong = await run("disable", "read_file")
     assert "its toolset is file" in wrong.stderr
+
+
+async def test_the_command_line_shows_what_a_platform_has(home: Path) -> None:
+    shown = await asyncio.to_thread(hermes, home, "tools", "--platform", "telegram", "--json")
+    rows = {row["name"]: row for row in json.loads(shown.stdout)}
+    assert (rows["read_file"]["enabled"], rows["read_file"]["reason"]) == (
+        False,
+        "turned off on telegram",
+    )
+    assert rows["terminal"]["enabled"]
+    shown = await asyncio.to_thread(hermes, home, "tools", "list")
+    assert "on, but not on slack, telegram" in shown.stdout
+    refused = await asyncio.to_thread(
+        hermes, home, "tools", "--platform", "telegram", "disable", "file"
+    )
+    assert refused.returncode != 0
+    assert "tools.platforms" in refused.stderr

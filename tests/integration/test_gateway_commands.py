@@ -209,9 +209,12 @@ async def test_memory_is_shown_and_taken_back_step_by_step(tmp_path: Path) -> No
 
 
 async def test_tools_tell_what_is_on_and_what_the_others_miss(tmp_path: Path) -> None:
-    async with talking(tmp_path) as (terminal, _, _):
+    yaml = "tools: {platforms: {cli: [todo], telegram: [skills]}}"
+    async with talking(tmp_path, yaml=yaml) as (terminal, _, _):
         told = await said(terminal, "/tools")
         on, _, off = told.partition("Off:")
+        assert "todo: turned off on cli" in off
+        assert "todo" not in on
         assert "**skills**: " in on
         assert "skill_view" in on
         assert "set " in off

@@ -24,19 +24,23 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"hermes/agent/v1/tool_catalog.proto\x12\x0fhermes.agent.v1\"#\n\x10ListToolsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\"O\n\x11ListToolsResponse\x12(\n\x05tools\x18\x01 \x03(\x0b\x32\x19.hermes.agent.v1.ToolInfo\x12\x10\n\x08toolsets\x18\x02 \x03(\t\"u\n\x08ToolInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07toolset\x18\x02 \x01(\t\x12\x0f\n\x07summary\x18\x03 \x01(\t\x12\x0f\n\x07\x65nabled\x18\x04 \x01(\x08\x12\x18\n\x10missing_settings\x18\x05 \x03(\t\x12\x0e\n\x06reason\x18\x06 \x01(\t2h\n\x12ToolCatalogService\x12R\n\tListTools\x12!.hermes.agent.v1.ListToolsRequest\x1a\".hermes.agent.v1.ListToolsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"hermes/agent/v1/tool_catalog.proto\x12\x0fhermes.agent.v1\"5\n\x10ListToolsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x10\n\x08platform\x18\x02 \x01(\t\"O\n\x11ListToolsResponse\x12(\n\x05tools\x18\x01 \x03(\x0b\x32\x19.hermes.agent.v1.ToolInfo\x12\x10\n\x08toolsets\x18\x02 \x03(\t\"\xf5\x01\n\x08ToolInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07toolset\x18\x02 \x01(\t\x12\x0f\n\x07summary\x18\x03 \x01(\t\x12\x0f\n\x07\x65nabled\x18\x04 \x01(\x08\x12\x18\n\x10missing_settings\x18\x05 \x03(\t\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12G\n\x10off_on_platforms\x18\x07 \x03(\x0b\x32-.hermes.agent.v1.ToolInfo.OffOnPlatformsEntry\x1a\x35\n\x13OffOnPlatformsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x32h\n\x12ToolCatalogService\x12R\n\tListTools\x12!.hermes.agent.v1.ListToolsRequest\x1a\".hermes.agent.v1.ListToolsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hermes.agent.v1.tool_catalog_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_TOOLINFO_OFFONPLATFORMSENTRY']._loaded_options = None
+  _globals['_TOOLINFO_OFFONPLATFORMSENTRY']._serialized_options = b'8\001'
   _globals['_LISTTOOLSREQUEST']._serialized_start=55
-  _globals['_LISTTOOLSREQUEST']._serialized_end=90
-  _globals['_LISTTOOLSRESPONSE']._serialized_start=92
-  _globals['_LISTTOOLSRESPONSE']._serialized_end=171
-  _globals['_TOOLINFO']._serialized_start=173
-  _globals['_TOOLINFO']._serialized_end=290
-  _globals['_TOOLCATALOGSERVICE']._serialized_start=292
-  _globals['_TOOLCATALOGSERVICE']._serialized_end=396
+  _globals['_LISTTOOLSREQUEST']._serialized_end=108
+  _globals['_LISTTOOLSRESPONSE']._serialized_start=110
+  _globals['_LISTTOOLSRESPONSE']._serialized_end=189
+  _globals['_TOOLINFO']._serialized_start=192
+  _globals['_TOOLINFO']._serialized_end=437
+  _globals['_TOOLINFO_OFFONPLATFORMSENTRY']._serialized_start=384
+  _globals['_TOOLINFO_OFFONPLATFORMSENTRY']._serialized_end=437
+  _globals['_TOOLCATALOGSERVICE']._serialized_start=439
+  _globals['_TOOLCATALOGSERVICE']._serialized_end=543
 # @@protoc_insertion_point(module_scope)

@@ -25,16 +25,22 @@ class ListToolsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     PROFILE_FIELD_NUMBER: _builtins.int
+    PLATFORM_FIELD_NUMBER: _builtins.int
     profile: _builtins.str
     """The profile whose toolsets may be off; empty means "default"."""
+    platform: _builtins.str
+    """The platform whose toolsets may be off, as origins of turns name it, such as `telegram` or `cli`;
+    empty means none, so that what is off on some alone counts as enabled. At most 64 characters.
+    """
     def __init__(
         self,
         *,
         profile: _builtins.str = ...,
+        platform: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["profile", b"profile"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["platform", b"platform", "profile", b"profile"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -76,12 +82,33 @@ class ToolInfo(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class OffOnPlatformsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     NAME_FIELD_NUMBER: _builtins.int
     TOOLSET_FIELD_NUMBER: _builtins.int
     SUMMARY_FIELD_NUMBER: _builtins.int
     ENABLED_FIELD_NUMBER: _builtins.int
     MISSING_SETTINGS_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    OFF_ON_PLATFORMS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name that models call."""
     toolset: _builtins.str
@@ -96,6 +123,12 @@ class ToolInfo(_message.Message):
     def missing_settings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names of the settings of which one has to be set; empty when none is missing."""
 
+    @_builtins.property
+    def off_on_platforms(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Where no platform was asked for and it is enabled: the platforms on which it is not offered, each
+        with what keeps it from being.
+        """
+
     def __init__(
         self,
         *,
@@ -105,10 +138,11 @@ class ToolInfo(_message.Message):
         enabled: _builtins.bool = ...,
         missing_settings: _abc.Iterable[_builtins.str] | None = ...,
         reason: _builtins.str = ...,
+        off_on_platforms: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["enabled", b"enabled", "missing_settings", b"missing_settings", "name", b"name", "reason", b"reason", "summary", b"summary", "toolset", b"toolset"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["enabled", b"enabled", "missing_settings", b"missing_settings", "name", b"name", "off_on_platforms", b"off_on_platforms", "reason", b"reason", "summary", b"summary", "toolset", b"toolset"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
