@@ -59,6 +59,8 @@ class LiveTurn(Struct):
     """What has to run before the model is asked."""
     results: dict[int, bytes] = field(default_factory=dict[int, bytes])
     """Results of the running batch by message sequence, until all are there."""
+    result_chars: dict[int, int] = field(default_factory=dict[int, int])
+    """How long the turn's results are, by message sequence."""
     decisions: dict[str, Decision] = field(default_factory=dict[str, Decision])
     """What persons decided, by call key."""
     bindings: dict[str, str] = field(default_factory=dict[str, str])
@@ -88,6 +90,12 @@ class LiveTurn(Struct):
     def epoch(self) -> int:
         """Counts the owners of the turn, from 1."""
         return self.lease.epoch
+
+    @property
+    def result_chars_sent(self) -> int:
+        """How long those of the turn's results are together that are still sent."""
+        left_out = max(self.compaction.through, self.compaction.pruned)
+        return sum(chars for number, chars in self.result_chars.items() if number > left_out)
 
     @property
     def under_way(self) -> tuple[str, ...]:

@@ -101,6 +101,7 @@ class Transition(Struct):
     _usage: Usage = field(default_factory=Usage)
     _pending: dict[str, PendingCall] = field(default_factory=dict[str, PendingCall])
     _results: dict[int, bytes] = field(default_factory=dict[int, bytes])
+    _result_chars: dict[int, int] = field(default_factory=dict[int, int])
     _script: PendingScript | None = None
 
     def __post_init__(self) -> None:
@@ -168,6 +169,7 @@ class Transition(Struct):
         self._apply_to_prompt()
         turn.messages += [m.content for m in self.messages if m.role != "tool"]
         turn.results = self._results
+        turn.result_chars |= self._result_chars
         if not self._pending:
             turn.messages += [self._results[key] for key in sorted(self._results)]
             turn.results = {}
@@ -257,6 +259,7 @@ class Transition(Struct):
         result = {"role": "tool", "tool_call_id": call.call.id, "content": fact.text}
         new = _new(call.message_sequence, result)
         self._results[call.message_sequence] = new.content
+        self._result_chars[call.message_sequence] = len(fact.text)
         self.messages.append(new)
 
     def _needed(self, fact: ApprovalNeeded | ClarificationNeeded) -> None:

@@ -1,5 +1,6 @@
 """The journal of a claimed turn: what it is resumed from, and every step that it takes."""
 
+import json
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -35,7 +36,7 @@ from services.leases import LeaseTable
 _COMPACTION = sa.select(compaction).where(compaction.c.session_id == bindparam("session_id"))
 _COMPACT = upsert(compaction, ("session_id",), ("head", "through", "pruned", "summary"))
 _MESSAGES = (
-    sa.select(message.c.sequence, message.c.role, message.c.content)
+    sa.select(message.c.sequence, message.c.role, message.c.content, message.c.turn_id)
     .where(
         message.c.session_id == bindparam("session_id"),
         sa.or_(message.c.sequence <= bindparam("head"), message.c.sequence > bindparam("through")),
@@ -280,6 +281,8 @@ def _conversation(conn: Connection, live: LiveTurn) -> list[bytes]:
         earlier = asked | {"session_id": ground.session_id, "last": ground.through}
         rows += [(row.sequence, row.content.encode()) for row in conn.execute(_EARLIER, earlier)]
     for row in conn.execute(_MESSAGES, asked):
+        if row.role == "tool" and row.turn_id == live.id:
+            live.result_chars[row.sequence] = len(json.loads(row.content)["content"])
         if first_pending and row.role == "tool" and row.sequence > first_pending:
             live.results[row.sequence] = row.content.encode()
         else:

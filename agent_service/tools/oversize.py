@@ -6,25 +6,29 @@ from agent_service.sandbox import Files, PathRefused, SandboxUnavailable
 
 RESULT_CHARS = 100_000
 """A longer result goes to a file."""
-MESSAGE_CHARS = 200_000
-"""So does a result that would make those of one message longer than this."""
+TURN_CHARS = 200_000
+"""So does a result that would make those of its turn longer than this."""
+LATE_CHARS = 4_000
+"""A result as short as this never does: what went to a file can be read in parts to the end."""
 PREVIEW_CHARS = 1_500
 FOLDER = "/workspace/.hermes/results"
 
 
 class ResultRoom(Struct):
-    """How much the results of one message may still take."""
+    """How much the results of a turn may still take."""
 
     used_chars: int = 0
+    """What those take that are sent."""
 
     async def fitted(self, text: str, key: str, files: Files | None) -> str:
         """A result as the model sees it; `files` are where it can read the rest, None if it cannot.
 
         The file's name follows from the call's key: the call that is made again writes it again.
         """
-        room = MESSAGE_CHARS - self.used_chars
-        if len(text) > PREVIEW_CHARS and len(text) > min(RESULT_CHARS, room):
-            text = await _shortened(text, key, files, min(RESULT_CHARS, room))
+        room = TURN_CHARS - self.used_chars
+        most = min(RESULT_CHARS, room)
+        if len(text) > max(most, LATE_CHARS):
+            text = await _shortened(text, key, files, most)
         self.used_chars += len(text)
         return text
 
@@ -37,7 +41,13 @@ async def _shortened(text: str, key: str, files: Files | None, room: int) -> str
         await files.write(path, text.encode(errors="replace"))
     except (PathRefused, SandboxUnavailable) as error:
         return _ends(text, room, f"and the rest could not be kept: {error}")
-    return _ends(text, PREVIEW_CHARS, f"all of it is in {path}: search it, or read it in parts")
+    how = "search it, or read it in parts"
+    if room <= LATE_CHARS:
+        how = (
+            f"search it, or read it in parts of at most {LATE_CHARS:,} characters, as the results "
+            f"of this turn have used up their {TURN_CHARS:,}"
+        )
+    return _ends(text, PREVIEW_CHARS, f"all of it is in {path}: {how}")
 
 
 def _ends(text: str, room: int, where: str) -> str:

@@ -11,9 +11,10 @@ from agent_service.sandbox import Files, SandboxUnavailable
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult
 from agent_service.tools.oversize import (
     FOLDER,
-    MESSAGE_CHARS,
+    LATE_CHARS,
     PREVIEW_CHARS,
     RESULT_CHARS,
+    TURN_CHARS,
     ResultRoom,
 )
 from tests.executors import end_boxes, executor_settings, serving
@@ -86,11 +87,11 @@ async def test_what_fits_is_left_alone(tools: Tools) -> None:
     assert "left out" in await tools.text("print", count=RESULT_CHARS + 1)
 
 
-async def test_a_message_has_room_for_so_much(tools: Tools) -> None:
+async def test_a_turn_has_room_for_so_much(tools: Tools) -> None:
     calls: list[tuple[str, dict[str, Any]]] = [("print", {"count": 90_000})] * 3
     texts = [returned.text for returned in await tools.all(*calls, ("print", {"count": 1000}))]
     assert sorted(map(len, texts))[2:] == [90_000, 90_000]
-    assert sum(map(len, texts)) < MESSAGE_CHARS
+    assert sum(map(len, texts)) < TURN_CHARS
     assert sum("left out" in text for text in texts) == 1
 
 
@@ -120,6 +121,6 @@ async def test_without_a_file_as_much_is_shown_as_fits(files: Files | None, told
     text = await room.fitted("x" * TEN_MB, "key", files)
     assert told in text
     assert RESULT_CHARS <= len(text) < RESULT_CHARS + 300
-    room.used_chars = MESSAGE_CHARS
+    room.used_chars = TURN_CHARS
     assert len(await room.fitted("x" * TEN_MB, "key", files)) < PREVIEW_CHARS + 300
-    assert await room.fitted("x" * PREVIEW_CHARS, "key", files) == "x" * PREVIEW_CHARS
+    assert await room.fitted("x" * LATE_CHARS, "key", files) == "x" * LATE_CHARS
