@@ -129,7 +129,10 @@ class Compressor:
                 return answer.text.strip(), paid
             finally:
                 paid += call.paid
-        self._failed_at[turn.session_id] = self._clock.monotonic()
+        now_s = self._clock.monotonic()
+        # Those that have cooled down mean nothing any more, and their sessions may never come back.
+        kept = {key: at for key, at in self._failed_at.items() if now_s - at < COOL_DOWN_S}
+        self._failed_at = {**kept, turn.session_id: now_s}
         return "", paid
 
     def _most_bytes(self, model: str) -> int:

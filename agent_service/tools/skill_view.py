@@ -34,8 +34,8 @@ class SkillView:
         return Effect.PURE
 
     def writes(self, arguments: SkillViewArguments) -> frozenset[str]:
-        """Nothing."""
-        return frozenset()
+        """Nothing, but a change by the same message comes wholly before it or after."""
+        return frozenset({"skills"})
 
     async def run(self, arguments: SkillViewArguments, context: ToolContext) -> ToolResult:
         """Show it."""

@@ -39,13 +39,29 @@ async def test_what_was_used_last_is_handed_out_first() -> None:
 async def test_what_nobody_needs_any_more_is_closed() -> None:
     connections = Connections(_Client, keep_alive_s=0.05)
     async with connections.one() as first, connections.one() as second:
-        pass
-    await asyncio.sleep(0.1)
-    async with connections.one() as again:
-        pass
-    assert again is first
-    assert second.is_closed
+        await asyncio.sleep(0.1)
     assert not first.is_closed
+    assert not second.is_closed
+    for _ in range(500):
+        if not connections.idle_count:
+            break
+        await asyncio.sleep(0.01)
+    assert first.is_closed
+    assert second.is_closed
+    async with connections.one() as other:
+        pass
+    assert other not in (first, second)
+    await connections.close()
+    assert other.is_closed
+
+
+async def test_after_many_at_once_only_some_are_kept_the_latest() -> None:
+    connections = Connections(_Client, max_idle=2)
+    async with connections.one() as first, connections.one() as second, connections.one() as third:
+        pass
+    # They were given back in the opposite order.
+    assert [each.is_closed for each in (first, second, third)] == [False, False, True]
+    assert connections.idle_count == 2
     await connections.close()
     assert first.is_closed
 

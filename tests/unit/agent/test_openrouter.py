@@ -1,13 +1,16 @@
 """What OpenRouter's requests have beyond those of other chat completions."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent_service.config import AgentConfig
 from agent_service.models.base import ModelRequest, encoded
-from agent_service.models.openrouter import OpenRouter
+from agent_service.models.openrouter import AppIdentity, OpenRouter
 from agent_service.models.wire import Dialect
+from services.config import ConfigError, load_settings
 
 CLAUDE = "anthropic/claude-sonnet-5.5"
 MARK = {"type": "ephemeral"}
@@ -80,3 +83,25 @@ def test_how_hard_to_think_and_whom_to_ask_is_said_in_its_own_words() -> None:
     assert sent["reasoning"] == {"effort": "low"}
     assert sent["provider"] == {"only": ["anthropic", "amazon-bedrock"]}
     assert "reasoning" not in body(OpenRouter(effort="low"), dialect=Dialect(effort=False))
+
+
+def headers(home: Path, yaml: str) -> dict[str, str]:
+    """What OpenRouter is told by a deployment with these settings."""
+    (home / "config.yaml").write_text(yaml)
+    model = load_settings({"home": str(home)}, {"HOME": str(home)}).load(AgentConfig).model
+    return dict(OpenRouter(AppIdentity(model.app_title, model.app_url)).headers())
+
+
+def test_it_is_told_which_app_asks(tmp_path: Path) -> None:
+    assert headers(tmp_path, "") == {
+        "HTTP-Referer": "http://hermes.localhost",
+        "X-OpenRouter-Title": "Hermes",
+    }
+    own = "model: {app_title: Mine, app_url: https://mine.example}"
+    assert headers(tmp_path, own) == {
+        "HTTP-Referer": "https://mine.example",
+        "X-OpenRouter-Title": "Mine",
+    }
+    assert "HTTP-Referer" not in headers(tmp_path, "model: {app_url: none}")
+    with pytest.raises(ConfigError, match="app_url"):
+        headers(tmp_path, "model: {app_url: mine}")
