@@ -9,6 +9,7 @@ from typing import Self
 
 import grpc.aio
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_service.answer_files import AnswerFiles
 from agent_service.budgets import Budgets
@@ -71,7 +72,13 @@ from agent_service.storage.schema import metadata
 from agent_service.stores import Stores, in_database, in_files
 from agent_service.titling import MAX_TOKENS as MAX_TITLE_TOKENS
 from agent_service.titling import Naming, Titling
-from agent_service.tool_parts import job_scripts, listed_tools, loop_parts, tool_reach
+from agent_service.tool_parts import (
+    job_scripts,
+    listed_tools,
+    loop_parts,
+    told_timeout_s,
+    tool_reach,
+)
 from agent_service.tools.hints import Hints
 from agent_service.tools.listing import offered
 from agent_service.tools.toolbox import Toolbox
@@ -290,7 +297,7 @@ def _directions(config: AgentConfig, model: ConfiguredModel) -> Instructions:
         config.system_message,
         model.default_name,
         config.tool_use_enforcement,
-        config.overlays.overlay,
+        replace(config.overlays.overlay, terminal_timeout_s=told_timeout_s(config.terminal)),
         config.session_id_in_prompt,
     )
 

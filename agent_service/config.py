@@ -16,6 +16,7 @@ from agent_service.config_login import LoginConfig
 from agent_service.config_overlays import OverlayConfig
 from agent_service.config_providers import ProvidersConfig
 from agent_service.config_skills import SkillsConfig
+from agent_service.config_terminal import TerminalConfig
 from agent_service.config_tools import ToolsConfig
 from agent_service.config_web import FetchConfig, MixtureConfig, SearchConfig
 from agent_service.context.policy import Policy
@@ -32,6 +33,15 @@ def _base_url(text: str) -> str:
         # It is not repeated, as it may hold a password.
         raise ValueError("is not a URL such as https://host/v1 or http://127.0.0.1:8000/v1")
     return text
+
+
+def _app_url(text: str) -> str:
+    given = text.strip()
+    if given.lower() in ("", "none"):
+        return ""
+    if not is_http_url(given):
+        raise ValueError("is not a URL such as https://hermes.example.org, or none")
+    return given
 
 
 def _catalog_url(text: str) -> str:
@@ -99,9 +109,12 @@ class ModelConfig(ConfigModel):
     )
     """Where `hermes models --refresh` fetches the list of models, as OpenRouter writes it."""
     app_title: Annotated[str, Yaml("model.app_title")] = "Hermes"
-    """Name of this deployment at OpenRouter."""
-    app_url: Annotated[str, Yaml("model.app_url")] = ""
-    """Address of this deployment at OpenRouter."""
+    """Name of this deployment at OpenRouter (`X-OpenRouter-Title`); empty tells none."""
+    app_url: Annotated[str, AfterValidator(_app_url), Yaml("model.app_url")] = (
+        "http://hermes.localhost"
+    )
+    """Address of this deployment at OpenRouter (`HTTP-Referer`), by which it counts what an app
+    uses; the default means the machine itself, and `none` tells none."""
     login: LoginConfig
 
     @property
@@ -303,6 +316,7 @@ class AgentConfig(ConfigModel):
     mixture: MixtureConfig
     budget: BudgetConfig
     tools: ToolsConfig
+    terminal: TerminalConfig
     overlays: OverlayConfig
     approvals: ApprovalsConfig
     jobs: JobsConfig

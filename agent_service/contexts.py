@@ -16,6 +16,7 @@ from agent_service.sandbox import Place
 from agent_service.skills.shelf import SkillShelves
 from agent_service.storage import grants, journal, sessions, watches
 from agent_service.tools.base import Caller, ToolContext, ToolFailed
+from agent_service.tools.terminal import FOREGROUND_S
 from agent_service.watched import Wanted
 from services.database import Database
 from services.leases import LeaseTable
@@ -60,6 +61,7 @@ class ToolContexts:
             caller=Caller(turn.profile, turn.session_id, turn.id, turn.origin),
             watching=_TurnWatching(self._database, self._turns, turn, sandbox),
             subagents=CallSubagents(self._delegation, turn, call.key),
+            terminal_timeout_s=turn.overlay.terminal_timeout_s or FOREGROUND_S,
         )
 
     def files(self, turn: LiveTurn) -> SessionFiles:

@@ -41,13 +41,15 @@ class Instructions(Struct, frozen=True):
     names_session: bool = True
 
     def overlaid(self, request: TurnRequest) -> Overlay:
-        """What the session of a request is sent with; a subagent's with nothing."""
+        """What the session of a request is sent with; a subagent's with its tools alone."""
+        usual_s = self.overlay.terminal_timeout_s
         if request.kind == SUBAGENT:
-            return NOTHING
+            return Overlay(terminal_timeout_s=usual_s)
         chat = describe_chat(request.origin) if request.kind == "user" else ""
         own = [text for text in (chat, request.ephemeral_system_prompt) if text.strip()]
         prefill = tuple(starmap(Said, request.prefill)) or self.overlay.prefill
-        return Overlay((*self.overlay.instructions, *own), prefill)
+        instructions = (*self.overlay.instructions, *own)
+        return Overlay(instructions, prefill, terminal_timeout_s=usual_s)
 
     async def announces(self, request: TurnRequest) -> bool:
         """Whether the model of a request does."""

@@ -104,9 +104,14 @@ async def _ending(turn: LiveTurn, files: AnswerFiles) -> TurnFinished | None:
     return _limit_reached(turn)
 
 
+def _told_of_tools(turn: LiveTurn, parts: LoopParts) -> bytes:
+    """What every request of the turn's session says of its tools."""
+    return parts.toolbox.schemas(turn.toolsets, turn.overlay.terminal_timeout_s)
+
+
 async def _condense(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
     """Condense the conversation because a person wants it, and say what that has changed."""
-    tools, text = parts.toolbox.schemas(turn.toolsets), NOTHING_TO_CONDENSE
+    tools, text = _told_of_tools(turn, parts), NOTHING_TO_CONDENSE
     in_vain: Consulted | None = None
     async with aclosing(parts.compressor.run(turn, tools, parts.beside, by_half=True)) as steps:
         async for step in steps:
@@ -124,7 +129,7 @@ async def _condense(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
 
 async def _answer(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step | base.ModelMessage]:
     """Ask the model for what the conversation, which is made shorter where it must be, leads to."""
-    compressor, tools = parts.compressor, parts.toolbox.schemas(turn.toolsets)
+    compressor, tools = parts.compressor, _told_of_tools(turn, parts)
     is_refused = False
     while True:
         if is_refused or compressor.is_due(turn, tools):

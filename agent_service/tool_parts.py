@@ -7,6 +7,7 @@ from agent_service.clients.deliveries import GatewayDeliveries
 from agent_service.clients.jobs import SchedulerJobs
 from agent_service.config import AgentConfig
 from agent_service.config_auxiliary import route_of
+from agent_service.config_terminal import TerminalConfig
 from agent_service.context.compressor import Compressor
 from agent_service.loop import LoopParts
 from agent_service.memory.store import MemoryStore
@@ -23,6 +24,7 @@ from agent_service.tools.judged import CommandPolicy, JudgeCommands, Typed
 from agent_service.tools.listing import Listed
 from agent_service.tools.script import ScriptArguments, ScriptTool
 from agent_service.tools.second_opinion import SecondOpinion
+from agent_service.tools.terminal import FOREGROUND_LIMIT_S, FOREGROUND_S
 from agent_service.tools.todo import STATE as PLAN
 from agent_service.tools.todo import shown_plan
 from agent_service.tools.toolbox import ContextFactory, Toolbox
@@ -31,6 +33,12 @@ from services.channels import Channels
 from services.clock import SystemClock
 from services.database import Database
 from services.redact import Redactor
+
+
+def told_timeout_s(config: TerminalConfig) -> float:
+    """What new sessions are told is the usual timeout of commands; 0 where it is the tool's own."""
+    usual_s = min(config.timeout_s, FOREGROUND_LIMIT_S)
+    return 0.0 if usual_s == FOREGROUND_S else usual_s
 
 
 def listed_tools(
@@ -48,6 +56,7 @@ def listed_tools(
         asking=Asking(_commands(config, redactor), config.fetch.taint == "ask"),
         memories=memories if config.memory.enabled else None,
         past=past,
+        cwd=config.terminal.cwd,
     )
 
 

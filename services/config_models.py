@@ -168,5 +168,13 @@ class ServiceConfig(ConfigModel):
     """This process's name among replicas, as it stands in leases; the host's name by default."""
 
 
-MODELS: tuple[type[ConfigModel], ...] = (ServiceConfig,)
+class ChatConfig(ConfigModel):
+    """How `hermes chat` begins a session."""
+
+    mount_cwd: Annotated[bool, Yaml("terminal.mount_cwd")] = False
+    """Whether a new session of `hermes chat` works in the folder that it is begun in, as with
+    `--here`; else only where that is said."""
+
+
+MODELS: tuple[type[ConfigModel], ...] = (ServiceConfig, ChatConfig)
 """What the chassis itself can be configured with."""

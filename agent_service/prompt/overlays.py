@@ -34,6 +34,8 @@ class Overlay(Struct, frozen=True):
     """The name of the one that a person has chosen."""
     personality_prompt: str = ""
     """What it says, as it was when it was chosen."""
+    terminal_timeout_s: float = 0.0
+    """That the tools of the session say is usual for commands; 0 where they say what is in them."""
 
     @classmethod
     def of(cls, stored: Mapping[str, Any] | None) -> "Overlay":
@@ -42,7 +44,13 @@ class Overlay(Struct, frozen=True):
             return NOTHING
         prefill = tuple(Said(**said) for said in stored["prefill"])
         instructions = tuple(stored["instructions"])
-        return cls(instructions, prefill, stored["personality"], stored["personality_prompt"])
+        return cls(
+            instructions,
+            prefill,
+            stored["personality"],
+            stored["personality_prompt"],
+            stored.get("terminal_timeout_s", 0.0),
+        )
 
     def stored(self) -> dict[str, Any]:
         """The same as it is kept with a session."""
@@ -54,7 +62,7 @@ class Overlay(Struct, frozen=True):
 
     def sent(self, messages: Sequence[bytes]) -> Sequence[bytes]:
         """A conversation, its prompt first, as it is sent."""
-        if self == NOTHING:
+        if not (self.instructions or self.prefill or self.personality_prompt):
             return messages
         prompt: dict[str, Any] = json.loads(messages[0])
         texts = [prompt["content"], *self.instructions, self.personality_prompt]

@@ -173,6 +173,8 @@ class ToolContext(Struct, frozen=True):
     """Who makes calls on the call's behalf."""
     watching: Watching = field(default_factory=NothingWatched)
     """Who tells of commands in the background."""
+    terminal_timeout_s: float = 180.0
+    """After which a command that is waited for is killed, where the model says nothing else."""
 
     @property
     def can_ask(self) -> bool:

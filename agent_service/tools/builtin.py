@@ -76,10 +76,14 @@ def builtin_tools(
     memories: MemoryStore | None = None,
     hints: Hints | None = None,
     past: PastSessions | None = None,
+    cwd: str = "",
 ) -> Sequence[Listed]:
-    """Every tool, in the order in which the model sees them; that of memory where there is one."""
+    """Every tool, in the order in which the model sees them; that of memory where there is one.
+
+    Commands begin in `cwd`, where it is there.
+    """
     asking = asking or Asking()
-    terminal: Tool[TerminalArguments] = Terminal()
+    terminal: Tool[TerminalArguments] = Terminal(cwd)
     process: Tool[ProcessArguments] = Process()
     program: Tool[ExecuteCodeArguments] = ExecuteCode()
     everywhere: list[Tool[Any]] = [

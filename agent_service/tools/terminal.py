@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -20,6 +20,8 @@ from agent_service.tools.base import Effect, RetryWithHint, ToolArguments, ToolC
 from agent_service.tools.output import CommandOutput
 from agent_service.watched import Wanted
 
+NAME = "terminal"
+FOREGROUND_S = 180
 FOREGROUND_LIMIT_S = 600
 BACKGROUND_LIMIT_S = 24 * 3600
 TERMINAL_SIZE = (40, 120)
@@ -35,8 +37,10 @@ NOBODY = frozenset({"scheduler", "subagent"})
 _SHELL = """\
 d=${TMPDIR:-/tmp}/.hermes-cwd
 trap "pwd >${d@Q}" EXIT
-IFS= read -r d 2>/dev/null <"$d" && [ -z "$HERMES_WORKDIR" ] && cd -- "$d" 2>/dev/null
-unset d HERMES_WORKDIR
+[ -n "$HERMES_WORKDIR" ] ||
+  { IFS= read -r d 2>/dev/null <"$d" && cd -- "$d" 2>/dev/null; } ||
+  { [ -n "$HERMES_CWD" ] && cd -- "${HERMES_CWD/#"~/"/$HOME/}" 2>/dev/null; }
+unset d HERMES_WORKDIR HERMES_CWD
 eval "$1"
 """
 
@@ -68,7 +72,7 @@ class TerminalArguments(ToolArguments):
     command: str = Field(min_length=1, description="The command, as typed into bash.")
     background: bool = Field(default=False, description="Return at once and leave it running.")
     timeout: float = Field(
-        default=180,
+        default=FOREGROUND_S,
         gt=0,
         description=(
             "Seconds after which it is killed, at most 600; in the background a day unless it is "
@@ -104,9 +108,13 @@ class TerminalArguments(ToolArguments):
 class Terminal:
     """Runs commands."""
 
-    name = "terminal"
+    name = NAME
     toolset = "terminal"
     arguments = TerminalArguments
+
+    def __init__(self, cwd: str = "") -> None:
+        """The first command of a sandbox begins in `cwd`, where it is there."""
+        self._cwd = cwd
 
     def effect(self, arguments: TerminalArguments) -> Effect:
         """A command is found again by its key."""
@@ -119,19 +127,21 @@ class Terminal:
     async def run(self, arguments: TerminalArguments, context: ToolContext) -> ToolResult:
         """Run the command, or start it in the background."""
         if arguments.background:
-            return await _in_background(arguments, context)
+            return await _in_background(arguments, context, self._cwd)
         if arguments.notify_on_complete or arguments.watch_patterns:
             raise RetryWithHint(
                 "notify_on_complete and watch_patterns are for commands with background: true; "
                 "this one would be waited for."
             )
-        if arguments.timeout > FOREGROUND_LIMIT_S:
+        is_given = "timeout" in arguments.model_fields_set
+        timeout_s = arguments.timeout if is_given else context.terminal_timeout_s
+        if timeout_s > FOREGROUND_LIMIT_S:
             raise RetryWithHint(
                 f"A command that is waited for may run {FOREGROUND_LIMIT_S} seconds at most; "
                 "start it with background: true, and look after it with `process`."
             )
         output = CommandOutput(context.progress, time.monotonic)
-        command = _command(arguments, context, arguments.timeout)
+        command = _command(arguments, context, timeout_s, self._cwd)
         return _result(await context.commands.run(command, output), output)
 
 
@@ -148,7 +158,9 @@ async def folders_of(arguments: TerminalArguments, context: ToolContext) -> Sequ
     return (*given, kept.decode(errors="replace").removesuffix("\n"))
 
 
-async def _in_background(arguments: TerminalArguments, context: ToolContext) -> ToolResult:
+async def _in_background(
+    arguments: TerminalArguments, context: ToolContext, cwd: str
+) -> ToolResult:
     wanted = Wanted(arguments.notify_on_complete, tuple(arguments.watch_patterns))
     is_watched = wanted.end or bool(wanted.patterns)
     if is_watched and context.caller.origin.get("platform") in NOBODY:
@@ -159,7 +171,7 @@ async def _in_background(arguments: TerminalArguments, context: ToolContext) -> 
     limit_s = BACKGROUND_LIMIT_S
     if "timeout" in arguments.model_fields_set:
         limit_s = min(arguments.timeout, BACKGROUND_LIMIT_S)
-    status = await context.commands.start(_command(arguments, context, limit_s))
+    status = await context.commands.start(_command(arguments, context, limit_s, cwd))
     text = f"Started in the background. Its session_id for `process` is {status.key}."
     if is_watched:
         await context.watching.watch(status.key, arguments.command, wanted)
@@ -167,12 +179,15 @@ async def _in_background(arguments: TerminalArguments, context: ToolContext) -> 
     return ToolResult(text)
 
 
-def _command(arguments: TerminalArguments, context: ToolContext, timeout_s: float) -> Command:
+def _command(
+    arguments: TerminalArguments, context: ToolContext, timeout_s: float, cwd: str
+) -> Command:
+    beginning = {"HERMES_CWD": cwd} if cwd else {}
     return Command(
         key=context.key,
         argv=("bash", "-c", _SHELL, "bash", arguments.command),
         cwd=arguments.workdir,
-        env={"HERMES_WORKDIR": "1"} if arguments.workdir else {},
+        env={"HERMES_WORKDIR": "1"} if arguments.workdir else beginning,
         timeout_s=timeout_s,
         terminal=TERMINAL_SIZE if arguments.pty else None,
         background=arguments.background,
@@ -192,6 +207,14 @@ def _result(status: CommandStatus, output: CommandOutput) -> ToolResult:
         is_error=ended.code != 0,
         exit_code=ended.code,
     )
+
+
+def with_usual_timeout(described: Sequence[dict[str, Any]], timeout_s: float) -> None:
+    """Have the description of the tool, where it is among these, say what is usual."""
+    for each in described:
+        if each["function"]["name"] == NAME:
+            usual = int(timeout_s) if timeout_s == int(timeout_s) else timeout_s
+            each["function"]["parameters"]["properties"]["timeout"]["default"] = usual
 
 
 def describe_exit(ended: Exit) -> str:

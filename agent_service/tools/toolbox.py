@@ -45,6 +45,7 @@ from agent_service.tools.inner import JournaledCalls
 from agent_service.tools.looking_back import refused
 from agent_service.tools.oversize import ResultRoom
 from agent_service.tools.schema import describe, explain
+from agent_service.tools.terminal import with_usual_timeout
 from services.database import DatabaseDamaged
 from services.errors import DatabaseUnavailable, HermesError, Reason
 from services.lifecycle import Workers
@@ -90,18 +91,24 @@ class Toolbox:
         self._asks = asks
         self._tools: Mapping[str, Tool[Any]] = {tool.name: tool for tool in tools}
         self._context = context
-        self._schemas: dict[frozenset[str], bytes] = {}
+        self._schemas: dict[tuple[frozenset[str], float], bytes] = {}
 
-    def schemas(self, toolsets: frozenset[str]) -> bytes:
-        """What the model is told of the tools of these toolsets, encoded once."""
+    def schemas(self, toolsets: frozenset[str], terminal_timeout_s: float = 0.0) -> bytes:
+        """What the model is told of the tools of these toolsets, encoded once.
+
+        `terminal_timeout_s` is what a session is told is usual, 0 what the tool itself says.
+        """
         known = toolsets & {tool.toolset for tool in self._tools.values()}
         if toolsets and not known:
             return b""
         toolsets = known
-        if toolsets not in self._schemas:
+        key = (toolsets, terminal_timeout_s)
+        if key not in self._schemas:
             described = [describe(tool) for tool in self._allowed(toolsets)]
-            self._schemas[toolsets] = encoded(described) if described else b""
-        return self._schemas[toolsets]
+            if terminal_timeout_s:
+                with_usual_timeout(described, terminal_timeout_s)
+            self._schemas[key] = encoded(described) if described else b""
+        return self._schemas[key]
 
     async def run(self, turn: LiveTurn) -> AsyncGenerator[Outcome]:
         """Run the turn's pending calls; each result comes as soon as it is there."""
@@ -190,7 +197,7 @@ class _Batch:
         self._prepare = prepare
         self._tools = tools
         self._slots = asyncio.Semaphore(MAX_PARALLEL_CALLS)
-        self._room = ResultRoom(sum(map(len, turn.results.values())))
+        self._room = ResultRoom(turn.result_chars_sent)
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def run(self, prepared: _Prepared) -> None:

@@ -27,6 +27,7 @@ from services.cli.first_run import or_demo, with_model
 from services.cli.one_shot import EventView, OneShot
 from services.cli.startup import load, logged
 from services.config import Settings
+from services.config_models import ChatConfig
 from services.errors import InvalidArgument
 from services.project_notes import notes_above
 
@@ -87,6 +88,8 @@ def run(arguments: argparse.Namespace) -> int:
     question = _question(arguments.question)
     arguments.preload_model = question is not None  # the first turn is about to begin
     settings = load(arguments)
+    if settings.load(ChatConfig).mount_cwd and not (arguments.latest or arguments.resume):
+        arguments.here = True
     settings.home.create()
 
     def chat() -> int:

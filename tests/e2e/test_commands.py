@@ -83,6 +83,20 @@ def test_the_current_folder_is_the_workspace_where_that_is_asked_for(home: Home)
     assert [path.name for path in project.iterdir()] == ["made"]
 
 
+def test_the_current_folder_is_the_workspace_where_that_is_configured(
+    home: Home, backend: str
+) -> None:
+    home.configure({**sandboxed(backend), "terminal": {"mount_cwd": True}})
+    project = home.path.parent / "project"
+    project.mkdir()
+    asked = home.run("chat", "-q", "touch a file", "--json", cwd=project).json
+    assert asked["tool_calls"][0]["exit_code"] == 0, asked
+    assert [path.name for path in project.iterdir()] == ["made"]
+    # A session that goes on has the folder that it has.
+    again = ("chat", "-q", "touch a file", "--json", "--continue")
+    assert home.run(*again, cwd=home.path.parent).json["session_id"] == asked["session_id"]
+
+
 def test_notes_of_a_repository_hold_in_the_folders_in_it(home: Home) -> None:
     top = home.path.parent / "project"
     folder = top / "src" / "deep"
