@@ -29,6 +29,7 @@ from services.config_check import check_settings
 from services.config_models import ServiceConfig
 from services.database import Database
 from services.errors import HermesError
+from services.home_plugins import memory_providers, told_of
 
 EXAMPLES = """\
 examples:
@@ -96,9 +97,11 @@ def _python() -> Check:
 
 def _config(settings: Settings) -> list[Check]:
     notices = check_settings(settings, catalog())
-    if notices:
-        return [Check("config", Verdict.NOTE, notice.message) for notice in notices]
-    return [Check("config", Verdict.OK, f"home {settings.home.root}")]
+    found = [Check("config", Verdict.NOTE, notice.message) for notice in notices]
+    found = found or [Check("config", Verdict.OK, f"home {settings.home.root}")]
+    if providers := memory_providers(settings.home.root):
+        found.append(Check("plugins", Verdict.OFF, told_of(providers)))
+    return found
 
 
 async def _databases(settings: Settings) -> list[Check]:

@@ -11,6 +11,7 @@ import grpc.aio
 from hermes.agent.v1 import home_pb2
 from hermes.agent.v1.home_pb2_grpc import HomeServiceStub
 from hermes.scheduler.v1.job_file_pb2 import ImportedJob
+from services.cli import home_sandboxes
 from services.cli.arguments import Actions
 from services.cli.connection import connected, has_services
 from services.cli.console import complain, counted, print_json, say
@@ -24,6 +25,7 @@ from services.cli.startup import load, logged
 from services.config import Settings
 from services.errors import AlreadyExists, HermesError, InvalidArgument, Reason, reason_of
 from services.home_jobs import JOBS
+from services.home_plugins import told_of
 from services.streams import open_stream
 
 EXAMPLES = """\
@@ -32,6 +34,7 @@ examples:
   hermes home import ~/backup/hermes
   hermes home import ~/backup/hermes --keep --without sandboxes
   hermes home import /mnt/old/.hermes --into ann
+  hermes home import --sandboxes
   hermes home export ~/backup/hermes
   hermes home export ~/backup/hermes --with-secrets
   hermes home export /tmp/ann --from ann --json"""
@@ -48,7 +51,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `hermes home`."""
     actions = Actions(parser, "import|export")
     taking = actions.add("import", "take every file of a home, all or none, and its jobs")
-    taking.add_argument("folder", type=Path, metavar="DIR", help="the home to take, left as it is")
+    taking.add_argument(
+        "folder", nargs="?", type=Path, metavar="DIR", help="the home to take, left as it is"
+    )
+    old = taking.add_mutually_exclusive_group()
+    old.add_argument(
+        "--sandboxes",
+        action="store_true",
+        help="instead of DIR: the old workspaces in the home's folder sandboxes",
+    )
+    old.add_argument(
+        "--no-sandboxes", action="store_true", help="instead of DIR: never ask about those again"
+    )
     taking.add_argument(
         "--into", default="", metavar="PROFILE", help="take it as the home of this profile"
     )
@@ -106,6 +120,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _import(settings: Settings, given: argparse.Namespace) -> None:
+    if given.sandboxes or given.no_sandboxes:
+        await _import_sandboxes(settings, given)
+        return
+    if given.folder is None:
+        raise InvalidArgument("say which folder to take: hermes home import DIR")
     own = given.into or settings.profile
     source = await asyncio.to_thread(find, given.folder, own, given.without)
     if await asyncio.to_thread(_is_same, given.folder, settings.home.root):
@@ -123,12 +142,29 @@ async def _import(settings: Settings, given: argparse.Namespace) -> None:
         await jobs.take()
     left_out = [*map(_left_out, taken.left_out), *source.left_out]
     if given.json:
-        print_json(_imported(taken, jobs.found, left_out, dry_run=given.dry_run))
+        told = _imported(taken, jobs.found, left_out, dry_run=given.dry_run)
+        print_json(told | {"memory_providers": list(source.memory_providers())})
         return
     _say_imported(given, taken, jobs.found)
     _say_left_out(left_out)
+    if kept := source.memory_providers():
+        complain(told_of(kept))
+    if not given.dry_run and not given.into:
+        await home_sandboxes.offer(settings, may_ask=home_sandboxes.is_at_terminal())
     if running and not given.dry_run and any(map(source.has, _READ_AT_START)):
         complain("config.yaml and .env are read when services start; start them anew")
+
+
+async def _import_sandboxes(settings: Settings, given: argparse.Namespace) -> None:
+    if given.folder is not None or given.dry_run:
+        raise InvalidArgument(
+            "--sandboxes is about the home in use, and goes with neither a folder nor --dry-run"
+        )
+    if given.no_sandboxes:
+        await home_sandboxes.decline(settings)
+        say(home_sandboxes.DECLINED)
+    else:
+        await home_sandboxes.run(settings, as_json=given.json)
 
 
 class _Sending:

@@ -11,6 +11,7 @@ from services.config_sources import read_yaml
 from services.errors import InvalidArgument
 from services.home import HomePaths
 from services.home_files import PROFILES, HomeFile, contents, profiles_of
+from services.home_plugins import FOLDER
 
 PIECE_BYTES = 256 * 1024
 _SIGNS = ("config.yaml", "SOUL.md", "memories", "skills", "cron", "sessions", PROFILES)
@@ -29,6 +30,13 @@ class Source(Struct, frozen=True):
     def has(self, path: str) -> bool:
         """Whether there is such a file in any profile."""
         return any(file.path == path for file in self.files)
+
+    def memory_providers(self) -> Sequence[str]:
+        """The memory providers in it of others, which are kept and not loaded."""
+        parts = (file.path.split("/") for file in self.files)
+        return sorted(
+            {part[2] for part in parts if part[:2] == FOLDER.split("/") and len(part) > 3}
+        )
 
     def time_zone(self, profile: str) -> str:
         """The zone that a profile's settings name, or those of the home; empty where none do."""

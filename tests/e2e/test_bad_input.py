@@ -182,7 +182,9 @@ def test_a_corrupt_database(home: Home, service: str) -> None:
     damaged = b"not a database, but somebody's data\n" * 1000
     path.write_bytes(damaged)
     check_complaint(home.run("up", "--no-chat"), f"{path} is damaged", "put a backup in its place")
+    (home.path / "plugins" / "memory" / "elephant").mkdir(parents=True)
     doctor = home.run("doctor", "--json")
+    assert "elephant in plugins/memory is kept" in _checks(doctor, "plugins")[0]["message"]
     assert doctor.status == 1
     assert any(str(path) in check["message"] for check in doctor.json)
     assert path.read_bytes() == damaged, "what is in the file may still be saved"

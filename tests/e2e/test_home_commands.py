@@ -37,6 +37,7 @@ def test_a_home_comes_out_as_it_came_in(home: Home, tmp_path: Path) -> None:
     assert taken["files"] == {"added": len(given), "replaced": 0, "kept": 0, "unchanged": 0}
     assert taken["files"] == planned["files"]
     assert taken["left_out"] == []
+    assert taken["memory_providers"] == ["elephant"]
     for with_secrets, left in ((False, SECRETS), (True, set[str]())):
         folder = tmp_path / f"out{with_secrets}"
         options = ["--with-secrets"] if with_secrets else []
