@@ -1,10 +1,12 @@
 """The message that stands for the middle of a long conversation."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
 
 from agent_service.models.base import encoded
+from agent_service.patching.changes import Malformed
+from agent_service.patching.reading import read
 
 LABEL = (
     "[What was said and done before, condensed. It is for reference: do not answer it again, and "
@@ -111,8 +113,22 @@ def _paths(middle: Iterable[bytes]) -> Iterator[str]:
                 arguments = json.loads(function["arguments"])
             except ValueError:
                 continue
-            if isinstance(arguments, dict) and isinstance(arguments.get("path"), str):
-                yield arguments["path"]
+            if isinstance(arguments, dict):
+                yield from _named(cast("dict[str, Any]", arguments))
+
+
+def _named(arguments: Mapping[str, Any]) -> Iterator[str]:
+    """The files that the arguments of a call name, by themselves or in a patch."""
+    path, patch = arguments.get("path"), arguments.get("patch")
+    if isinstance(path, str) and path:
+        yield path
+    if isinstance(patch, str) and patch:
+        try:
+            changes = read(patch)
+        except Malformed:
+            return
+        for change in changes:
+            yield from change.paths
 
 
 def _notes(fields: dict[str, Any]) -> str | None:

@@ -309,6 +309,41 @@ async def test_a_model_that_fails_is_not_needed_and_not_asked_again_soon() -> No
     await clock.advance(compressor.COOL_DOWN_S)
     await compacted(by, a_turn(talk))
     assert len(model.requests) == 2
+    other = a_turn(talk)
+    other.session_id = "other"
+    await compacted(by, other)
+    assert by.compressor.cooling_count == 2
+    await clock.advance(compressor.COOL_DOWN_S)
+    await compacted(by, other)
+    assert by.compressor.cooling_count == 1, "what has cooled down is forgotten"
+
+
+V4A = """*** Begin Patch
+*** Update File: src/one.py
+@@
+-a
++b
+*** Add File: two.py
++c
+*** End Patch"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"mode": "replace", "path": "three.py", "old_string": "a"}, "three.py"),
+        ({"mode": "patch", "patch": V4A}, "src/one.py, two.py"),
+        ({"mode": "patch", "patch": "no patch"}, ""),
+    ],
+)
+def test_the_files_that_patches_have_changed_are_named(
+    arguments: dict[str, str], named: str
+) -> None:
+    function = {"name": "patch", "arguments": json.dumps(arguments)}
+    call = {"id": "1", "type": "function", "function": function}
+    asked = encoded({"role": "assistant", "content": None, "tool_calls": [call]})
+    said = json.loads(summary.message("notes", [asked, result("1", "done")], ""))["content"]
+    assert said.partition(summary.FILES)[2] == named
 
 
 async def test_what_does_not_help_is_not_tried_for_ever() -> None:

@@ -18,6 +18,8 @@ from agent_service.models.base import ToolCall
 from agent_service.sandbox import NOWHERE, Place
 from agent_service.tools.approval import RequireApproval, binding_of
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
+from agent_service.tools.skill_manage import SkillManage, SkillManageArguments
+from agent_service.tools.skill_view import SkillView, SkillViewArguments
 from agent_service.tools.toolbox import MAX_PARALLEL_CALLS, Toolbox
 from agent_service.usage import Usage
 from services.errors import DatabaseUnavailable
@@ -266,3 +268,9 @@ async def test_leaving_early_ends_the_calls() -> None:
     async with aclosing(box.run(live)) as outcomes:
         await anext(outcomes)
     assert "end 2" not in tool.log
+
+
+def test_a_skill_is_read_before_or_after_a_change_of_the_same_message() -> None:
+    reading = SkillView().writes(SkillViewArguments(name="a"))
+    changing = SkillManage().writes(SkillManageArguments(action="archive", name="a"))
+    assert reading & changing

@@ -63,3 +63,21 @@ def test_what_cannot_work_is_said_at_the_start(tmp_path: Path, yaml: str, advice
         settings(tmp_path, yaml).load(GatewayConfig)
     assert advice in str(caught.value)
     assert "secret-and-wrong" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("yaml", "environ", "expected"),
+    [
+        ("", {}, ("interrupt", "interrupt")),
+        ("gateway: {busy_mode: queue, busy_modes: {telegram: steer}}", {}, ("steer", "queue")),
+        ("gateway: {busy_mode: queue}", {"HERMES_BUSY_MODE": "steer"}, ("steer", "steer")),
+        ("display: {busy_input_mode: queue}", {}, ("queue", "queue")),
+    ],
+)
+def test_what_messages_do_to_the_work_in_progress(
+    tmp_path: Path, yaml: str, environ: dict[str, str], expected: tuple[str, str]
+) -> None:
+    modes = settings(tmp_path, yaml=yaml, environ=environ).load(GatewayConfig).busy.modes
+    assert (modes.of("telegram"), modes.of("cli")) == expected
+    with pytest.raises(ConfigError, match="busy_mode"):
+        settings(tmp_path, yaml="gateway: {busy_mode: wait}").load(GatewayConfig)
