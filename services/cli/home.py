@@ -82,6 +82,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="replace files that are there with other content",
     )
     taking.set_defaults(existing="refuse")
+    # An executor that starts for old workspaces is for them alone, and leaves no sandbox behind.
+    parser.set_defaults(prefill=False, warm_pool_size=0, keep_on_exit=False)
     _add_without(taking)
     taking.add_argument("--no-jobs", action="store_true", help="start none of its jobs here")
     taking.add_argument("--dry-run", action="store_true", help="only say what would be done")

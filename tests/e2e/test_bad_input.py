@@ -183,8 +183,12 @@ def test_a_corrupt_database(home: Home, service: str) -> None:
     path.write_bytes(damaged)
     check_complaint(home.run("up", "--no-chat"), f"{path} is damaged", "put a backup in its place")
     (home.path / "plugins" / "memory" / "elephant").mkdir(parents=True)
+    with (home.path / "config.yaml").open("a") as config:
+        config.write("memory: {provider: elephant}\n")
     doctor = home.run("doctor", "--json")
-    assert "elephant in plugins/memory is kept" in _checks(doctor, "plugins")[0]["message"]
+    kept, named = _checks(doctor, "plugins")
+    assert "elephant in plugins/memory is kept" in kept["message"]
+    assert "config.yaml, line" in named["message"]
     assert doctor.status == 1
     assert any(str(path) in check["message"] for check in doctor.json)
     assert path.read_bytes() == damaged, "what is in the file may still be saved"

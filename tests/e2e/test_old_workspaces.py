@@ -9,6 +9,7 @@ import pytest
 from tests.e2e.backends import need_backend, sandboxed
 from tests.e2e.home import Home, check_complaint
 from tests.e2e.model import ModelProcess
+from tests.e2e.processes import check_nothing_left
 from tests.e2e.terminal import CTRL_D, terminal
 
 
@@ -39,6 +40,7 @@ def _file(home: Home) -> Path:
 
 def test_they_are_taken_once_without_what_leads_out(home: Home) -> None:
     (taken,) = home.run("home", "import", "--sandboxes", "--json").json
+    check_nothing_left(home.path)
     assert (taken["name"], taken["reason"]) == ("first", None)
     assert sorted(line.split(": ")[0] for line in taken["left_out"]) == [
         "first/absolute",
