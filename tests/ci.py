@@ -3,14 +3,19 @@
 `python -m pytest -p tests.ci --passed FILE` notes in the file what has passed, and leaves out what
 the file has. A test that its time limit could not end, as in a call into C, ends its process; so
 does a run for which nothing is left to happen, as pytest-xdist leaves it after some crashes.
+
+What may last longest begins first: at the end of the run the processes wait for each other.
 """
 
 import faulthandler
 import os
 import sys
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 GRACE_S = 60.0
 """How much longer than it may a test lasts before its process ends."""
@@ -18,6 +23,57 @@ IDLE_S = 120.0
 """How long no test runs before the run ends; collecting is not counted."""
 LONGEST_S = 4000.0
 """How long several processes run their tests without one of them ending."""
+
+
+BY_BACKEND = "tests/contract/test_backends.py::"
+"""What is too much for one process; its fixtures are made once for each backend."""
+BACKENDS = ("bubblewrap", "docker", "gvisor", "kubernetes", "local", "modal", "singularity", "ssh")
+
+
+def unit_of(nodeid: str) -> str:
+    """What one process runs, as its tests share fixtures: a file, or a backend's part of one."""
+    file, _, test = nodeid.partition("::")
+    if not nodeid.startswith(BY_BACKEND):
+        return file
+    _, _, parameters = test.partition("[")
+    named = [name for name in BACKENDS if parameters.startswith((f"{name}-", f"{name}]"))]
+    return f"{file}[{''.join(named)}]"
+
+
+def limit_of(item: pytest.Item) -> float:
+    """How long a test may last, as far as it needs a limit of its own."""
+    marker = item.get_closest_marker("timeout")
+    return float(marker.args[0]) if marker and marker.args else 0.0
+
+
+class Units(LoadScopeScheduling):
+    """Gives each process whole units, in the order in which they were collected."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return unit_of(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Units:
+    """Has units given out."""
+    config.option.loadscopereorder = False  # which would begin with those of the most tests
+    return Units(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the units with the highest limits first, and among equals those of the most tests."""
+    sizes = Counter(unit_of(item.nodeid) for item in items)
+    limits = dict.fromkeys(sizes, 0.0)
+    for item in items:
+        unit = unit_of(item.nodeid)
+        limits[unit] = max(limits[unit], limit_of(item))
+
+    def rank(item: pytest.Item) -> tuple[float, int, str]:
+        unit = unit_of(item.nodeid)
+        return -limits[unit], -sizes[unit], unit
+
+    items.sort(key=rank)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,9 +102,8 @@ class _Running:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        marker = item.get_closest_marker("timeout")
-        named = marker.args[0] if marker and marker.args else item.config.getini("timeout")
-        self._limit_s = float(named or LONGEST_S) + GRACE_S
+        limit_s = limit_of(item) or float(item.config.getini("timeout") or 0)
+        self._limit_s = (limit_s or LONGEST_S) + GRACE_S
         self.pytest_exception_interact()
 
     @pytest.hookimpl(trylast=True)
