@@ -105,8 +105,8 @@ class Jobs(Protocol):
         """A job."""
         ...
 
-    async def update(self, profile: str, job_id: str, wish: Wish) -> JobView:
-        """Change what is wished for."""
+    async def update(self, profile: str, job_id: str, wish: Wish, request_id: str) -> JobView:
+        """Change what is wished for, once for each request."""
         ...
 
     async def take(self, profile: str, job_id: str, step: Step) -> None:

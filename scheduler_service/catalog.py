@@ -20,7 +20,7 @@ from scheduler_service.options import DEFAULTS, JobOptions
 from scheduler_service.planner import CHANNEL
 from scheduler_service.schedule import Schedule, next_after, parse, zone_of
 from scheduler_service.storage import jobs, runs
-from scheduler_service.storage.jobs import Position
+from scheduler_service.storage.jobs import Position, StoredJob
 from services.clock import Clock
 from services.database import Database
 from services.errors import (
@@ -121,17 +121,34 @@ class JobCatalog:
         return [job for job, _ in page], page[-1][1] if more else None
 
     async def update(
-        self, profile: str, job_id: str, change: Callable[[Job], JobRequest], *, anew: bool
+        self,
+        profile: str,
+        job_id: str,
+        change: Callable[[Job], JobRequest],
+        *,
+        anew: bool,
+        update_id: str = "",
     ) -> Job:
-        """Store what a job is changed to; `anew` reads its schedule as if it was written now."""
+        """Store what a job is changed to, once where the change has an id and is the latest.
+
+        `anew` reads its schedule as if it was written now.
+        """
+        find = partial(_stored, profile=profile, job_id=job_id)
         while True:
-            before = await self.get(profile, job_id)
+            stored = await self._database.read(find)
+            before = stored.job
+            if update_id and stored.update_id == update_id:
+                return before
             request = change(before)
             await self._check(request)
             changed = await asyncio.to_thread(self._replanned, before, request, anew=anew)
             is_rescheduled = anew or changed.options.max_runs != before.options.max_runs
             store = partial(
-                jobs.update_job, changed=changed, before=before, is_rescheduled=is_rescheduled
+                jobs.update_job,
+                changed=changed,
+                before=before,
+                is_rescheduled=is_rescheduled,
+                update_id=update_id,
             )
             if before.options.has_budget and not changed.options.has_budget:
                 await self._agent.limit(changed)
@@ -174,6 +191,7 @@ class JobCatalog:
         now = self._clock.now()
 
         def write(connection: sa.Connection) -> Run:
+            jobs.lock_jobs(connection, [job_id])
             job = _get(connection, profile, job_id)
             requested = runs.request_run(connection, job, run_id, now)
             if requested.job_id != job_id:
@@ -183,12 +201,12 @@ class JobCatalog:
         return await self._database.write(write, notify=CHANNEL)
 
     async def run(self, profile: str, run_id: str) -> Run:
-        """Return a run; one of another profile's job is not found."""
+        """Return a run, also of a job that was deleted; one of another profile's is not found."""
 
         def read(connection: sa.Connection) -> Run:
             found = runs.find_run(connection, run_id)
             job = None if found is None else jobs.find_job(connection, found.job_id)
-            if found is None or job is None or job.deleted or job.job.profile != profile:
+            if found is None or job is None or job.job.profile != profile:
                 raise NotFound(f"there is no run {run_id}")
             return found
 
@@ -235,10 +253,12 @@ class JobCatalog:
             raise _not_found(job_id)
 
     async def runs(self, profile: str, job_id: str, limit: int) -> list[Run]:
-        """Return a job's runs, the latest first."""
+        """Return a job's runs, the latest first, also of one that was deleted."""
 
         def read(connection: sa.Connection) -> list[Run]:
-            _get(connection, profile, job_id)
+            stored = jobs.find_job(connection, job_id)
+            if stored is None or stored.job.profile != profile:
+                raise _not_found(job_id)
             return runs.list_runs(connection, job_id, limit)
 
         return await self._database.read(read)
@@ -317,10 +337,14 @@ def _following(job: Job, now: datetime) -> datetime | None:
 
 
 def _get(connection: sa.Connection, profile: str, job_id: str) -> Job:
+    return _stored(connection, profile, job_id).job
+
+
+def _stored(connection: sa.Connection, profile: str, job_id: str) -> StoredJob:
     stored = jobs.find_job(connection, job_id)
     if stored is None or stored.deleted or stored.job.profile != profile:
         raise _not_found(job_id)
-    return stored.job
+    return stored
 
 
 def _not_found(job_id: str) -> NotFound:

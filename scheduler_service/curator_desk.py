@@ -15,7 +15,8 @@ from scheduler_service.curator_records import (
     RunState,
     Settings,
 )
-from scheduler_service.storage import curator_runs
+from scheduler_service.storage import curator_runs, roll_backs
+from scheduler_service.storage.roll_backs import RollBack
 from services.clock import Clock
 from services.database import Database
 from services.errors import AlreadyExists, FailedPrecondition, NotFound
@@ -104,14 +105,36 @@ class CuratorDesk:
         latest = await self._database.read(partial(curator_runs.latest_run, profile=profile))
         if latest is not None and latest.state is RunState.OPEN:
             raise FailedPrecondition("the curator is at work on these skills; try again later")
-        chosen = backup_id or next(iter(curation.backup_ids), "")
-        if chosen in curation.backup_ids:
-            undo = partial(
-                curator_runs.undo_names, profile=profile, backup_id=chosen, now=self._clock.now()
-            )
-            # Before the library: whoever asks again after a failure means the same backup still.
-            await self._database.write(undo)
-        return await self._homes.restore(profile, run_id, chosen)
+        asked = await self._asked(curation, run_id, backup_id)
+        if asked.report is not None:
+            return asked.report
+        try:
+            report = await self._homes.restore(profile, asked.id, asked.backup_id)
+        except (NotFound, FailedPrecondition):
+            await self._database.write(partial(roll_backs.forget, refused=asked))
+            raise
+        # Only now: where the library has not got its skills back, jobs must not name them.
+        finish = partial(roll_backs.finish, asked=asked, report=report, now=self._clock.now())
+        await self._database.write(finish)
+        return report
+
+    async def _asked(self, curation: Curation, run_id: str, backup_id: str) -> RollBack:
+        """What is gone back to, the same whoever asks again: the latest backup is another one as
+        soon as the library has been changed."""
+        profile = curation.profile
+        asked = await self._database.read(partial(roll_backs.find, request_id=run_id))
+        if asked is None and not backup_id:
+            asked = await self._database.read(partial(roll_backs.find_open, profile=profile))
+        if asked is None:
+            chosen = backup_id or next(iter(curation.backup_ids), "")
+            if chosen not in curation.backup_ids:
+                raise NotFound(f"there is no backup {chosen}" if chosen else "there is no backup")
+            wanted = RollBack(run_id, profile, chosen)
+            begin = partial(roll_backs.begin, wanted=wanted, now=self._clock.now())
+            asked = await self._database.write(begin)
+        if asked.profile != profile or backup_id not in ("", asked.backup_id):
+            raise AlreadyExists(f"the run id {run_id} was used before for another roll-back")
+        return asked
 
     async def _curation(self, profile: str) -> Curation:
         found = await self._homes.curations(profile)

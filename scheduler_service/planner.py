@@ -37,6 +37,7 @@ _SHORTEST_SLEEP_S = 0.001
 # Hints may come in storms: when many jobs are made, or many runs end. One look answers them all.
 _BETWEEN_LOOKS_S = 0.02
 _DATABASE_RETRY_S = 1.0
+_SETTLE_EVERY_S = 60.0
 # What is due is being claimed by somebody else at this moment.
 _CONTENDED_SLEEP_S = 0.05
 
@@ -99,6 +100,7 @@ class Planner:
         self._held: dict[Lease, asyncio.Task[None]] = {}
         self._looking = asyncio.Lock()
         self._draining = False
+        self._next_settling = clock.monotonic()
 
     @property
     def held(self) -> Collection[Lease]:
@@ -156,6 +158,8 @@ class Planner:
 
     async def _look(self) -> float:
         """Do what is to be done now, and return in how many seconds to look again."""
+        if self._clock.monotonic() >= self._next_settling:
+            await self._settle()
         outlook = await self._database.read(claims.look)
         now = self._clock.now()
         due_in_s = self._timing.sleep_s
@@ -169,14 +173,22 @@ class Planner:
         if abandoned_in_s > 0 and due_in_s > 0 and not is_unheld_wanted:
             return max(_SHORTEST_SLEEP_S, min(due_in_s, abandoned_in_s, self._timing.sleep_s))
         found = await self._free_abandoned() if abandoned_in_s <= 0 else 0
-        found += await self._claim(now) if due_in_s <= 0 else 0
+        # What has been due for longer comes first.
         if (found or outlook.is_any_unheld) and self._room > 0:
             found += await self._take_up()
+        found += await self._claim(now) if due_in_s <= 0 else 0
         return 0.0 if found else _CONTENDED_SLEEP_S
 
     @property
     def _room(self) -> int:
         return self._runs.room(len(self._held))
+
+    async def _settle(self) -> None:
+        """Let jobs be due whose runs a scheduler of an earlier version has ended, as while all are
+        being replaced: it does not note that nobody waits any more."""
+        while stuck := await self._database.read(partial(claims.stuck_jobs, limit=_BATCH)):
+            await self._database.write(partial(claims.settle_jobs, job_ids=stuck))
+        self._next_settling = self._clock.monotonic() + _SETTLE_EVERY_S
 
     async def _free_abandoned(self) -> int:
         free = partial(claims.free_abandoned, limit=_BATCH)
@@ -205,8 +217,9 @@ class Planner:
         claimed = await self._database.write(claim)
         for run in claimed.runs:
             self._start(run, since)
+        done_at = self._clock.now()
         for scheduled_for in (*(run.scheduled_for for run in claimed.runs), *claimed.left):
-            self._observer.claimed((now - scheduled_for).total_seconds())
+            self._observer.claimed((done_at - scheduled_for).total_seconds())
         for policy in claimed.missed:
             self._observer.missed(policy)
         if claimed.left:

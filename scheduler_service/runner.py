@@ -28,7 +28,8 @@ from scheduler_service.telling import telling_of
 from services.clock import Clock
 from services.database import Database
 from services.errors import Unavailable
-from services.leases import LeaseTable
+from services.leases import Fenced, LeaseTable
+from services.lifecycle import unbroken
 
 _log = logging.getLogger(__name__)
 
@@ -172,11 +173,12 @@ class Runner:
         now, attempt = self._clock.now(), claim.attempt.number
         again_at = retry_at(attempt, now, claim.job.options) if result.may_retry else None
         if again_at is not None:
-            _log.info("run %s is tried again at %s: %s", claim.run_id, again_at, result.error)
             next_one = Attempt(attempt + 1, not_before=again_at)
-            claim = replace(claim, state=RunState.CLAIMED, attempt=next_one)
-            await self._store(partial(runs.retry_run, leases=self._leases, claim=claim), claim)
-            return claim
+            again = replace(claim, state=RunState.CLAIMED, attempt=next_one)
+            retry = partial(runs.retry_run, leases=self._leases, claim=again)
+            if await self._store(retry, claim):
+                _log.info("run %s is tried again at %s: %s", claim.run_id, again_at, result.error)
+                return again
         output, error = result.output, result.error
         claim = replace(claim, state=RunState.DELIVERING, output=output, error=error)
         await self._store(partial(runs.end_run, leases=self._leases, claim=claim), claim)
@@ -210,11 +212,28 @@ class Runner:
         ask = await self._ask(claim)
         if job.options.has_budget:
             await self._persist(claim, partial(self._agent.limit, job))
-        await self._persist(claim, partial(self._agent.start, claim, ask))
-        attempt = replace(claim.attempt, started_at=self._clock.now())
-        claim = replace(claim, attempt=attempt)
-        await self._store(partial(runs.start_run, leases=self._leases, claim=claim), claim)
-        return claim
+        held = partial(runs.check_held, claim=claim)
+        await self._persist(claim, partial(self._database.read, held))
+        try:
+            await self._persist(claim, partial(self._agent.start, claim, ask))
+            attempt = replace(claim.attempt, started_at=self._clock.now())
+            started = replace(claim, attempt=attempt)
+            await self._store(partial(runs.start_run, leases=self._leases, claim=started), claim)
+        except (Fenced, asyncio.CancelledError):
+            await unbroken(self._take_back(claim))
+            raise
+        return started
+
+    async def _take_back(self, claim: Claim) -> None:
+        """Stop the attempt's turn where its run was cancelled as it started; of a run that was
+        taken over or let go of it goes on."""
+        try:
+            if await self._database.read(partial(runs.is_cancelled, claim=claim)):
+                await self._agent.stop(claim.job.profile, claim.turn_id)
+        except (Unavailable, CallRefused) as error:
+            _log.warning(
+                "the turn of run %s, which was cancelled, may go on: %s", claim.run_id, error
+            )
 
     async def _ask(self, claim: Claim) -> Ask:
         """What the run asks, in which nothing looks like an attack; raises CallRefused."""
@@ -266,8 +285,8 @@ class Runner:
         is_silent = not claim.error and prompts.is_silent(claim.output)
         return Ending(claim.error, "; ".join(refusals), is_silent)
 
-    async def _store(self, fn: Callable[[sa.Connection], None], claim: Claim) -> None:
-        await self._persist(claim, partial(self._database.write, fn))
+    async def _store(self, fn: Callable[[sa.Connection], _T], claim: Claim) -> _T:
+        return await self._persist(claim, partial(self._database.write, fn))
 
     async def _persist(self, claim: Claim, call: Callable[[], Awaitable[_T]]) -> _T:
         """Call until there is an answer, however long that takes."""

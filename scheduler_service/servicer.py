@@ -119,9 +119,13 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
     ) -> job_pb2.UpdateJobResponse:
         """Change fields of a job."""
         anew = is_rescheduled(request)
+        if request.request_id:
+            check_id("request_id", request.request_id)
         change = partial(changed_request, request)
         profile, job_id = profile_of(request.profile), request.job.job_id
-        job = await self._catalog.update(profile, job_id, change, anew=anew)
+        job = await self._catalog.update(
+            profile, job_id, change, anew=anew, update_id=request.request_id
+        )
         return job_pb2.UpdateJobResponse(job=job_to_wire(job))
 
     async def PauseJob(

@@ -50,9 +50,9 @@ class SchedulerJobs:
         answer = await self._ask(lambda stub: stub.GetJob(request, timeout=CALL_S))
         return jobs.view(answer.job)
 
-    async def update(self, profile: str, job_id: str, wish: Wish) -> JobView:
-        """Change what is wished for."""
-        request = jobs.update_request(profile, job_id, wish)
+    async def update(self, profile: str, job_id: str, wish: Wish, request_id: str) -> JobView:
+        """Change what is wished for, once for each request."""
+        request = jobs.update_request(profile, job_id, wish, request_id)
         answer = await self._ask(lambda stub: stub.UpdateJob(request, timeout=CALL_S))
         return jobs.view(answer.job)
 

@@ -37,12 +37,17 @@ def create_request(new: NewJob, time_zone: str) -> job_pb2.CreateJobRequest:
     )
 
 
-def update_request(profile: str, job_id: str, wish: Wish) -> job_pb2.UpdateJobRequest:
+def update_request(
+    profile: str, job_id: str, wish: Wish, request_id: str
+) -> job_pb2.UpdateJobRequest:
     """The request that changes of a job what is wished for."""
     job = _job(wish)
     job.job_id = job_id
     return job_pb2.UpdateJobRequest(
-        job=job, profile=profile, update_mask=FieldMask(paths=list(_paths(wish)))
+        job=job,
+        profile=profile,
+        update_mask=FieldMask(paths=list(_paths(wish))),
+        request_id=request_id,
     )
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from agent_service.curation.changes import Change, Move, Remove, Write, digest
 from agent_service.skills.files import FileRefused, SkillFiles
-from services.errors import FailedPrecondition
+from services.errors import FailedPrecondition, ServiceUnavailable
 
 PATH = ".curator_journal.json"
 MAX_BYTES = 256 * 1024 * 1024
@@ -38,13 +38,22 @@ async def commit(files: SkillFiles, entry: Entry, finish: Finish, path: str = PA
     data = msgspec.json.encode(entry)
     if len(data) > MAX_BYTES:
         raise FailedPrecondition("the changes are more than can be made at once")
-    await files.write(path, data)
+    try:
+        await files.write(path, data)
+    except FileRefused:
+        # It may have been written all the same, and then it is decided.
+        if await files.read(path, MAX_BYTES) != data:
+            raise
     await recover(files, finish, path)
 
 
 async def recover(files: SkillFiles, finish: Finish, path: str = PATH) -> bool:
-    """Make the rest of the changes that were decided; whether there were any. It has to be held."""
-    data = await files.read(path, MAX_BYTES)
+    """Make the rest of the changes that were decided; whether there were any. It has to be held.
+
+    Where they cannot be made it is ServiceUnavailable, never a refusal: what was decided comes to
+    be, if not by this call then by a later one.
+    """
+    data = await _written(files, path)
     if data is None:
         return False
     try:
@@ -55,14 +64,24 @@ async def recover(files: SkillFiles, finish: Finish, path: str = PATH) -> bool:
     try:
         for change in entry.changes:
             await _make(files, change)
-    except FileRefused as error:
-        raise FailedPrecondition(
-            f"changes of the skills are half made: {error}; put that right, and they go on from "
-            "there"
-        ) from None
-    await finish(entry.report)
-    await files.remove(path)
+        await finish(entry.report)
+        await files.remove(path)
+    except (FileRefused, FailedPrecondition) as error:
+        raise _half_made(error) from None
     return True
+
+
+async def _written(files: SkillFiles, path: str) -> bytes | None:
+    try:
+        return await files.read(path, MAX_BYTES)
+    except FileRefused as error:
+        raise _half_made(error) from None
+
+
+def _half_made(error: Exception) -> ServiceUnavailable:
+    return ServiceUnavailable(
+        f"changes of the skills are half made: {error}; put that right, and they go on from there"
+    )
 
 
 async def _make(files: SkillFiles, change: Change) -> None:

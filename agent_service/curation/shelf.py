@@ -16,13 +16,13 @@ from agent_service.curation.state import CuratorState
 from agent_service.models.consult import Consult
 from agent_service.security.threats import ThreatScanner
 from agent_service.skills.document import BadSkill
-from agent_service.skills.files import FileRefused
+from agent_service.skills.files import FileRefused, LibraryBusy
 from agent_service.spending import Spending
 from agent_service.storage.activity import Activity, activity
 from agent_service.stores import Stores
 from services.clock import Clock
 from services.database import Database
-from services.errors import FailedPrecondition, NotFound
+from services.errors import FailedPrecondition, NotFound, ServiceUnavailable, Unavailable
 from services.redact import Redactor
 
 _T = TypeVar("_T")
@@ -98,15 +98,18 @@ class Curations:
             return ""
 
     async def told(self, profile: str, summary: str) -> None:
-        """Note that a person has been told."""
-        await _told(self._curation(profile).told(summary))
+        """Note that a person has been told; where that cannot be, another one will be as well."""
+        try:
+            await _told(self._curation(profile).told(summary))
+        except (FailedPrecondition, ServiceUnavailable) as error:
+            _log.warning("what the curator did is told once more: %s", error)
 
     async def recover(self) -> None:
         """Finish in every profile what was decided when a process died."""
         for profile in await self._stores.homes.profiles():
             try:
                 await _told(self._curation(profile).recover())
-            except FailedPrecondition as error:
+            except (FailedPrecondition, Unavailable) as error:
                 # The agent is of use without it, and the next run says it again.
                 _log.error("the skills of %s: %s", profile, error)
 
@@ -132,6 +135,8 @@ async def _told(work: Awaitable[_T]) -> _T:
     """Do it; what is wrong with the library is told to whoever asked."""
     try:
         return await work
+    except LibraryBusy as error:
+        raise ServiceUnavailable(str(error)) from None
     except (BadSkill, FileRefused) as error:
         raise FailedPrecondition(str(error)) from None
 

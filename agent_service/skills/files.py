@@ -14,6 +14,10 @@ class FileRefused(Exception):
     """A file cannot be read or written as it is; the message says why."""
 
 
+class LibraryBusy(FileRefused):
+    """Somebody else is changing the files; the same call may succeed later."""
+
+
 class FileFact(Struct, frozen=True):
     """By what a file is known to have changed."""
 

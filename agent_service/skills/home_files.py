@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-from agent_service.skills.files import FileFact, FileRefused
+from agent_service.skills.files import FileFact, FileRefused, LibraryBusy
 
 LOCK = ".usage.json.lock"
 MAX_FILES = 20_000
@@ -58,7 +58,7 @@ class HomeSkillFiles:
             deadline = time.monotonic() + LOCK_PATIENCE_S
             while not _try_lock(handle):
                 if time.monotonic() > deadline:
-                    raise FileRefused(f"{self._root / self._lock} is held by another program")
+                    raise LibraryBusy(f"{self._root / self._lock} is held by another program")
                 await asyncio.sleep(LOCK_PAUSE_S)
             yield
         finally:

@@ -1,12 +1,12 @@
 """Skills as rows of the database, which every replica sees."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from agent_service.skills.files import FileFact, FileRefused
+from agent_service.skills.files import FileFact, FileRefused, LibraryBusy
 from agent_service.skills.home_files import MAX_DEPTH, MAX_FILES
 from agent_service.storage import profile_files as files
 from agent_service.storage.profile_locks import RowLocks
@@ -103,15 +103,16 @@ class RowSkillFiles:
     @asynccontextmanager
     async def locked(self) -> AsyncGenerator[None]:
         """Hold the library against all other replicas."""
-        try:
-            async with self._locks.held(self._profile, self._locked) as lease:
-                self._lease = lease
-                try:
-                    yield
-                finally:
-                    self._lease = None
-        except Unavailable as error:
-            raise FileRefused(error.message) from None
+        async with AsyncExitStack() as stack:
+            try:
+                held = self._locks.held(self._profile, self._locked)
+                self._lease = await stack.enter_async_context(held)
+            except Unavailable as error:
+                raise LibraryBusy(error.message) from None
+            try:
+                yield
+            finally:
+                self._lease = None
 
     async def _write(self, fn: Callable[[Connection], _T]) -> _T:
         lease = self._lease

@@ -181,7 +181,8 @@ class Cronjob:
             case "update":
                 if wish == Wish():
                     raise RetryWithHint("Say what is to change: schedule, prompt, or another one.")
-                job = await self._jobs.update(profile, job.id, wish)
+                request_id = f"upd_{_digest(context.key)[:26]}"
+                job = await self._jobs.update(profile, job.id, wish, request_id)
                 return ToolResult(await asyncio.to_thread(scheduled, job, "is changed"))
             case "run":
                 await self._jobs.run(profile, job.id, f"run_{_digest(context.key)[:26]}")

@@ -19,8 +19,8 @@ from scheduler_service.jobs import Attempt, Claim, Job, RunState
 from scheduler_service.misfire import Firing
 from scheduler_service.options import Missed, Overlap
 from scheduler_service.storage import runs
-from scheduler_service.storage.jobs import job_of, settle_waiting
-from scheduler_service.storage.schema import job, not_waiting, open_run, run
+from scheduler_service.storage.jobs import WAITS, job_of, lock_jobs, settle_waiting
+from scheduler_service.storage.schema import job, not_waiting, open_run, run, waiting
 from services.database import db_now, insert_ignore
 from services.ids import new_id
 from services.leases import Fenced, Lease, LeaseTable, Owner
@@ -28,6 +28,8 @@ from services.leases import Fenced, Lease, LeaseTable, Owner
 RUN_LEASE_S = 6.0
 """A run is taken over when its owner has not renewed its lease for so long."""
 
+_Firing = tuple[Job, Firing]
+"""A job that is due, and what is to be done for it."""
 _Due = tuple[Job, datetime]
 """A job, and a due time of it that gets a run."""
 
@@ -40,10 +42,14 @@ _DUE = (
 )
 # What another planner has locked it also claims; a run that was asked for may be open by now.
 _STILL_DUE = (
-    sa.select(job.c.id, job.c.next_run_at)
+    sa.select(job.c.id, job.c.next_run_at, job.c.updated_at)
     .where(job.c.id.in_(sa.bindparam("job_ids", expanding=True)), not_waiting)
     .with_for_update(skip_locked=True)
 )
+_HAVE_OPEN = sa.select(run.c.job_id).where(
+    run.c.job_id.in_(sa.bindparam("job_ids", expanding=True)), open_run
+)
+_STUCK = sa.select(job.c.id).where(waiting, ~WAITS).limit(sa.bindparam("limit"))
 _NEXT_DUE = (
     sa.select(job.c.next_run_at)
     .where(job.c.next_run_at.is_not(None), not_waiting)
@@ -148,7 +154,7 @@ def due_jobs(connection: sa.Connection, now: datetime, limit: int) -> list[Job]:
 def claim(
     connection: sa.Connection,
     holder: Holder,
-    firings: Sequence[tuple[Job, Firing]],
+    firings: Sequence[_Firing],
     now: datetime,
     room: int,
 ) -> Claimed:
@@ -158,8 +164,12 @@ def claim(
     """
     job_ids = [of_job.id for of_job, _ in firings]
     rows = connection.execute(_STILL_DUE, {"job_ids": job_ids})
-    due: dict[str, datetime | None] = {row.id: row.next_run_at for row in rows}
-    still = [each for each in firings if due.get(each[0].id) == each[0].next_run_at]
+    # One that was changed meanwhile may not be due any more, or overlap in another way.
+    due = {(row.id, row.next_run_at, row.updated_at) for row in rows}
+    still = _unblocked(
+        connection,
+        [each for each in firings if (each[0].id, each[0].next_run_at, each[0].updated_at) in due],
+    )
     if not still:
         return Claimed((), (), 0, ())
     steps = [
@@ -180,6 +190,26 @@ def claim(
     settle_waiting(connection, [job.id for job, _ in new if not job.may_overlap])
     missed = tuple(job.options.missed for job, firing in still if firing.missed)
     return Claimed(claims, times, len(still), missed)
+
+
+def _unblocked(connection: sa.Connection, firings: Sequence[_Firing]) -> list[_Firing]:
+    """Those whose jobs need not wait, by the runs themselves: a scheduler of an earlier version
+    does not note it where its runs begin and end."""
+    alone = [job.id for job, _ in firings if not job.may_overlap]
+    busy = set(connection.execute(_HAVE_OPEN, {"job_ids": alone}).scalars()) if alone else set()
+    settle_waiting(connection, busy)
+    return [each for each in firings if each[0].id not in busy]
+
+
+def stuck_jobs(connection: sa.Connection, limit: int) -> list[str]:
+    """Return jobs that are noted as waiting and have no reason to."""
+    return list(connection.execute(_STUCK, {"limit": limit}).scalars())
+
+
+def settle_jobs(connection: sa.Connection, job_ids: Sequence[str]) -> None:
+    """Note anew of jobs whether they wait."""
+    lock_jobs(connection, job_ids)
+    settle_waiting(connection, job_ids)
 
 
 def _share(new: Sequence[_Due], room: int) -> tuple[list[_Due], list[_Due]]:

@@ -3,7 +3,7 @@
 What changes a run is fenced by its lease, so that an owner that was taken over writes nothing.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -121,25 +121,20 @@ def skills_of_jobs(connection: sa.Connection, profile: str) -> frozenset[str]:
     return frozenset(name for row in rows for name in options_of_text(row.options).skills)
 
 
-def undo_names(
-    connection: sa.Connection, profile: str, backup_id: str, now: datetime
-) -> Sequence[str]:
+def undo_names(connection: sa.Connection, profile: str, backup_id: str, now: datetime) -> None:
     """Call the skills of jobs again what they were called before a backup was made.
 
-    Jobs whose skills somebody has changed since are left alone; returns the others.
+    Jobs whose skills somebody has changed since are left alone.
     """
-    undone: list[str] = []
     for row in connection.execute(_of_profile(profile)).all():
         report = _run_of(row).report
         if row.renamed is None or report is None or report.backup_id < backup_id:
             continue
         renamed = msgspec.json.decode(row.renamed, type=dict[str, Renamed])
         for job_id, names in renamed.items():
-            if _set_names(connection, profile, job_id, names.after, names.before, now):
-                undone.append(job_id)
+            _set_names(connection, profile, job_id, names.after, names.before, now)
         of_run = curator_run.c.id == row.id
         connection.execute(sa.update(curator_run).where(of_run).values(renamed=None))
-    return undone
 
 
 def _rename(

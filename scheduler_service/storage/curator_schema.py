@@ -32,3 +32,17 @@ curator_run = Table(
     Index("curator_run_by_profile", "profile", "created_at"),
 )
 """A profile has at most one open run, so that one curator at a time works on its library."""
+
+roll_back = Table(
+    "roll_back",
+    metadata,
+    Column("id", String(128), primary_key=True),
+    Column("profile", String(64), nullable=False),
+    Column("backup_id", String(64), nullable=False),
+    Column("asked_at", UtcTime, nullable=False),
+    # When jobs had the names back, too, and what came of it, as JSON.
+    Column("finished_at", UtcTime),
+    Column("report", Text),
+    partial_index("roll_back_open", "profile", where=text("finished_at IS NULL")),
+)
+"""To which backup it is gone back, which nobody could tell later: going back makes one more."""

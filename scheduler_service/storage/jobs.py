@@ -39,6 +39,12 @@ _DELETE = (
 WAITS = sa.and_(~job.c.may_overlap, sa.exists().where(run.c.job_id == job.c.id, open_run))
 """Whether a job has to wait for a run. Whoever stores it holds the job's row since before the
 statement, or it might not see what another has just changed."""
+_LOCK = (
+    sa.select(job.c.id)
+    .where(job.c.id.in_(sa.bindparam("job_ids", expanding=True)))
+    .order_by(job.c.id)
+    .with_for_update()
+)
 _SETTLE = (
     sa.update(job).where(job.c.id.in_(sa.bindparam("job_ids", expanding=True))).values(waits=WAITS)
 )
@@ -49,6 +55,8 @@ class StoredJob(Struct, frozen=True):
 
     job: Job
     request_digest: str
+    update_id: str
+    """Of the request that has changed it last; empty where none has, or it had no id."""
     deleted: bool
 
 
@@ -100,7 +108,20 @@ def find_job(connection: sa.Connection, job_id: str) -> StoredJob | None:
     row = connection.execute(_BY_ID, {"job_id": job_id}).one_or_none()
     if row is None:
         return None
-    return StoredJob(job_of(row), row.request_digest, row.deleted_at is not None)
+    return StoredJob(
+        job_of(row), row.request_digest, row.update_id or "", row.deleted_at is not None
+    )
+
+
+def lock_jobs(connection: sa.Connection, job_ids: Collection[str]) -> None:
+    """Let nobody else change jobs, or claim or end runs of them, before this transaction ends."""
+    connection.execute(_LOCK, {"job_ids": job_ids})
+
+
+def locked_job(connection: sa.Connection, job_id: str) -> StoredJob | None:
+    """Return a job as it is and stays until this transaction ends."""
+    lock_jobs(connection, [job_id])
+    return find_job(connection, job_id)
 
 
 def list_jobs(
@@ -120,18 +141,27 @@ def list_jobs(
 
 
 def update_job(
-    connection: sa.Connection, changed: Job, *, before: Job, is_rescheduled: bool
+    connection: sa.Connection,
+    changed: Job,
+    *,
+    before: Job,
+    is_rescheduled: bool,
+    update_id: str = "",
 ) -> bool:
-    """Store what is asked of a job now; False if it was changed or deleted meanwhile.
+    """Store what a request asks of a job; False if it was changed or deleted meanwhile.
 
     Where its schedule stays, its due times are left to the planners.
     """
-    values = _asked_values(changed) | {"updated_at": changed.updated_at}
+    values = _asked_values(changed)
+    values |= {"updated_at": changed.updated_at, "update_id": update_id or None}
+    unchanged = [job.c.updated_at.is_not_distinct_from(before.updated_at)]
     if is_rescheduled:
         values |= _due_values(changed)
+        # A due time that was claimed meanwhile counts.
+        unchanged.append(job.c.run_count == before.run_count)
+        unchanged.append(job.c.next_run_at.is_not_distinct_from(before.next_run_at))
     of_job = (job.c.id == changed.id, job.c.deleted_at.is_(None))
-    unchanged = job.c.updated_at.is_not_distinct_from(before.updated_at)
-    update = sa.update(job).where(*of_job, unchanged).values(values)
+    update = sa.update(job).where(*of_job, *unchanged).values(values)
     is_changed = connection.execute(update).rowcount == 1
     settle_waiting(connection, [changed.id] if is_changed else [])
     return is_changed

@@ -3,6 +3,7 @@
 What changes a run is fenced by its lease, so that an owner that was taken over writes nothing.
 """
 
+from collections import defaultdict
 from collections.abc import Collection
 from datetime import datetime
 from typing import Any
@@ -13,16 +14,15 @@ from msgspec import Struct
 from scheduler_service.jobs import Attempt, Claim, Job, Run, RunState, turn_id_of
 from scheduler_service.options import Overlap
 from scheduler_service.prompts import Context
-from scheduler_service.storage.jobs import WAITS, settle_waiting
+from scheduler_service.storage.jobs import WAITS, lock_jobs, locked_job, settle_waiting
 from scheduler_service.storage.schema import job, open_run, run
 from services.database import UtcTime, insert_ignore, is_one_of
 from services.errors import FailedPrecondition
-from services.leases import LeaseTable
+from services.leases import Fenced, LeaseTable
 
 KEPT_RUNS_PER_JOB = 50
 
 _OF_JOB = run.c.job_id == sa.bindparam("of_job")
-_LOCK_JOB = sa.select(job.c.id).where(job.c.id == sa.bindparam("of_job")).with_for_update()
 _END_OF_JOB = (
     sa.update(job)
     .where(job.c.id == sa.bindparam("of_job"))
@@ -56,14 +56,43 @@ _ERROR_BEFORE = (
 _BY_ID = sa.select(run).where(run.c.id == sa.bindparam("run_id"))
 
 
+_HELD = sa.select(run.c.id).where(
+    run.c.id == sa.bindparam("run_id"),
+    run.c.owner == sa.bindparam("holder"),
+    run.c.epoch == sa.bindparam("in_epoch", type_=sa.BigInteger()),
+)
+
+
+def check_held(connection: sa.Connection, claim: Claim) -> None:
+    """Raise Fenced where the run is not the claim's any more; nothing is written."""
+    lease = claim.lease
+    held = {"run_id": lease.id, "holder": lease.owner, "in_epoch": lease.epoch}
+    if connection.execute(_HELD, held).scalar() is None:
+        raise Fenced(f"run {lease.id} has another owner, or was cancelled")
+
+
+def is_cancelled(connection: sa.Connection, claim: Claim) -> bool:
+    """Whether the run was ended from outside, so that nobody goes on with its turn."""
+    found = find_run(connection, claim.run_id)
+    # One that is open is never forgotten.
+    return found is None or found.state is RunState.CANCELLED
+
+
 def start_run(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> None:
     """Note that the claim's attempt has started; raises Fenced."""
     attempt = claim.attempt
     leases.fence(connection, claim.lease, state=RunState.RUNNING, started_at=attempt.started_at)
 
 
-def retry_run(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> None:
-    """Note that the claim's attempt is to be made; raises Fenced."""
+def retry_run(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> bool:
+    """Note that the claim's attempt is to be made; False where the job was deleted meanwhile.
+
+    Raises Fenced.
+    """
+    # Whoever deletes the job waits, and then finds a run whose turn is still to be made.
+    stored = locked_job(connection, claim.job.id)
+    if stored is None or stored.deleted:
+        return False
     leases.fence(
         connection,
         claim.lease,
@@ -72,6 +101,7 @@ def retry_run(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> No
         not_before=claim.attempt.not_before,
         started_at=None,
     )
+    return True
 
 
 def end_run(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> None:
@@ -104,7 +134,7 @@ def close_run(
 ) -> None:
     """End the run, note how at its job, and forget the job's oldest ones; raises Fenced."""
     # First the job and then its runs, as whoever claims does.
-    connection.execute(_LOCK_JOB, {"of_job": claim.job.id})
+    lock_jobs(connection, [claim.job.id])
     leases.release(
         connection,
         claim.lease,
@@ -158,10 +188,10 @@ def contexts_of(connection: sa.Connection, claim: Claim) -> list[Context]:
 def request_run(connection: sa.Connection, of_job: Job, run_id: str, now: datetime) -> Run:
     """Store a run that somebody asks for, for anybody to take up, and return what is stored.
 
-    Raises FailedPrecondition where a run is under way that it must not overlap.
+    The job has to be locked, and read since: whoever claims for it, deletes it or asks for another
+    run waits until this has ended. Raises FailedPrecondition where a run is under way that it must
+    not overlap.
     """
-    # Whoever claims for the job, or asks for another run, waits until this has ended.
-    connection.execute(_LOCK_JOB, {"of_job": of_job.id})
     if (stored := find_run(connection, run_id)) is not None:
         return stored
     is_open = sa.select(run.c.id).where(run.c.job_id == of_job.id, open_run).limit(1)
@@ -201,8 +231,7 @@ def cancel_open(connection: sa.Connection, job_ids: Collection[str], now: dateti
 
 def cancel_unbegun(connection: sa.Connection, job_id: str, now: datetime) -> None:
     """End the runs of a job that was deleted whose turns are still to be made."""
-    later = sa.or_(run.c.owner.is_(None), run.c.not_before > now)
-    unbegun = sa.and_(run.c.job_id == job_id, open_run, run.c.state == RunState.CLAIMED, later)
+    unbegun = sa.and_(run.c.job_id == job_id, open_run, run.c.state == RunState.CLAIMED)
     _cancel(connection, unbegun, "the job was deleted", now)
 
 
@@ -223,14 +252,26 @@ def _cancel(
 
 
 def replaced_by(connection: sa.Connection, claim: Claim) -> list[str]:
-    """Return the ids of the turns of runs whose place a claim's run has taken."""
-    # Both were written at the same time, by the same clock.
-    query = sa.select(run.c.id, run.c.attempt).where(
-        run.c.job_id == claim.job.id,
-        run.c.state == RunState.CANCELLED,
-        run.c.finished_at == claim.claimed_at,
+    """Return the ids of the turns that may still run of runs whose place a claim's run has taken.
+
+    One that was replaced before it had started had itself stopped nothing yet.
+    """
+    columns = (run.c.id, run.c.attempt, run.c.claimed_at, run.c.finished_at, run.c.started_at)
+    query = sa.select(*columns).where(
+        run.c.job_id == claim.job.id, run.c.state == RunState.CANCELLED
     )
-    return [turn_id_of(row.id, row.attempt) for row in connection.execute(query)]
+    # A run is claimed and the one that it replaces is ended at the same time, by the same clock.
+    ended_at: defaultdict[datetime | None, list[Any]] = defaultdict(list)
+    for row in connection.execute(query):
+        ended_at[row.finished_at].append(row)
+    turn_ids: list[str] = []
+    following = [claim.claimed_at]
+    while following:
+        for row in ended_at.pop(following.pop(), ()):
+            turn_ids.append(turn_id_of(row.id, row.attempt))
+            if row.attempt == 1 and row.started_at is None:
+                following.append(row.claimed_at)
+    return turn_ids
 
 
 def find_run(connection: sa.Connection, run_id: str) -> Run | None:

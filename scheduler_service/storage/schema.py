@@ -60,12 +60,15 @@ job = Table(
     Column("run_count", BigInteger, nullable=False, server_default="0"),
     Column("paused_at", UtcTime),
     Column("updated_at", UtcTime),
+    # By what request, where it has said.
+    Column("update_id", String(128)),
     # Of the run that ended last.
     Column("last_run_for", UtcTime),
     Column("last_state", String(16)),
     Column("last_error", Text),
     Column("last_delivery_error", Text),
     partial_index("job_by_next_run", "next_run_at", where=text("NOT waits")),
+    partial_index("job_waiting", "id", where=text("waits")),
     Index("job_by_profile", "profile"),
 )
 
@@ -113,5 +116,5 @@ open_run = run.c.state.in_(
 )
 """Whether somebody has to go on with a run; written out so that the partial indexes are used."""
 
-not_waiting = text("NOT job.waits")
-"""Whether a job runs when it is due; as it stands in the index."""
+waiting, not_waiting = text("job.waits"), text("NOT job.waits")
+"""Whether a job runs when it is due; as they stand in the indexes."""

@@ -189,6 +189,7 @@ def _change(
         job=job_pb2.Job(job_id=job.job_id, options=job_options_pb2.JobOptions(**options), **named),
         profile=arguments.profile or "",
         update_mask=FieldMask(paths=list(dict.fromkeys([*paths, *cleared]))),
+        request_id=new_id("upd"),
     )
 
 

@@ -122,6 +122,12 @@ class SchedulerUnderTest:
         """Return the value of a metric."""
         return self.registry.get_sample_value(name, labels) or 0.0
 
+    async def counted(self, name: str, value: float, **labels: str) -> None:
+        """Return once a metric has a value; it is counted just after what can be seen."""
+        async with asyncio.timeout(10):
+            while self.metric(name, **labels) != value:  # noqa: ASYNC110 - a metric is no event
+                await asyncio.sleep(0.01)
+
     async def die(self) -> None:
         """Stop as if killed: what is held stays held until its lease ends."""
         self._planning.cancel()

@@ -93,7 +93,7 @@ async def test_a_turn_that_does_not_complete_is_a_failure_and_told(
         clock.step(60)
         await running.look()
         (run,) = await running.finished("x")
-        assert running.metric("hermes_cron_runs_total", outcome="failed") == 1
+        await running.counted("hermes_cron_runs_total", 1, outcome="failed")
     assert (run.state, run.output, run.error) == (RunState.FAILED, output, error)
     assert wire.deliveries.texts == [report]
 

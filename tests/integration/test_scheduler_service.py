@@ -1,5 +1,6 @@
 """JobService as other services meet it: a real server on a Unix socket, with policy and tokens."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -248,10 +249,15 @@ async def test_runs_are_listed_with_what_came_of_them(served: Serving) -> None:
     assert run.scheduled_for.ToDatetime() <= run.claim_time.ToDatetime()
     assert run.claim_time.ToDatetime() <= run.finish_time.ToDatetime()
     value = served.registry.get_sample_value
+    while not value("hermes_cron_runs_total", {"outcome": "succeeded"}):  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
     assert value("hermes_cron_runs_total", {"outcome": "succeeded"}) == 1
     assert value("hermes_cron_lateness_seconds_count") == 1
     assert value("hermes_cron_lateness_seconds_bucket", {"le": "1.0"}) == 1
     assert value("hermes_cron_next_due_timestamp_seconds") == 0
+    await jobs.DeleteJob(job_pb2.DeleteJobRequest(job_id="x"))
+    kept = (await jobs.GetRun(run_pb2.GetRunRequest(run_id=run.run_id))).run
+    assert kept == (await jobs.ListRuns(run_pb2.ListRunsRequest(job_id="x"))).runs[0] == run
 
 
 @pytest.mark.parametrize("identity", [Identity.EXECUTOR, Identity.SCHEDULER])

@@ -270,8 +270,13 @@ class UpdateJobRequest(_message.Message):
     JOB_FIELD_NUMBER: _builtins.int
     PROFILE_FIELD_NUMBER: _builtins.int
     UPDATE_MASK_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
     profile: _builtins.str
     """Whose job it is; empty means "default"."""
+    request_id: _builtins.str
+    """Chosen by the caller for this change, at most 128 characters of [A-Za-z0-9_.:-]: while it is the
+    job's latest change, asking for it again returns the job as it is; may be empty.
+    """
     @_builtins.property
     def job(self) -> Global___Job:
         """The job, of which `job_id` says which one it is, and the fields in `update_mask` what they become."""
@@ -289,10 +294,11 @@ class UpdateJobRequest(_message.Message):
         job: Global___Job | None = ...,
         profile: _builtins.str = ...,
         update_mask: _field_mask_pb2.FieldMask | None = ...,
+        request_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "update_mask", b"update_mask"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "profile", b"profile", "update_mask", b"update_mask"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "profile", b"profile", "request_id", b"request_id", "update_mask", b"update_mask"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -138,8 +138,9 @@ class JobServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UpdateJob(self, request, context):
-        """Changes fields of a job; runs under way stay as they are. The same request again changes nothing
-        but when the next due time is counted from. Fails as CreateJob does, or with NOT_FOUND.
+        """Changes fields of a job; runs under way stay as they are. Idempotent by `request_id`; without one,
+        the same request again changes from when a schedule is counted. Fails as CreateJob does, or with
+        NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -173,22 +174,23 @@ class JobServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteJob(self, request, context):
-        """Removes a job; runs under way finish. Idempotent while the job's runs are kept. Fails with
-        NOT_FOUND.
+        """Removes a job: a turn that has started finishes, and a run whose turn has not does not make it.
+        Its runs stay as long as they are kept. Idempotent. Fails with NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListRuns(self, request, context):
-        """Lists a job's runs, the latest first; the latest 50 are kept. Fails with NOT_FOUND.
+        """Lists a job's runs, the latest first, also of one that was removed; the latest 50 are kept. Fails
+        with NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetRun(self, request, context):
-        """Returns a run. Fails with NOT_FOUND.
+        """Returns a run, also of a job that was removed. Fails with NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

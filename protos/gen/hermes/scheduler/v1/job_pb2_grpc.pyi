@@ -29,8 +29,9 @@ class JobServiceStub:
     ListJobs: _aio.UnaryUnaryMultiCallable[_job_pb2.ListJobsRequest, _job_pb2.ListJobsResponse]
     """Lists a profile's jobs, the one due next first."""
     UpdateJob: _aio.UnaryUnaryMultiCallable[_job_pb2.UpdateJobRequest, _job_pb2.UpdateJobResponse]
-    """Changes fields of a job; runs under way stay as they are. The same request again changes nothing
-    but when the next due time is counted from. Fails as CreateJob does, or with NOT_FOUND.
+    """Changes fields of a job; runs under way stay as they are. Idempotent by `request_id`; without one,
+    the same request again changes from when a schedule is counted. Fails as CreateJob does, or with
+    NOT_FOUND.
     """
     PauseJob: _aio.UnaryUnaryMultiCallable[_job_pb2.PauseJobRequest, _job_pb2.PauseJobResponse]
     """Lets a job run no more until it is resumed; runs under way finish. Idempotent. Fails with
@@ -48,13 +49,15 @@ class JobServiceStub:
     may not be overlapped.
     """
     DeleteJob: _aio.UnaryUnaryMultiCallable[_job_pb2.DeleteJobRequest, _job_pb2.DeleteJobResponse]
-    """Removes a job; runs under way finish. Idempotent while the job's runs are kept. Fails with
-    NOT_FOUND.
+    """Removes a job: a turn that has started finishes, and a run whose turn has not does not make it.
+    Its runs stay as long as they are kept. Idempotent. Fails with NOT_FOUND.
     """
     ListRuns: _aio.UnaryUnaryMultiCallable[_run_pb2.ListRunsRequest, _run_pb2.ListRunsResponse]
-    """Lists a job's runs, the latest first; the latest 50 are kept. Fails with NOT_FOUND."""
+    """Lists a job's runs, the latest first, also of one that was removed; the latest 50 are kept. Fails
+    with NOT_FOUND.
+    """
     GetRun: _aio.UnaryUnaryMultiCallable[_run_pb2.GetRunRequest, _run_pb2.GetRunResponse]
-    """Returns a run. Fails with NOT_FOUND."""
+    """Returns a run, also of a job that was removed. Fails with NOT_FOUND."""
     WatchRun: _aio.UnaryStreamMultiCallable[_run_pb2.WatchRunRequest, _run_pb2.WatchRunResponse]
     """Streams a run as it is, at once and after each change, until it has ended; a stream that ends
     before was cut, and is asked for again. Fails with NOT_FOUND.
@@ -107,8 +110,9 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _job_pb2.UpdateJobRequest,
         context: _aio.ServicerContext[_job_pb2.UpdateJobRequest, _abc.Awaitable[_job_pb2.UpdateJobResponse]],
     ) -> _abc.Awaitable[_job_pb2.UpdateJobResponse]:
-        """Changes fields of a job; runs under way stay as they are. The same request again changes nothing
-        but when the next due time is counted from. Fails as CreateJob does, or with NOT_FOUND.
+        """Changes fields of a job; runs under way stay as they are. Idempotent by `request_id`; without one,
+        the same request again changes from when a schedule is counted. Fails as CreateJob does, or with
+        NOT_FOUND.
         """
 
     @_abc_1.abstractmethod
@@ -150,8 +154,8 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _job_pb2.DeleteJobRequest,
         context: _aio.ServicerContext[_job_pb2.DeleteJobRequest, _abc.Awaitable[_job_pb2.DeleteJobResponse]],
     ) -> _abc.Awaitable[_job_pb2.DeleteJobResponse]:
-        """Removes a job; runs under way finish. Idempotent while the job's runs are kept. Fails with
-        NOT_FOUND.
+        """Removes a job: a turn that has started finishes, and a run whose turn has not does not make it.
+        Its runs stay as long as they are kept. Idempotent. Fails with NOT_FOUND.
         """
 
     @_abc_1.abstractmethod
@@ -160,7 +164,9 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _run_pb2.ListRunsRequest,
         context: _aio.ServicerContext[_run_pb2.ListRunsRequest, _abc.Awaitable[_run_pb2.ListRunsResponse]],
     ) -> _abc.Awaitable[_run_pb2.ListRunsResponse]:
-        """Lists a job's runs, the latest first; the latest 50 are kept. Fails with NOT_FOUND."""
+        """Lists a job's runs, the latest first, also of one that was removed; the latest 50 are kept. Fails
+        with NOT_FOUND.
+        """
 
     @_abc_1.abstractmethod
     def GetRun(
@@ -168,7 +174,7 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _run_pb2.GetRunRequest,
         context: _aio.ServicerContext[_run_pb2.GetRunRequest, _abc.Awaitable[_run_pb2.GetRunResponse]],
     ) -> _abc.Awaitable[_run_pb2.GetRunResponse]:
-        """Returns a run. Fails with NOT_FOUND."""
+        """Returns a run, also of a job that was removed. Fails with NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def WatchRun(

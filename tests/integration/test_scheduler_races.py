@@ -1,0 +1,334 @@
+"""What happens at the same moment: runs that are replaced, cancelled, changed or asked for."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+from functools import partial
+from typing import TypeVar
+
+import pytest
+import sqlalchemy as sa
+from msgspec.structs import replace
+from prometheus_client import CollectorRegistry
+
+from scheduler_service.catalog import JobRequest
+from scheduler_service.clients import AgentClient, GatewayClient
+from scheduler_service.jobs import Attempt, Claim, Job, RunState
+from scheduler_service.metrics import SchedulerMetrics
+from scheduler_service.options import JobOptions, Overlap
+from scheduler_service.runner import Ask, Runner
+from scheduler_service.storage import claims, jobs, migrations, runs
+from scheduler_service.storage.claims import Claimed, Holder, run_leases
+from scheduler_service.storage.schema import metadata
+from services.auth import Identity
+from services.channels import Channels
+from services.clock import SystemClock
+from services.database import Database
+from services.errors import NotFound
+from services.leases import Fenced, new_owner
+from services.metrics import Meter
+from services.migrations import prepare
+from tests.integration.scheduler_parts import CHAT, SetClock, Wire, fake_services, scheduler
+from tests.integration.test_scheduler_storage import NOON, job_of
+from tests.integration.test_scheduler_waiting import (
+    HOLDER,
+    MINUTE,
+    claim,
+    due,
+    overlapping,
+    store,
+)
+
+OTHER = Holder(new_owner("other"), run_leases(60.0))
+JOB, RUN = metadata.tables["job"], metadata.tables["run"]
+
+_T = TypeVar("_T")
+
+
+@pytest.fixture
+async def prepared(database_url: str) -> AsyncIterator[Database]:
+    async with Database(database_url, "scheduler") as database:
+        await prepare(database, metadata, migrations)
+        yield database
+
+
+@pytest.fixture
+async def wire() -> AsyncIterator[Wire]:
+    async with fake_services() as services:
+        yield services
+
+
+async def one_claim(database: Database, job: Job) -> Claim:
+    await store(database, job)
+    (claimed,) = (await claim(database, [job], NOON)).runs
+    return claimed
+
+
+async def test_who_replaces_a_run_that_had_not_started_stops_what_that_one_had_replaced(
+    prepared: Database,
+) -> None:
+    job = overlapping(Overlap.REPLACE)
+    await store(prepared, job)
+    made: list[Claim] = []
+    for minute in range(3):
+        (seen,) = await due(prepared, NOON + minute * MINUTE)
+        (run,) = (await claim(prepared, [seen], NOON + minute * MINUTE)).runs
+        made.append(run)
+        if not minute:
+            begun = replace(run, attempt=Attempt(started_at=NOON))
+            await prepared.write(partial(runs.start_run, leases=HOLDER.leases, claim=begun))
+    first, second, third = made
+    replaced = partial(runs.replaced_by, claim=third)
+    assert await prepared.read(replaced) == [second.run_id, first.run_id]
+    assert await prepared.read(partial(runs.replaced_by, claim=second)) == [first.run_id]
+    started = sa.update(RUN).where(RUN.c.id == second.run_id).values(started_at=NOON)
+    await prepared.write(lambda connection: connection.execute(started))
+    assert await prepared.read(replaced) == [second.run_id], "which has stopped the first"
+
+
+async def test_the_turn_of_the_first_of_three_runs_is_stopped(sqlite_url: str, wire: Wire) -> None:
+    clock = SetClock(NOON)
+    async with Database(sqlite_url, "scheduler") as database:
+        await database.migrate(metadata.create_all)
+        async with scheduler(database, wire, clock=clock, slots=1) as running:
+            await running.create("x", "every 1m", "wait done", overlap=Overlap.REPLACE)
+            for count in (1, 2, 3):
+                clock.step(60)
+                await running.look()
+                await running.claimed("x", count)
+                if count == 1:
+                    (first,) = await wire.turns.started(1)
+            _, third = await wire.turns.started(2)
+            assert wire.turns.stopped == [first]
+            wire.turns.release(third)
+            await running.finished("x")
+
+
+async def test_an_attempt_that_fails_after_its_job_was_deleted_is_the_last(
+    sqlite_url: str, wire: Wire
+) -> None:
+    clock = SetClock(NOON)
+    async with Database(sqlite_url, "scheduler") as database:
+        await database.migrate(metadata.create_all)
+        async with scheduler(database, wire, clock=clock) as running:
+            await running.create("x", "1m", "wait so far", timeout_s=1, max_retries=9)
+            clock.step(60)
+            await running.look()
+            (turn_id,) = await wire.turns.started(1)
+            await wire.turns.watched(turn_id, 1)
+            await running.catalog.delete("default", "x")
+            (run,) = await running.finished("x")
+            assert (run.state, run.attempt.number) == (RunState.FAILED, 1)
+            assert run.error == "it took longer than 1 s"
+            assert (await running.catalog.run("default", run.id)).id == run.id
+            with pytest.raises(NotFound):
+                await running.catalog.run("ann", run.id)
+
+
+class Scene:
+    """A runner, and a run that something happens to as its turn starts."""
+
+    def __init__(self, database: Database, channels: Channels, claimed: Claim) -> None:
+        self.database = database
+        self.claimed = claimed
+        self.agent = Disturbed(channels)
+        self._channels = channels
+
+    async def run(self) -> None:
+        metrics = SchedulerMetrics.create(Meter(CollectorRegistry()))
+        runner = Runner(
+            self.database,
+            self.agent,
+            GatewayClient(self._channels),
+            leases=HOLDER.leases,
+            clock=SystemClock(),
+            slots=1,
+            observer=metrics,
+        )
+        await runner.run(self.claimed)
+
+    async def cancel(self) -> None:
+        now = NOON + MINUTE
+        await self.database.write(partial(runs.cancel_open, job_ids=["job1"], now=now))
+
+    async def take_over(self) -> None:
+        ended = sa.update(RUN).values(lease_until=NOON)
+        await self.database.write(lambda connection: connection.execute(ended))
+        await self.database.write(partial(claims.free_abandoned, limit=9))
+        assert await self.database.write(partial(claims.take_up, holder=OTHER, limit=9))
+
+
+class Disturbed(AgentClient):
+    """An agent that is slow to tell that a turn has started."""
+
+    def __init__(self, channels: Channels) -> None:
+        super().__init__(channels)
+        self.started = asyncio.Event()
+        self.may_tell = asyncio.Event()
+
+    async def start(self, claim: Claim, ask: Ask) -> None:
+        await super().start(claim, ask)
+        self.started.set()
+        await self.may_tell.wait()
+
+
+@pytest.fixture
+async def scene(prepared: Database, wire: Wire) -> AsyncIterator[Scene]:
+    addresses = {"agent": wire.address, "gateway": wire.address}
+    claimed = await one_claim(prepared, replace(job_of(1), prompt="wait done"))
+    async with Channels(Identity.SCHEDULER, addresses, token="a token") as channels:
+        yield Scene(prepared, channels, claimed)
+
+
+async def test_the_turn_of_a_cancelled_run_is_not_started(scene: Scene, wire: Wire) -> None:
+    await scene.cancel()
+    with pytest.raises(Fenced):
+        await scene.run()
+    assert wire.turns.requests == {}
+
+
+@pytest.mark.parametrize("is_given_up", [False, True], ids=["fenced", "lease lost"])
+@pytest.mark.parametrize("is_cancelled", [False, True], ids=["taken over", "cancelled"])
+async def test_a_turn_that_has_just_started_is_stopped_with_its_run_and_not_with_its_owner(
+    scene: Scene, wire: Wire, is_given_up: bool, is_cancelled: bool
+) -> None:
+    working = asyncio.create_task(scene.run())
+    await scene.agent.started.wait()
+    await (scene.cancel() if is_cancelled else scene.take_over())
+    if is_given_up:
+        working.cancel()
+    else:
+        scene.agent.may_tell.set()
+    (outcome,) = await asyncio.gather(working, return_exceptions=True)
+    assert isinstance(outcome, asyncio.CancelledError if is_given_up else Fenced)
+    assert wire.turns.stopped == ([scene.claimed.run_id] if is_cancelled else [])
+
+
+async def test_a_job_whose_options_changed_since_it_was_seen_is_looked_at_again(
+    prepared: Database,
+) -> None:
+    """It was seen as one that may overlap, when it was made one that may not."""
+    beside = overlapping(Overlap.ALLOW)
+    await one_claim(prepared, beside)
+    (seen,) = await due(prepared, NOON + MINUTE)
+    alone = replace(seen, options=JobOptions(), updated_at=NOON)
+    change = partial(jobs.update_job, changed=alone, before=seen, is_rescheduled=False)
+    assert await prepared.write(change)
+    assert await claim(prepared, [seen], NOON + MINUTE) == Claimed((), (), 0, ())
+
+
+async def test_runs_that_an_earlier_version_has_begun_are_not_overlapped(
+    prepared: Database,
+) -> None:
+    await one_claim(prepared, job_of(1))
+    await prepared.write(lambda connection: connection.execute(JOB.update().values(waits=False)))
+    (seen,) = await due(prepared, NOON + MINUTE)
+    assert await claim(prepared, [seen], NOON + MINUTE) == Claimed((), (), 0, ())
+    assert await due(prepared, NOON + MINUTE) == [], "it is noted that it waits"
+
+
+async def test_a_job_runs_whose_run_an_earlier_version_has_ended(
+    prepared: Database, wire: Wire
+) -> None:
+    await store(prepared, replace(job_of(1), prompt="answer hello"))
+    await prepared.write(lambda connection: connection.execute(JOB.update().values(waits=True)))
+    async with scheduler(prepared, wire, clock=SetClock(NOON)) as running:
+        async with asyncio.timeout(10):
+            await running.claimed("job1")
+
+
+async def test_an_edit_of_how_often_a_job_runs_counts_the_run_that_came_between(
+    prepared: Database,
+) -> None:
+    await store(prepared, job_of(1))
+    (seen,) = await due(prepared, NOON)
+    await claim(prepared, [seen], NOON)
+    longer = replace(seen, options=JobOptions(max_runs=5), updated_at=NOON)
+    change = partial(jobs.update_job, changed=longer, before=seen, is_rescheduled=True)
+    assert not await prepared.write(change)
+    stored = await prepared.read(partial(jobs.find_job, job_id="job1"))
+    assert stored is not None
+    assert (stored.job.run_count, stored.job.next_run_at) == (1, NOON + MINUTE)
+
+
+async def test_what_is_asked_for_while_its_job_is_being_deleted_is_not_run(
+    postgres_url: str, wire: Wire
+) -> None:
+    async with Database(postgres_url, "scheduler") as database:
+        await prepare(database, metadata, migrations)
+        clock = SetClock(NOON)
+        async with scheduler(database, wire, clock=clock) as running:
+            await running.create("x", "every 1h")
+
+            def delete(connection: sa.Connection) -> None:
+                jobs.delete_job(connection, "default", "x", NOON)
+                runs.cancel_unbegun(connection, "x", NOON)
+                connection.execute(sa.select(sa.func.pg_sleep(0.5)))
+
+            deleting = asyncio.create_task(database.write(delete))
+            await asyncio.sleep(0.2)
+            with pytest.raises(NotFound):
+                await running.catalog.run_now("default", "x", "run_asked")
+            await deleting
+            assert await running.catalog.runs("default", "x", 9) == []
+
+
+async def test_what_was_due_first_has_the_room_first(prepared: Database, wire: Wire) -> None:
+    late = NOON + MINUTE
+    for number in range(2):
+        await store(prepared, replace(job_of(number), prompt="wait"))
+        await store(prepared, replace(job_of(number + 2, late), prompt="wait"))
+    older = await due(prepared, NOON)
+    await claim(prepared, older, NOON, room=0)
+    async with scheduler(prepared, wire, clock=SetClock(late), slots=1) as running:
+        for number in range(4):
+            await running.claimed(f"job{number}")
+        held = {lease.id for lease in running.planner.held}
+        first = {run.id for job in ("job0", "job1") for run in await running.claimed(job)}
+        assert held & first == first
+        assert len(held) == 2
+
+
+class SlowDatabase(Database):
+    """One whose commits take time."""
+
+    clock: SetClock
+    takes_s = 0
+
+    async def write(self, fn: Callable[[sa.Connection], _T], notify: str | None = None) -> _T:
+        done = await super().write(fn, notify)
+        self.clock.step(self.takes_s)
+        return done
+
+
+async def test_lateness_ends_with_the_commit(sqlite_url: str, wire: Wire) -> None:
+    clock = SetClock(NOON)
+    async with SlowDatabase(sqlite_url, "scheduler") as database:
+        database.clock = clock
+        await database.migrate(metadata.create_all)
+        async with scheduler(database, wire, clock=clock) as running:
+            await running.create("x", "1m")
+            clock.step(60)
+            database.takes_s = 5
+            await running.look()
+            await running.claimed("x")
+            await running.counted("hermes_cron_lateness_seconds_count", 1)
+            assert running.metric("hermes_cron_lateness_seconds_sum") >= 5
+
+
+async def test_a_change_that_is_asked_for_again_counts_from_when_it_was_asked_for(
+    prepared: Database, wire: Wire
+) -> None:
+    clock = SetClock(NOON)
+    request = JobRequest("x", "default", "x", "say it", "in 30 minutes", "UTC", CHAT)
+    async with scheduler(prepared, wire, clock=clock) as running:
+        await running.create("x", "every 1h")
+
+        async def change(update_id: str) -> Job:
+            update = running.catalog.update
+            return await update("default", "x", lambda _: request, anew=True, update_id=update_id)
+
+        assert (await change("one")).next_run_at == NOON + timedelta(minutes=30)
+        clock.step(600)
+        assert (await change("one")).next_run_at == NOON + timedelta(minutes=30)
+        assert (await change("two")).next_run_at == NOON + timedelta(minutes=40)
