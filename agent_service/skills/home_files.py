@@ -26,9 +26,12 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 class HomeSkillFiles:
     """The folder `skills` of a home; the folder itself may be a link, nothing in it is followed."""
 
-    def __init__(self, root: Path, lock: str = LOCK) -> None:
+    def __init__(
+        self, root: Path, lock: str = LOCK, *, patience_s: float = LOCK_PATIENCE_S
+    ) -> None:
         self._root = root
         self._lock = lock
+        self._patience_s = patience_s
 
     async def tree(self) -> Mapping[str, FileFact]:
         """Every regular file, by path."""
@@ -55,7 +58,7 @@ class HomeSkillFiles:
         """Hold the lock that every program keeps to which changes usage records."""
         handle = await asyncio.to_thread(self._open_lock)
         try:
-            deadline = time.monotonic() + LOCK_PATIENCE_S
+            deadline = time.monotonic() + self._patience_s
             while not _try_lock(handle):
                 if time.monotonic() > deadline:
                     raise LibraryBusy(f"{self._root / self._lock} is held by another program")

@@ -2,16 +2,21 @@
 
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
 from agent_service.curation.curation import Curation, Order
 from agent_service.curation.journal import PATH
-from agent_service.skills.files import SkillFiles
+from agent_service.curation.planning import Planning
+from agent_service.curation.shelf import Curations
+from agent_service.skills.files import FileRefused, LibraryBusy, SkillFiles
+from agent_service.skills.home_files import HomeSkillFiles
 from agent_service.skills.usage import UsageFile
 from agent_service.stores import Stores
 from services.clock import SystemClock
-from services.errors import FailedPrecondition
+from services.errors import ServiceUnavailable
 from tests.curation import plan
 from tests.profile_stores import stores
 from tests.skills import document
@@ -69,11 +74,11 @@ async def test_what_was_decided_is_finished_by_whoever_comes_next(opened: Stores
     original = files.move
 
     async def away(source: str, target: str) -> None:
-        raise FailedPrecondition(f"no {source} to {target}")
+        raise FileRefused(f"no {source} to {target}")
 
     broken = Curation(files, opened.reports("default"), SystemClock())
     files.move = away  # type: ignore[method-assign]
-    with pytest.raises(FailedPrecondition, match="no mail-send"):
+    with pytest.raises(ServiceUnavailable, match="half made: no mail-send"):
         await broken.apply(ORDER)
     files.move = original  # type: ignore[method-assign]
     assert await files.read(PATH, MOST) is not None
@@ -82,3 +87,39 @@ async def test_what_was_decided_is_finished_by_whoever_comes_next(opened: Stores
     assert "mail-send/SKILL.md" not in await held(files)
     assert await files.read(PATH, MOST) is None
     assert [report.run_id for report in await curation(opened).reports(5)] == ["one"]
+
+
+async def test_a_decision_that_seemed_not_to_be_written_and_was_is_one(opened: Stores) -> None:
+    files = opened.skills("default")
+    original = files.write
+
+    async def unsure(path: str, data: bytes) -> None:
+        await original(path, data)
+        if path == PATH:
+            raise FileRefused(f"{path}: Input/output error")
+
+    files.write = unsure  # type: ignore[method-assign]
+    report = await Curation(files, opened.reports("default"), SystemClock()).apply(ORDER)
+    assert report.summary == "skills: 1 merged"
+    assert "mail-send/SKILL.md" not in await held(files)
+
+
+async def test_who_finds_a_library_held_may_come_again(profiles_url: str, tmp_path: Path) -> None:
+    async with stores(profiles_url, tmp_path, wait_s=1.0) as opened:
+        mine, theirs = opened.skills("default"), opened.skills("default")
+        if isinstance(theirs, HomeSkillFiles):
+            theirs = HomeSkillFiles(tmp_path / "skills", patience_s=0.1)
+        curations = Curations(
+            replace(opened, skills=lambda _: theirs),
+            cast("Planning", None),  # no model is asked
+            SystemClock(),
+        )
+        async with mine.locked():
+            with pytest.raises(LibraryBusy):
+                async with theirs.locked():
+                    pass
+            with pytest.raises(ServiceUnavailable):
+                await curations.apply("default", ORDER)
+            # Who is only told of it is not held up.
+            await curations.recover()
+        await curations.apply("default", ORDER)
