@@ -196,7 +196,8 @@ def _unblocked(connection: sa.Connection, firings: Sequence[_Firing]) -> list[_F
     """Those whose jobs need not wait, by the runs themselves: a scheduler of an earlier version
     does not note it where its runs begin and end."""
     alone = [job.id for job, _ in firings if not job.may_overlap]
-    busy = set(connection.execute(_HAVE_OPEN, {"job_ids": alone}).scalars()) if alone else set()
+    found = connection.execute(_HAVE_OPEN, {"job_ids": alone}).scalars() if alone else ()
+    busy: set[str] = set(found)
     settle_waiting(connection, busy)
     return [each for each in firings if each[0].id not in busy]
 

@@ -109,8 +109,12 @@ async def test_who_finds_a_library_held_may_come_again(profiles_url: str, tmp_pa
         mine, theirs = opened.skills("default"), opened.skills("default")
         if isinstance(theirs, HomeSkillFiles):
             theirs = HomeSkillFiles(tmp_path / "skills", patience_s=0.1)
+
+        def skills(profile: str) -> SkillFiles:
+            return theirs
+
         curations = Curations(
-            replace(opened, skills=lambda _: theirs),
+            replace(opened, skills=skills),
             cast("Planning", None),  # no model is asked
             SystemClock(),
         )
