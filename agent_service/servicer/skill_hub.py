@@ -1,8 +1,8 @@
 """SkillHubService."""
 
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing, contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc.aio
 
@@ -12,7 +12,7 @@ from agent_service.skills.document import BadSkill
 from agent_service.skills.files import FileRefused
 from agent_service.skills.hub.errors import HubFailed, HubRefused
 from agent_service.skills.hub.hubs import Hubs
-from agent_service.skills.hub.outcomes import Step, Terms
+from agent_service.skills.hub.outcomes import Outcome, Step, Terms
 from agent_service.skills.shelf import SkillShelves
 from hermes.agent.v1 import skill_hub_pb2 as pb
 from hermes.agent.v1 import skill_hub_pb2_grpc
@@ -22,6 +22,8 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 MAX_FOUND, MAX_NAMES = 1_000, 200
 PIECE_BYTES = 1024 * 1024
+
+_Response = TypeVar("_Response")
 
 
 class SkillHubServicer(skill_hub_pb2_grpc.SkillHubServiceServicer):
@@ -50,13 +52,10 @@ class SkillHubServicer(skill_hub_pb2_grpc.SkillHubServiceServicer):
         _check_names(request.names)
         hub = self._hubs.of(profile_of(request.profile))
         terms = Terms(frozenset(request.consents), request.dry_run)
-        with _told():
-            async with aclosing(hub.install(request.source, request.names, terms)) as told:
-                async for one in told:
-                    if isinstance(one, Step):
-                        yield pb.InstallSkillsResponse(step=one.text)
-                    else:
-                        yield pb.InstallSkillsResponse(outcome=convert.outcome(one))
+        installing = hub.install(request.source, request.names, terms)
+        async with aclosing(_streamed(installing, pb.InstallSkillsResponse)) as responses:
+            async for response in responses:
+                yield response
 
     async def UpdateSkills(
         self, request: pb.UpdateSkillsRequest, context: Context
@@ -65,13 +64,10 @@ class SkillHubServicer(skill_hub_pb2_grpc.SkillHubServiceServicer):
         _check_names(request.names)
         hub = self._hubs.of(profile_of(request.profile))
         terms = Terms(frozenset(request.consents), request.dry_run)
-        with _told():
-            async with aclosing(hub.update(request.names, terms)) as told:
-                async for one in told:
-                    if isinstance(one, Step):
-                        yield pb.UpdateSkillsResponse(step=one.text)
-                    else:
-                        yield pb.UpdateSkillsResponse(outcome=convert.outcome(one))
+        updating = hub.update(request.names, terms)
+        async with aclosing(_streamed(updating, pb.UpdateSkillsResponse)) as responses:
+            async for response in responses:
+                yield response
 
     async def RemoveSkill(
         self, request: pb.RemoveSkillRequest, context: Context
@@ -106,6 +102,19 @@ class SkillHubServicer(skill_hub_pb2_grpc.SkillHubServiceServicer):
             for begin in range(0, len(data) or 1, PIECE_BYTES):
                 piece = data[begin : begin + PIECE_BYTES]
                 yield pb.ExportSkillsResponse(path=path, data=piece)
+
+
+async def _streamed(
+    told: AsyncGenerator[Step | Outcome], response: Callable[..., _Response]
+) -> AsyncGenerator[_Response]:
+    """What a hub tells while it works, and what comes of it."""
+    with _told():
+        async with aclosing(told) as each:
+            async for one in each:
+                if isinstance(one, Step):
+                    yield response(step=one.text)
+                else:
+                    yield response(outcome=convert.outcome(one))
 
 
 def _check_names(names: Any) -> None:
