@@ -29,7 +29,7 @@ from agent_service.storage.claims import Claimed
 from agent_service.storage.memory import MemoryChange, of_turn
 from agent_service.storage.reviews import Untold
 from agent_service.storage.schema import turn as turn_rows
-from agent_service.storage.session_changes import hold_idle
+from agent_service.storage.session_changes import hold, hold_idle
 from agent_service.trajectories.keeping import Driven, Drives
 from services.clock import Clock
 from services.database import Database
@@ -133,9 +133,12 @@ class Reviews:
         now = self._clock.now()
 
         def write(conn: Connection) -> TurnInfo:
-            known = conn.execute(_BY_ID, {"id": request.turn_id}).one_or_none()
-            if known is not None:
-                return _same(known, request)
+            if (known := _known(conn, request)) is not None:
+                return known
+            hold(conn, request.session_id, request.profile)
+            # Whoever asked for the same at the same time has begun it, or waits here.
+            if (known := _known(conn, request)) is not None:
+                return known
             hold_idle(conn, request.session_id, request.profile)
             reviews.begin(conn, _asked(conn, request, has), now)
             return turns.get(conn, request.turn_id, request.profile)
@@ -164,7 +167,11 @@ class Reviews:
 _BY_ID = sa.select(turn_rows).where(turn_rows.c.id == sa.bindparam("id"))
 
 
-def _same(known: sa.Row[Any], request: TurnRequest) -> TurnInfo:
+def _known(conn: Connection, request: TurnRequest) -> TurnInfo | None:
+    """The review of this id, if it has begun."""
+    known = conn.execute(_BY_ID, {"id": request.turn_id}).one_or_none()
+    if known is None:
+        return None
     if (known.profile, known.request_digest) != (request.profile, _digest(request)):
         raise AlreadyExists(f"turn {request.turn_id} was started with another request")
     return turns.info(known)
