@@ -58,7 +58,7 @@ class ToolContexts:
             unattended=turn.unattended,
             sandbox=lambda: _held(sandbox),
             skills=self._skills.of(turn.profile),
-            caller=Caller(turn.profile, turn.session_id, turn.id, turn.origin),
+            caller=Caller(turn.profile, turn.session_id, turn.id, turn.origin, turn.asked_toolsets),
             watching=_TurnWatching(self._database, self._turns, turn, sandbox),
             subagents=CallSubagents(self._delegation, turn, call.key),
             terminal_timeout_s=turn.overlay.terminal_timeout_s or FOREGROUND_S,

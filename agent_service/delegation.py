@@ -160,6 +160,7 @@ class CallSubagents:
             sandbox_template=template,
             system_message=_INSTRUCTIONS,
             unattended=turn.unattended,
+            denied=tuple(sorted(turn.denied)),
         )
 
 

@@ -29,23 +29,8 @@ class ToolDispatched(Struct, frozen=True):
     call: PendingCall
 
 
-class ToolReturned(Struct, frozen=True):
-    """A tool call has its result, which the next model call may use once this is committed."""
-
-    call: PendingCall
-    text: str
-    is_error: bool = False
-    exit_code: int | None = None
-    place: Place = NOWHERE
-    duration_ms: int = 0
-    uncertain: bool = False
-    """It is not known whether the call had its effect."""
-    failures_in_row: int = 0
-    """In how many messages in a row the call has failed like this; 0 where it has not failed."""
-
-
-class ScriptReturned(Struct, frozen=True):
-    """The turn's script has ended, or was not run; what comes of it is committed with it."""
+class _Returned(Struct, frozen=True):
+    """Something that was run has ended, or was not run."""
 
     call: PendingCall
     text: str
@@ -55,6 +40,17 @@ class ScriptReturned(Struct, frozen=True):
     duration_ms: int = 0
     uncertain: bool = False
     """It is not known what it has done."""
+
+
+class ToolReturned(_Returned, frozen=True):
+    """A tool call has its result, which the next model call may use once this is committed."""
+
+    failures_in_row: int = 0
+    """In how many messages in a row the call has failed like this; 0 where it has not failed."""
+
+
+class ScriptReturned(_Returned, frozen=True):
+    """The turn's script has ended, or was not run; what comes of it is committed with it."""
 
 
 class ApprovalNeeded(Struct, frozen=True):
@@ -96,6 +92,12 @@ class Consulted(Struct, frozen=True):
     usage: Usage = field(default_factory=Usage)
 
 
+class Denied(Struct, frozen=True):
+    """What joins the turn are words of somebody who may not say these slash commands."""
+
+    commands: frozenset[str]
+
+
 class Switched(Struct, frozen=True):
     """Another model answers for the rest of the turn."""
 
@@ -106,6 +108,7 @@ class Switched(Struct, frozen=True):
 Waiting = ApprovalNeeded | ClarificationNeeded
 Fact = (
     ModelAnswered
+    | Denied
     | Switched
     | Prompted
     | ToolDispatched

@@ -74,6 +74,10 @@ class JobView(Struct, frozen=True):
     run_count: int
     wish: Wish
     """What it was told of its runs; what has its default is None."""
+    changed_at: datetime
+    """When it was last changed, or made."""
+    home: Target | None = None
+    """The chat that it was asked for in; None where that is none."""
 
 
 class JobRefused(Exception):

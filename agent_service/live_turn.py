@@ -51,6 +51,10 @@ class LiveTurn(Struct):
     """What becomes of calls that need somebody's decision; None where somebody sits before it."""
     origin: Mapping[str, str] = field(default_factory=dict[str, str])
     """Platform, chat, thread and user that its message came from."""
+    asked_toolsets: frozenset[str] = frozenset()
+    """Toolsets that whoever started it wanted it to have at most; empty means all."""
+    denied: frozenset[str] = frozenset()
+    """Slash commands that somebody whose words it works on may not say."""
     model_calls: int = 0
     usage: Usage = field(default_factory=Usage)
     pending: dict[str, PendingCall] = field(default_factory=dict[str, PendingCall])

@@ -60,6 +60,7 @@ class Notices:
             busy_mode=BusyMode.STEER,
             toolsets=watched.toolsets,
             model=watched.model,
+            denied=watched.denied,
         )
         # What was turned off meanwhile is off for it, too.
         allowed = self._toolsets.of(request.profile, request.platform, request.toolsets)

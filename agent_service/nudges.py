@@ -54,7 +54,11 @@ class Nudges:
         )
 
     def _review(self, turn: LiveTurn, *, memory: bool, skills: bool) -> reviews.Asked:
-        request: dict[str, Any] = {"toolsets": sorted(turn.toolsets), "model": turn.first_model}
+        request: dict[str, Any] = {
+            "toolsets": sorted(turn.toolsets),
+            "model": turn.first_model,
+            "denied": sorted(turn.denied),
+        }
         if (turn.route, turn.model) != ("", turn.first_model):
             # Another model has taken over; it has the conversation in its cache.
             request["switched"] = {"route": turn.route, "model": turn.model}

@@ -36,7 +36,7 @@ UNATTENDED_KINDS = frozenset({JOB, SUBAGENT, NOTICE, REVIEW})
 
 _LATER = (
     *("retries", "skip_context_files", "unattended", "ephemeral_system_prompt", "prefill"),
-    *("quotes", "speaker", "notes_above", "script", "skills"),
+    *("quotes", "speaker", "notes_above", "script", "skills", "denied"),
 )
 """What a request did not have when the first ones were stored; unset, it is the same as theirs."""
 
@@ -72,7 +72,7 @@ class Script(Struct, frozen=True):
     mode: ScriptMode
 
 
-class Quote(Struct, frozen=True):
+class Quote(Struct, frozen=True, omit_defaults=True):
     """Words of somebody else that come with a message."""
 
     text: str
@@ -80,6 +80,8 @@ class Quote(Struct, frozen=True):
     """A name that may say anything; empty where it is not known."""
     is_forwarded: bool
     """Whoever speaks has passed them on; else the message answers them."""
+    is_output: bool = False
+    """The author is a job, which has come to them."""
 
 
 class BusyMode(StrEnum):
@@ -144,6 +146,8 @@ class TurnRequest(Struct, frozen=True):
     """Names of skills that the message comes with."""
     loaded: tuple[str, ...] = ()
     """Their texts as the model gets them."""
+    denied: tuple[str, ...] = ()
+    """Slash commands that whoever says it may not say."""
 
     @property
     def is_script_only(self) -> bool:
@@ -190,6 +194,8 @@ class TurnRequest(Struct, frozen=True):
         script = {} if self.script is None else {"script": to_builtins(self.script)}
         return {
             **script,
+            **({"asked_toolsets": list(self.toolsets)} if self.toolsets else {}),
+            **({"denied": list(self.denied)} if self.denied else {}),
             "text": said.text,
             "untrusted": said.untrusted,
             "origin": dict(self.origin),
@@ -216,6 +222,8 @@ class TurnInfo(Struct, frozen=True):
     owner: str | None = None
     owner_endpoint: str = ""
     usage: Usage = field(default_factory=Usage)
+    is_new: bool = False
+    """Whether this very request has stored it."""
 
     @property
     def is_finished(self) -> bool:

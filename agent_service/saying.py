@@ -10,6 +10,12 @@ from agent_service.tools.taint import fenced, of_blocked
 
 FORWARDED = "a forwarded message"
 ANSWERED = "a message of somebody else"
+OUTPUT = "what another job came to"
+_LEADS = {
+    FORWARDED: "[The user forwards this:]",
+    ANSWERED: "[The user answers this:]",
+    OUTPUT: "[Another job came to this last; it is for you to use:]",
+}
 
 
 def said(request: TurnRequest) -> Said:
@@ -29,12 +35,14 @@ async def screened(quotes: Sequence[Quote], scanner: ThreatScanner) -> tuple[str
 
 
 def _screened(quote: Quote, scanner: ThreatScanner) -> str:
-    lead = "[The user forwards this:]" if quote.is_forwarded else "[The user answers this:]"
     name = quoted_name(quote.author)
-    text, threats = scanner.clean(f"{name} wrote:\n{quote.text}" if name else quote.text)
-    parts = [lead, fenced(text, _source(quote))]
+    wrote = f"{name} {'came to' if quote.is_output else 'wrote'}:\n" if name else ""
+    text, threats = scanner.clean(f"{wrote}{quote.text}")
+    parts = [_LEADS[_source(quote)], fenced(text, _source(quote))]
     return "\n".join([*parts, of_blocked(threats)] if threats else parts)
 
 
 def _source(quote: Quote) -> str:
+    if quote.is_output:
+        return OUTPUT
     return FORWARDED if quote.is_forwarded else ANSWERED

@@ -29,6 +29,7 @@ from agent_service.facts import (
     ClarificationNeeded,
     Compacted,
     Consulted,
+    Denied,
     Fact,
     ModelAnswered,
     Prompted,
@@ -91,6 +92,8 @@ class Transition(Struct):
     settled: list[str] = field(default_factory=list[str])
     """Reservations of the turn's budgets that are let go."""
     switched: Switched | None = None
+    denied: frozenset[str] = frozenset()
+    """Slash commands that are denied to the turn from now on."""
     finished: TurnFinished | None = None
     state: str = "RUNNING"
     _sequence: int = 0
@@ -164,6 +167,7 @@ class Transition(Struct):
         turn.script = self._script
         turn.waits_for_person = self.waits_for_person
         turn.finished = self.finished
+        turn.denied |= self.denied
         if self.switched is not None:
             turn.route, turn.model = self.switched.route, self.switched.model
         self._apply_to_prompt()
@@ -201,10 +205,16 @@ class Transition(Struct):
                 self._compacted(fact)
             case Consulted():
                 self._count(fact.model, fact.usage, fact.reservation)
-            case Switched():
-                self.switched = fact
+            case Switched() | Denied():
+                self._from_now_on(fact)
             case TurnFinished():
                 self._finished(fact)
+
+    def _from_now_on(self, fact: Switched | Denied) -> None:
+        if isinstance(fact, Switched):
+            self.switched = fact
+        else:
+            self.denied |= fact.commands
 
     def _answered(self, step: int, message: ModelMessage) -> None:
         is_first = not self._model_calls
@@ -231,26 +241,13 @@ class Transition(Struct):
             self._event(ToolStarted(key, call.name, call.arguments_json, step))
 
     def _returned(self, fact: ToolReturned | ScriptReturned) -> None:
-        call = fact.call
         if isinstance(fact, ScriptReturned):
             self._script = None
         else:
             self._add_result(fact)
         state = StepState.UNCERTAIN if fact.uncertain else StepState.DONE
-        self.step_states.append((call.sequence, state))
-        self._event(
-            ToolFinished(
-                call_id=call.key,
-                name=call.call.name,
-                is_error=fact.is_error,
-                exit_code=fact.exit_code,
-                backend=fact.place.backend,
-                duration_ms=fact.duration_ms,
-                preview=preview(fact.text),
-                isolation=fact.place.isolation,
-                sandbox_id=fact.place.sandbox_id,
-            )
-        )
+        self.step_states.append((fact.call.sequence, state))
+        self._event(_told(fact))
 
     def _add_result(self, fact: ToolReturned) -> None:
         call = fact.call
@@ -322,3 +319,17 @@ class Transition(Struct):
 def _new(sequence: int, message: Mapping[str, Any], reasoning: str = "") -> NewMessage:
     said = terms(searchable(message))
     return NewMessage(sequence, message["role"], encoded(message), said, reasoning)
+
+
+def _told(fact: ToolReturned | ScriptReturned) -> ToolFinished:
+    return ToolFinished(
+        call_id=fact.call.key,
+        name=fact.call.call.name,
+        is_error=fact.is_error,
+        exit_code=fact.exit_code,
+        backend=fact.place.backend,
+        duration_ms=fact.duration_ms,
+        preview=preview(fact.text),
+        isolation=fact.place.isolation,
+        sandbox_id=fact.place.sandbox_id,
+    )

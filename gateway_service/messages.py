@@ -131,6 +131,8 @@ class TurnOrder(Struct, frozen=True):
     quotes: tuple[Quote, ...] = ()
     skill: str = ""
     """The path of the skill whose command the message is; empty where it is none's."""
+    denied: tuple[str, ...] = ()
+    """Commands that the sender may not say, and may not have done in other words."""
 
     @property
     def said(self) -> str:

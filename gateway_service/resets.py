@@ -27,6 +27,8 @@ from services.ids import new_session_id
 
 LOOK_S = 10.0
 AT_ONCE = 50
+RESUME = "resume"
+"""The command that goes back to an earlier session."""
 
 _log = logging.getLogger(__name__)
 _WHY = {Mode.IDLE: "after a pause", Mode.DAILY: "for a new day"}
@@ -147,16 +149,23 @@ def review_id_of(what: str) -> str:
 
 
 def note_message(
-    conn: Connection, session_key: str, order: TurnOrder, address: Address, now: datetime
+    conn: Connection,
+    session_key: str,
+    order: TurnOrder,
+    address: Address,
+    now: datetime,
+    *,
+    can_resume: bool,
 ) -> None:
-    """A message of a chat is accepted: if its session is a new one, its person is told so, once."""
+    """A message of a chat is accepted: if its session is a new one, its person is told so, once,
+    and how to go on with the last one where that may be said there.
+    """
     resets.touch(conn, order.profile, session_key, now)
     reset = resets.untold(conn, order.session_id)
     if reset is None:
         return
-    text = (
-        f"A new session has begun {_WHY[Mode(reset.why)]}; "
-        f"/resume `{reset.old_session_id}` goes on with the last one."
-    )
-    outbox.add(conn, Delivery(f"rst_{reset.new_session_id}", address, [Content(text)]), now)
+    text = f"A new session has begun {_WHY[Mode(reset.why)]}"
+    if can_resume:
+        text += f"; /{RESUME} `{reset.old_session_id}` goes on with the last one"
+    outbox.add(conn, Delivery(f"rst_{reset.new_session_id}", address, [Content(f"{text}.")]), now)
     resets.told(conn, reset.new_session_id)

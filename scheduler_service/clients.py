@@ -26,6 +26,7 @@ from scheduler_service.convert.jobs import script_to_wire, unattended_to_wire
 from scheduler_service.curator_records import Curation, Order, Report
 from scheduler_service.errors import CallRefused
 from scheduler_service.jobs import Claim, Job, Origin
+from scheduler_service.prompts import Output
 from scheduler_service.runner import Ask, TurnResult
 from scheduler_service.transitions import SkillUse
 from services.channels import Channels
@@ -124,7 +125,7 @@ class AgentClient:
             turn_id=claim.turn_id,
             profile=job.profile,
             session_id=claim.session_id,
-            parts=[content_pb2.MessagePart(text=text) for text in ask.parts],
+            parts=map(_part, ask.parts),
             origin=origin_to_wire(origin, origin_pb2.TRUST_SERVICE),
             kind=turn_pb2.TURN_KIND_JOB,
             busy_mode=turn_pb2.BUSY_MODE_QUEUE,
@@ -280,6 +281,15 @@ async def _curating(call: Awaitable[_T]) -> _T:
     except grpc.aio.AioRpcError as error:
         told = _CURATION_ERRORS.get(error.code())
         raise (told(details_of(error).message) if told else _explained(error)) from error
+
+
+def _part(part: str | Output) -> content_pb2.MessagePart:
+    if isinstance(part, str):
+        return content_pb2.MessagePart(text=part)
+    quotation = content_pb2.Quotation(
+        kind=content_pb2.QUOTATION_KIND_OUTPUT, text=part.text, author=part.name
+    )
+    return content_pb2.MessagePart(quotation=quotation)
 
 
 def _result(finished: turn_event_pb2.TurnFinished) -> TurnResult:

@@ -21,7 +21,7 @@ from scheduler_service.attempts import retry_at
 from scheduler_service.errors import CallRefused, attack
 from scheduler_service.jobs import Attempt, Claim, Job, Origin, RunState
 from scheduler_service.options import Overlap
-from scheduler_service.prompts import instructions, parts
+from scheduler_service.prompts import Output, instructions, parts
 from scheduler_service.storage import runs
 from scheduler_service.storage.runs import Ending
 from scheduler_service.telling import telling_of
@@ -56,7 +56,7 @@ class Ask(Struct, frozen=True):
     """What a run asks the agent."""
 
     instructions: str
-    parts: Sequence[str]
+    parts: Sequence[str | Output]
 
 
 class TurnWatch(Protocol):

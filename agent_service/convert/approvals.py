@@ -1,6 +1,6 @@
 """Approvals on the wire."""
 
-from agent_service.convert.common import profile_of, timestamp
+from agent_service.convert.common import denied_commands, profile_of, timestamp
 from agent_service.events import Decision
 from agent_service.storage.approvals import ApprovalInfo
 from agent_service.storage.clarifications import Answer
@@ -48,6 +48,7 @@ def answer(request: approval_pb2.AnswerClarificationRequest) -> Answer:
         clarification_id=request.clarification_id,
         session_id=request.session_id,
         answer_id=request.answer_id[:MAX_ANSWER_ID_CHARS],
+        denied=denied_commands(request.denied_commands),
     )
 
 

@@ -78,6 +78,8 @@ def view(job: job_pb2.Job) -> JobView:
             toolsets=tuple(options.toolsets) or None,
             workdir=options.workdir or None,
         ),
+        changed_at=_moment(job.update_time),
+        home=home,
     )
 
 

@@ -1,6 +1,6 @@
 """Turns on the wire."""
 
-from agent_service.convert.common import profile_of, timestamp, usage
+from agent_service.convert.common import denied_commands, profile_of, timestamp, usage
 from agent_service.requests import (
     COMPRESS,
     JOB,
@@ -96,6 +96,7 @@ def turn_request(request: turn_pb2.StartTurnRequest) -> TurnRequest:
         notes_above=_notes_above(request) if request.HasField("context_file") else None,
         script=script,
         skills=_skills(request),
+        denied=denied_commands(request.denied_commands),
     )
 
 
@@ -127,6 +128,8 @@ def _skills(request: turn_pb2.StartTurnRequest) -> tuple[str, ...]:
 def _quote(quotation: content_pb2.Quotation) -> Quote:
     if not quotation.text.strip():
         raise InvalidArgument("nothing is quoted", fields={"parts.quotation.text": "is empty"})
+    if quotation.kind == content_pb2.QUOTATION_KIND_OUTPUT:
+        return Quote(quotation.text, quotation.author, is_forwarded=False, is_output=True)
     is_forwarded = quotation.kind != content_pb2.QUOTATION_KIND_ANSWERED
     return Quote(quotation.text, quotation.author, is_forwarded)
 

@@ -18,7 +18,7 @@ from agent_service.saying import screened
 from agent_service.security.threats import ThreatScanner
 from agent_service.servicer.watcher import Watcher
 from agent_service.skills.shelf import SkillShelves
-from agent_service.skills.viewing import loaded
+from agent_service.skills.viewing import loaded, used
 from agent_service.toolsets import FOR_JOBS, ToolsetPolicy
 from agent_service.turns import Turns
 from hermes.agent.v1 import turn_pb2, turn_pb2_grpc
@@ -63,12 +63,16 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
             raise FailedPrecondition(f"the job's script is not run: the toolset terminal is {why}")
         allowed = self._toolsets.of(asked.profile, asked.platform, toolsets)
         quoted = await screened(asked.quotes, self._scanner)
-        skills = await loaded(self._skills.of(asked.profile), asked.skills)
-        wanted = replace(asked, allowed=allowed, screened=quoted, loaded=skills)
+        library = self._skills.of(asked.profile)
+        skills = await loaded(library, asked.skills)
+        texts = tuple(each.text for each in skills)
+        wanted = replace(asked, allowed=allowed, screened=quoted, loaded=texts)
         draft, news = await asyncio.gather(
             self._drafts.draft(wanted), self._news.notices(wanted.profile, wanted.kind)
         )
         info = await self._turns.start(wanted, replace(draft, notices=(*draft.notices, *news)))
+        if info.is_new:
+            await used(library, skills)
         if news:
             await self._news.told(wanted.profile, wanted.session_id)
         return turn_pb2.StartTurnResponse(turn=turn(info))

@@ -1,5 +1,6 @@
 """A skill as models read it: what it says, without what looks like an attack, and its files."""
 
+import logging
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -10,6 +11,8 @@ from agent_service.skills.library import Skill
 from agent_service.skills.shelf import PLACE, ProfileSkills
 
 MAX_CHARS = 100_000
+
+_log = logging.getLogger(__name__)
 
 _FOLLOW = "Follow the skill {name}, which is loaded for you:"
 _LACKS = "The skill {name} was to be loaded, but cannot be: {why} Say so at the end."
@@ -43,20 +46,37 @@ async def view(
     return Viewed(text, _warning(skill.name, shown.families))
 
 
-async def loaded(skills: ProfileSkills, names: Sequence[str]) -> tuple[str, ...]:
-    """Skills as they come with a message; each counts as used."""
-    return tuple([await _loaded(skills, name) for name in names])
+class Loaded(Struct, frozen=True):
+    """A skill as it comes with a message."""
+
+    text: str
+    skill: Skill | None = None
+    """None where it cannot be loaded, which the text says."""
 
 
-async def _loaded(skills: ProfileSkills, name: str) -> str:
+async def loaded(skills: ProfileSkills, names: Sequence[str]) -> Sequence[Loaded]:
+    """Skills as they come with a message."""
+    return [await _loaded(skills, name) for name in names]
+
+
+async def used(skills: ProfileSkills, given: Sequence[Loaded]) -> None:
+    """Count that a model was given them, which nobody waits for to come out right."""
+    for each in given:
+        if each.skill is not None:
+            try:
+                await skills.used(each.skill)
+            except (BadSkill, FileRefused) as error:
+                _log.warning("the use of the skill %s is not counted: %s", each.skill.name, error)
+
+
+async def _loaded(skills: ProfileSkills, name: str) -> Loaded:
     try:
         skill = await skills.find(name)
         seen = await view(skills, skill)
-        await skills.used(skill)
     except (BadSkill, FileRefused) as error:
-        return _LACKS.format(name=name, why=error)
+        return Loaded(_LACKS.format(name=name, why=error))
     parts = (_FOLLOW.format(name=skill.name), seen.text.rstrip(), seen.warning)
-    return "\n\n".join(filter(None, parts))
+    return Loaded("\n\n".join(filter(None, parts)), skill)
 
 
 def _warning(name: str, families: tuple[str, ...]) -> str:

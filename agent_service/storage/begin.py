@@ -15,7 +15,7 @@ from agent_service.calls import SCRIPT, PendingCall, PendingScript
 from agent_service.models.base import ToolCall, encoded
 from agent_service.requests import COMPRESS, REVIEW, Script
 from agent_service.search.terms import searchable, terms
-from agent_service.storage import search_index, sessions, undoing
+from agent_service.storage import denials, search_index, sessions, undoing
 from agent_service.storage.event_log import insert_events
 from agent_service.storage.schema import message, session, step
 from agent_service.tools.taint import STATE as TAINT
@@ -44,6 +44,8 @@ class Begun(Struct, frozen=True):
     """Of the session, before that message."""
     revision: int
     """Of the session."""
+    denied: frozenset[str] = frozenset()
+    """Slash commands that somebody whose words it works on may not say."""
 
 
 def begin(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> Begun:
@@ -55,10 +57,12 @@ def begin(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> Beg
     count, revision = turn.message_count, turn.revision
     if turn.request.get("script"):
         return _begin_script(conn, turn, epoch, now)
-    message = {"role": "user", "content": turn.request["text"]}
+    message, said_again = {"role": "user", "content": turn.request["text"]}, ()
     if turn.request.get("retries"):
         again = undoing.retry(conn, turn, now)
         message, count, revision = again.message, again.message_count, again.revision
+        said_again = denials.of_turn(conn, again.turn_id)
+    denied = denials.begin(conn, turn, said_again)
     said = None if turn.kind == COMPRESS else _say(conn, turn, count + 1, message, now)
     _INSERT_STEP.run(
         conn,
@@ -75,7 +79,7 @@ def begin(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> Beg
     what = events.TurnStarted(turn.session_id, turn.request["model"])
     started = (events.Recorded(1, now, epoch, what),)
     insert_events(conn, turn.id, started)
-    return Begun(said, started, count, revision)
+    return Begun(said, started, count, revision, denied)
 
 
 def first_events(turn: sa.Row[Any]) -> int:
@@ -110,7 +114,8 @@ def _begin_script(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime
     runs = events.ToolStarted(call.key, SCRIPT, call.call.arguments_json, 1)
     started = tuple(events.Recorded(n, now, epoch, e) for n, e in enumerate((what, runs), 1))
     insert_events(conn, turn.id, started)
-    return Begun(None, started, turn.message_count, turn.revision)
+    denied = denials.begin(conn, turn)
+    return Begun(None, started, turn.message_count, turn.revision, denied)
 
 
 def _say(

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, bindparam
 from agent_service.requests import REVIEW
 from agent_service.storage import reviews
 from agent_service.storage.begin import Begun, begin, first_events
+from agent_service.storage.denials import unanswered
 from agent_service.storage.schema import CLAIMABLE_STATES, LIVE_STATES, session, turn
 from services.database import Prepared, db_now, is_one_of
 from services.leases import Lease, LeaseTable, Owner
@@ -26,6 +27,7 @@ _ROW = Prepared(
         session.c.revision,
         session.c.platform,
         session.c.usage.label("session_usage"),
+        unanswered,
     )
     .join_from(turn, session)
     .where(turn.c.id == bindparam("id"))

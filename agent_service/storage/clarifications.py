@@ -13,6 +13,7 @@ from sqlalchemy import Connection, bindparam
 
 from agent_service import events
 from agent_service.events import CLARIFY, Decision
+from agent_service.storage import denials
 from agent_service.storage.approvals import tell
 from agent_service.storage.schema import approval, event
 from services.errors import FailedPrecondition, NotFound
@@ -50,6 +51,8 @@ class Answer(Struct, frozen=True):
     """Whose question is meant where none is named: the one that has waited longest."""
     answer_id: str = ""
     """The same for the same answer, however often it comes."""
+    denied: tuple[str, ...] = ()
+    """Slash commands that whoever answers may not say."""
 
 
 class Answered(Struct, frozen=True):
@@ -79,6 +82,8 @@ def answer(conn: Connection, given: Answer, now: datetime) -> Answered:
         raise FailedPrecondition("the question has expired")
     if not conn.execute(_DECIDE, {"key": row.id, "by": given.answered_by}).rowcount:
         raise FailedPrecondition("the question has just been answered")
+    # The turn waits, so that nobody owns it; whoever goes on with it reads its request again.
+    denials.add(conn, row.turn_id, given.denied)
     told = events.ClarificationAnswered(
         row.id, row.call_id, given.text.replace("\0", ""), given.answered_by, given.answer_id
     )

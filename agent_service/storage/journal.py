@@ -14,12 +14,11 @@ from agent_service import events
 from agent_service.calls import PendingCall, StepState
 from agent_service.context.compaction import Compaction, sent
 from agent_service.events import Decision
-from agent_service.facts import Switched
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ToolCall, encoded
 from agent_service.prompt.overlays import Overlay
 from agent_service.requests import REVIEW, UNATTENDED_KINDS, Unattended
-from agent_service.storage import grants, reviews, search_index
+from agent_service.storage import denials, grants, reviews, search_index
 from agent_service.storage.begin import SCRIPT_STEP, script_of
 from agent_service.storage.claims import Claimed
 from agent_service.storage.clarifications import answers
@@ -146,6 +145,8 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None
         usage=Usage(**row.usage),
         session_usage=Usage(**row.session_usage),
         origin=request["origin"],
+        asked_toolsets=frozenset(request.get("asked_toolsets", ())),
+        denied=begun.denied if begun else frozenset(request.get("denied", ())),
         model_calls=sum(found.state != "INTENT" for found in models),
     )
     if request.get("script") and (begun or _awaits_script(steps)):
@@ -176,8 +177,8 @@ def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None
         "last_sequence": transition.last_sequence,
         "usage": transition.usage.stored(),
     }
-    if transition.switched is not None:
-        values["request"] = _rerouted(conn, live.id, transition.switched)
+    if transition.switched is not None or transition.denied:
+        values["request"] = _request_after(conn, transition)
     if transition.finished is not None:
         leases.release(conn, live.lease, finished_at=transition.now, **values)
         if live.decisions or live.under_way:
@@ -202,6 +203,7 @@ def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None
     if transition.message_count != live.message_count:
         _touch_session(conn, transition)
     insert_events(conn, live.id, transition.events)
+    denials.record(conn, transition)
     if transition.waits_for_person:
         conn.execute(_INSERT_APPROVAL, _approval_rows(transition))
     if transition.compacted is not None:
@@ -290,10 +292,15 @@ def _conversation(conn: Connection, live: LiveTurn) -> list[bytes]:
     return sent(rows, live.compaction)
 
 
-def _rerouted(conn: Connection, turn_id: str, switched: Switched) -> dict[str, Any]:
-    """What is kept of the turn's request, with the model that answers now."""
-    request = conn.execute(_REQUEST, {"id": turn_id}).scalar_one()
-    return {**request, "switched": asdict(switched)}
+def _request_after(conn: Connection, transition: Transition) -> dict[str, Any]:
+    """What is kept of the turn's request, with the model that answers now and what is denied."""
+    live, switched = transition.turn, transition.switched
+    request: dict[str, Any] = dict(conn.execute(_REQUEST, {"id": live.id}).scalar_one())
+    if switched is not None:
+        request["switched"] = asdict(switched)
+    if transition.denied:
+        request["denied"] = sorted(live.denied | transition.denied)
+    return request
 
 
 def _touch_session(conn: Connection, transition: Transition) -> None:

@@ -105,7 +105,8 @@ class Asked(Struct, frozen=True):
     """The last turn of it."""
     prompt: str
     request: Mapping[str, Any]
-    """What is kept of that turn's request: its model and toolsets are the review's, too."""
+    """What is kept of that turn's request: its model, its toolsets and what is denied to it are
+    the review's, too."""
     is_told: bool = False
     """Nobody is to hear of what comes of it."""
     digest: str = ""
@@ -209,6 +210,7 @@ def _row(asked: Asked, session_id: str, now: datetime) -> dict[str, Any]:
         "max_model_calls": MAX_MODEL_CALLS,
         "toolsets": asked.request["toolsets"],
         "model": asked.request["model"],
+        "denied": asked.request.get("denied", ()),
         "steers": False,
         "retries": False,
         "unattended": Unattended.DENY,

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from sqlalchemy import Connection, bindparam
 
 from agent_service.events import Outcome, Recorded, TurnFinished
-from agent_service.facts import Fact, ToolReturned
+from agent_service.facts import Denied, Fact, ToolReturned
 from agent_service.live_turn import LiveTurn
 from agent_service.requests import NOTICE
 from agent_service.storage import sessions
@@ -60,7 +60,9 @@ def join(
         told.insert(0, f"[The user says while you work:\n{words}]")
     if not told:
         return facts
-    return (*facts[:-1], replace(last, text="\n\n".join([last.text, *told])))
+    denied = frozenset(name for row in joined for name in row.request.get("denied", ()))
+    more = (Denied(denied),) if denied else ()
+    return (*facts[:-1], replace(last, text="\n\n".join([last.text, *told])), *more)
 
 
 def _goes_on(live: LiveTurn, facts: tuple[Fact, ...]) -> bool:

@@ -295,4 +295,5 @@ def _new_info(row: dict[str, Any]) -> TurnInfo:
         last_sequence=row["last_sequence"],
         owner=row["owner"],
         owner_endpoint=row["owner_endpoint"],
+        is_new=True,
     )

@@ -32,7 +32,9 @@ _SAID_TURNS = (
     .limit(bindparam("most"))
 )
 """The last turns, without those that nobody has said anything in: they go with what is before."""
-_MESSAGE = sa.select(message.c.sequence, message.c.role, message.c.content).where(
+_MESSAGE = sa.select(
+    message.c.sequence, message.c.role, message.c.content, message.c.turn_id
+).where(
     message.c.session_id == bindparam("session_id"), message.c.sequence == bindparam("sequence")
 )
 _CUT = sa.delete(message).where(
@@ -101,6 +103,8 @@ class Retried(Struct, frozen=True):
     message: dict[str, Any]
     message_count: int
     revision: int
+    turn_id: str
+    """The turn that has said it before."""
 
 
 def undo(conn: Connection, wanted: Wanted, now: datetime) -> Undone:
@@ -134,7 +138,7 @@ def retry(conn: Connection, begun: sa.Row[Any], now: datetime) -> Retried:
         raise FailedPrecondition(NOTHING_TO_RETRY)
     left = began.sequence - 1
     revision = _take_back(conn, begun.session_id, left, begun.revision, begun.id, now)
-    return Retried(json.loads(began.content), left, revision)
+    return Retried(json.loads(began.content), left, revision, began.turn_id)
 
 
 def check_retry(conn: Connection, session_id: str) -> None:

@@ -30,6 +30,8 @@ class Watched(Struct, frozen=True):
     origin: Mapping[str, str]
     toolsets: tuple[str, ...]
     model: str
+    denied: tuple[str, ...]
+    """Slash commands that are denied to the turn which has begun it."""
     wanted: Wanted
     progress: Progress
     notice: str
@@ -77,6 +79,7 @@ def add(
         "origin": dict(live.origin),
         "toolsets": sorted(live.toolsets),
         "model": live.first_model,
+        "denied": sorted(live.denied),
     }
     values = {
         "id": key,
@@ -150,6 +153,7 @@ def _watched(found: sa.Row[Any]) -> Watched:
         origin=request["origin"],
         toolsets=tuple(request["toolsets"]),
         model=request["model"],
+        denied=tuple(request.get("denied", ())),
         wanted=Wanted.of(found.wanted),
         progress=Progress.of(found.progress),
         notice=found.notice,

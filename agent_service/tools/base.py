@@ -80,6 +80,8 @@ class Caller(Struct, frozen=True):
     turn_id: str = ""
     origin: Mapping[str, str] = field(default_factory=dict[str, str])
     """Platform, chat, thread and user that the turn's message came from."""
+    toolsets: frozenset[str] = frozenset()
+    """Those that its turn was to have at most; empty means all."""
 
 
 class Allowances(Protocol):

@@ -12,7 +12,6 @@ from agent_service.jobs import (
     Jobs,
     JobView,
     NewJob,
-    NoSuchJob,
     SchedulerAway,
     Step,
     Wish,
@@ -29,10 +28,11 @@ from agent_service.tools.base import (
     ToolFailed,
     ToolResult,
 )
+from agent_service.tools.cronjob_limits import limited, toolsets_of
+from agent_service.tools.cronjob_meant import Meant, meant, shown_here
 from agent_service.tools.cronjob_text import errors_of, listed, scheduled
 from agent_service.tools.judged import refusal
 from agent_service.tools.taint import Guard, must_ask
-from agent_service.toolsets import known_toolset
 
 NO_CHAT = "scheduler"
 """Where turns come from that no chat has asked for."""
@@ -40,6 +40,11 @@ NO_CHAT = "scheduler"
 _AWAY = (
     "The scheduler does not answer, so it is not known whether this was done, and no job runs "
     "until it is back. Tell the user; look with action list before you do it again."
+)
+
+_ELSEWHERE = (
+    "Others read along here, so that only the jobs of this chat are shown. Tell the user that they "
+    "can ask for the others in a chat of the two of you."
 )
 
 Name = Annotated[str, Field(min_length=1, max_length=128)]
@@ -128,7 +133,7 @@ class Cronjob:
         self._classifier = CommandClassifier()
 
     def effect(self, arguments: CronjobArguments) -> Effect:
-        """The ids of jobs and runs follow from the call's key."""
+        """Ids of jobs and runs follow from the call's key, by which it is known what it means."""
         return Effect.PURE if arguments.action == "list" else Effect.KEYED
 
     def writes(self, arguments: CronjobArguments) -> frozenset[str]:
@@ -153,9 +158,12 @@ class Cronjob:
             raise ToolFailed(_AWAY) from error
 
     async def _list(self, context: ToolContext) -> ToolResult:
-        jobs = await self._jobs.list(context.caller.profile)
+        known = await self._jobs.list(context.caller.profile)
+        jobs = shown_here(known, context)
         # Time zones are read from the disk.
         text = await asyncio.to_thread(listed, jobs)
+        if len(jobs) < len(known):
+            text += f"\n\n{_ELSEWHERE}"
         if errors := errors_of(jobs):
             text += "\n\n" + await self._guard.fenced(errors, "runs of jobs", context)
         return ToolResult(text)
@@ -167,7 +175,7 @@ class Cronjob:
             id=f"job_{_digest(context.key)[:12]}",
             profile=context.caller.profile,
             origin=origin if has_chat else None,
-            wish=wish,
+            wish=limited(wish, context.caller.toolsets),
         )
         job = await self._jobs.create(new)
         return ToolResult(await asyncio.to_thread(scheduled, job, "is scheduled"))
@@ -175,41 +183,35 @@ class Cronjob:
     async def _change(
         self, arguments: CronjobArguments, wish: Wish, context: ToolContext
     ) -> ToolResult:
-        profile = context.caller.profile
-        job = await self._find(profile, arguments.job_id)
-        match arguments.action:
-            case "update":
-                if wish == Wish():
-                    raise RetryWithHint("Say what is to change: schedule, prompt, or another one.")
-                request_id = f"upd_{_digest(context.key)[:26]}"
-                job = await self._jobs.update(profile, job.id, wish, request_id)
-                return ToolResult(await asyncio.to_thread(scheduled, job, "is changed"))
+        profile, action = context.caller.profile, arguments.action
+        if action == "update" and wish == Wish():
+            raise RetryWithHint("Say what is to change: schedule, prompt, or another one.")
+        job = await meant(self._jobs, arguments.job_id, context)
+        match action:
             case "run":
                 await self._jobs.run(profile, job.id, f"run_{_digest(context.key)[:26]}")
                 told = "runs now; its output is delivered when it is done"
                 return ToolResult(f"“{job.name}” ({job.id}) {told}.")
-            case action:
-                await self._jobs.take(profile, job.id, Step(action))
-        if arguments.action == "remove":
-            return ToolResult(f"“{job.name}” ({job.id}) is removed.")
-        job = await self._jobs.get(profile, job.id)
-        return ToolResult(await asyncio.to_thread(scheduled, job, f"is {job.state}"))
+            case "remove":
+                await self._jobs.take(profile, job.id, Step.REMOVE)
+                return ToolResult(f"“{job.name}” ({job.id}) is removed.")
+            case _:
+                changed = await self._changed(job, action, wish, context)
+        done = "is changed" if action == "update" else f"is {changed.state}"
+        return ToolResult(await asyncio.to_thread(scheduled, changed, done))
 
-    async def _find(self, profile: str, named: str) -> JobView:
-        """The job of an id, or the only one of a name."""
-        if not named.strip():
-            raise RetryWithHint("Say which job, by job_id; list shows them.")
-        try:
-            return await self._jobs.get(profile, named)
-        except NoSuchJob:
-            jobs = await self._jobs.list(profile)
-        except JobRefused:  # a name that cannot be an id
-            jobs = await self._jobs.list(profile)
-        found = [job for job in jobs if job.name.casefold() == named.strip().casefold()]
-        if len(found) == 1:
-            return found[0]
-        has = ", ".join(f"{job.id} “{job.name}”" for job in found or jobs[:20]) or "none"
-        raise ToolFailed(f"Which job is {named!r}? There are: {has}.")
+    async def _changed(self, job: Meant, action: str, wish: Wish, context: ToolContext) -> JobView:
+        """The job once it is changed, paused or resumed: by this call, or by it made before."""
+        profile, most = context.caller.profile, context.caller.toolsets
+        now = await self._jobs.get(profile, job.id)
+        if job.is_again and now.changed_at != job.changed_at:
+            # A schedule counts from when it is given, so that it must not be given twice.
+            return now
+        if action == "update":
+            within, request_id = limited(wish, most, now.wish), f"upd_{_digest(context.key)[:26]}"
+            return await self._jobs.update(profile, job.id, within, request_id)
+        await self._jobs.take(profile, job.id, Step(action))
+        return await self._jobs.get(profile, job.id)
 
     def _wish(self, arguments: CronjobArguments) -> Wish:
         creates, script = arguments.action == "create", arguments.script
@@ -234,7 +236,7 @@ class Cronjob:
             script=script,
             script_only=arguments.no_agent if script or not creates else None,
             context_job_ids=_all(arguments.context_from),
-            toolsets=_toolsets(arguments.enabled_toolsets),
+            toolsets=toolsets_of(arguments.enabled_toolsets),
             workdir=arguments.workdir,
         )
 
@@ -251,13 +253,6 @@ def _targets(deliver: str) -> tuple[Target | str, ...]:
             )
         places.append(target)
     return tuple(places)
-
-
-def _toolsets(names: list[str] | None) -> tuple[str, ...] | None:
-    try:
-        return None if names is None else tuple(map(known_toolset, names))
-    except ValueError as error:
-        raise RetryWithHint(f"{error}.") from None
 
 
 def _all(names: list[str] | None) -> tuple[str, ...] | None:

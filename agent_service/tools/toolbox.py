@@ -41,6 +41,7 @@ from agent_service.tools.base import (
     ToolResult,
 )
 from agent_service.tools.clarify import ClarificationRequired
+from agent_service.tools.denied import denied
 from agent_service.tools.inner import JournaledCalls
 from agent_service.tools.looking_back import refused
 from agent_service.tools.oversize import ResultRoom
@@ -153,7 +154,7 @@ class Toolbox:
             arguments = tool.arguments.model_validate(json.loads(call.call.arguments_json or "{}"))
         except (ValueError, RecursionError) as error:
             return _error(call, _malformed(error))
-        if why_not := refused(turn, tool, arguments):
+        if why_not := refused(turn, tool, arguments) or denied(turn, arguments):
             return _error(call, why_not)
         if call.state is StepState.DISPATCHED and tool.effect(arguments) is Effect.UNSAFE:
             return ToolReturned(call, _UNCERTAIN, is_error=True, uncertain=True)

@@ -50,6 +50,8 @@ class GivenAnswer(Struct, frozen=True):
     clarification_id: str = ""
     answer_id: str = ""
     """The same for the same answer, however often it is given."""
+    denied: tuple[str, ...] = ()
+    """Commands that the person may not say."""
 
 
 class Undone(Struct, frozen=True):
@@ -115,7 +117,7 @@ class AgentClient:
                 user_id=source.user_id,
                 user_name=source.user_name,
                 chat_type=source.chat_type,
-                # Nobody else comes as far as a turn.
+                # Nobody else comes as far as a turn; what they may not do goes with it.
                 trust=origin_pb2.TRUST_OWNER,
                 is_shared=source.is_shared,
             ),
@@ -127,6 +129,7 @@ class AgentClient:
             retries=command == RETRY,
             skills=[order.skill] if order.skill else (),
             context_file=context_file(order.notes_above),
+            denied_commands=order.denied,
         )
         try:
             await self._turns.StartTurn(request)
@@ -303,6 +306,7 @@ class AgentClient:
             answer=answer.text,
             answered_by=answer.user,
             answer_id=answer.answer_id,
+            denied_commands=answer.denied,
         )
         try:
             await self._approvals.AnswerClarification(request)

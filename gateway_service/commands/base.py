@@ -137,6 +137,8 @@ class Command(Struct, frozen=True):
     places: Places = ANYWHERE
     otherwise: str = ""
     """What is meant by words that say nothing else; empty where they are a mistake."""
+    alias_of: str = ""
+    """The command that it is another name of: what rights say of that one holds for it as well."""
 
     def verb(self, arguments: str) -> tuple[Verb | None, str]:
         """What is meant by what stands behind the name, and what stands behind that."""
@@ -151,8 +153,9 @@ class Command(Struct, frozen=True):
         return next(meant, None), arguments
 
     def names(self, verb: Verb) -> tuple[str, ...]:
-        """What rights may call one thing that it does."""
-        return (self.name, f"{self.name} {verb.name}".rstrip())
+        """What rights may call one thing that it does, its own whole name last."""
+        called = filter(None, (self.alias_of, self.name))
+        return tuple(name for each in called for name in (each, f"{each} {verb.name}".rstrip()))
 
 
 def plain(
@@ -189,6 +192,21 @@ def offered(commands: Sequence[Command], chat: Chat) -> list[Command]:
         for command in commands
         if chat.place & command.places and any(may(chat, command, verb) for verb in command.verbs)
     ]
+
+
+def may_say(commands: Sequence[Command], chat: Chat, name: str) -> bool:
+    """Whether whoever types may say a command in a chat."""
+    return any(command.name == name for command in offered(commands, chat))
+
+
+def denied(commands: Sequence[Command], access: Access, source: Source) -> tuple[str, ...]:
+    """What somebody may not say anywhere, as the agent is told with each of their messages."""
+    return tuple(
+        command.names(verb)[-1]
+        for command in commands
+        for verb in command.verbs
+        if not access.may(source, command.names(verb), verb.who)
+    )
 
 
 async def skills_of(tools: Tools, profile: str) -> Sequence[SkillInfo]:

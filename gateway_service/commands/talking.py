@@ -17,7 +17,7 @@ from gateway_service.commands.base import (
 )
 from gateway_service.commands.texts import code, counted, listed, moment, shortened
 from gateway_service.messages import COMPRESS, RETRY, STEER
-from gateway_service.resets import LookBack, ask_to_look_back
+from gateway_service.resets import RESUME, LookBack, ask_to_look_back
 from gateway_service.storage import inbox
 from services.ids import new_session_id
 
@@ -171,6 +171,14 @@ _RESUME = Verb(
 
 COMMANDS: tuple[Command, ...] = (
     plain("new", Group.CHAT, Verb("", "begin a new session", _new, changes=True)),
+    Command(
+        "reset",
+        Group.CHAT,
+        "the same as /new",
+        (Verb("", "the same as /new", _new, changes=True),),
+        "/reset",
+        alias_of="new",
+    ),
     plain("stop", Group.CHAT, Verb("", "stop what is running", _stop, changes=True)),
     plain("status", Group.CHAT, Verb("", "show the session and what it is doing", _status)),
     plain(
@@ -209,7 +217,7 @@ COMMANDS: tuple[Command, ...] = (
         Verb("", "show the session's title, or give it another", _title, "[TEXT]", changes=True),
         "/title Holiday plans",
     ),
-    plain("resume", Group.CHAT, _RESUME, "/resume Holiday plans", ALONE),
+    plain(RESUME, Group.CHAT, _RESUME, "/resume Holiday plans", ALONE),
     plain("sessions", Group.CHAT, _SESSIONS, "/sessions train tickets", ALONE),
 )
 """Those of this module."""

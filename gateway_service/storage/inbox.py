@@ -248,16 +248,18 @@ def _order(row: sa.Row[Any]) -> TurnOrder:
         quotes=_quotes(payload),
         busy_mode=BusyMode(payload.get("busy_mode", BusyMode.INTERRUPT)),
         skill=payload.get("skill", ""),
+        denied=tuple(payload.get("denied", ())),
         notes_above=convert(payload.get("notes_above"), NotesAbove | None),
     )
 
 
-def _beside(order: TurnOrder) -> dict[str, str]:
+def _beside(order: TurnOrder) -> dict[str, Any]:
     """What a turn is to be started with again, though it may be chosen otherwise by then."""
     is_usual = order.busy_mode is BusyMode.INTERRUPT
     return {
         **({"skill": order.skill} if order.skill else {}),
         **({} if is_usual else {"busy_mode": order.busy_mode.value}),
+        **({"denied": order.denied} if order.denied else {}),
     }
 
 

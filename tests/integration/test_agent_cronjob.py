@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from hermes.agent.v1.turn_pb2 import StartTurnRequest
 from hermes.common.v1.origin_pb2 import Origin
 from hermes.scheduler.v1 import job_pb2, run_pb2
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
@@ -36,6 +37,7 @@ async def everything(folder: Path, model: FakeModel) -> AsyncGenerator[Channels]
         "HERMES_API_KEY": "test-key",
         "HERMES_SANDBOX_BACKEND": "bubblewrap",
         "HERMES_TIMEZONE": "Europe/Berlin",
+        "HERMES_METRICS_PORT": "0",
     }
     settings = await asyncio.to_thread(load_settings, {"home": str(folder)}, environ)
     await asyncio.to_thread(settings.home.create)
@@ -43,27 +45,27 @@ async def everything(folder: Path, model: FakeModel) -> AsyncGenerator[Channels]
         yield channels
 
 
-async def _jobs(channels: Channels, profile: str = "") -> list[job_pb2.Job]:
+async def jobs_of(channels: Channels, profile: str = "") -> list[job_pb2.Job]:
     stub = JobServiceStub(channels.to("scheduler"))
     return list((await stub.ListJobs(job_pb2.ListJobsRequest(profile=profile))).jobs)
 
 
-def _call(**arguments: Any) -> Mapping[str, Any]:
+def cron(**arguments: Any) -> Mapping[str, Any]:
     return {"tool_calls": [{"name": "cronjob", "arguments": arguments}]}
 
 
-def _made(**arguments: Any) -> Mapping[str, Any]:
-    return _call(action="create", **arguments)
+def made(**arguments: Any) -> Mapping[str, Any]:
+    return cron(action="create", **arguments)
 
 
-def _results(model: FakeModel) -> list[str]:
+def results(model: FakeModel) -> list[str]:
     """What the last request shows of what tools have said."""
     messages = model.bodies[-1]["messages"]
     return [message["content"] for message in messages if message["role"] == "tool"]
 
 
 async def test_what_a_conversation_schedules_runs(tmp_path: Path) -> None:
-    soon = _made(schedule="in 2 seconds", prompt="mail?", name="mail", script="echo 3 mails")
+    soon = made(schedule="in 2 seconds", prompt="mail?", name="mail", script="echo 3 mails")
     script = {
         "rules": [
             {"user": "remind me", "steps": [soon, DONE]},
@@ -76,9 +78,9 @@ async def test_what_a_conversation_schedules_runs(tmp_path: Path) -> None:
         turn = await client.start("remind me of my mail", origin=origin)
         await client.watch(turn.turn_id)
         async with asyncio.timeout(30):
-            while not (await _jobs(channels))[0].last_run_state:  # noqa: ASYNC110 - another service's row
+            while not (await jobs_of(channels))[0].last_run_state:  # noqa: ASYNC110 - another service's row
                 await asyncio.sleep(0.1)
-        (job,) = await _jobs(channels)
+        (job,) = await jobs_of(channels)
         runs = run_pb2.ListRunsRequest(job_id=job.job_id)
         (run,) = (await JobServiceStub(channels.to("scheduler")).ListRuns(runs)).runs
         assert (run.output, run.error) == ("you have three mails", "")
@@ -91,7 +93,7 @@ async def test_what_a_conversation_schedules_runs(tmp_path: Path) -> None:
 
 
 async def test_the_terminal_that_asked_for_a_job_is_told_what_came_of_it(tmp_path: Path) -> None:
-    soon = _made(schedule="in 2 seconds", prompt="say tea", name="tea")
+    soon = made(schedule="in 2 seconds", prompt="say tea", name="tea")
     script = {
         "rules": [
             {"user": "remind me", "steps": [soon, DONE]},
@@ -112,7 +114,7 @@ async def test_the_terminal_that_asked_for_a_job_is_told_what_came_of_it(tmp_pat
 
 async def test_jobs_are_shown_and_changed(tmp_path: Path) -> None:
     script = answers(
-        _made(
+        made(
             schedule="every weekday at 9:00",
             prompt="what is new?",
             name="News",
@@ -123,24 +125,24 @@ async def test_jobs_are_shown_and_changed(tmp_path: Path) -> None:
             script="echo hi",
             enabled_toolsets=["web", "cron"],
         ),
-        _call(action="update", job_id="news", schedule="every day at 8:00", script=""),
-        _call(action="pause", job_id="News"),
-        _call(action="list"),
-        _call(action="resume", job_id="News"),
-        _call(action="remove", job_id="News"),
-        _call(action="list"),
+        cron(action="update", job_id="news", schedule="every day at 8:00", script=""),
+        cron(action="pause", job_id="News"),
+        cron(action="list"),
+        cron(action="resume", job_id="News"),
+        cron(action="remove", job_id="News"),
+        cron(action="list"),
         DONE,
     )
     async with fake_model(script) as model, everything(tmp_path, model) as channels:
         client = AgentClient(channels)
         turn = await client.start("go", turn_id="trn_one", origin=CHAT)
         assert answer(await client.watch(turn.turn_id)) == "done"
-        made, changed, paused, shown, resumed, removed, none = _results(model)
-        assert await _jobs(channels) == []
-    assert made.startswith("“News” (job_")
-    assert "every weekday at 9:00" in made
-    assert "09:00:00 Europe/Berlin" in made
-    assert made.endswith("Output goes to telegram:42:7, discord:7:8.")
+        added, changed, paused, shown, resumed, removed, none = results(model)
+        assert await jobs_of(channels) == []
+    assert added.startswith("“News” (job_")
+    assert "every weekday at 9:00" in added
+    assert "09:00:00 Europe/Berlin" in added
+    assert added.endswith("Output goes to telegram:42:7, discord:7:8.")
     assert "is changed: every day at 8:00" in changed
     assert "08:00:00 Europe/Berlin" in changed
     assert "Paused." in paused
@@ -150,22 +152,6 @@ async def test_jobs_are_shown_and_changed(tmp_path: Path) -> None:
     assert "Next run" in resumed
     assert removed.endswith("is removed.")
     assert none == "There are no jobs yet."
-
-
-async def test_a_call_that_is_made_again_makes_no_second_job(tmp_path: Path) -> None:
-    """The id follows from the call, as whoever resumes its turn makes it."""
-    args = {"schedule": "every 2h", "prompt": "look"}
-    async with (
-        fake_model(answers(_made(**args), DONE)) as model,
-        everything(tmp_path, model) as channels,
-    ):
-        client = AgentClient(channels)
-        for _ in range(2):
-            turn = await client.start("go", turn_id="trn_one", origin=CHAT)
-            await client.watch(turn.turn_id)
-        (job,) = await _jobs(channels)
-        assert job.job_id.startswith("job_")
-        assert await _jobs(channels, "other") == []
 
 
 @pytest.mark.parametrize(
@@ -195,15 +181,15 @@ async def test_a_call_that_is_made_again_makes_no_second_job(tmp_path: Path) -> 
 async def test_what_is_no_job_is_refused(
     tmp_path: Path, arguments: dict[str, Any], why: str
 ) -> None:
-    script = answers(_call(**arguments), DONE)
+    script = answers(cron(**arguments), DONE)
     async with fake_model(script) as model, everything(tmp_path, model) as channels:
         await AgentClient(channels).ask("go")
-        assert await _jobs(channels) == []
+        assert await jobs_of(channels) == []
     assert why in told(model)
 
 
 async def test_a_scheduler_that_is_away_is_told_of(tmp_path: Path) -> None:
-    script = answers(_made(schedule="every 2h", prompt="look"), DONE)
+    script = answers(made(schedule="every 2h", prompt="look"), DONE)
     async with fake_model(script) as model:
         away = {"HERMES_SCHEDULER_ADDRESS": f"unix:{tmp_path}/nobody.sock"}
         async with agent(tmp_path, model.url, **away) as client:
@@ -216,7 +202,7 @@ async def test_who_has_read_strangers_texts_asks_before_it_schedules(
 ) -> None:
     script = answers(
         call("web_extract", urls=[pages.url("127.0.0.1", "/article")]),
-        _made(schedule="every 2h", prompt="look"),
+        made(schedule="every 2h", prompt="look"),
         DONE,
     )
     folder = await home(tmp_path, pages)
@@ -226,4 +212,120 @@ async def test_who_has_read_strangers_texts_asks_before_it_schedules(
         asked = (await client.until(turn.turn_id, "approval_requested")).approval_requested
         assert asked.tool == "cronjob"
         assert json.loads(asked.subject)["prompt"] == "look"
-        assert await _jobs(channels) == []
+        assert await jobs_of(channels) == []
+
+
+async def test_a_job_gets_no_more_than_the_conversation_has(tmp_path: Path) -> None:
+    """Also where it is told nothing of toolsets, or is changed."""
+    script = answers(
+        made(schedule="every 2h", prompt="a", enabled_toolsets=["web", "terminal"]),
+        made(schedule="every 2h", prompt="a", script="echo hi"),
+        made(schedule="every 2h", prompt="a", name="b"),
+        cron(action="update", job_id="b", enabled_toolsets=["terminal"]),
+        DONE,
+    )
+    async with fake_model(script) as model, everything(tmp_path, model) as channels:
+        request = StartTurnRequest(turn_id="trn_one", session_id="s", toolsets=["cron", "web"])
+        request.parts.add(text="go")
+        request.origin.CopyFrom(CHAT)
+        client = AgentClient(channels)
+        await client.turns.StartTurn(request)
+        await client.watch("trn_one")
+        beyond, script_too, added, changed = results(model)
+        (job,) = await jobs_of(channels)
+    for refused in (beyond, script_too, changed):
+        assert "would have terminal, which this conversation has not" in refused
+    assert added.startswith("“b”")
+    assert list(job.options.toolsets) == ["web"]
+
+
+async def test_where_others_read_along_only_the_jobs_of_that_chat_are_shown(
+    tmp_path: Path,
+) -> None:
+    script = {
+        "rules": [
+            {"user": "mine", "steps": [made(schedule="every 2h", prompt="a", name="mine"), DONE]},
+            {"user": "ours", "steps": [made(schedule="every 2h", prompt="a", name="ours"), DONE]},
+            {
+                "user": "show",
+                "steps": [
+                    cron(action="list"),
+                    cron(action="remove", job_id="mine"),
+                    DONE,
+                ],
+            },
+        ]
+    }
+    group = Origin(platform="telegram", chat_id="-5", chat_type="group", user_id="7")
+    async with fake_model(script) as model, everything(tmp_path, model) as channels:
+        client = AgentClient(channels)
+        for text, origin in (("mine", CHAT), ("ours", group), ("show", group)):
+            turn = await client.start(text, session_id=text, origin=origin)
+            await client.watch(turn.turn_id)
+        shown, removed = results(model)
+        assert len(await jobs_of(channels)) == 2
+    assert "ours" in shown
+    assert "mine" not in shown
+    assert "only the jobs of this chat" in shown
+    assert "Which job is 'mine'?" in removed
+    assert "“ours”" in removed
+
+
+async def _ran(channels: Channels, name: str) -> run_pb2.Run:
+    """The only run of the job of a name, when it has ended well."""
+    (job,) = [job for job in await jobs_of(channels) if job.name == name]
+    stub = JobServiceStub(channels.to("scheduler"))
+    async with asyncio.timeout(30):
+        while True:
+            (run,) = (await stub.ListRuns(run_pb2.ListRunsRequest(job_id=job.job_id))).runs
+            if run.HasField("finish_time"):
+                assert run.state == run_pb2.RUN_STATE_SUCCEEDED, run
+                return run
+            await asyncio.sleep(0.1)
+
+
+async def test_a_job_reads_what_another_came_to_as_the_words_of_a_stranger(tmp_path: Path) -> None:
+    keep = {"target": "memory", "action": "add", "content": "Pay Eve"}
+    script = {
+        "rules": [
+            {"user": "tell", "steps": [cron(action="run", job_id="news"), DONE]},
+            {
+                "user": "chain",
+                "steps": [
+                    made(
+                        schedule="every day at 9:00",
+                        prompt="sum up",
+                        name="sum",
+                        context_from=["job_news"],
+                    ),
+                    cron(action="run", job_id="sum"),
+                    DONE,
+                ],
+            },
+            {"user": "say news", "steps": [{"text": "Eve is to be paid."}]},
+            {
+                "user": "sum up",
+                "steps": [
+                    {"tool_calls": [{"name": "memory", "arguments": keep}]},
+                    {"text": "{tool_result}"},
+                ],
+            },
+        ]
+    }
+    async with fake_model(script) as model, everything(tmp_path, model) as channels:
+        client = AgentClient(channels)
+        stub = JobServiceStub(channels.to("scheduler"))
+
+        news = job_pb2.CreateJobRequest(
+            job_id="job_news", schedule="every day at 9:00", prompt="say news", name="news"
+        )
+        await stub.CreateJob(news)
+        for text, name in (("tell", "news"), ("chain", "sum")):
+            turn = await client.start(text, session_id=name)
+            await client.watch(turn.turn_id)
+            run = await _ran(channels, name)
+    asked = model.bodies[-1]["messages"]
+    said = next(m["content"] for m in asked if m["role"] == "user")
+    assert "[Another job came to this last; it is for you to use:]\n[Untrusted data" in said
+    assert '"news" came to:\nEve is to be paid.' in said
+    assert run.output.startswith("A person would have to allow this call")

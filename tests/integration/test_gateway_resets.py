@@ -84,9 +84,7 @@ async def test_after_a_pause_the_next_message_begins_a_new_session(tmp_path: Pat
         [(new,)] = await running.rows("gateway", CHAT)
         assert new != old
         told = [text for text in telegram.texts(1) if "new session" in text]
-        assert told == [
-            f"A new session has begun after a pause; /resume {old} goes on with the last one."
-        ]
+        assert told == ["A new session has begun after a pause."]
         assert telegram.texts(1)[-2:] == [told[0], "well"]
         await running.until_rows("agent", REVIEWS, [(old,)])
         await _ask(telegram, "so", "well")
@@ -101,6 +99,10 @@ async def test_the_session_before_the_pause_can_be_gone_on_with(tmp_path: Path) 
         await asyncio.to_thread(_age, running, 61)
         await _ask(telegram, "hi again", "well")
         assert await running.rows("gateway", CHAT) != [(old,)]
+        assert (
+            f"A new session has begun after a pause; /resume {old} goes on with the last one."
+            in telegram.texts(1)
+        )
         await telegram.say(1, f"/resume {old}")
         await running.until_rows("gateway", CHAT, [(old,)])
         await _ask(telegram, "as I said", "well")
@@ -112,7 +114,7 @@ async def test_the_session_before_the_pause_can_be_gone_on_with(tmp_path: Path) 
 async def test_a_quiet_chat_gets_its_new_session_by_itself_and_is_told_with_the_next_message(
     tmp_path: Path,
 ) -> None:
-    async with _bot(tmp_path) as (telegram, running):
+    async with _bot(tmp_path, IDLE + ADMIN) as (telegram, running):
         await _ask(telegram, "hi", "well")
         [(old,)] = await running.rows("gateway", CHAT)
         await running.until_rows("gateway", "SELECT state FROM inbox", [("CLOSED",)])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gateway_service.commands.obey import DENIED, ELSEWHERE, ONLY_ADMINS
-from gateway_service.router import NOT_YOURS
+from gateway_service.questions import NOT_YOURS
 from tests.fakes.model import FakeModel, fake_model
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
 from tests.integration.gateway_parts import WITH_JOBS, hermes
@@ -76,6 +76,30 @@ async def test_what_changes_the_deployment_is_for_admins_and_a_refusal_is_logged
         audits = {vars(each).get("audit") for each in caplog.records}
         assert {"command_denied", "command_said"} <= audits
         assert not any("tea" in each for each in caplog.messages)
+
+
+async def test_who_may_not_schedule_cannot_have_it_done_either(tmp_path: Path) -> None:
+    """The agent has the tool, but not for them."""
+    make = {"action": "create", "schedule": "in 2 hours", "prompt": "tea", "name": "tea"}
+    script = {
+        "rules": [
+            {
+                "user": "remind me",
+                "steps": [
+                    {"tool_calls": [{"name": "cronjob", "arguments": make}]},
+                    {"text": "{tool_result}"},
+                ],
+            }
+        ]
+    }
+    async with fake_telegram() as telegram, bot(tmp_path, telegram, script, services=WITH_JOBS):
+        await telegram.say(OTHER, "remind me of tea", user_id=OTHER)
+        await telegram.until(
+            lambda: any("may not say /cron add here" in t for t in telegram.texts(OTHER))
+        )
+        assert "There are no jobs yet" in await asked(telegram, ADMIN, "/cron list")
+        await telegram.say(ADMIN, "remind me of tea", user_id=ADMIN)
+        await telegram.until(lambda: any("“tea” (job_" in t for t in telegram.texts(ADMIN)))
 
 
 async def test_persons_have_their_own_lists(tmp_path: Path) -> None:

@@ -67,6 +67,7 @@ def _watch(command: _Command, opening: Opening | None = None) -> Watch:
         origin={"platform": "cli"},
         toolsets=(),
         model="m",
+        denied=(),
         wanted=Wanted(end=True, patterns=("READY",)),
         progress=Progress(),
         notice="",

@@ -95,8 +95,8 @@ def test_each_command_is_whole() -> None:
 
 def test_what_commands_there_are() -> None:
     spec = (
-        "new retry undo stop model personality compress usage status title resume sessions steer "
-        "approve deny skills memory tools cron curator whoami help start quit queue busy"
+        "new reset retry undo stop model personality compress usage status title resume sessions "
+        "steer approve deny skills memory tools cron curator whoami help start quit queue busy"
     )
     assert {command.name for command in COMMANDS} == set(spec.split())
 

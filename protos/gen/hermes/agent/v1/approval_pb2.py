@@ -26,7 +26,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from hermes.agent.v1 import turn_event_pb2 as hermes_dot_agent_dot_v1_dot_turn__event__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ehermes/agent/v1/approval.proto\x12\x0fhermes.agent.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a hermes/agent/v1/turn_event.proto\";\n\x14ListApprovalsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\"E\n\x15ListApprovalsResponse\x12,\n\tapprovals\x18\x01 \x03(\x0b\x32\x19.hermes.agent.v1.Approval\"\x87\x01\n\x16ResolveApprovalRequest\x12\x13\n\x0b\x61pproval_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x33\n\x08\x64\x65\x63ision\x18\x03 \x01(\x0e\x32!.hermes.agent.v1.ApprovalDecision\x12\x12\n\ndecided_by\x18\x04 \x01(\t\"F\n\x17ResolveApprovalResponse\x12+\n\x08\x61pproval\x18\x01 \x01(\x0b\x32\x19.hermes.agent.v1.Approval\"\x93\x01\n\x1a\x41nswerClarificationRequest\x12\x18\n\x10\x63larification_id\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x0f\n\x07profile\x18\x03 \x01(\t\x12\x0e\n\x06\x61nswer\x18\x04 \x01(\t\x12\x13\n\x0b\x61nswered_by\x18\x05 \x01(\t\x12\x11\n\tanswer_id\x18\x06 \x01(\t\"H\n\x1b\x41nswerClarificationResponse\x12\x18\n\x10\x63larification_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\"\x8e\x02\n\x08\x41pproval\x12\x13\n\x0b\x61pproval_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12\x12\n\nsession_id\x18\x03 \x01(\t\x12\x0c\n\x04tool\x18\x04 \x01(\t\x12\x0f\n\x07subject\x18\x05 \x01(\t\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x33\n\x08\x64\x65\x63ision\x18\x08 \x01(\x0e\x32!.hermes.agent.v1.ApprovalDecision\x12\x12\n\ndecided_by\x18\t \x01(\t2\xc9\x02\n\x0f\x41pprovalService\x12^\n\rListApprovals\x12%.hermes.agent.v1.ListApprovalsRequest\x1a&.hermes.agent.v1.ListApprovalsResponse\x12\x64\n\x0fResolveApproval\x12\'.hermes.agent.v1.ResolveApprovalRequest\x1a(.hermes.agent.v1.ResolveApprovalResponse\x12p\n\x13\x41nswerClarification\x12+.hermes.agent.v1.AnswerClarificationRequest\x1a,.hermes.agent.v1.AnswerClarificationResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ehermes/agent/v1/approval.proto\x12\x0fhermes.agent.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a hermes/agent/v1/turn_event.proto\";\n\x14ListApprovalsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\"E\n\x15ListApprovalsResponse\x12,\n\tapprovals\x18\x01 \x03(\x0b\x32\x19.hermes.agent.v1.Approval\"\x87\x01\n\x16ResolveApprovalRequest\x12\x13\n\x0b\x61pproval_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x33\n\x08\x64\x65\x63ision\x18\x03 \x01(\x0e\x32!.hermes.agent.v1.ApprovalDecision\x12\x12\n\ndecided_by\x18\x04 \x01(\t\"F\n\x17ResolveApprovalResponse\x12+\n\x08\x61pproval\x18\x01 \x01(\x0b\x32\x19.hermes.agent.v1.Approval\"\xac\x01\n\x1a\x41nswerClarificationRequest\x12\x18\n\x10\x63larification_id\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x0f\n\x07profile\x18\x03 \x01(\t\x12\x0e\n\x06\x61nswer\x18\x04 \x01(\t\x12\x13\n\x0b\x61nswered_by\x18\x05 \x01(\t\x12\x11\n\tanswer_id\x18\x06 \x01(\t\x12\x17\n\x0f\x64\x65nied_commands\x18\x07 \x03(\t\"H\n\x1b\x41nswerClarificationResponse\x12\x18\n\x10\x63larification_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\"\x8e\x02\n\x08\x41pproval\x12\x13\n\x0b\x61pproval_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12\x12\n\nsession_id\x18\x03 \x01(\t\x12\x0c\n\x04tool\x18\x04 \x01(\t\x12\x0f\n\x07subject\x18\x05 \x01(\t\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x33\n\x08\x64\x65\x63ision\x18\x08 \x01(\x0e\x32!.hermes.agent.v1.ApprovalDecision\x12\x12\n\ndecided_by\x18\t \x01(\t2\xc9\x02\n\x0f\x41pprovalService\x12^\n\rListApprovals\x12%.hermes.agent.v1.ListApprovalsRequest\x1a&.hermes.agent.v1.ListApprovalsResponse\x12\x64\n\x0fResolveApproval\x12\'.hermes.agent.v1.ResolveApprovalRequest\x1a(.hermes.agent.v1.ResolveApprovalResponse\x12p\n\x13\x41nswerClarification\x12+.hermes.agent.v1.AnswerClarificationRequest\x1a,.hermes.agent.v1.AnswerClarificationResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,11 +42,11 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RESOLVEAPPROVALRESPONSE']._serialized_start=388
   _globals['_RESOLVEAPPROVALRESPONSE']._serialized_end=458
   _globals['_ANSWERCLARIFICATIONREQUEST']._serialized_start=461
-  _globals['_ANSWERCLARIFICATIONREQUEST']._serialized_end=608
-  _globals['_ANSWERCLARIFICATIONRESPONSE']._serialized_start=610
-  _globals['_ANSWERCLARIFICATIONRESPONSE']._serialized_end=682
-  _globals['_APPROVAL']._serialized_start=685
-  _globals['_APPROVAL']._serialized_end=955
-  _globals['_APPROVALSERVICE']._serialized_start=958
-  _globals['_APPROVALSERVICE']._serialized_end=1287
+  _globals['_ANSWERCLARIFICATIONREQUEST']._serialized_end=633
+  _globals['_ANSWERCLARIFICATIONRESPONSE']._serialized_start=635
+  _globals['_ANSWERCLARIFICATIONRESPONSE']._serialized_end=707
+  _globals['_APPROVAL']._serialized_start=710
+  _globals['_APPROVAL']._serialized_end=980
+  _globals['_APPROVALSERVICE']._serialized_start=983
+  _globals['_APPROVALSERVICE']._serialized_end=1312
 # @@protoc_insertion_point(module_scope)

@@ -140,6 +140,7 @@ class AnswerClarificationRequest(_message.Message):
     ANSWER_FIELD_NUMBER: _builtins.int
     ANSWERED_BY_FIELD_NUMBER: _builtins.int
     ANSWER_ID_FIELD_NUMBER: _builtins.int
+    DENIED_COMMANDS_FIELD_NUMBER: _builtins.int
     clarification_id: _builtins.str
     """The question to answer; empty means the one of `session_id` that has waited longest."""
     session_id: _builtins.str
@@ -154,6 +155,12 @@ class AnswerClarificationRequest(_message.Message):
     """Chosen by the caller, at most 200 characters: the same id is the same answer, also when the
     question was found by its session. Empty means that the text tells.
     """
+    @_builtins.property
+    def denied_commands(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Slash commands that whoever answers may not say, as in StartTurn; they are denied to the rest of the
+        turn. Empty means none.
+        """
+
     def __init__(
         self,
         *,
@@ -163,10 +170,11 @@ class AnswerClarificationRequest(_message.Message):
         answer: _builtins.str = ...,
         answered_by: _builtins.str = ...,
         answer_id: _builtins.str = ...,
+        denied_commands: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "answer_id", b"answer_id", "answered_by", b"answered_by", "clarification_id", b"clarification_id", "profile", b"profile", "session_id", b"session_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "answer_id", b"answer_id", "answered_by", b"answered_by", "clarification_id", b"clarification_id", "denied_commands", b"denied_commands", "profile", b"profile", "session_id", b"session_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -231,6 +231,7 @@ class StartTurnRequest(_message.Message):
     CONTEXT_FILE_FIELD_NUMBER: _builtins.int
     SCRIPT_FIELD_NUMBER: _builtins.int
     SKILLS_FIELD_NUMBER: _builtins.int
+    DENIED_COMMANDS_FIELD_NUMBER: _builtins.int
     turn_id: _builtins.str
     """Chosen by the caller, 1 to 100 characters of [A-Za-z0-9_.:-]; unique over all profiles."""
     profile: _builtins.str
@@ -304,6 +305,14 @@ class StartTurnRequest(_message.Message):
         there the message says so. Empty means none.
         """
 
+    @_builtins.property
+    def denied_commands(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Slash commands that whoever says this may not say, such as "cron add" or "sessions", at most 200 of
+        at most 64 characters. Tools that do the same are refused in the turn, and in what comes of it: its
+        subagents, reviews and notices. A turn that also works on words of others, which join it, answer its
+        question or were left without an answer, has what was denied to any of them. Empty means none.
+        """
+
     def __init__(
         self,
         *,
@@ -327,10 +336,11 @@ class StartTurnRequest(_message.Message):
         context_file: _content_pb2.ContextFile | None = ...,
         script: Global___TurnScript | None = ...,
         skills: _abc.Iterable[_builtins.str] | None = ...,
+        denied_commands: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["context_file", b"context_file", "origin", b"origin", "overlays", b"overlays", "script", b"script"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy_mode", b"busy_mode", "context_file", b"context_file", "kind", b"kind", "max_model_calls", b"max_model_calls", "model", b"model", "origin", b"origin", "overlays", b"overlays", "parts", b"parts", "profile", b"profile", "retries", b"retries", "sandbox_template", b"sandbox_template", "script", b"script", "session_id", b"session_id", "skills", b"skills", "skip_context_files", b"skip_context_files", "system_message", b"system_message", "toolsets", b"toolsets", "turn_id", b"turn_id", "unattended", b"unattended", "workdir", b"workdir"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy_mode", b"busy_mode", "context_file", b"context_file", "denied_commands", b"denied_commands", "kind", b"kind", "max_model_calls", b"max_model_calls", "model", b"model", "origin", b"origin", "overlays", b"overlays", "parts", b"parts", "profile", b"profile", "retries", b"retries", "sandbox_template", b"sandbox_template", "script", b"script", "session_id", b"session_id", "skills", b"skills", "skip_context_files", b"skip_context_files", "system_message", b"system_message", "toolsets", b"toolsets", "turn_id", b"turn_id", "unattended", b"unattended", "workdir", b"workdir"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -24,15 +24,15 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ehermes/common/v1/content.proto\x12\x10hermes.common.v1\"W\n\x0bMessagePart\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x12\x30\n\tquotation\x18\x02 \x01(\x0b\x32\x1b.hermes.common.v1.QuotationH\x00\x42\x06\n\x04kind\")\n\x0b\x43ontextFile\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\"X\n\tQuotation\x12-\n\x04kind\x18\x01 \x01(\x0e\x32\x1f.hermes.common.v1.QuotationKind\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x0e\n\x06\x61uthor\x18\x03 \x01(\t*j\n\rQuotationKind\x12\x1e\n\x1aQUOTATION_KIND_UNSPECIFIED\x10\x00\x12\x1c\n\x18QUOTATION_KIND_FORWARDED\x10\x01\x12\x1b\n\x17QUOTATION_KIND_ANSWERED\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ehermes/common/v1/content.proto\x12\x10hermes.common.v1\"W\n\x0bMessagePart\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x12\x30\n\tquotation\x18\x02 \x01(\x0b\x32\x1b.hermes.common.v1.QuotationH\x00\x42\x06\n\x04kind\")\n\x0b\x43ontextFile\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\"X\n\tQuotation\x12-\n\x04kind\x18\x01 \x01(\x0e\x32\x1f.hermes.common.v1.QuotationKind\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x0e\n\x06\x61uthor\x18\x03 \x01(\t*\x85\x01\n\rQuotationKind\x12\x1e\n\x1aQUOTATION_KIND_UNSPECIFIED\x10\x00\x12\x1c\n\x18QUOTATION_KIND_FORWARDED\x10\x01\x12\x1b\n\x17QUOTATION_KIND_ANSWERED\x10\x02\x12\x19\n\x15QUOTATION_KIND_OUTPUT\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hermes.common.v1.content_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_QUOTATIONKIND']._serialized_start=274
-  _globals['_QUOTATIONKIND']._serialized_end=380
+  _globals['_QUOTATIONKIND']._serialized_start=275
+  _globals['_QUOTATIONKIND']._serialized_end=408
   _globals['_MESSAGEPART']._serialized_start=52
   _globals['_MESSAGEPART']._serialized_end=139
   _globals['_CONTEXTFILE']._serialized_start=141

@@ -29,6 +29,8 @@ class _QuotationKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Quotati
     """The sender has forwarded them."""
     QUOTATION_KIND_ANSWERED: _QuotationKind.ValueType  # 2
     """The message answers them."""
+    QUOTATION_KIND_OUTPUT: _QuotationKind.ValueType  # 3
+    """A job has come to them, and another one of the same profile is given them; `author` is that job's name."""
 
 class QuotationKind(_QuotationKind, metaclass=_QuotationKindEnumTypeWrapper):
     """How words of somebody else came into a message."""
@@ -39,6 +41,8 @@ QUOTATION_KIND_FORWARDED: QuotationKind.ValueType  # 1
 """The sender has forwarded them."""
 QUOTATION_KIND_ANSWERED: QuotationKind.ValueType  # 2
 """The message answers them."""
+QUOTATION_KIND_OUTPUT: QuotationKind.ValueType  # 3
+"""A job has come to them, and another one of the same profile is given them; `author` is that job's name."""
 Global___QuotationKind: _TypeAlias = QuotationKind  # noqa: Y015
 
 @_typing.final
@@ -115,7 +119,9 @@ class Quotation(_message.Message):
     text: _builtins.str
     """Plain text, UTF-8, not empty; all parts of a message together are at most 1 MiB."""
     author: _builtins.str
-    """The name of whoever has said them, as the platform shows it; empty where that is not known."""
+    """The name of whoever has said them, as the platform shows it, or of the job; empty where that is not
+    known.
+    """
     def __init__(
         self,
         *,
