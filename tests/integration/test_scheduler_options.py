@@ -9,6 +9,7 @@ import grpc
 import pytest
 
 from hermes.agent.v1 import turn_pb2
+from hermes.common.v1 import content_pb2
 from scheduler_service.catalog import JobRequest
 from scheduler_service.jobs import RunState
 from scheduler_service.options import LOCAL, ORIGIN, Overlap, Target
@@ -173,10 +174,12 @@ async def test_what_other_jobs_came_to_joins_the_prompt(
     await running.create("sum", "1m", context_job_ids=("a", "b", "c", "sum"))
     await _due(running, clock)
     (run,) = await running.finished("sum")
-    texts = [part.text for part in wire.turns.requests[run.id].parts]
-    assert texts[0] == "answer hello"
-    assert texts[1].endswith("\n\n````\n```old news```\n````")
-    assert "“job a”" in texts[1]
+    parts = wire.turns.requests[run.id].parts
+    texts = [part.text for part in parts]
+    assert texts[:2] == ["answer hello", ""]
+    quoted = parts[1].quotation
+    assert (quoted.kind, quoted.author) == (content_pb2.QUOTATION_KIND_OUTPUT, "job a")
+    assert quoted.text == "```old news```"
     assert texts[2] == (
         "What the job “job b” came to last is kept from you: it looks like an attack (override)."
     )
