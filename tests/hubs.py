@@ -23,7 +23,7 @@ from agent_service.skills.hub.sources import HubSetting, Sources
 from services.clock import Clock
 from services.public_addresses import ranges
 from tests.fakes.clock import ManualClock
-from tests.fakes.web import Site, site
+from tests.fakes.web import Handler, Site, site
 from tests.skills import document
 
 INDEX = "/.well-known/agent-skills/index.json"
@@ -82,9 +82,8 @@ def committed(
     return folder
 
 
-@asynccontextmanager
-async def git_site(folder: Path) -> AsyncGenerator[Site]:
-    """Serve the repositories in a folder by git's own server of HTTP, read only."""
+def git_handler(folder: Path) -> Handler:
+    """What answers for the repositories in a folder: git's own server of HTTP, read only."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
         environ = {
@@ -110,7 +109,13 @@ async def git_site(folder: Path) -> AsyncGenerator[Site]:
         status = int(headers.pop("Status", "200").split()[0])
         return web.Response(status=status, headers=headers, body=body)
 
-    async with site(handle) as running:
+    return handle
+
+
+@asynccontextmanager
+async def git_site(folder: Path, host: str = "127.0.0.1") -> AsyncGenerator[Site]:
+    """Serve the repositories in a folder."""
+    async with site(git_handler(folder), host) as running:
         yield running
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from ipaddress import ip_address
 
 from agent_service.security.destinations import Destinations, FetchFailed, FetchRefused, Origin
 from agent_service.security.urls import Fetched, Fetcher, FetchLimits
@@ -56,6 +57,8 @@ class HubReach:
             raise HubRefused(f"{url}: {error}") from None
         except FetchFailed as error:
             raise HubFailed(f"{url}: {error}") from None
+        if _is_address(origin.host):
+            return []
         listed = ",".join(f"[{each}]" if each.version == 6 else str(each) for each in found)
         return [f"{origin.host}:{origin.port}:{listed}"]
 
@@ -77,3 +80,11 @@ class HubReach:
         for address in await self._destinations.addresses(url):
             if await asyncio.to_thread(self._vetting.allows, address):
                 raise HubRefused(f"{url} is not fetched without TLS; use https")
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
