@@ -9,7 +9,7 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from agent_service.calls import PendingCall, PendingScript
-from agent_service.events import Outcome, TurnFinished
+from agent_service.events import Decision, Outcome, TurnFinished
 from agent_service.facts import ApprovalNeeded, Fact, Prompted, ScriptReturned
 from agent_service.live_turn import LiveTurn
 from agent_service.requests import ScriptMode, Unattended
@@ -36,6 +36,12 @@ _NOT_ALLOWED = (
     "The job's script was not run: a person would have to allow it, and a job has nobody to ask "
     "({subject}). Change the script, or let the job's calls wait for a decision (unattended: wait)."
 )
+_DECIDED = {
+    Decision.DENY: "The job's script was not run: it was denied.",
+    Decision.EXPIRED: (
+        "The job's script was not run: nobody answered in time whether it is allowed."
+    ),
+}
 _SHOWN = "What the job's script has printed just now:"
 
 _log = logging.getLogger(__name__)
@@ -62,6 +68,8 @@ class Scripts:
         call, started = pending.call, time.monotonic()
         # That nobody can be asked is said to people, and not as it would be said to a model.
         context = replace(self._context(turn, call, _unseen), unattended=None)
+        if context.decision is not None and (told := _DECIDED.get(context.decision)):
+            return _not_run(call, told, Reason.APPROVAL_REQUIRED)
         try:
             result = await tried(self._tool, ScriptArguments(command=pending.script.text), context)
         except ApprovalRequired as required:
