@@ -32,7 +32,8 @@ async def serving_over(yard: Yard, home: Path) -> AsyncGenerator[Executor]:
 
     try:
         with without(opening, "BACKENDS", {name: make}):
-            async with serving(executor_settings(home, name)) as running:
+            settings = await asyncio.to_thread(executor_settings, home, name)
+            async with serving(settings) as running:
                 await asyncio.to_thread(_let_pass, home)
                 yield running
     finally:
