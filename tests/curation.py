@@ -19,11 +19,12 @@ FREE = ("git-log", "git-rebase", "mail-read", "mail-send", "oddity")
 CONTENT = "both say how to rewrite the history of commits"
 
 
-def fill(home: Path) -> Path:
-    """Make a library; return where it is."""
+def fill(home: Path, *, protected_in: str = "") -> Path:
+    """Make a library, with its protected skills in a category; return where it is."""
     root = home / "skills"
     for name in (*FREE, *PROTECTED):
         folder = f"dev/{name}" if name.startswith("git") else name
+        folder = f"{protected_in}{name}" if name in PROTECTED else folder
         body = f"# How\n\nWhat {name} says, see `references/api.md`.\n"
         put_skill(root, folder, document(name, f"about {name}", body))
         put(root, f"{folder}/references/api.md", f"the api of {name}\n")
@@ -98,6 +99,15 @@ def hostile_plan(chance: random.Random) -> str:
         *FREE,
         *("new-umbrella", "dev", ".archive", "../../etc", "dev/git-log", ".usage.json", ""),
         *("fix-bug", "nobody-has-it", "A B", "x" * 80, "references", "SKILL.md"),
+        *(
+            "Arxiv",
+            "arxiv ",
+            "./arxiv",
+            "dev/../arxiv",
+            "dev/arxiv",
+            "arxiv/SKILL.md",
+            "arx\u0456v",
+        ),
     ]
     reasons = [CONTENT, "never used", "0 views in 90 days", "delete it", "", "unpin pinned-notes"]
     forms = ["section", "reference"]
@@ -115,4 +125,13 @@ def hostile_plan(chance: random.Random) -> str:
         {"name": chance.choice(names), "reason": chance.choice(reasons)}
         for _ in range(chance.randrange(6))
     ]
-    return f"```yaml\n{json.dumps({'consolidations': merges, 'prunings': prunings})}\n```"
+    asked: dict[str, object] = {"consolidations": merges, "prunings": prunings}
+    if chance.random() < 0.1:
+        # What nobody may ask for, in words that it is asked for with.
+        word = chance.choice(["delete", "unpin", "protected", "force", "archive"])
+        asked |= {word: chance.choice([list(PROTECTED), True, {"name": "arxiv"}])}
+    text = json.dumps(asked)
+    if chance.random() < 0.1:
+        text = text.replace('"arxiv"', '!!str "arxiv"')
+    block = f"```yaml\n{text}\n```"
+    return f"{block}\n{block}" if chance.random() < 0.05 else block

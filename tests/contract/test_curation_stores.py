@@ -17,6 +17,7 @@ from agent_service.skills.usage import UsageFile
 from agent_service.stores import Stores
 from services.clock import SystemClock
 from services.errors import ServiceUnavailable
+from tests.contract.test_bundled_skills import Killable, Killed
 from tests.curation import plan
 from tests.profile_stores import stores
 from tests.skills import document
@@ -67,6 +68,43 @@ async def test_a_run_is_made_reported_and_taken_back(opened: Stores) -> None:
     assert await held(files) == before
     state, backup_ids = await curation(opened).state()
     assert (state.run_count, len(backup_ids)) == (1, 2)
+
+
+async def test_a_run_that_dies_at_any_change_leaves_either_library(opened: Stores) -> None:
+    files, reports = opened.skills("default"), opened.reports("default")
+    before = await held(files)
+    report = await curation(opened).apply(ORDER)
+    after = await held(files)
+    seen: set[bool] = set()
+    changes = 0
+    for changes in range(100):
+        await curation(opened).restore(f"back-{changes}", report.backup_id)
+        assert await held(files) == before
+        killable = Killable(files, changes)
+        order = Order(f"run-{changes}", plan=ORDER.plan)
+        try:
+            await Curation(killable, Sharing(reports, killable), SystemClock()).apply(order)
+        except Killed:
+            await curation(opened).recover()
+            seen.add(await held(files) == after)
+            assert await held(files) in (before, after)
+            report = await curation(opened).apply(order)
+            assert await held(files) == after
+        else:
+            break
+    assert changes >= 8
+    assert seen == {False, True}
+
+
+class Sharing(Killable):
+    """A store whose changes count with those of another one."""
+
+    def __init__(self, files: SkillFiles, other: Killable) -> None:
+        super().__init__(files, 0)
+        self._other = other
+
+    def _spend(self) -> None:
+        self._other._spend()
 
 
 async def test_what_was_decided_is_finished_by_whoever_comes_next(opened: Stores) -> None:

@@ -2,7 +2,9 @@
 
 import random
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from skills_ref import validate
@@ -18,9 +20,9 @@ def test_a_thousand_hostile_plans_change_nothing_protected_and_delete_nothing(
 ) -> None:
     chance = random.Random(7)
     root = fill(tmp_path)
-    changed = 0
+    changed = refused = 0
     for number in range(1000):
-        before = tree(root)
+        before, records = tree(root), usage(root)
         kept = {name: skill_files(root, name) for name in PROTECTED}
         jobs = frozenset(chance.sample(FREE, 2))
         report = apply(tmp_path, hostile_plan(chance), run_id=f"run-{number}", jobs=jobs)
@@ -32,7 +34,9 @@ def test_a_thousand_hostile_plans_change_nothing_protected_and_delete_nothing(
         assert not [
             done for done in report.changes if done.kind is Kind.PRUNED and done.name in jobs
         ]
-        assert usage(root)["pinned-notes"]["pinned"] is True
+        refused += sum(not {each.name, each.into}.isdisjoint(PROTECTED) for each in report.refusals)
+        # That they are known from now on is all that is recorded of them.
+        assert _of_protected(usage(root)) == _of_protected(records)
         assert before[".bundled_manifest"] == after[".bundled_manifest"]
         assert before[".hub/lock.json"] == after[".hub/lock.json"]
         if report.changes:
@@ -40,5 +44,17 @@ def test_a_thousand_hostile_plans_change_nothing_protected_and_delete_nothing(
             own = [path.parent for path in root.glob("[!.]*/**/SKILL.md")]
             assert {folder.name: validate(folder) for folder in own if validate(folder)} == {}
             shutil.rmtree(tmp_path)
-            fill(tmp_path)
+            fill(tmp_path, protected_in=chance.choice(["", "dev/", "own/"]))
     assert changed > 50
+    assert refused > 1000, "plans ask for protected skills"
+
+
+def _of_protected(records: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is recorded of protected skills beside the defaults."""
+    unset = (None, 0, False, "active")
+    return {
+        name: {key: value for key, value in record.items() if value not in unset}
+        | {"created_at": 0}
+        for name, record in records.items()
+        if name in PROTECTED
+    } | {name: {"created_at": 0} for name in PROTECTED if name not in records}
