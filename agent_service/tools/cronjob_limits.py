@@ -25,7 +25,7 @@ def limited(wish: Wish, most: frozenset[str], before: Wish | None = None) -> Wis
     given = wish.toolsets
     if given is None and before is not None:
         given = before.toolsets or FOR_JOBS
-    wanted = set(given or ())
+    wanted = set(given or ()) - set(NOTHING)
     if wish.script:
         wanted.add("terminal")
     if wish.skills:

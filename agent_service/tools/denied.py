@@ -12,6 +12,8 @@ from agent_service.tools.cronjob import CronjobArguments
 from agent_service.tools.memory import MemoryArguments
 from agent_service.tools.session_search import SessionSearchArguments
 from agent_service.tools.skill_manage import SkillManageArguments
+from agent_service.tools.skill_view import SkillViewArguments
+from agent_service.tools.skills_list import SkillsListArguments
 
 _OF_JOBS: Mapping[str, str] = {"create": "cron add", "update": "cron add"}
 """Other actions of `cronjob` have the names of the command's verbs."""
@@ -38,7 +40,9 @@ def command_of(arguments: ToolArguments) -> str:
             return "sessions"
         case MemoryArguments():
             return "memory show"
-        case SkillManageArguments():
+        case SkillViewArguments():
+            return "skills view"
+        case SkillsListArguments() | SkillManageArguments():
             return "skills list"
         case _:
             return ""

@@ -46,7 +46,19 @@ class Taken(Struct, frozen=True):
 
 
 async def offer(settings: Settings, *, may_ask: bool) -> None:
-    """Ask once whether the old workspaces of a home are taken over, or say how it is done."""
+    """Ask once whether the old workspaces of a home are taken over, or say how it is done.
+
+    What goes wrong is told, and keeps nobody from what they are about to do.
+    """
+    try:
+        await _offer(settings, may_ask=may_ask)
+    except (HermesError, OSError) as error:
+        complain(printable(f"old workspaces: {error}; {COMMANDS}"))
+    except grpc.aio.AioRpcError as error:
+        complain(printable(f"old workspaces: {explain(error)}; {COMMANDS}"))
+
+
+async def _offer(settings: Settings, *, may_ask: bool) -> None:
     home = settings.home
     kept = await asyncio.to_thread(old_workspaces.notes, home)
     if kept.answer:

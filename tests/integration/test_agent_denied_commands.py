@@ -54,6 +54,8 @@ def results(model: FakeModel) -> list[str]:
         ("cron add", call("cronjob", action="create", schedule="every 2h", prompt="tea")),
         ("cron add", call("cronjob", action="update", job_id="tea", schedule="every 2h")),
         ("cron remove", call("cronjob", action="remove", job_id="tea")),
+        ("skills list", call("skills_list")),
+        ("skills view", {"tool_calls": [{"name": "skill_view", "arguments": {"name": "tea"}}]}),
         ("skills list", {"tool_calls": [{"name": "skill_manage", "arguments": SKILL}]}),
     ],
 )

@@ -1,0 +1,28 @@
+"""What jobs may have that are made in conversations which have not everything."""
+
+import pytest
+
+from agent_service.jobs import Wish
+from agent_service.tools.base import RetryWithHint
+from agent_service.tools.cronjob_limits import limited
+from agent_service.toolsets import NOTHING
+
+HAS = frozenset({"cron", "web"})
+
+
+def test_a_job_without_any_toolset_can_be_changed_by_who_made_it() -> None:
+    changed = limited(Wish(prompt="look"), HAS, before=Wish(toolsets=NOTHING))
+    assert changed.toolsets == NOTHING
+
+
+@pytest.mark.parametrize(
+    "wish", [Wish(toolsets=("web", "file")), Wish(script="true"), Wish(skills=("tea",))]
+)
+def test_more_than_the_conversation_has_is_refused(wish: Wish) -> None:
+    with pytest.raises(RetryWithHint, match="gives no more away"):
+        limited(wish, HAS)
+
+
+def test_a_job_that_names_none_gets_what_the_conversation_has_of_those_for_jobs() -> None:
+    assert limited(Wish(), HAS).toolsets == ("web",)
+    assert limited(Wish(), frozenset()).toolsets is None
