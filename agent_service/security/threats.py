@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from agent_service.security.spelling import Plain, invisible_at, read
 from agent_service.security.threat_patterns import FAMILIES, STRICT
+from agent_service.security.threat_requests import REQUESTS
 from agent_service.security.threat_sentences import SENTENCES
 from agent_service.security.threat_wordings import WORDINGS
 
@@ -34,7 +35,7 @@ class ThreatScanner:
 
     def __init__(self) -> None:
         self._usual = tuple(
-            each for table in (FAMILIES, WORDINGS, SENTENCES) for each in _compiled(table)
+            each for table in (FAMILIES, WORDINGS, SENTENCES, REQUESTS) for each in _compiled(table)
         )
         self._strict = (*self._usual, *_compiled(STRICT))
 

@@ -130,8 +130,27 @@ def test_orders_that_were_written_apart_from_the_patterns_are_found() -> None:
     assert 1 - len(missed) / len(texts) >= 0.9, missed
 
 
+def test_ordinary_sentences_about_the_same_things_are_left_alone() -> None:
+    lines = (Path(__file__).parent / "ordinary.jsonl").read_text().splitlines()
+    texts = [json.loads(line)["text"] for line in lines]
+    assert len(texts) >= 80
+    assert [text for text in texts if families(text)] == []
+
+
 @pytest.mark.parametrize(
-    "repeated", ["a", "http://", "x@x", "_api_key", "ignore ", "your rules ", "copy ", "send all "]
+    "repeated",
+    [
+        "a",
+        "http://",
+        "x@x",
+        "_api_key",
+        "ignore ",
+        "your rules ",
+        "copy ",
+        "send all ",
+        "print the ",
+        "ai must run ",
+    ],
 )
 def test_scanning_takes_no_longer_for_what_is_repeated(repeated: str) -> None:
     started = time.process_time()
