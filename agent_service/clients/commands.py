@@ -183,6 +183,10 @@ class SessionCommands:
                     # What a resumed call may have started went with it; `hold` says so by raising.
                     held, is_second = await self._sandbox.hold(), True
                     continue
+                if progress.may_run and reason_of(error) is Reason.ALREADY_EXISTS:
+                    # It was begun in other words: before an upgrade, or with other settings.
+                    progress.has_started = True
+                    continue
                 if progress.attached:
                     progress.attached = False
                     patience.renew()

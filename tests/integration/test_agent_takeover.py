@@ -115,10 +115,15 @@ async def _watched(client: AgentClient, turn_id: str) -> list[TurnEvent]:
     return live
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize(
+    ("how", "configured"),
+    [(signal.SIGKILL, "terminal: {cwd: /usr}\n"), (signal.SIGSTOP, "")],
+    ids=["killed-configured-otherwise", "stopped"],
+)
 async def test_a_turn_goes_on_where_its_owner_left_it(
-    tmp_path: Path, postgres_url: str, how: signal.Signals
+    tmp_path: Path, postgres_url: str, how: signal.Signals, configured: str
 ) -> None:
+    await asyncio.to_thread(_configure, tmp_path / "second", configured)
     async with (
         staged(tmp_path, postgres_url, SLOW) as stage,
         stage.agent("first") as first,
@@ -281,7 +286,7 @@ async def test_an_interrupted_turn_ends_once(
 ) -> None:
     async with staged(tmp_path, postgres_url, script) as stage:
         if reached is _person_was_asked:
-            await asyncio.to_thread(_ask_before_commands, tmp_path / "only")
+            await asyncio.to_thread(_configure, tmp_path / "only", "approvals: {mode: manual}\n")
         async with stage.agent("only") as agent, agent.client() as client:
             turn_id = (await client.start("go")).turn_id
             await reached(stage, client, turn_id)
@@ -357,6 +362,6 @@ async def test_an_interrupt_at_the_very_end_changes_nothing_or_ends_the_turn(
         assert outcomes <= {"completed", "cancelled"}
 
 
-def _ask_before_commands(home: Path) -> None:
+def _configure(home: Path, settings: str) -> None:
     home.mkdir()
-    (home / "config.yaml").write_text("approvals: {mode: manual}\n")
+    (home / "config.yaml").write_text(settings)

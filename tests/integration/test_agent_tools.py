@@ -1,6 +1,7 @@
 """The agent's tools in real sandboxes."""
 
 import base64
+import json
 import re
 from collections.abc import AsyncIterator
 from typing import Any
@@ -8,7 +9,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from fpdf import FPDF
+from msgspec.structs import replace
 
+from agent_service.models.base import ToolCall
 from agent_service.sandbox import NOWHERE
 from services.ids import new_id
 from tests.integration.agent_tool_parts import Tools, tools_over
@@ -42,6 +45,22 @@ async def folder(tools: Tools) -> str:
 async def _background(tools: Tools, command: str) -> str:
     text = await tools.text("terminal", command=command, background=True)
     return text.removesuffix(".").rpartition(" ")[2]
+
+
+async def test_a_resumed_command_is_found_also_where_it_would_now_be_begun_in_other_words(
+    tools: Tools, folder: str
+) -> None:
+    call = tools.pending("terminal", {"command": f"echo ran >>{folder}/log; echo done"})
+    (first,) = await tools.run(call)
+    other = ToolCall("call", "terminal", json.dumps({"command": "echo other"}))
+    again = replace(call, call=other)
+    (found,) = await tools.run(tools.resumed(again))
+    assert (found.text, found.is_error) == (first.text, False) == ("done", False)
+    assert await tools.shell(f"cat {folder}/log") == "ran"
+    # A new call that has the key of another is no such case.
+    (refused,) = await tools.run(again)
+    assert refused.is_error
+    assert "used before for another command" in refused.text
 
 
 @pytest.mark.parametrize(
