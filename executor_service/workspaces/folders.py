@@ -14,6 +14,7 @@ from executor_service.backends.base import Backend, WorkspacePlace
 from executor_service.backends.stores import store_elsewhere
 from executor_service.errors import PathInvalid
 from services.ids import new_id
+from services.workdirs import why_not
 
 _PREFIX = "wsp"
 _ID = re.compile(rf"{_PREFIX}_[0-9a-v]{{26}}")
@@ -121,13 +122,8 @@ def _vet(asked: str, policy: WorkdirPolicy) -> Path:
     path = Path(os.path.realpath(asked))
     if not path.is_dir():
         raise _refused("is not a folder")
-    home, user_home = (Path(os.path.realpath(p)) for p in (policy.home, policy.user_home))
-    if path == Path("/"):
-        raise _refused("may not be the whole file system")
-    if path == user_home:
-        raise _refused("may not be the home folder itself; choose a folder inside it")
-    if path.is_relative_to(home) or home.is_relative_to(path):
-        raise _refused(f"may not be inside or around {home}, which holds keys")
+    if why := why_not(path, policy.home, policy.user_home):
+        raise _refused(f"may not be {why}")
     return path
 
 

@@ -12,7 +12,7 @@ from hermes.gateway.v1.conversation_pb2 import ConverseRequest
 from services.channels import Channels
 from services.cli.arguments import add_home
 from services.cli.banner import warn_of_host
-from services.cli.connection import at_home, connected, has_services, reach
+from services.cli.connection import at_home, connected, elsewhere, has_services, reach
 from services.cli.console import (
     EXIT_FAILURE,
     EXIT_INTERRUPTED,
@@ -30,6 +30,7 @@ from services.config import Settings
 from services.config_models import ChatConfig
 from services.errors import InvalidArgument
 from services.project_notes import notes_above
+from services.workdirs import why_not
 
 EXAMPLES = """\
 examples:
@@ -88,8 +89,8 @@ def run(arguments: argparse.Namespace) -> int:
     question = _question(arguments.question)
     arguments.preload_model = question is not None  # the first turn is about to begin
     settings = load(arguments)
-    if settings.load(ChatConfig).mount_cwd and not (arguments.latest or arguments.resume):
-        arguments.here = True
+    if not (arguments.here or arguments.latest or arguments.resume):
+        arguments.here = settings.load(ChatConfig).mount_cwd and _can_mount(settings, Path.cwd())
     settings.home.create()
 
     def chat() -> int:
@@ -114,6 +115,23 @@ def opening(arguments: argparse.Namespace) -> ConverseRequest.Open:
         sandbox_template=arguments.sandbox,
         skip_context_files=arguments.skip_context_files,
     )
+
+
+def why_not_mounted(settings: Settings, folder: Path) -> str:
+    """Why `terminal.mount_cwd` leaves a folder out, in which no command could run; mostly empty."""
+    # Where the gateway is elsewhere, nobody here knows where its executor is.
+    for name, address in elsewhere(settings, ("gateway", "executor")).items():
+        if not address.is_local:
+            return f"the {name} is not on this machine, but at {address}"
+    why = why_not(folder, settings.home.root, Path.home())
+    return why and f"it may not be {why}"
+
+
+def _can_mount(settings: Settings, folder: Path) -> bool:
+    """Whether a new session may work in a folder; says why it does without it."""
+    if why := why_not_mounted(settings, folder):
+        complain(f"the session works without {folder} (terminal.mount_cwd): {why}")
+    return not why
 
 
 async def _run(settings: Settings, arguments: argparse.Namespace, question: str | None) -> int:

@@ -95,6 +95,13 @@ def test_the_current_folder_is_the_workspace_where_that_is_configured(
     # A session that goes on has the folder that it has.
     again = ("chat", "-q", "touch a file", "--json", "--continue")
     assert home.run(*again, cwd=home.path.parent).json["session_id"] == asked["session_id"]
+    # With the home folder no command would run: the session does without it.
+    without = home.run("chat", "-q", "touch a file", "--json", cwd=home.path.parent)
+    assert without.json["tool_calls"][0]["exit_code"] == 0, without
+    (said,) = without.complaints
+    assert f"works without {home.path.parent} (terminal.mount_cwd)" in said
+    assert "may not be the home folder itself" in said
+    assert not (home.path.parent / "made").exists()
 
 
 def test_notes_of_a_repository_hold_in_the_folders_in_it(home: Home) -> None:

@@ -1,0 +1,19 @@
+"""Which folders of a machine may be bound as a workspace."""
+
+import os
+from pathlib import Path
+
+
+def why_not(folder: Path, home: Path, user_home: Path) -> str:
+    """What speaks against a folder, after "it may not be"; empty where nothing does.
+
+    `home` is where Hermes keeps its keys. Links count as what they lead to now.
+    """
+    folder, home, user_home = (Path(os.path.realpath(p)) for p in (folder, home, user_home))
+    if folder == Path("/"):
+        return "the whole file system"
+    if folder == user_home:
+        return "the home folder itself; choose a folder inside it"
+    if folder.is_relative_to(home) or home.is_relative_to(folder):
+        return f"inside or around {home}, which holds keys"
+    return ""
