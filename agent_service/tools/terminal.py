@@ -114,7 +114,7 @@ class Terminal:
 
     def __init__(self, cwd: str = "") -> None:
         """The first command of a sandbox begins in `cwd`, where it is there."""
-        self._cwd = cwd
+        self._cwd = "~/" if cwd == "~" else cwd
 
     def effect(self, arguments: TerminalArguments) -> Effect:
         """A command is found again by its key."""

@@ -62,7 +62,7 @@ async def test_the_folder_is_kept_with_the_box_s_temporary_files(tmp_path: Path,
     assert await output("pwd", tmp, workdir="/etc") == "/etc"
 
 
-@pytest.mark.parametrize("cwd", ["/usr/lib", "~/a b"])
+@pytest.mark.parametrize("cwd", ["/usr/lib", "~", "~/a b"])
 async def test_the_first_command_begins_where_it_is_configured_if_that_is_there(
     tmp_path: Path, cwd: str
 ) -> None:
