@@ -47,6 +47,8 @@ class Connections:
         self._max_idle = max_idle
         self._idle = deque([_Idle(connect(), monotonic())])
         self._workers = Workers()
+        self._closes_unused = False
+        """Whether a worker looks after what is idle; it is among the workers a bit longer."""
 
     @property
     def idle_count(self) -> int:
@@ -61,9 +63,10 @@ class Connections:
             yield client
         finally:
             self._idle.append(_Idle(client, monotonic()))
-            if not len(self._workers):
+            if not self._closes_unused:
                 with suppress(Draining):  # it is closed already
                     self._workers.start("closing of idle connections", self._close_unused())
+                    self._closes_unused = True
             while len(self._idle) > self._max_idle:
                 await self._idle.popleft().client.close()
 
@@ -76,9 +79,12 @@ class Connections:
 
     async def _close_unused(self) -> None:
         """Close what nobody needs, as it becomes that, until nothing is left."""
-        while self._idle:
-            wait_s = self._idle[0].since_s + self._keep_alive_s - monotonic()
-            if wait_s > 0:
-                await asyncio.sleep(wait_s)
-            else:
-                await self._idle.popleft().client.close()
+        try:
+            while self._idle:
+                wait_s = self._idle[0].since_s + self._keep_alive_s - monotonic()
+                if wait_s > 0:
+                    await asyncio.sleep(wait_s)
+                else:
+                    await self._idle.popleft().client.close()
+        finally:
+            self._closes_unused = False

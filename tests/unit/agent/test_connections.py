@@ -55,6 +55,31 @@ async def test_what_nobody_needs_any_more_is_closed() -> None:
     assert other.is_closed
 
 
+async def test_what_is_given_back_as_the_last_one_is_closed_is_closed_too() -> None:
+    closing, may_end = asyncio.Event(), asyncio.Event()
+
+    class Slow(_Client):
+        async def close(self) -> None:
+            closing.set()
+            await may_end.wait()
+            await super().close()
+
+    connections = Connections(Slow, keep_alive_s=0)
+    async with connections.one():
+        pass
+    await closing.wait()
+    async with connections.one() as second:
+        # Who waited first goes on first: the closing ends right before this is given back.
+        asyncio.get_running_loop().call_soon(may_end.set)
+        await may_end.wait()
+    for _ in range(500):
+        if not connections.idle_count:
+            break
+        await asyncio.sleep(0.01)
+    assert second.is_closed
+    await connections.close()
+
+
 async def test_after_many_at_once_only_some_are_kept_the_latest() -> None:
     connections = Connections(_Client, max_idle=2)
     async with connections.one() as first, connections.one() as second, connections.one() as third:
