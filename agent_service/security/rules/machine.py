@@ -42,9 +42,9 @@ def _is_kill_signal(invocation: Invocation) -> bool:
 
 
 def _kills_by_name(invocation: Invocation) -> bool:
-    if asks_only(invocation) or invocation.has("-l", "-0", "--list"):
+    if asks_only(invocation) or invocation.has("-l", "-L", "-0", "-i", "--list", "--interactive"):
         return False
-    return _is_kill_signal(invocation) or bool(
+    return bool(invocation.operands) or bool(
         invocation.value_of("-u", "-U", "--euid", "--uid", "--user", "-g", "-t")
     )
 
@@ -107,10 +107,8 @@ def _changes_account(invocation: Invocation) -> bool:
             or "root" in invocation.args
             or invocation.long("delete", "stdin")
         )
-    if invocation.name in ("useradd", "adduser"):
-        ids = invocation.value_of("-u", "--uid")
-        groups = ",".join(invocation.value_of("-G", "--groups", "-g", "--ingroup"))
-        return "0" in ids or bool(re.search(r"\b(?:sudo|wheel|root|docker|admin)\b", groups))
+    if invocation.name in ("useradd", "visudo"):
+        return not invocation.short("Dc")  # what is new by default, and a check
     if invocation.name in ("chsh", "chfn"):
         return invocation.operand(1) == "root"
     return True
@@ -131,7 +129,7 @@ def _opens_firewall(invocation: Invocation) -> bool:
     if invocation.name == "nft":
         return bool(re.search(r"\b(?:flush|delete|destroy)\b", text))
     if invocation.name == "ufw":
-        return bool(re.search(r"\b(?:disable|reset)\b|default allow", text))
+        return bool(re.search(r"\b(?:disable|reset|allow|limit|delete)\b", text))
     if invocation.name == "setenforce":
         return invocation.operand(0).lower() in ("0", "permissive")
     if invocation.name in ("firewall-cmd", "pfctl"):
@@ -161,7 +159,7 @@ def _schedules(invocation: Invocation) -> bool:
 
 def _removes_needed(invocation: Invocation) -> bool:
     removing = re.search(
-        r"(?:^|\s)(?:remove|purge|autoremove|erase|uninstall|-R\w*|-e|-r|--remove|--purge|"
+        r"(?:^|\s)(?:remove|purge|autoremove|erase|uninstall|-R\w*|-e|-r|-P|--remove|--purge|"
         r"del)(?:\s|$)",
         invocation.text,
     )
@@ -242,7 +240,10 @@ MACHINE_RULES: tuple[Rule, ...] = (
     ),
     Rule("system-config", "sysctl", _sysctl, "sysctl -w vm.swappiness=10"),
     Rule(
-        "system-config", "grub-install dpkg-divert", unless_asking(always), "grub-install /dev/sda"
+        "system-config",
+        "grub-install update-grub dpkg-divert",
+        unless_asking(always),
+        "grub-install /dev/sda",
     ),
     Rule("system-config", "timedatectl", verb("set-time"), "timedatectl set-time 2020-01-01"),
     Rule(
@@ -261,7 +262,7 @@ MACHINE_RULES: tuple[Rule, ...] = (
         "system-config",
         "mount",
         lambda i: (
-            bool(re.search(r"remount,rw|rw,remount", i.text))
+            bool(re.search(r"remount,rw|rw,remount|--r?bind|-o \S*bind", i.text))
             and is_critical(i.operands[-1] if i.operands else "")
         ),
         "mount -o remount,rw /",
@@ -287,8 +288,8 @@ MACHINE_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "accounts",
-        "userdel deluser groupdel delgroup usermod useradd adduser passwd chpasswd chsh "
-        "vipw gpasswd newusers",
+        "userdel deluser groupdel delgroup usermod useradd adduser groupadd addgroup passwd "
+        "chpasswd chsh vipw visudo gpasswd newusers",
         lambda i: (
             _changes_account(i) and (i.name not in ("usermod", "gpasswd") or _joins_admins(i))
         ),
