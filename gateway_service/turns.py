@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 
 from msgspec import Struct
@@ -103,11 +104,22 @@ class Turns:
 
     async def resume(self) -> None:
         """Take up the turns of connected clients that an earlier process has left open."""
-        for _, order in await self._database.read(lambda conn: storage.accepted(conn, CLI, "")):
+        for order in await self._left_open():
             # One after another: a later message of a session interrupts an earlier one.
             with suppress(AgentRefused):
                 await self.start(order)
             self.settle(order)
+
+    async def _left_open(self) -> Sequence[TurnOrder]:
+        """The turns that are open, as soon as the database says so; it may be away at a start."""
+        while True:
+            try:
+                found = await self._database.read(lambda conn: storage.accepted(conn, CLI, ""))
+            except DatabaseUnavailable as error:
+                _log.warning("open turns wait for the database: %s", error)
+                await self._clock.sleep(LONGEST_WAIT_S)
+            else:
+                return [order for _, order in found]
 
     async def _begin(self, order: TurnOrder, event_id: str) -> Begun:
         known, is_open = await self._inbox.accept(order, event_id)
