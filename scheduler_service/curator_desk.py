@@ -6,6 +6,7 @@ from functools import partial
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from scheduler_service.curator_records import (
     CHANNEL,
@@ -109,7 +110,7 @@ class CuratorDesk:
         if asked.report is not None:
             return asked.report
         try:
-            report = await self._homes.restore(profile, asked.id, asked.backup_id)
+            report = await self._homes.restore(profile, asked.restore_id, asked.backup_id)
         except (NotFound, FailedPrecondition):
             await self._database.write(partial(roll_backs.forget, refused=asked))
             raise
@@ -123,18 +124,25 @@ class CuratorDesk:
         soon as the library has been changed."""
         profile = curation.profile
         asked = await self._database.read(partial(roll_backs.find, request_id=run_id))
-        if asked is None and not backup_id:
-            asked = await self._database.read(partial(roll_backs.find_open, profile=profile))
         if asked is None:
-            chosen = backup_id or next(iter(curation.backup_ids), "")
-            if chosen not in curation.backup_ids:
-                raise NotFound(f"there is no backup {chosen}" if chosen else "there is no backup")
-            wanted = RollBack(run_id, profile, chosen)
+            wanted = await self._wanted(curation, run_id, backup_id)
             begin = partial(roll_backs.begin, wanted=wanted, now=self._clock.now())
             asked = await self._database.write(begin)
         if asked.profile != profile or backup_id not in ("", asked.backup_id):
             raise AlreadyExists(f"the run id {run_id} was used before for another roll-back")
         return asked
+
+    async def _wanted(self, curation: Curation, run_id: str, backup_id: str) -> RollBack:
+        """What a new request is to do: without a name it goes on with what is not done."""
+        profile = curation.profile
+        if not backup_id:
+            begun = await self._database.read(partial(roll_backs.find_open, profile=profile))
+            if begun is not None:
+                return replace(begun, id=run_id)
+        chosen = backup_id or next(iter(curation.backup_ids), "")
+        if chosen not in curation.backup_ids:
+            raise NotFound(f"there is no backup {chosen}" if chosen else "there is no backup")
+        return RollBack(run_id, profile, run_id, chosen)
 
     async def _curation(self, profile: str) -> Curation:
         found = await self._homes.curations(profile)

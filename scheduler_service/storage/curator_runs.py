@@ -72,6 +72,13 @@ def list_runs(connection: sa.Connection, profile: str, limit: int) -> list[Curat
     return [_run_of(row) for row in rows]
 
 
+def has_changed(connection: sa.Connection, profile: str, since: datetime) -> bool:
+    """Whether a run that ended after a moment has changed the library; then it made a backup."""
+    ended = sa.and_(curator_run.c.finished_at > since, curator_run.c.report.is_not(None))
+    runs = map(_run_of, connection.execute(_of_profile(profile).where(ended)))
+    return any(run.report is not None and run.report.backup_id for run in runs)
+
+
 def take(
     connection: sa.Connection, leases: LeaseTable, owner: Owner, limit: int
 ) -> list[tuple[Lease, CuratorRun]]:

@@ -38,6 +38,8 @@ roll_back = Table(
     metadata,
     Column("id", String(128), primary_key=True),
     Column("profile", String(64), nullable=False),
+    # The request that began it: others that went on with it are stored, too, each with its own id.
+    Column("restore_id", String(128), nullable=False),
     Column("backup_id", String(64), nullable=False),
     Column("asked_at", UtcTime, nullable=False),
     # When jobs had the names back, too, and what came of it, as JSON.

@@ -131,16 +131,19 @@ async def _roll_back(settings: Settings, arguments: argparse.Namespace) -> None:
     async with connected(settings, ("scheduler", "agent")) as channels:
         stub = CuratorServiceStub(channels.to("scheduler"))
         answer = await stub.GetCurator(curator_pb2.GetCuratorRequest(profile=profile))
-        backup = arguments.backup or next(iter(answer.curator.backup_ids), "")
-        if not backup:
+        if not arguments.backup and not answer.curator.backup_ids:
             raise NotFound("there is no backup: the curator has changed nothing yet")
+        which = f"at {arguments.backup}" if arguments.backup else "before the latest change"
         if not arguments.yes and not await agreed(
-            f"Give the skills what they were at {backup}?", "say --yes to go back all the same"
+            f"Give the skills what they were {which}?", "say --yes to go back all the same"
         ):
             complain("nothing was changed")
             return
+        # Unnamed it stays so: after a rollback that is half done the latest backup is its own.
         done = await stub.RollBack(
-            curator_pb2.RollBackRequest(profile=profile, run_id=new_id("cur"), backup_id=backup)
+            curator_pb2.RollBackRequest(
+                profile=profile, run_id=new_id("cur"), backup_id=arguments.backup
+            )
         )
     if arguments.json:
         print_json(_report(done.report))

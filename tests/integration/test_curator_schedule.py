@@ -259,7 +259,7 @@ class Homes:
     """A home that has a backup, and is given one; scripted, as the agent serves it."""
 
     def __init__(self) -> None:
-        self.backup_ids = ("20260101-120000",)
+        self.backup_ids: tuple[str, ...] = ("20260101-120000",)
         self.restored: list[tuple[str, str]] = []
         self.failure: HermesError | None = None
 
@@ -317,7 +317,8 @@ async def test_jobs_get_the_names_back_after_the_library_and_however_often_it_is
     done = await desk.roll_back("default", "again", "")
     assert await names() == ("mail-send",)
     assert homes.restored == [("back", "20260101-120000")] * 2
-    assert await desk.roll_back("default", "back", "") == done
+    for request_id in ("back", "again"):
+        assert await desk.roll_back("default", request_id, "") == done
     assert len(homes.restored) == 2
     with pytest.raises(AlreadyExists):
         await desk.roll_back("default", "back", "20260102-120000")
@@ -329,3 +330,37 @@ async def test_jobs_get_the_names_back_after_the_library_and_however_often_it_is
     homes.failure = None
     await desk.roll_back("default", "latest", "")
     assert homes.restored[-1] == ("latest", "20260102-120000")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "dry_run", "wanted"),
+    [
+        (Report("run", datetime.now(UTC), "1 merged", backup_id="20260103-120000"), False, "new"),
+        (Report("run", datetime.now(UTC), "nothing to do"), False, "back"),
+        (Report("run", datetime.now(UTC), "1 merged", dry_run=True), True, "back"),
+        ("the agent is away", False, "back"),
+    ],
+)
+async def test_a_rollback_is_gone_on_with_until_the_curator_has_changed_something(
+    database: Database, outcome: Report | str, dry_run: bool, wanted: str
+) -> None:
+    await database.migrate(metadata.create_all)
+    homes = Homes()
+    desk = CuratorDesk(database, homes, SystemClock(), SOON)
+    homes.failure = ServiceUnavailable("the agent is away")
+    with pytest.raises(ServiceUnavailable):
+        await desk.roll_back("default", "back", "")
+    homes.failure = None
+
+    def run(connection: sa.Connection) -> None:
+        now = datetime.now(UTC)
+        assert curator_runs.insert_run(connection, "run", "default", now, dry_run=dry_run)
+        leases = curator_runs.run_leases()
+        ((lease, _),) = curator_runs.take(connection, leases, new_owner("me"), 9)
+        curator_runs.close_run(connection, leases, lease, outcome, now)
+
+    await database.write(run)
+    homes.backup_ids = ("20260103-120000", "20260101-120000")
+    await desk.roll_back("default", "new", "")
+    backup_id = "20260103-120000" if wanted == "new" else "20260101-120000"
+    assert homes.restored[1:] == [(wanted, backup_id)]

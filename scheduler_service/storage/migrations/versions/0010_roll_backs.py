@@ -17,6 +17,7 @@ def upgrade() -> None:
         "roll_back",
         sa.Column("id", sa.String(128), primary_key=True),
         sa.Column("profile", sa.String(64), nullable=False),
+        sa.Column("restore_id", sa.String(128), nullable=False),
         sa.Column("backup_id", sa.String(64), nullable=False),
         sa.Column("asked_at", UtcTime, nullable=False),
         sa.Column("finished_at", UtcTime),

@@ -304,7 +304,7 @@ class RollBackRequest(_message.Message):
     run_id: _builtins.str
     """Chosen by the caller, 1 to 128 characters of [A-Za-z0-9_.:-]."""
     backup_id: _builtins.str
-    """The backup to go back to; empty means the latest."""
+    """The backup to go back to; empty means the one of a roll-back that is not done, else the latest."""
     def __init__(
         self,
         *,
