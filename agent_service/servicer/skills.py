@@ -86,7 +86,10 @@ async def _found(skills: ProfileSkills, name: str) -> Skill:
     try:
         return await skills.find(name)
     except BadSkill as error:
-        raise NotFound(str(error)) from None
+        if (await skills.catalogue()).find(name):
+            raise NotFound(str(error)) from None
+        # What a model is told of it names a tool.
+        raise NotFound(f"there is no skill {name!r}; hermes skills list shows them") from None
 
 
 @contextmanager

@@ -38,6 +38,7 @@ class CuratorInfo(Struct, frozen=True):
 
     is_enabled: bool
     is_paused: bool
+    run_count: int
     last_run_at: datetime | None
     next_run_at: datetime | None
     last_summary: str
@@ -103,6 +104,7 @@ def _info(found: curator_pb2.Curator) -> CuratorInfo:
     return CuratorInfo(
         is_enabled=found.is_enabled,
         is_paused=found.is_paused,
+        run_count=found.run_count,
         last_run_at=_moment(found.last_run_time),
         next_run_at=_moment(found.next_run_time),
         last_summary=found.last_summary,

@@ -73,7 +73,9 @@ async def _reports(tools: Tools, chat: Chat, _arguments: str) -> Answer:
 
 def _standing(found: CuratorInfo) -> str:
     state = "paused" if found.is_paused else "on" if found.is_enabled else "off (curator.enabled)"
-    lines = [f"The curator is **{state}**.", f"- last run: {moment(found.last_run_at)}"]
+    # The first look at a library is noted as if it were a run.
+    last = moment(found.last_run_at) if found.run_count else "never"
+    lines = [f"The curator is **{state}**.", f"- last run: {last}"]
     if found.next_run_at is not None:
         lines.append(f"- next: {moment(found.next_run_at)} or later, when nobody talks to me")
     if found.last_summary:

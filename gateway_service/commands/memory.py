@@ -47,7 +47,7 @@ async def _undo(tools: Tools, chat: Chat, arguments: str) -> Answer:
         return wrong("There is nothing to take back.")
     await tools.clients.memories.undo(chat.profile, found.change_id, request_id)
     return Answer(
-        f"Taken back: {_told(found)}. The sessions that there are go on with what they know."
+        f"Taken back: {_told(found)}\n\nThe sessions that there are go on with what they know."
     )
 
 

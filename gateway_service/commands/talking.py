@@ -23,6 +23,7 @@ from services.ids import new_session_id
 
 SHOWN = 10
 TITLE_CHARS = 60
+NOTHING_SAID = "There is nothing to take back."
 
 
 async def _new(tools: Tools, chat: Chat, _arguments: str) -> Answer:
@@ -64,10 +65,12 @@ async def _doing(tools: Tools, chat: Chat) -> str:
 async def _undo(tools: Tools, chat: Chat, arguments: str) -> Answer:
     if not re.fullmatch(r"|[1-9]\d{0,2}", arguments):
         return wrong("Say /undo, or /undo 3 for the last three.")
+    if await tools.clients.sessions.get(chat.session_id, chat.profile) is None:
+        return wrong(NOTHING_SAID)
     undo_id = chat.effect_id("und")
     undone = await tools.agent.undo(chat.session_id, chat.profile, int(arguments or 1), undo_id)
     if not undone.turn_count:
-        return wrong("There is nothing to take back.")
+        return wrong(NOTHING_SAID)
     more = f" and {undone.turn_count - 1} more" if undone.turn_count > 1 else ""
     return Answer(
         f"Taken back: {code(undone.user_text)}{more}. {undone.messages_left} messages are left; "

@@ -179,7 +179,8 @@ def _show(found: curator_pb2.Curator, arguments: argparse.Namespace) -> None:
         return
     state = "paused" if found.is_paused else "on" if found.is_enabled else "off (curator.enabled)"
     say(f"The curator is {state}.")
-    say(f"last run     {_local(found.last_run_time)}")
+    # The first look at a library is noted as if it were a run.
+    say(f"last run     {_local(found.last_run_time) if found.run_count else 'never'}")
     if found.next_run_time.seconds:
         say(f"next run     {_local(found.next_run_time)} or later, when nobody talks to the agent")
     if found.last_summary:

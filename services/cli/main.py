@@ -115,7 +115,10 @@ def _without_command(arguments: list[str]) -> int:
         parser.print_help()
         return 0
     _, unknown = parser.parse_known_args(arguments)
-    complain(f"there is no command {unknown[0]!r}; see hermes --help")
+    if unknown[0].startswith("-"):
+        complain(f"say the command first, and {unknown[0]} behind it; see hermes --help")
+    else:
+        complain(f"there is no command {unknown[0]!r}; see hermes --help")
     return EXIT_USAGE
 
 

@@ -49,7 +49,9 @@ async def _list(settings: Settings, arguments: argparse.Namespace) -> None:
         stub = ModelCatalogServiceStub(channels.to("agent"))
         if arguments.refresh:
             await stub.RefreshModels(pb.RefreshModelsRequest(), timeout=REFRESH_S)
-        answer = await stub.ListModels(pb.ListModelsRequest(query=" ".join(arguments.query)))
+        # As with other things, `list` is a word for what is done anyway.
+        words = arguments.query[1:] if arguments.query[:1] == ["list"] else arguments.query
+        answer = await stub.ListModels(pb.ListModelsRequest(query=" ".join(words)))
     if arguments.json:
         print_json([_described(info) for info in answer.models])
     elif answer.models:
@@ -58,7 +60,7 @@ async def _list(settings: Settings, arguments: argparse.Namespace) -> None:
             [_row(info) for info in answer.models],
         )
     else:
-        say("No known model has these words in its id; it can be used all the same.")
+        say("No known model has these words in its id; a model can be used all the same.")
     if answer.default_model and not arguments.json:
         say(f"\nIn use: {printable(answer.default_model)}")
 

@@ -20,7 +20,9 @@ def test_it_is_run_looked_at_undone_and_paused(tmp_path: Path) -> None:
         root = fill(home.path)
         before = tree(root)
         kept = {name: skill_files(root, name) for name in PROTECTED}
-        assert "The curator is on." in home.run("curator", "status").out
+        fresh = home.run("curator", "status").out
+        assert "The curator is on." in fresh
+        assert "last run     never\n" in fresh
         assert "has not run yet" in home.run("curator", "reports").out
         nothing = home.run("curator", "rollback", "--yes")
         assert (nothing.status, nothing.out) == (1, "")

@@ -146,7 +146,7 @@ async def test_without_a_scheduler_the_rest_goes_on_and_says_so(tmp_path: Path) 
 async def test_the_curator_is_seen_and_steered(tmp_path: Path) -> None:
     await asyncio.to_thread(put_skill, tmp_path / "skills", "plans")
     async with talking(tmp_path) as (terminal, running, _):
-        assert "The curator is **on**" in await said(terminal, "/curator")
+        assert "The curator is **on**.\n- last run: never" in await said(terminal, "/curator")
         assert "The curator is **paused**" in await said(terminal, "/curator pause")
         assert "The curator is **on**" in await said(terminal, "/curator resume")
         assert "Would be: " in await said(terminal, "/curator dry-run")

@@ -22,5 +22,6 @@ async def test_a_repeated_undo_takes_back_one_exchange(tmp_path: Path) -> None:
             [heard] = await wire.rest()
             assert heard.reply.text.startswith("Taken back: `two`. 2 messages")
         async with client(running) as talking:
-            assert (await talking.command("/undo")).is_error
+            nothing = await talking.command("/undo")
+            assert (nothing.is_error, nothing.text) == (True, "There is nothing to take back.")
             assert "nothing was said" in (await talking.command("/retry")).text

@@ -59,6 +59,19 @@ def test_a_process_ends_when_its_output_is_out() -> None:
     assert "taken apart" not in run.stdout
 
 
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        (("--profile", "ann", "memory", "show"), "say the command first, and --profile behind it"),
+        (("memroy", "--json"), "there is no command 'memroy'"),
+    ],
+)
+def test_a_line_without_a_command_is_told_what_it_lacks(typed: tuple[str, ...], told: str) -> None:
+    command = [sys.executable, "-c", _COMMAND, *typed]
+    run = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (run.returncode, run.stderr) == (2, f"hermes: {told}; see hermes --help\n")
+
+
 def test_a_reader_that_has_enough_is_no_failure() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", _COMMAND, "--version"],
