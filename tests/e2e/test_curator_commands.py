@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.curation import PROTECTED, fill, plan, skill_files, tree
 from tests.e2e.home import Home
 from tests.e2e.model import model_process
@@ -12,6 +14,7 @@ WISHES = plan(
 )
 
 
+@pytest.mark.timeout(180)
 def test_it_is_run_looked_at_undone_and_paused(tmp_path: Path) -> None:
     with model_process(tmp_path, [{"steps": [{"text": WISHES}]}]) as model:
         home = Home.make(
@@ -54,6 +57,7 @@ def test_it_is_run_looked_at_undone_and_paused(tmp_path: Path) -> None:
         assert home.run("curator", "resume", "--json").json["paused"] is False
 
 
+@pytest.mark.timeout(180)
 def test_a_rollback_that_stopped_half_way_goes_on_to_where_it_was_asked_to(tmp_path: Path) -> None:
     with model_process(tmp_path, [{"steps": [{"text": WISHES}]}]) as model:
         home = Home.make(
