@@ -87,6 +87,8 @@ def logging_to(
         logging.getLogger(name): max(level, logging.WARNING) if level > logging.DEBUG else level
         for name in _TALKATIVE
     }
+    # That a connection broke is told by whoever has used it, not again as it is put away.
+    levels[logging.getLogger("sqlalchemy.pool")] = logging.CRITICAL
     before = {logger: logger.level for logger in levels}
     handler = QueuedHandler(target)
     root.addHandler(handler)
