@@ -3,7 +3,6 @@
 import importlib.util
 import os
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -15,6 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
 from services.ids import new_id
+from tests.ports import free_port
 from tests.requirements import require
 
 NOBODY = 65534
@@ -152,10 +152,3 @@ def postgres_server(settings: Mapping[str, str] | None = None) -> Generator[Post
             yield server
         finally:
             server.stop()
-
-
-def free_port() -> int:
-    """Return a port on loopback that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

@@ -1,7 +1,6 @@
 """A real searx on loopback, whose one engine asks an index that a test serves."""
 
 import asyncio
-import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 import httpx
 from ruamel.yaml import YAML
 
+from tests.ports import free_port
 from tests.requirements import require
 
 PYTHON = "/usr/bin/python3"
@@ -22,9 +22,7 @@ async def searx(folder: Path, index_url: str) -> AsyncGenerator[str]:
     """Run searx until the context is left; yields its URL."""
     installed = await asyncio.to_thread(EXAMPLE.exists)
     require("searx", installed, "Debian's package searx is not installed")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     settings = folder / "settings.yml"
     await asyncio.to_thread(_write_settings, settings, port, index_url)
     log = await asyncio.to_thread((folder / "searx.log").open, "wb")

@@ -16,6 +16,7 @@ from pathlib import Path
 from executor_service.backends.ssh.connection import SshOptions
 from executor_service.supervisor.ending import descendants_of
 from executor_service.supervisor.processes import Process
+from tests.ports import free_port
 from tests.requirements import require
 
 _UNPRIVILEGED_UID = 1000
@@ -141,9 +142,7 @@ def ssh_server() -> Generator[SshServer]:
         for name in ("host_key", "other_host_key", "user_key", "other_user_key"):
             make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
             subprocess.run(make, check=True)
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            port = probe.getsockname()[1]
-        server = SshServer(folder, port, account)
+        server = SshServer(folder, free_port(), account)
         server.know("host_key")
         for path in (folder, *folder.iterdir()):
             os.chown(path, account.pw_uid, account.pw_gid)

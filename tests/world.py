@@ -28,6 +28,7 @@ from services.lifecycle import Workers
 from services.metrics import Meter
 from services.public_addresses import Address, AddressVetting
 from tests.boxes import Console, Yard, open_console
+from tests.ports import free_port
 
 PUBLIC = IPv4Network("127.77.0.0/16")
 """What counts as public addresses here."""
@@ -217,7 +218,8 @@ async def open_world(folder: Path) -> AsyncGenerator[World]:
     files, authority = await asyncio.to_thread(_certificates, folder)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     await asyncio.to_thread(context.load_cert_chain, files[0], files[1])
-    world = World(0, 0, authority)
+    # One port on every machine: free on all of them.
+    world = World(free_port(), free_port(), authority, raw_port=free_port())
     async with AsyncExitStack() as stack:
         app = web.Application(client_max_size=1 << 30)
         app.router.add_route("*", "/{path:.*}", partial(_answer, world))
@@ -227,14 +229,11 @@ async def open_world(folder: Path) -> AsyncGenerator[World]:
         for machine in (FRIENDLY, HOSTILE, PRIVATE):
             site = web.TCPSite(runner, machine, world.http_port)
             await site.start()
-            world.http_port = world.http_port or runner.addresses[0][1]
         for machine in (FRIENDLY, HOSTILE, PRIVATE):
             site = web.TCPSite(runner, machine, world.https_port, ssl_context=context)
             await site.start()
-            world.https_port = world.https_port or runner.addresses[-1][1]
         for machine in (FRIENDLY, HOSTILE, PRIVATE):
             raw = await asyncio.start_server(partial(_echo, world), machine, world.raw_port)
-            world.raw_port = raw.sockets[0].getsockname()[1]
             await stack.enter_async_context(raw)
         yield world
 

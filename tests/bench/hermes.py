@@ -21,7 +21,7 @@ from services.cli.process import ALL, token_file
 from services.config import load_settings
 from tests.bench.figures import BenchError, NotReady
 from tests.bench.sandboxes import release_all
-from tests.postgres import free_port
+from tests.ports import free_port
 
 HERMES = Path(sys.executable).with_name("hermes")
 

@@ -171,7 +171,8 @@ class CommandSuite:
         assert exit_.stderr_bytes == 0
 
     async def test_control_c_at_a_terminal(self, console: Console) -> None:
-        script = "import time; print('ready', flush=True); time.sleep(600)"
+        # A single long sleep would miss a signal that comes just before it.
+        script = "import time; print('ready', flush=True)\nwhile True: time.sleep(0.05)"
         recorder = await console.start(
             *("/usr/bin/env", "python3", "-c", script), terminal=TerminalSize(), stdin=True
         )

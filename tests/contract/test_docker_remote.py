@@ -39,6 +39,7 @@ from tests.boxes import Yard
 from tests.contract.backend_suite_workspaces import WorkspaceSuite, filled, store_of
 from tests.docker_engine import SANDBOX_IMAGE, docker_client, run_in
 from tests.executors import end_boxes, executor_settings, serving, until
+from tests.ports import free_port
 from tests.requirements import require
 from tests.workspace_client import Workspaces
 
@@ -153,11 +154,6 @@ async def over_tls(certificates: Certificates) -> AsyncIterator[EngineAddress]:
         key_file=str(certificates.client.with_suffix(".key")),
     )
     server.close()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return probe.getsockname()[1]
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.e2e.home import Home
 from tests.e2e.processes import check_nothing_left, end_users_of
-from tests.postgres import free_port
+from tests.ports import free_port
 
 SERVICES = ("agent", "executor", "gateway", "scheduler")
 READY_TIMEOUT_S = 45.0

@@ -34,7 +34,7 @@ from tests.e2e.home import Home
 from tests.e2e.nodes import HOSTS_FILE, bound
 from tests.executor_client import Client
 from tests.executors import executor_settings
-from tests.postgres import free_port
+from tests.ports import free_port
 
 NAME = "executors.test"
 HOSTS = ("127.0.0.11", "127.0.0.12")

@@ -31,7 +31,7 @@ from tests.e2e.deployment import (
 )
 from tests.e2e.home import REPOSITORY, Home
 from tests.e2e.processes import check_nothing_left, end_users_of
-from tests.postgres import free_port
+from tests.ports import free_port
 from tests.requirements import require
 
 HOSTS_FILE = Path("/etc/hosts")

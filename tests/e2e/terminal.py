@@ -18,7 +18,7 @@ import pyte
 from tests.e2e.home import HERMES, Home
 
 ROWS, COLUMNS = 100, 110
-WAIT_S = 20.0
+WAIT_S = 40.0
 CTRL_C, CTRL_D, ENTER = "\x03", "\x04", "\r"
 
 

@@ -16,7 +16,7 @@ from tests.e2e.backends import sandboxed
 from tests.e2e.deployment import make_certificates, one_process, running, tls_of
 from tests.e2e.home import HERMES, Home, Result, check_complaint
 from tests.e2e.model import ModelProcess
-from tests.postgres import free_port
+from tests.ports import free_port
 from tests.requirements import require
 
 BUBBLEWRAP = sandboxed("bubblewrap")

@@ -22,7 +22,8 @@ from tests.fakes.model import FakeModel, fake_model
 from tests.fakes.search import SearchApis
 from tests.fakes.telegram import fake_telegram
 from tests.fakes.web import site
-from tests.postgres import PostgresServer, free_port
+from tests.ports import free_port
+from tests.postgres import PostgresServer
 
 LAYOUTS = ("one-process", "four-processes")
 LOOK_AROUND = """

@@ -19,7 +19,7 @@ from tests.e2e.home import HERMES, Home, Result, check_complaint
 from tests.e2e.model import MARKER, ModelProcess
 from tests.e2e.processes import check_nothing_left, wait_until, with_marker
 from tests.e2e.terminal import terminal
-from tests.postgres import free_port
+from tests.ports import free_port
 
 
 @pytest.fixture

@@ -79,6 +79,7 @@ def test_what_was_cut_off_goes_on_and_an_older_session_gets_its_own(home: Home) 
     assert _file(home).read_text() == "kept\n"
 
 
+@pytest.mark.timeout(180)  # a program starts three times
 def test_they_are_offered_once(home: Home) -> None:
     with home.spawn("up", "--no-chat", "--metrics-port", "0") as serving:
         assert serving.stderr is not None
@@ -104,6 +105,7 @@ def test_they_are_offered_once(home: Home) -> None:
     check_complaint(home.run("home", "import"), "hermes home import DIR")
 
 
+@pytest.mark.timeout(180)  # a program starts twice
 def test_a_yes_takes_them_before_the_chat_begins(home: Home) -> None:
     with terminal(home, "chat") as chat:
         chat.wait_for(r"asked again\. \[y/N\]")

@@ -15,7 +15,7 @@ from tests.e2e.executor_pair import HOSTS, NAME, ExecutorPair, executor_pair, ex
 from tests.e2e.home import Result, check_complaint
 from tests.e2e.nodes import need_nodes
 from tests.e2e.terminal import CTRL_C, terminal
-from tests.postgres import free_port
+from tests.ports import free_port
 
 ANSWERED_WITHIN_S = 10.0
 """How long a command takes where one of two does not answer."""

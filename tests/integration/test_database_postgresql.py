@@ -11,7 +11,8 @@ import sqlalchemy as sa
 from services.addresses import TcpAddress
 from services.database import Database, DatabaseReadOnly, DatabaseUnavailable
 from tests.links import Fault, link_to
-from tests.postgres import PostgresServer, free_port, postgres_server
+from tests.ports import free_port
+from tests.postgres import PostgresServer, postgres_server
 
 metadata = sa.MetaData()
 counter = sa.Table(

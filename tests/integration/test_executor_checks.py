@@ -10,7 +10,7 @@ from services.checks import Check, Verdict
 from services.config import Settings
 from tests.executors import executor_settings
 from tests.fakes.modal.service import modal_service
-from tests.postgres import free_port
+from tests.ports import free_port
 from tests.requirements import require
 
 OFF_COSTS_NOTHING = """

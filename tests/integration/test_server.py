@@ -25,6 +25,7 @@ from services.listeners import ListenFailed
 from services.server import ComponentFailed, Listen, Server, serve
 from services.streams import open_stream
 from tests.fakes.component import Sample, running, turns
+from tests.ports import free_port
 
 TOKENS = new_tokens()
 LOOPBACK = TcpAddress("127.0.0.1", 0)
@@ -128,9 +129,7 @@ async def test_two_servers_never_share_a_port() -> None:
 
 
 async def test_two_servers_that_start_at_the_same_time_never_share_a_port() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    listen = Listen((TcpAddress("127.0.0.1", port),), tokens=TOKENS)
+    listen = Listen((TcpAddress("127.0.0.1", free_port()),), tokens=TOKENS)
     servers = [Server([], listen), Server([], listen)]
     results = await asyncio.gather(
         *(server.__aenter__() for server in servers), return_exceptions=True

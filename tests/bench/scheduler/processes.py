@@ -17,7 +17,7 @@ from services.demo.model_script import Script
 from services.demo.model_server import Exchange, ModelServer
 from tests.bench.figures import NotReady
 from tests.bench.hermes import HERMES, environment, stop
-from tests.postgres import free_port
+from tests.ports import free_port
 
 POSTGRES = {
     # What a server has where nobody says otherwise, and the times of its commits.
