@@ -366,8 +366,9 @@ class AgentConfig(ConfigModel):
     time_zone: Annotated[str, Yaml("timezone"), Env("HERMES_TIMEZONE")] = ""
     """IANA time zone of the times that the agent is told; empty is the machine's."""
     endpoint: Annotated[str, Yaml("agent.endpoint"), Env("HERMES_AGENT_ENDPOINT")] = ""
-    """Address at which the other replicas reach this one, such as `agent-0.agent:7443`; unset, they
-    follow its turns in the database, which shows no text before a step is through."""
+    """Address at which the other replicas reach this one, such as `agent-0.agent:7443`, or
+    `10.0.0.7:7401#agent.example.org` where its certificate is for that name; unset, they follow
+    its turns in the database, which shows no text before a step is through."""
     lease_s: Annotated[
         float, Field(ge=3, le=300), Yaml("agent.lease_s"), Env("HERMES_AGENT_LEASE_S")
     ] = 30.0

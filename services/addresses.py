@@ -1,4 +1,4 @@
-"""Where a service listens or is found: `unix:/path/to/socket` or `host:port`."""
+"""Where a service listens or is found: `unix:/path/to/socket`, `host:port`, or `host:port#name`."""
 
 from ipaddress import ip_address
 from pathlib import Path
@@ -60,17 +60,21 @@ Address = UnixAddress | TcpAddress
 
 
 def parse_address(text: str) -> Address:
-    """Reads an address; fails with InvalidArgument, saying what one looks like."""
+    """Reads an address; fails with InvalidArgument, saying what one looks like.
+
+    `10.0.0.7:7401#agent.example.org` is whoever is there with a certificate for that name.
+    """
     scheme, separator, rest = text.partition(":")
     if separator and scheme == "unix":
         return _unix(text, rest)
-    host, separator, port = text.removeprefix("dns:///").rpartition(":")
+    place, _, server_name = text.removeprefix("dns:///").partition("#")
+    host, separator, port = place.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
     if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise InvalidArgument(
             f"{text!r} is not an address; write host:port or unix:/path/to/socket",
         )
-    return TcpAddress(host, int(port))
+    return TcpAddress(host, int(port), server_name)
 
 
 def _unix(text: str, rest: str) -> UnixAddress:

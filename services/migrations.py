@@ -27,8 +27,13 @@ _version = sa.Table(
 
 async def prepare(database: Database, metadata: sa.MetaData, migrations: ModuleType) -> None:
     """Make or upgrade the tables; raise DatabaseMismatch for a schema that is not ours or newer."""
-    if await database.read(_current) != migrations.HEAD:
+    if await revision(database) != migrations.HEAD:
         await database.migrate(partial(_bring_up, metadata, migrations))
+
+
+async def revision(database: Database) -> str | None:
+    """What the tables of a database were last brought to; None where there are none of ours."""
+    return await database.read(_current)
 
 
 def upgrade(connection: sa.Connection, migrations: ModuleType, to: str = "heads") -> None:

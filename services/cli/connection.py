@@ -203,11 +203,10 @@ async def is_running(settings: Settings) -> bool:
 async def _client(
     settings: Settings, config: ServiceConfig, addresses: dict[str, Address]
 ) -> Channels:
-    named = {name: str(address) for name, address in addresses.items()}
     token = None
     if any(isinstance(address, UnixAddress) for address in addresses.values()):
         token = await asyncio.to_thread(_token, settings)
-    return Channels(Identity.OPERATOR, named, tls=config.tls.files, token=token)
+    return Channels(Identity.OPERATOR, addresses, tls=config.tls.files, token=token)
 
 
 def _token(settings: Settings) -> str:

@@ -46,6 +46,7 @@ COMMANDS = {
     "serve": "run one service",
     "home": "move a home: take every file of one, or write them all into a folder",
     "doctor": "check everything this machine needs",
+    "database": "bring the tables of services up to date",
     "config": "show, set, edit, migrate and check the configuration",
     "certs": "make certificates for services that talk over TCP",
 }

@@ -83,14 +83,19 @@ async def run(
     """Runs the services until they are told to stop."""
     # In a thread, because importing the services and reading the settings takes its time.
     assembled = await asyncio.to_thread(_assemble, settings, plan)
-    config = assembled.config
+    config, stop, serving = assembled.config, shutdown or Shutdown(), asyncio.Event()
     async with AsyncExitStack() as stack:
         for channels in assembled.channels:
             await stack.enter_async_context(channels)
         if plan.metrics:
             where = config.metrics
             await stack.enter_async_context(
-                serve_metrics(assembled.exposition, where.host, where.port)
+                serve_metrics(
+                    assembled.exposition,
+                    where.host,
+                    where.port,
+                    is_ready=lambda: serving.is_set() and not stop.is_requested,
+                )
             )
 
         def leave_token() -> None:
@@ -100,6 +105,7 @@ async def run(
 
         async def announce(addresses: tuple[Address, ...]) -> None:
             collector.serving()
+            serving.set()
             await ready(addresses[0])
 
         await serve(
@@ -109,7 +115,7 @@ async def run(
             ),
             observer=assembled.grpc.server,
             ready=announce,
-            shutdown=shutdown,
+            shutdown=stop,
         )
 
 
@@ -142,12 +148,12 @@ def _channels(
     identity = Identity(name)
     together = dict.fromkeys(plan.services, in_process)
     apart = {
-        service: str(config.addresses.of(service, settings.home))
+        service: config.addresses.of(service, settings.home)
         for service in ALL
         if service not in together
     }
     token = plan.tokens[identity] if plan.tokens is not None else None
-    return Channels(identity, together | apart, tls=config.tls.files, token=token)
+    return Channels(identity, {**together, **apart}, tls=config.tls.files, token=token)
 
 
 def _builder(name: str) -> Callable[[Settings, Channels, Meter], Component]:

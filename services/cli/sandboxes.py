@@ -20,6 +20,7 @@ from services.cli.console import complain, print_json, printable, say
 from services.cli.exec_stream import ExecStream
 from services.cli.executors import TELL_S, Answers, Executor, Executors, executors
 from services.cli.sandbox_shell import Place, Shell
+from services.cli.sandbox_trial import try_sandboxes
 from services.cli.startup import load, logged
 from services.config import Settings
 from services.errors import InvalidArgument, Reason, reason_of
@@ -32,6 +33,7 @@ examples:
   hermes sandboxes logs sbx_06h00k5s
   hermes sandboxes logs sbx_06h00k5s exc_06h00k7q --follow
   hermes sandboxes kill sbx_06h00k5s --yes
+  hermes sandboxes try --network-denied -- id
 
 A sandbox is named by its id, the beginning of it, or its session. In a terminal, Ctrl-] pressed
 twice leaves what was opened running."""
@@ -50,7 +52,7 @@ _UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `hermes sandboxes`."""
-    actions = Actions(parser, "list|open|kill|logs")
+    actions = Actions(parser, "list|open|kill|logs|try")
     listing = actions.add("list", "the sandboxes that are in use, the oldest first")
     listing.add_argument("--all", action="store_true", help="those of all profiles")
     listing.add_argument("--json", action="store_true", help="one JSON list")
@@ -67,13 +69,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     logs.add_argument(
         "--follow", action="store_true", help="go on until EXEC, or the newest command, has ended"
     )
+    trial = actions.add("try", "run a command in a new sandbox of each executor, and end it")
+    trial.add_argument("command", metavar="COMMAND", nargs="*", help="what to run, behind -- (id)")
+    trial.add_argument("--template", metavar="NAME", help="template of the sandboxes (the usual)")
+    trial.add_argument(
+        "--network-denied",
+        action="store_true",
+        help="fail if anything outside is reached from there",
+    )
+    trial.add_argument("--json", action="store_true", help="one JSON list")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Lists, opens, kills or shows."""
+    """Lists, opens, kills, shows or tries."""
     settings = load(arguments)
     settings.home.create()
-    actions = {"list": _list, "open": _open, "kill": _kill, "logs": _logs}
+    actions = {"list": _list, "open": _open, "kill": _kill, "logs": _logs, "try": try_sandboxes}
     with logged(settings, "hermes", settings.home.logs / "hermes.log"):
         return asyncio.run(actions[arguments.action](settings, arguments))
 

@@ -41,6 +41,19 @@ def described(home: Home, session: str) -> dict[str, Any]:
     return found
 
 
+def test_sandboxes_can_be_tried_and_are_given_back(up: Deployment, backend: str) -> None:
+    tried = up.client.run("sandboxes", "try", "--network-denied", "--json", "--", "id", "-u")
+    (found,) = tried.json
+    assert (found["backend"], found["status"], found["reached"]) == (backend, 0, [])
+    assert int(found["output"]) > 0
+    listed = up.client.run("sandboxes", "list", "--all", "--json").json
+    assert not [one for one in listed if one["session_id"].startswith("trial_")]
+    failed = up.client.run("sandboxes", "try", "--", "sh", "-c", "echo no; exit 3")
+    assert failed.status == 1
+    assert "no\n" in failed.out
+    assert "status 3" in failed.err
+
+
 def test_a_sandbox_is_listed_as_long_as_it_lives(
     up: Deployment, session: str, sandbox: str, backend: str
 ) -> None:

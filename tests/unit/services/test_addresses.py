@@ -58,3 +58,10 @@ def test_a_socket_path_fits_the_kernel() -> None:
 def test_only_loopback_stays_on_the_machine(host: str, local: bool) -> None:
     assert TcpAddress(host, 1).is_local is local
     assert UnixAddress(Path("/run/h.sock")).is_local
+
+
+def test_whoever_is_at_an_address_can_have_another_name() -> None:
+    found = parse_address("10.0.0.7:7401#agent.hermes.svc")
+    assert found == TcpAddress("10.0.0.7", 7401, "agent.hermes.svc")
+    assert found.target == "dns:///10.0.0.7:7401"
+    assert parse_address("[fd00::7]:7401#agent") == TcpAddress("fd00::7", 7401, "agent")

@@ -229,3 +229,18 @@ def test_names_follow_the_rules() -> None:
     meter.gauge("hermes_once", "x")
     with pytest.raises(ValueError, match="Duplicated"):
         meter.gauge("hermes_once", "x")
+
+
+async def test_probes_are_answered_beside_the_metrics() -> None:
+    ready = False
+    async with (
+        serve_metrics(
+            Exposition(CollectorRegistry()), "127.0.0.1", 0, is_ready=lambda: ready
+        ) as address,
+        httpx.AsyncClient(base_url=f"http://{address}", trust_env=False) as client,
+    ):
+        assert (await client.get("/livez")).status_code == 200
+        assert (await client.get("/readyz")).status_code == 503
+        ready = True
+        assert (await client.get("/readyz")).status_code == 200
+        assert (await client.post("/readyz")).status_code == 405

@@ -1,0 +1,210 @@
+"""Certificates as Secrets of a Kubernetes cluster, made by a pod of it that may write them."""
+
+import base64
+import ssl
+from collections.abc import Generator, Mapping, Sequence
+from datetime import datetime, timedelta
+from http import HTTPStatus
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from msgspec import Struct
+
+from services.auth import Identity
+from services.certs import init, issue
+from services.errors import FailedPrecondition, ServiceUnavailable
+from services.tls import TlsInvalid, is_issued_by, load_certificates
+
+if TYPE_CHECKING:
+    import httpx
+    from cryptography import x509
+
+API_SERVER = "https://kubernetes.default.svc"
+ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+RENEW_BEFORE = timedelta(days=120)
+"""Certificates with less time left are replaced; they last a year."""
+RENEW_CA_BEFORE = timedelta(days=365)
+"""An authority with less time left cannot sign for a whole year any more."""
+
+_TIMEOUT_S = 20.0
+
+
+class Published(Struct, frozen=True):
+    """What was done about one Secret."""
+
+    secret: str
+    done: str
+    advice: str = ""
+    """What a person has to do about it; empty when nothing."""
+
+
+class Secrets:
+    """The Secrets of a namespace; enter it to reach the cluster."""
+
+    def __init__(self, server: str, account: Path, namespace: str) -> None:
+        self._server = server
+        self._account = account
+        self._path = f"/api/v1/namespaces/{namespace}/secrets"
+        self._client: httpx.Client | None = None
+
+    def __enter__(self) -> Self:
+        import httpx
+
+        try:
+            token = (self._account / "token").read_text("ascii").strip()
+            trust = ssl.create_default_context(cafile=self._account / "ca.crt")
+        except (OSError, ssl.SSLError) as error:
+            raise FailedPrecondition(
+                f"{self._account} has no token and ca.crt of a service account ({error}); "
+                "this command is for a pod of the cluster"
+            ) from error
+        self._client = httpx.Client(
+            base_url=self._server,
+            headers={"Authorization": f"Bearer {token}"},
+            verify=trust,
+            timeout=_TIMEOUT_S,
+            trust_env=False,
+        )
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._client is not None:
+            self._client.close()
+
+    def get(self, name: str) -> dict[str, Any] | None:
+        """A Secret as it is there."""
+        return self._call("GET", f"{self._path}/{name}", absent=HTTPStatus.NOT_FOUND)
+
+    def put(self, name: str, there: Mapping[str, Any] | None, files: Mapping[str, bytes]) -> bool:
+        """Make a Secret of these files, or replace the one that is there; False when somebody else
+        has done either since.
+        """
+        data = {key: base64.b64encode(content).decode() for key, content in files.items()}
+        metadata = there["metadata"] if there else {"name": name}
+        wanted = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "type": "kubernetes.io/tls",
+            "metadata": metadata,
+            "data": data,
+        }
+        method, path = ("PUT", f"{self._path}/{name}") if there else ("POST", self._path)
+        return self._call(method, path, wanted, absent=HTTPStatus.CONFLICT) is not None
+
+    def _call(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, absent: HTTPStatus
+    ) -> dict[str, Any] | None:
+        import httpx
+
+        if self._client is None:
+            raise RuntimeError("the cluster is reached inside the context")
+        try:
+            answer = self._client.request(method, path, json=body)
+        except httpx.HTTPError as error:
+            raise ServiceUnavailable(
+                f"the API server at {self._server} does not answer: {error or type(error).__name__}"
+            ) from error
+        if answer.status_code == absent:
+            return None
+        if answer.is_error:
+            # The body of a refusal says why, and never repeats what was sent.
+            raise FailedPrecondition(
+                f"the cluster refuses to {method} {path} with {answer.status_code}; see that "
+                "the service account may create, get and update these Secrets"
+            )
+        return answer.json()
+
+
+def publish(
+    secrets: Secrets, prefix: str, names: Mapping[Identity, Sequence[str]], now: datetime
+) -> Generator[Published]:
+    """Have an authority, and a certificate of each identity, in Secrets; yields what was done."""
+    with TemporaryDirectory() as folder:
+        authority = Path(folder)
+        yield _authority(secrets, f"{prefix}-ca-tls", authority, now)
+        for identity, wanted in names.items():
+            yield _certificate(
+                secrets, f"{prefix}-{identity}-tls", authority, identity, wanted, now
+            )
+
+
+def _authority(secrets: Secrets, name: str, folder: Path, now: datetime) -> Published:
+    certificate, key = folder / "ca.crt", folder / "ca.key"
+    if (there := secrets.get(name)) is None:
+        init(folder, now)
+        made = certificate.read_bytes()
+        files = {"ca.crt": made, "tls.crt": made, "tls.key": key.read_bytes()}
+        if secrets.put(name, None, files):
+            return Published(name, "was made")
+        there = secrets.get(name)  # another Job was faster
+    certificate.write_bytes(_file(name, there, "tls.crt"))
+    key.touch(0o600)
+    key.write_bytes(_file(name, there, "tls.key"))
+    left = load_certificates(certificate)[0].not_valid_after_utc - now
+    advice = (
+        f"the authority in the Secret {name} ends in {left.days} days: delete the Secrets "
+        f"{name} and those of all services, run this again, and restart the services"
+    )
+    return Published(name, "is as it was", advice if left < RENEW_CA_BEFORE else "")
+
+
+def _certificate(
+    secrets: Secrets,
+    name: str,
+    folder: Path,
+    identity: Identity,
+    names: Sequence[str],
+    now: datetime,
+) -> Published:
+    there = secrets.get(name)
+    why = "is missing" if there is None else _why_replaced(there, folder, names, now)
+    if not why:
+        return Published(name, "is as it was")
+    files = issue(folder, identity, names, now)
+    content = {
+        "ca.crt": files.ca.read_bytes(),
+        "tls.crt": files.certificate.read_bytes(),
+        "tls.key": files.key.read_bytes(),
+    }
+    if not secrets.put(name, there, content):
+        return Published(name, "was written by somebody else meanwhile")
+    return Published(name, "was made" if there is None else f"was replaced: it {why}")
+
+
+def _why_replaced(
+    there: Mapping[str, Any], folder: Path, names: Sequence[str], now: datetime
+) -> str:
+    """What is wrong with a certificate that is there; empty when nothing is."""
+    found = folder / "found.crt"
+    try:
+        found.write_bytes(_file("", there, "tls.crt"))
+        certificate = load_certificates(found)[0]
+    except TlsInvalid:
+        return "could not be read"
+    if not is_issued_by(certificate, load_certificates(folder / "ca.crt")[0]):
+        return "was signed by another authority"
+    if certificate.not_valid_after_utc - now < RENEW_BEFORE:
+        return f"would end on {certificate.not_valid_after_utc:%Y-%m-%d}"
+    return "" if _dns_names(certificate) == set(names) else "was for other names"
+
+
+def _dns_names(certificate: "x509.Certificate") -> set[str]:
+    from cryptography import x509
+
+    found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    return set(found.value.get_values_for_type(x509.DNSName))
+
+
+def _file(name: str, secret: Mapping[str, Any] | None, key: str) -> bytes:
+    data: Mapping[str, str] = (secret or {}).get("data") or {}
+    encoded = data.get(key)
+    if encoded is None:
+        raise TlsInvalid(f"the Secret {name} has no {key}; delete it and run this again")
+    return base64.b64decode(encoded)

@@ -1,0 +1,159 @@
+"""Try whether sandboxes work: acquire one of each executor, run a command, and give it back."""
+
+import argparse
+import asyncio
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+from google.protobuf.duration_pb2 import Duration
+from msgspec import Struct, structs
+
+from hermes.executor.v1 import exec_pb2, sandbox_pb2
+from hermes.executor.v1.exec_pb2_grpc import ExecServiceStub
+from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
+from services.addresses import TcpAddress, parse_address
+from services.cli.console import complain, print_json, printable, say
+from services.cli.executors import Executor, executors
+from services.config import Settings
+from services.config_models import ServiceConfig
+from services.ids import new_id
+
+ACQUIRE_S = 150
+RUN_S = 60
+SHOWN_BYTES = 4096
+PUBLIC = ("1.1.1.1 443", "2606:4700:4700::1111 443", "169.254.169.254 80")
+"""Where a sandbox without a network gets to as little as anywhere: the internet, and the metadata
+service of clouds."""
+
+PROBE = """\
+import socket, sys
+for place in sys.argv[1:]:
+    host, port = place.split()
+    try:
+        socket.create_connection((host, int(port)), 3).close()
+    except OSError:
+        continue
+    print(place)
+"""
+
+
+class Trial(Struct, frozen=True):
+    """What came of one."""
+
+    executor: str | None
+    backend: str
+    isolation: str
+    launch: str
+    status: int | None
+    """What the command ended with; None when something has ended it."""
+    output: str
+    reached: list[str]
+    """Places that were reached and should not be."""
+
+    @property
+    def is_well(self) -> bool:
+        """Whether all was as it should be."""
+        return self.status == 0 and not self.reached
+
+
+async def try_sandboxes(settings: Settings, arguments: argparse.Namespace) -> int:
+    """Tries each executor in turn; the status is 1 when something is not as it should be."""
+    async with executors(settings) as deployment:
+        places = await _places(settings, deployment.each) if arguments.network_denied else []
+        trials = [await _trial(at, arguments, places) for at in deployment.each]
+        for endpoint, instead in deployment.silent.items():
+            complain(f"the executor at {endpoint} {instead}")
+    if arguments.json:
+        print_json([structs.asdict(trial) for trial in trials])
+    else:
+        for trial in trials:
+            _tell(trial, was_probed=arguments.network_denied)
+    return 0 if all(trial.is_well for trial in trials) and not deployment.silent else 1
+
+
+def _tell(trial: Trial, *, was_probed: bool) -> None:
+    where = f"{trial.executor}: " if trial.executor else ""
+    say(f"{where}{trial.backend}, isolation {trial.isolation}, {trial.launch} start")
+    say(printable(trial.output.rstrip()))
+    if trial.status != 0:
+        complain(f"{where}the command failed with status {trial.status}")
+    for place in trial.reached:
+        complain(f"{where}the sandbox has a network: it reached {place}")
+    if was_probed and not trial.reached:
+        say("nothing outside is reached from there")
+
+
+async def _trial(at: Executor, arguments: argparse.Namespace, places: list[str]) -> Trial:
+    sandboxes = SandboxServiceStub(at.channel)
+    acquired = await sandboxes.AcquireSandbox(
+        sandbox_pb2.AcquireSandboxRequest(
+            request_id=new_id("acq"),
+            profile=arguments.profile or "",
+            session_id=new_id("trial"),
+            template=arguments.template or "",
+            wait=Duration(seconds=ACQUIRE_S - 30),
+        ),
+        timeout=ACQUIRE_S,
+    )
+    named: dict[str, Any] = {"lease": acquired.lease, "profile": arguments.profile or ""}
+    stub = ExecServiceStub(at.channel)
+    try:
+        status, output = await _run(stub, named, arguments.command or ["id"])
+        reached = []
+        if places:
+            probed, found = await _run(stub, named, ["python3", "-c", PROBE, *places])
+            # What could not look has seen nothing.
+            reached = found.split("\n")[:-1] if probed == 0 else [f"who knows what: {found}"]
+    finally:
+        await sandboxes.ReleaseSandbox(sandbox_pb2.ReleaseSandboxRequest(**named))
+    level = sandbox_pb2.IsolationLevel.Name(acquired.sandbox.isolation)
+    launch = sandbox_pb2.LaunchKind.Name(acquired.launch)
+    return Trial(
+        at.endpoint or None,
+        acquired.sandbox.backend,
+        level.removeprefix("ISOLATION_LEVEL_").lower(),
+        launch.removeprefix("LAUNCH_KIND_").lower(),
+        status,
+        output,
+        reached,
+    )
+
+
+async def _run(
+    stub: ExecServiceStub, named: dict[str, Any], command: list[str]
+) -> tuple[int | None, str]:
+    """The status of a command, and what it wrote."""
+    exec_id = new_id("exc")
+    request = exec_pb2.StartExecRequest(
+        **named,
+        exec_id=exec_id,
+        argv=exec_pb2.Argv(arguments=command),
+        run_timeout=Duration(seconds=RUN_S),
+    )
+    await stub.StartExec(request)
+    waiting = exec_pb2.WaitExecRequest(**named, exec_id=exec_id, wait=Duration(seconds=RUN_S + 30))
+    ended = (await stub.WaitExec(waiting, timeout=RUN_S + 40)).exec.exit
+    written = ""
+    for stream in (exec_pb2.OUTPUT_STREAM_STDOUT, exec_pb2.OUTPUT_STREAM_STDERR):
+        page = await stub.ReadExecOutput(
+            exec_pb2.ReadExecOutputRequest(
+                **named, exec_id=exec_id, stream=stream, length_bytes=SHOWN_BYTES
+            )
+        )
+        written += page.data.decode(errors="replace")
+    return (ended.code if ended.HasField("code") else None), written
+
+
+async def _places(settings: Settings, each: Sequence[Executor]) -> list[str]:
+    """What must not be reached: the outside, and the executors, who are near."""
+    config = settings.load(ServiceConfig)
+    endpoints = [parse_address(one.endpoint) for one in each if one.endpoint]
+    found = list(PUBLIC)
+    for address in (config.addresses.of("executor", settings.home), *endpoints):
+        if isinstance(address, TcpAddress) and not address.is_local:
+            look_up = asyncio.get_running_loop().getaddrinfo(
+                address.host, None, type=socket.SOCK_STREAM
+            )
+            found += [f"{place[0]} {address.port}" for *_, place in await look_up]
+    return list(dict.fromkeys(found))
