@@ -43,7 +43,7 @@ from executor_service.errors import BackendError, BackendUnavailable, EngineRefu
 _ROLE = "apply the Role of docs/backends/kubernetes.md"
 _POLICY = "apply the NetworkPolicy of docs/backends/kubernetes.md"
 _TEMPLATE = "see the SandboxTemplate of docs/backends/kubernetes.md"
-_ALWAYS: Sequence[Right] = (
+ALWAYS: Sequence[Right] = (
     ("", "pods", "", "get"),
     ("", "pods", "", "list"),
     ("", "pods", "", "watch"),
@@ -55,8 +55,8 @@ _ALWAYS: Sequence[Right] = (
     ("", "secrets", "", "list"),
     ("networking.k8s.io", "networkpolicies", "", "list"),
 )
-_TO_MAKE_PODS: Sequence[Right] = (("", "pods", "", "create"), ("", "pods", "", "delete"))
-_TO_CLAIM_PODS: Sequence[Right] = (
+TO_MAKE_PODS: Sequence[Right] = (("", "pods", "", "create"), ("", "pods", "", "delete"))
+TO_CLAIM_PODS: Sequence[Right] = (
     ("", "configmaps", "", "update"),
     *((GROUP, CLAIMS, "", verb) for verb in ("create", "get", "list", "delete")),
     (GROUP, WARM_POOLS, "", "get"),
@@ -71,8 +71,8 @@ async def probe(cluster: Cluster, options: KubernetesOptions, owner: str) -> Cap
     spec = BoxSpec("probe", owner, "probe", Path("/probe"))
     try:
         version = await cluster.call(lambda api: api.version.get_code(**RAW))
-        more = _TO_CLAIM_PODS if options.warm_pool else _TO_MAKE_PODS
-        await _check_rights(cluster, options, (*_ALWAYS, *more))
+        more = TO_CLAIM_PODS if options.warm_pool else TO_MAKE_PODS
+        await _check_rights(cluster, options, (*ALWAYS, *more))
         if options.warm_pool:
             await _check_warm_pool(cluster, options, spec)
         else:

@@ -1,0 +1,286 @@
+"""The chart: its values, and what they change in what it makes."""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import helm_python
+import pytest
+import yaml
+
+from tests.helm.charts import (
+    CHART,
+    NAMESPACE,
+    SERVICES,
+    SETS,
+    WORKLOADS,
+    Json,
+    chart,
+    containers_of,
+    folder_of,
+    pod_template,
+    rendered,
+    rendered_set,
+    values_of,
+    with_values,
+)
+
+VALUES = (CHART / "values.yaml").read_text("utf-8").splitlines()
+HOOKS = {
+    "hermes-certificates": ("pre-install,pre-upgrade", "-10"),
+    "hermes-migrations": ("pre-install,pre-upgrade", "0"),
+}
+
+
+def test_the_sets_of_values_are_those_that_are_promised() -> None:
+    promised = "airgapped docker-remote kind minimal modal-only production singularity ssh-only"
+    assert list(SETS) == promised.split()
+
+
+def test_values_are_short_and_each_is_explained() -> None:
+    assert len(VALUES) <= 300
+    unexplained = [
+        line
+        for line in VALUES
+        if line.strip() and not line.startswith("#") and not re.search(r"\S # \S", line)
+    ]
+    assert unexplained == []
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_lint_finds_nothing(name: str) -> None:
+    report = helm_python.lint(CHART, values_of(name), strict=True, namespace=NAMESPACE)
+    worse = [each for each in report["messages"] if each["severity"] > 1]
+    assert (worse, report["errors"]) == ([], [])
+
+
+def schema_paths(schema: Json, definitions: Json, path: str = "") -> Iterator[tuple[str, Json]]:
+    if "$ref" in schema:
+        schema = definitions[schema["$ref"].rpartition("/")[2]]
+    yield path, schema
+    for key, inner in schema.get("properties", {}).items():
+        yield from schema_paths(inner, definitions, f"{path}.{key}".lstrip("."))
+
+
+def test_every_value_is_in_the_schema_and_no_other_key_is_taken() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text("utf-8"))
+    known = dict(schema_paths(schema, schema["$defs"]))
+    open_objects = {
+        path
+        for path, each in known.items()
+        if each.get("type") == "object"
+        and "properties" in each
+        and each.get("additionalProperties") is not False
+    }
+    assert open_objects == {"global"}
+
+    def walk(value: object, path: str) -> Iterator[str]:
+        if isinstance(value, dict) and known.get(path, {}).get("properties"):
+            for key, inner in value.items():
+                yield from walk(inner, f"{path}.{key}".lstrip("."))
+        else:
+            yield path
+
+    own = set(walk(yaml.safe_load("\n".join(VALUES)), ""))
+    assert own - known.keys() == set()
+
+
+def test_digests_count_before_tags_and_the_global_registry_before_any() -> None:
+    images = {
+        container["image"]
+        for each in rendered_set("production").of(*WORKLOADS)
+        for container in containers_of(pod_template(each))
+    }
+    assert all(
+        re.fullmatch(r"registry\.example\.org/hermes/\w+@sha256:\d{64}", each) for each in images
+    )
+    own = rendered(with_values("minimal", image__registry="r.example", image__tag="1.2.3"))
+    (agent,) = containers_of(pod_template(own.service("agent")))
+    assert agent["image"] == "r.example/hermes/agent:1.2.3"
+    assert own.config["executor"]["kubernetes"]["image"] == "hermes/sandbox:1.2.3"
+    pod = pod_template(rendered_set("production").service("gateway"))
+    assert pod["spec"]["imagePullSecrets"] == [{"name": "pull"}]
+
+
+def test_replicas_are_left_to_whoever_scales() -> None:
+    chart = rendered_set("production")
+    scaled = {
+        each["metadata"]["name"] for each in chart.of("HorizontalPodAutoscaler", "ScaledObject")
+    }
+    assert scaled == {"hermes-agent", "hermes-gateway"}
+    for name in SERVICES:
+        spec = chart.service(name)["spec"]
+        assert ("replicas" in spec) == (f"hermes-{name}" not in scaled)
+    for each in chart.of("HorizontalPodAutoscaler", "ScaledObject"):
+        target = each["spec"]["scaleTargetRef"]
+        assert chart.one(target["kind"], target["name"])
+
+
+def test_a_single_pod_has_no_budget_and_several_have_one() -> None:
+    assert not rendered_set("kind").of("PodDisruptionBudget")
+    budgets = rendered_set("production").of("PodDisruptionBudget")
+    assert {each["metadata"]["name"] for each in budgets} == {f"hermes-{name}" for name in SERVICES}
+    assert all(each["spec"]["maxUnavailable"] == 1 for each in budgets)
+
+
+def test_selectors_find_the_pods_and_nothing_else() -> None:
+    chart = rendered_set("production")
+    for kind in ("Service", "PodDisruptionBudget"):
+        for each in chart.of(kind):
+            selector = each["spec"]["selector"]
+            selector = selector.get("matchLabels", selector)
+            found = [
+                pod["metadata"]["name"]
+                for pod in chart.of(*WORKLOADS)
+                if selector.items() <= pod_template(pod)["metadata"]["labels"].items()
+            ]
+            assert found == [each["metadata"]["name"]]
+
+
+def test_labels_and_classes_are_those_of_all_and_of_each() -> None:
+    chart = rendered_set("production")
+    pods = {name: pod_template(chart.service(name)) for name in SERVICES}
+    assert {pod["metadata"]["labels"]["cost-centre"] for pod in pods.values()} == {"42"}
+    assert pods["agent"]["spec"]["priorityClassName"] == "hermes"
+    assert pods["executor"]["spec"]["priorityClassName"] == "hermes-executors"
+    assert pods["executor"]["spec"]["nodeSelector"] == {"example.org/pool": "executors"}
+    assert "example.org/owner" in pods["scheduler"]["metadata"]["annotations"]
+    for each in chart.objects:
+        if each["metadata"]["name"] != "hermes-note":
+            assert each["metadata"]["labels"]["team"] == "platform"
+    (note,) = [each for each in chart.objects if each["metadata"]["name"] == "hermes-note"]
+    assert note["metadata"]["namespace"] == NAMESPACE
+
+
+def test_pods_are_replaced_when_their_configuration_changes() -> None:
+    def sums(values: Json) -> set[str]:
+        chart = rendered(values)
+        return {
+            pod_template(chart.service(name))["metadata"]["annotations"]["checksum/config"]
+            for name in SERVICES
+        }
+
+    before, after = sums(values_of("minimal")), sums(with_values("minimal", log__level="debug"))
+    assert len(before) == len(after) == 1
+    assert before != after
+
+
+def test_jobs_run_before_what_needs_them() -> None:
+    chart = rendered_set("kind")
+    for name, (when, weight) in HOOKS.items():
+        wanted = when if name != "hermes-migrations" else "post-install,pre-upgrade"
+        notes = chart.one("Job", name)["metadata"]["annotations"]
+        assert (notes["helm.sh/hook"], notes["helm.sh/hook-weight"]) == (wanted, weight)
+    notes = rendered_set("minimal").one("Job", "hermes-migrations")["metadata"]["annotations"]
+    assert notes["helm.sh/hook"] == "pre-install,pre-upgrade"
+    # What a hook's pods need must be made by hooks before it, or be there already.
+    hooked = {
+        (each["kind"], each["metadata"]["name"]): int(
+            each["metadata"]["annotations"].get("helm.sh/hook-weight", "0")
+        )
+        for each in chart.objects
+        if "helm.sh/hook" in each["metadata"].get("annotations", {})
+    }
+    for (kind, name), weight in hooked.items():
+        if kind in ("Job", "Pod"):
+            account = pod_template(chart.one(kind, name))["spec"]["serviceAccountName"]
+            assert hooked["ServiceAccount", account] < weight
+
+
+def test_what_holds_data_stays_when_the_release_goes() -> None:
+    chart = rendered_set("production")
+    for kind, name in (
+        ("Namespace", "hermes-sandboxes"),
+        ("PersistentVolumeClaim", "hermes-workspaces"),
+    ):
+        notes = chart.one(kind, name)["metadata"]["annotations"]
+        assert notes["helm.sh/resource-policy"] == "keep"
+    executor = chart.service("executor")["spec"]
+    assert executor["persistentVolumeClaimRetentionPolicy"] == {
+        "whenDeleted": "Retain",
+        "whenScaled": "Retain",
+    }
+    # And what owns the sandboxes goes, so that they do.
+    owner = chart.one("ConfigMap", "hermes-sandboxes")
+    assert owner["metadata"]["namespace"] == "hermes-sandboxes"
+    assert "annotations" not in owner["metadata"]
+    namespace = chart.one("Namespace", "hermes-sandboxes")["metadata"]["labels"]
+    assert namespace["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+def test_the_namespace_of_sandboxes_can_be_somebody_elses() -> None:
+    chart = rendered(with_values("minimal", sandbox__namespace={"create": False, "name": "boxes"}))
+    inside = {
+        each["kind"] for each in chart.objects if each["metadata"].get("namespace") == "boxes"
+    }
+    assert inside == {"ConfigMap", "Role", "RoleBinding"}
+    assert not chart.of("Namespace")
+
+
+def test_the_password_of_a_trial_is_made_once_and_can_be_given() -> None:
+    def secret(**changes: object) -> Json:
+        chart = rendered(with_values("kind", **changes))
+        return chart.one("Secret", "hermes-postgresql")["stringData"]
+
+    given = secret(postgresql__password="p@ss/word")
+    assert given["password"] == "p@ss/word"
+    assert given["url"] == (
+        "postgresql://hermes:p%40ss%2Fword@hermes-postgresql.hermes.svc:5432/hermes"
+    )
+    made = secret(postgresql__password="")["password"]
+    assert re.fullmatch(r"[A-Za-z0-9]{32}", made)
+    assert made != secret(postgresql__password="")["password"]
+
+
+def test_rules_and_dashboards_are_the_files_of_the_chart(tmp_path: Path) -> None:
+    copy = tmp_path / "hermes"
+    shutil.copytree(CHART, copy)
+    rules = {"groups": [{"name": "a", "rules": [{"alert": "Down", "expr": "up == 0",
+             "annotations": {"summary": "{{ $labels.instance }} is down"}}]}]}  # fmt: skip
+    (copy / "rules" / "some.yaml").write_text(yaml.safe_dump(rules))
+    (copy / "dashboards" / "one.json").write_text(json.dumps({"title": "{{ one }}"}, indent=2))
+    with folder_of(copy) as changed:
+        found = rendered(values_of("production"), changed)
+        none = rendered(values_of("minimal"), changed)
+    assert found.one("PrometheusRule", "hermes-some")["spec"] == rules
+    dashboard = found.one("ConfigMap", "hermes-dashboard-one")
+    assert json.loads(dashboard["data"]["one.json"]) == {"title": "{{ one }}"}
+    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert dashboard["metadata"]["annotations"] == {"grafana_folder": "Hermes"}
+    assert not none.of("PrometheusRule")
+
+
+@pytest.mark.parametrize("kind", ["serviceMonitor", "podMonitor"])
+def test_all_four_services_are_scraped(kind: str) -> None:
+    chart = rendered(with_values("minimal", **{f"metrics__{kind}__enabled": True}))
+    (monitor,) = chart.of("ServiceMonitor", "PodMonitor")
+    (expression,) = monitor["spec"]["selector"]["matchExpressions"]
+    assert set(expression["values"]) == set(SERVICES)
+    (endpoint,) = monitor["spec"].get("endpoints") or monitor["spec"]["podMetricsEndpoints"]
+    ports = {
+        port["name"]
+        for each in (chart.of("Service") if kind == "serviceMonitor" else chart.of("Deployment"))
+        for port in each["spec"].get("ports") or containers_of(pod_template(each))[0]["ports"]
+    }
+    assert endpoint["port"] in ports
+
+
+def test_notes_say_what_is_missing() -> None:
+    def notes(name: str) -> str:
+        return rendered_set(name).files["NOTES.txt"]
+
+    assert "WARNING: the PostgreSQL" in notes("kind")
+    assert "No model is set up" in notes("minimal")
+    assert "No model" not in notes("production")
+    assert "Nothing isolates them" in notes("ssh-only")
+    assert "RuntimeClass gvisor" in notes("production")
+
+
+def test_no_set_leaves_anything_of_the_templates_behind() -> None:
+    for name in SETS:
+        for path, text in rendered_set(name).files.items():
+            assert "<no value>" not in text, (name, path)
+            assert "%!" not in text, (name, path)
+    assert chart().name == "hermes"

@@ -1,0 +1,325 @@
+"""What the chart tells the services is what they read: variables, files, flags, ports and paths."""
+
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import yaml
+
+from agent_service.config import AgentConfig
+from agent_service.servicer.services import POLICY as AGENT
+from executor_service.backends.kubernetes import probe as kubernetes_probe
+from executor_service.backends.kubernetes.pod import labels_of
+from executor_service.backends.kubernetes.policies import holes
+from executor_service.config import ExecutorConfig
+from executor_service.servicer.services import POLICY as EXECUTOR
+from gateway_service.app import POLICY as GATEWAY
+from gateway_service.config import GatewayConfig
+from scheduler_service.servicer import POLICY as SCHEDULER
+from services import deadlines
+from services.addresses import TcpAddress, parse_address
+from services.cli.main import parser_of
+from services.cli.startup import catalog
+from services.config import Settings, load_settings
+from services.config_check import check_settings
+from services.config_models import ServiceConfig
+from tests.helm.charts import (
+    CALLS,
+    NAMESPACE,
+    SERVICES,
+    SETS,
+    WORKLOADS,
+    Json,
+    Rendered,
+    containers_of,
+    load_all,
+    pod_template,
+    rendered,
+    rendered_set,
+    values_of,
+    with_values,
+)
+from tests.helm.network import selects
+from tests.helm.test_network import CALLERS
+from tests.kubernetes_cluster import documented
+
+POLICIES = {"agent": AGENT, "executor": EXECUTOR, "gateway": GATEWAY, "scheduler": SCHEDULER}
+SECRETS = {
+    "url": "postgresql://hermes:hidden@database.example.org/hermes",
+    "TELEGRAM_BOT_TOKEN": "123456:ABC-def",
+}
+DOWNWARD = {"metadata.name": "hermes-x-0", "status.podIP": "10.0.0.7"}
+
+
+def environment(container: Json) -> dict[str, str]:
+    """The variables as a kubelet gives them."""
+    values: dict[str, str] = {}
+    for each in container.get("env", ()):
+        source = each.get("valueFrom")
+        text = DOWNWARD[source["fieldRef"]["fieldPath"]] if source else each["value"]
+        values[each["name"]] = re.sub(r"\$\((\w+)\)", lambda m: values[m[1]], text)
+    return values
+
+
+def mounted(pod: Json, container: Json, config: str) -> Iterator[tuple[str, str]]:
+    """The files that a container finds, by their paths."""
+    volumes = {each["name"]: each for each in pod["spec"].get("volumes", ())}
+    for mount in container.get("volumeMounts", ()):
+        volume, path = volumes.get(mount["name"], {}), mount["mountPath"]
+        if "configMap" in volume:
+            yield path, config
+        for item in volume.get("secret", {}).get("items", ()):
+            yield f"{path}/{item['path']}", SECRETS.get(item["path"], "x" * 40)
+        if mount["name"] == "tls":
+            yield from ((f"{path}/{key}", key) for key in ("ca.crt", "tls.crt", "tls.key"))
+        if mount["name"] == "modal":
+            yield from ((f"{path}/{key}", key) for key in ("token-id", "token-secret"))
+
+
+def settings_of(chart: Rendered, workload: Json, container: Json, root: Path) -> Settings:
+    """The settings as that container's process reads them; its root is a folder here."""
+    pod, environ = pod_template(workload), environment(container)
+    config = yaml.safe_dump(chart.config)
+    for path, content in mounted(pod, container, config):
+        file = root / path.lstrip("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content)
+    home = root / environ["HERMES_HOME"].lstrip("/")
+    home.mkdir(parents=True, exist_ok=True)
+    for name, value in environ.items():
+        if value.startswith(("/etc/", "/run/", "/var/")):
+            environ[name] = f"{root}{value}"
+    return load_settings({}, environ)
+
+
+def processes(name: str) -> Iterator[tuple[Json, Json]]:
+    """Every container of ours in a set of values, with what runs it."""
+    for workload in rendered_set(name).of(*WORKLOADS):
+        for container in containers_of(pod_template(workload)):
+            if container["name"] != "postgresql":
+                yield workload, container
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_services_start_with_what_they_are_given(name: str, tmp_path: Path) -> None:
+    started: set[str] = set()
+    for number, (workload, container) in enumerate(processes(name)):
+        command, *arguments = container["args"]
+        parsed = parser_of(command).parse_args(arguments)
+        if command == "certs":
+            assert parsed.namespace == NAMESPACE
+            continue
+        settings = settings_of(rendered_set(name), workload, container, tmp_path / str(number))
+        # An unknown variable or key of ours is an error here.
+        assert check_settings(settings, catalog()) == ()
+        chassis = settings.load(ServiceConfig)
+        match command:
+            case "serve":
+                assert parsed.service == container["name"]
+                _check_files(chassis)
+                _check_service(chassis, settings, container)
+                started.add(parsed.service)
+            case "database":
+                url = chassis.database.url_of(parsed.service[0], settings.home)
+                assert url.startswith("postgresql:")
+            case _:
+                assert parsed.command == ["id"]
+                _check_files(chassis)
+                own = chassis.addresses.of("executor", settings.home)
+                assert own == TcpAddress(f"hermes-executor.{NAMESPACE}.svc", 7402)
+    assert started == set(SERVICES)
+
+
+def _check_files(chassis: ServiceConfig) -> None:
+    files = chassis.tls.files
+    assert files is not None
+    assert all(path.exists() for path in (files.ca, files.certificate, files.key))
+
+
+def _check_service(chassis: ServiceConfig, settings: Settings, container: Json) -> None:
+    service = container["name"]
+    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+    assert ports == {"grpc": CALLS[service], "metrics": chassis.metrics.port}
+    assert chassis.listen == TcpAddress("0.0.0.0", CALLS[service])
+    assert chassis.metrics.host == "0.0.0.0"
+    assert chassis.instance == "hermes-x-0"
+    for each, port in CALLS.items():
+        found = chassis.addresses.of(each, settings.home)
+        assert found == TcpAddress(f"hermes-{each}.{NAMESPACE}.svc", port)
+    url = chassis.database.url_of(service, settings.home)
+    assert url.startswith("sqlite:" if service == "executor" else "postgresql:")
+    if service == "agent":
+        config = settings.load(AgentConfig)
+        assert config.profiles.store == "database"
+        own = parse_address(config.endpoint)
+        assert own == TcpAddress("10.0.0.7", 7401, f"hermes-agent.{NAMESPACE}.svc")
+    if service == "executor":
+        endpoint = settings.load(ExecutorConfig).endpoint
+        assert endpoint == f"hermes-x-0.hermes-executor.{NAMESPACE}.svc:7402"
+
+
+def loaded(name: str, service: str, tmp_path: Path) -> Settings:
+    chart = rendered_set(name)
+    workload = chart.service(service)
+    (container,) = [
+        each for each in containers_of(pod_template(workload)) if each["name"] == service
+    ]
+    return settings_of(chart, workload, container, tmp_path)
+
+
+def test_keys_and_tokens_come_from_files(tmp_path: Path) -> None:
+    agent = loaded("production", "agent", tmp_path / "agent").load(AgentConfig)
+    assert agent.model.openrouter_api_key.get_secret_value() == "x" * 40
+    assert agent.model.login.shared_key.get_secret_value() == "x" * 40
+    gateway = loaded("production", "gateway", tmp_path / "gateway").load(GatewayConfig)
+    assert gateway.telegram.token.get_secret_value() == SECRETS["TELEGRAM_BOT_TOKEN"]
+    executor = loaded("modal-only", "executor", tmp_path / "executor").load(ExecutorConfig)
+    assert executor.modal.token_id.get_secret_value() == "token-id"
+    assert executor.modal.token_secret.get_secret_value() == "token-secret"
+
+
+def test_the_values_of_sandboxes_reach_the_executor(tmp_path: Path) -> None:
+    config = loaded("production", "executor", tmp_path).load(ExecutorConfig)
+    kubernetes = config.kubernetes
+    assert (config.backend, config.warm_pool_size, config.max_sandboxes) == ("kubernetes", 4, 32)
+    assert kubernetes.image.startswith("registry.example.org/hermes/sandbox@sha256:")
+    assert (kubernetes.namespace, kubernetes.release) == ("hermes-sandboxes", "hermes-sandboxes")
+    assert (kubernetes.runtime_class, kubernetes.isolation) == ("gvisor", "userspace_kernel")
+    assert kubernetes.pull_secrets == ("pull",)
+    assert kubernetes.node_selector == {"example.org/pool": "sandboxes"}
+    assert kubernetes.tolerations[0]["effect"] == "NoSchedule"
+    assert kubernetes.workspace_claim == "hermes-workspaces"
+    assert config.workspaces.shared
+    assert config.spool_bytes == 4 * 1024**3
+    assert config.network.hosts == ("api.github.com", "*.example.org:443,8443")
+    assert config.secrets["GITHUB_TOKEN"].file == "/run/secrets/hermes/egress/GITHUB_TOKEN"
+
+
+@pytest.mark.parametrize(
+    ("name", "backend", "settings"),
+    [
+        ("ssh-only", "ssh", {"host": "build.example.org", "port": 2222, "user": "hermes"}),
+        ("modal-only", "modal", {"app": "hermes"}),
+        (
+            "docker-remote",
+            "docker",
+            {"runtime": "runsc", "key": "/run/secrets/hermes/docker/tls.key"},
+        ),
+        ("singularity", "singularity", {"image": "/srv/images/sandbox.sif"}),
+    ],
+)
+def test_the_values_of_backends_reach_the_executor(
+    name: str, backend: str, settings: Json, tmp_path: Path
+) -> None:
+    config = loaded(name, "executor", tmp_path).load(ExecutorConfig)
+    assert config.backend == backend
+    section = getattr(config, backend)
+    assert {key: getattr(section, key) for key in settings} == settings
+
+
+def test_who_may_connect_is_who_may_call() -> None:
+    for service, policy in POLICIES.items():
+        callers = {str(each) for allowed in policy.values() for each in allowed}
+        # `helm test` comes as the operator.
+        assert callers - {"operator"} == CALLERS[service] - {"test"}
+
+
+def test_services_have_time_to_let_go() -> None:
+    for service in SERVICES:
+        spec = pod_template(rendered_set("minimal").service(service))["spec"]
+        pause = spec["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
+        assert pause <= 5
+        drained = pause + deadlines.DRAIN_S * 2 + deadlines.STOP_GRACE_S
+        assert drained < spec["terminationGracePeriodSeconds"] == 30
+
+
+@pytest.mark.parametrize("warm_pool", ["", "hermes"])
+def test_the_role_is_what_the_executor_asks_for(warm_pool: str) -> None:
+    chart = rendered(with_values("minimal", sandbox__warmPool=warm_pool))
+    role = chart.one("Role", "hermes-executor")
+    given = {
+        (group, resource, verb)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    written = documented(with_claims=bool(warm_pool))["Role"]["rules"]
+    assert role["rules"] == written
+    needed = (
+        *kubernetes_probe.ALWAYS,
+        *(kubernetes_probe.TO_CLAIM_PODS if warm_pool else kubernetes_probe.TO_MAKE_PODS),
+    )
+    assert given == {
+        (group, "/".join(filter(None, (resource, sub))), verb)
+        for group, resource, sub, verb in needed
+    }
+    (subject,) = chart.one("RoleBinding", "hermes-executor")["subjects"]
+    own = pod_template(chart.service("executor"))["spec"]["serviceAccountName"]
+    assert (subject["name"], subject["namespace"]) == (own, NAMESPACE)
+
+
+def test_the_executor_takes_the_namespace_for_closed() -> None:
+    chart = rendered_set("minimal")
+    policies = [
+        each
+        for each in chart.of("NetworkPolicy")
+        if each["metadata"]["namespace"] == "hermes-sandboxes"
+    ]
+    assert len(policies) == 1
+    assert selects(policies[0]["spec"]["podSelector"], labels_of("owner", "pool", "box"))
+    assert list(holes(policies, labels_of("owner", "pool", "box"), frozenset())) == []
+
+
+def test_migrations_are_those_of_every_service_with_tables() -> None:
+    schemas = import_module("services.cli.database").SCHEMAS
+    job = rendered_set("minimal").one("Job", "hermes-migrations")
+    upgraded = [each["args"] for each in containers_of(pod_template(job))]
+    assert sorted(args[2] for args in upgraded) == sorted(schemas)
+    assert all(args[:2] == ["database", "upgrade"] for args in upgraded)
+
+
+def test_certificates_are_for_the_names_that_services_are_called_by() -> None:
+    issued = {
+        each["metadata"]["name"].removeprefix("hermes-"): each["spec"]
+        for each in rendered_set("minimal").of("Certificate")
+        if not each["spec"].get("isCA")
+    }
+    published = parser_of("certs").parse_args(
+        pod_template(rendered_set("kind").one("Job", "hermes-certificates"))["spec"]["containers"][
+            0
+        ]["args"][1:]
+    )
+    for service in SERVICES:
+        names = {f"hermes-{service}.{NAMESPACE}.svc"}
+        if service == "executor":
+            names.add(f"*.hermes-executor.{NAMESPACE}.svc")
+        assert set(issued[service]["dnsNames"]) == names
+        assert issued[service]["uris"] == [f"spiffe://hermes/{service}"]
+        assert {
+            name
+            for own, _, name in (each.partition("=") for each in published.name)
+            if own == service
+        } == names
+    assert issued["operator"]["uris"] == ["spiffe://hermes/operator"]
+    for name in ("minimal", "kind", "airgapped"):
+        for service in SERVICES:
+            volumes = pod_template(rendered_set(name).service(service))["spec"]["volumes"]
+            (tls,) = [each for each in volumes if each["name"] == "tls"]
+            assert tls["secret"]["secretName"] == f"hermes-{service}-tls"
+
+
+def test_ipv6_addresses_are_written_as_such(tmp_path: Path) -> None:
+    chart = rendered({**values_of("minimal"), "listenHost": "::"})
+    container = pod_template(chart.service("agent"))["spec"]["containers"][0]
+    environ = environment(container)
+    assert parse_address(environ["HERMES_LISTEN"]) == TcpAddress("::", 7401)
+    assert environ["HERMES_METRICS_HOST"] == "::"
+    assert environ["HERMES_AGENT_ENDPOINT"].startswith("[10.0.0.7]:7401#")
+
+
+def test_the_files_of_yaml_are_read_as_the_api_server_does() -> None:
+    (one,) = load_all("mode: 0440")
+    assert one == {"mode": 0o440}
