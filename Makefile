@@ -91,6 +91,11 @@ bench-executor: $(TESTABLE) ## measure the executor alone, with every backend; J
 bench-scheduler: $(TESTABLE) ## measure the scheduler: 10,000 jobs in a minute, kills, 100,000 jobs stored; JSON=file as well
 	@$(BIN)/python -m tests.bench.scheduler $(if $(JSON),--json "$(JSON)")
 
+.PHONY: chart
+chart: $(TESTABLE) ## check the Helm chart: schemas, security standards, network policies, settings
+	@tests/helm/make-checkov
+	@HERMES_REQUIRE=$${HERMES_REQUIRE:-checkov} $(BIN)/pytest --quiet tests/helm $(ARGS)
+
 .PHONY: fuzz
 fuzz: $(TESTABLE) ## give the command classes 100,000 inputs that nobody meant; INPUTS=n for as many
 	@HERMES_FUZZ_INPUTS=$(or $(INPUTS),100000) $(BIN)/pytest -n0 -q -k no_input_breaks tests/security/commands

@@ -102,7 +102,8 @@ def selects(selector: Json, labels: Mapping[str, str]) -> bool:
 
 
 def _matches(selector: Json, labels: Mapping[str, str]) -> Iterator[bool]:
-    for key, value in (selector.get("matchLabels") or {}).items():
+    wanted: Json = selector.get("matchLabels") or {}
+    for key, value in wanted.items():
         yield labels.get(key) == value
     for each in selector.get("matchExpressions") or ():
         value, values = labels.get(each["key"]), each.get("values") or ()

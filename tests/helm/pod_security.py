@@ -99,8 +99,9 @@ def _capabilities(capabilities: Json) -> Iterator[str]:
 
 
 def _handlers(container: Json) -> Iterator[str]:
-    handlers = [container.get(probe) or {} for probe in PROBES]
-    handlers += (container.get("lifecycle") or {}).values()
+    lifecycle: Json = container.get("lifecycle") or {}
+    handlers: list[Json] = [container[probe] for probe in PROBES if container.get(probe)]
+    handlers += lifecycle.values()
     for handler in handlers:
         for kind in ("httpGet", "tcpSocket"):
             if (handler.get(kind) or {}).get("host"):

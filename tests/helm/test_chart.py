@@ -5,6 +5,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import helm_python
 import pytest
@@ -78,7 +79,7 @@ def test_every_value_is_in_the_schema_and_no_other_key_is_taken() -> None:
 
     def walk(value: object, path: str) -> Iterator[str]:
         if isinstance(value, dict) and known.get(path, {}).get("properties"):
-            for key, inner in value.items():
+            for key, inner in cast("Json", value).items():
                 yield from walk(inner, f"{path}.{key}".lstrip("."))
         else:
             yield path
@@ -265,6 +266,8 @@ def test_all_four_services_are_scraped(kind: str) -> None:
         for port in each["spec"].get("ports") or containers_of(pod_template(each))[0]["ports"]
     }
     assert endpoint["port"] in ports
+    assert endpoint["honorLabels"]
+    assert [each["targetLabel"] for each in endpoint["relabelings"]] == ["service"]
 
 
 def test_notes_say_what_is_missing() -> None:

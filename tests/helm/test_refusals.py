@@ -5,7 +5,7 @@ import pytest
 
 from tests.helm.charts import Json, chart, rendered, with_values
 
-BY_SCHEMA = {
+BY_SCHEMA: dict[str, tuple[Json, str]] = {
     "a misspelt key": ({"agents": {}}, "additional properties 'agents' not allowed"),
     "a misspelt key inside": ({"agent__replica": 2}, "additional properties 'replica'"),
     "an unknown backend": ({"executor__backend": "local"}, "/executor/backend"),
@@ -39,7 +39,7 @@ BY_SCHEMA = {
         "/gateway/secret/keys",
     ),
 }
-BY_TEMPLATE = {
+BY_TEMPLATE: dict[str, tuple[Json, str]] = {
     "no database": ({"database__existingSecret": ""}, "postgresql.enabled: true"),
     "two databases": ({"postgresql__enabled": True}, "only one of postgresql.enabled"),
     "sandboxes beside the services": ({"sandbox__namespace__name": "hermes"}, "another namespace"),

@@ -126,6 +126,7 @@ def test_services_start_with_what_they_are_given(name: str, tmp_path: Path) -> N
                 assert url.startswith("postgresql:")
             case _:
                 assert parsed.command == ["id"]
+                assert parsed.network_denied == (name != "ssh-only")
                 _check_files(chassis)
                 own = chassis.addresses.of("executor", settings.home)
                 assert own == TcpAddress(f"hermes-executor.{NAMESPACE}.svc", 7402)
