@@ -18,6 +18,7 @@ from tests.helm.charts import (
     SETS,
     WORKLOADS,
     Json,
+    Rendered,
     chart,
     containers_of,
     folder_of,
@@ -124,6 +125,7 @@ def test_a_single_pod_has_no_budget_and_several_have_one() -> None:
     budgets = rendered_set("production").of("PodDisruptionBudget")
     assert {each["metadata"]["name"] for each in budgets} == {f"hermes-{name}" for name in SERVICES}
     assert all(each["spec"]["maxUnavailable"] == 1 for each in budgets)
+    assert all(each["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow" for each in budgets)
 
 
 def test_selectors_find_the_pods_and_nothing_else() -> None:
@@ -279,6 +281,18 @@ def test_notes_say_what_is_missing() -> None:
     assert "No model" not in notes("production")
     assert "Nothing isolates them" in notes("ssh-only")
     assert "RuntimeClass gvisor" in notes("production")
+
+
+def test_the_longest_name_of_a_release_leaves_names_that_fit() -> None:
+    longest = "a" * 30 + "-" + "b" * 22
+    files = chart().render(values_of("kind"), name=longest, namespace="n" * 53)
+    limits = {"CronJob": 52, "StatefulSet": 52, "Service": 63, "Pod": 63, "Namespace": 63}
+    found = Rendered(files)
+    assert {"CronJob", "StatefulSet", "Service", "Namespace"} <= {o["kind"] for o in found.objects}
+    for each in found.objects:
+        assert len(each["metadata"]["name"]) <= limits.get(each["kind"], 253), each["metadata"]
+        for value in each["metadata"].get("labels", {}).values():
+            assert len(value) <= 63
 
 
 def test_no_set_leaves_anything_of_the_templates_behind() -> None:

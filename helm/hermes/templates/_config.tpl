@@ -19,7 +19,7 @@
 {{- $log := dict "level" .Values.log.level "format" .Values.log.format -}}
 {{- $config := dict "services" (dict "log" $log) "executor" $settings -}}
 {{- if eq $executor.backend "docker" -}}
-{{- $_ := set $config "terminal" (dict "docker_image" $executor.docker.image) -}}
+{{- $_ := set $config "terminal" (dict "docker_image" ($executor.docker.image | default (printf "hermes-sandbox:%s" .Chart.AppVersion))) -}}
 {{- end -}}
 {{- toYaml (mergeOverwrite $config (deepCopy .Values.config)) -}}
 {{- end -}}

@@ -3,16 +3,16 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* At most 43 characters, so that each object's own part fits behind it. */}}
+{{/* At most 39 characters: the name of a CronJob, which is the longest, has at most 52. */}}
 {{- define "hermes.fullname" -}}
 {{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 43 | trimSuffix "-" -}}
+{{- .Values.fullnameOverride | trunc 39 | trimSuffix "-" -}}
 {{- else -}}
 {{- $name := default .Chart.Name .Values.nameOverride -}}
 {{- if contains $name .Release.Name -}}
-{{- .Release.Name | trunc 43 | trimSuffix "-" -}}
+{{- .Release.Name | trunc 39 | trimSuffix "-" -}}
 {{- else -}}
-{{- printf "%s-%s" .Release.Name $name | trunc 43 | trimSuffix "-" -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 39 | trimSuffix "-" -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
