@@ -32,10 +32,17 @@ class Network:
 
     def lets(self, source: Place, target: Place, port: int, protocol: str = "TCP") -> bool:
         """Whether a connection comes about."""
-        wanted = (port, protocol)
-        leaves = bool(source.address) or self._open("Egress", source, target, wanted)
-        enters = bool(target.address) or self._open("Ingress", target, source, wanted)
-        return leaves and enters
+        return self.leaves(source, target, port, protocol) and self.enters(
+            source, target, port, protocol
+        )
+
+    def leaves(self, source: Place, target: Place, port: int, protocol: str = "TCP") -> bool:
+        """Whether whoever connects may."""
+        return bool(source.address) or self._open("Egress", source, target, (port, protocol))
+
+    def enters(self, source: Place, target: Place, port: int, protocol: str = "TCP") -> bool:
+        """Whether whoever is connected to may be."""
+        return bool(target.address) or self._open("Ingress", target, source, (port, protocol))
 
     def _open(self, direction: str, own: Place, other: Place, wanted: tuple[int, str]) -> bool:
         chosen = [each for each in self._policies if _selects_pod(each, own, direction)]

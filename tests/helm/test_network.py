@@ -200,6 +200,23 @@ def _is_open(row: tuple[str, str, int], found: set[tuple[str, str, int]]) -> boo
 
 
 @pytest.mark.parametrize("name", SETS)
+def test_either_end_alone_says_the_same(name: str) -> None:
+    chart = rendered_set(name)
+    open_to, inside = network(chart), pods(chart).values()
+    for source in inside:
+        for target in inside:
+            for port in (*CALLS.values(), METRICS, DATABASE):
+                own = port in CALLS.values() or target.name == "postgresql"
+                enters = open_to.enters(source, target, port)
+                assert not own or enters == open_to.leaves(source, target, port), (
+                    source.name,
+                    target.name,
+                    port,
+                )
+                assert own or not enters, (source.name, target.name, port)
+
+
+@pytest.mark.parametrize("name", SETS)
 def test_sandboxes_reach_nobody_and_nobody_reaches_them(name: str) -> None:
     chart = rendered_set(name)
     if chart.config["executor"]["backend"] != "kubernetes":
