@@ -155,8 +155,10 @@ async def test_a_signal_asks_for_an_end_and_steps_run_in_order() -> None:
         done.append(name)
 
     async with Shutdown() as shutdown:
+        assert not shutdown.is_requested
         os.kill(os.getpid(), signal.SIGTERM)
         assert await shutdown.wait() == "SIGTERM"
+        assert shutdown.is_requested
         steps = [DrainStep(name, lambda name=name: step(name)) for name in ("claims", "leases")]
         assert await shutdown.drain(steps) == ()
     assert done == ["claims", "leases"]
