@@ -3,7 +3,7 @@
 import base64
 import re
 import secrets
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import cache
@@ -63,15 +63,20 @@ def template_of(pod_template: Json, limits: Limits) -> Json:
 
 
 @contextmanager
-def cluster(folder: Path, claims_of: Limits | None = None, ready: int = 2) -> Generator[StandIn]:
-    """A cluster with what is documented, for the time of the block.
+def cluster(
+    folder: Path,
+    claims_of: Limits | None = None,
+    ready: int = 2,
+    applied: Mapping[str, Json] | None = None,
+) -> Generator[StandIn]:
+    """A cluster with what is documented, or applied, for the time of the block.
 
     With limits, it keeps pods of this size ready to be claimed.
     """
     docker_client().close()
     # Here and not where a loop must not wait for files.
     _supervisor()
-    things = documented(with_claims=claims_of is not None)
+    things = applied or documented(with_claims=claims_of is not None)
     rights = Rights(NAMESPACE, things["Role"]["rules"], secrets.token_hex(16))
     made = Cluster(rights, folder)
     policy = made.store.complete("networkpolicies", things["NetworkPolicy"])

@@ -20,6 +20,7 @@ from gateway_service.config import GatewayConfig
 from scheduler_service.servicer import POLICY as SCHEDULER
 from services import deadlines
 from services.addresses import TcpAddress, parse_address
+from services.auth import Identity
 from services.cli.main import parser_of
 from services.cli.startup import catalog
 from services.config import Settings, load_settings
@@ -198,6 +199,22 @@ def test_the_values_of_sandboxes_reach_the_executor(tmp_path: Path) -> None:
     assert config.secrets["GITHUB_TOKEN"].file == "/run/secrets/hermes/egress/GITHUB_TOKEN"
 
 
+@pytest.mark.parametrize("name", [name for name in SETS if "only" not in name])
+def test_the_quota_has_room_for_the_sandboxes_of_all_executors(name: str, tmp_path: Path) -> None:
+    chart = rendered_set(name)
+    if not chart.of("ResourceQuota"):
+        assert not chart.of("Namespace")
+        return
+    config = loaded(name, "executor", tmp_path).load(ExecutorConfig)
+    most = chart.service("executor")["spec"]["replicas"] * config.max_sandboxes
+    hard = chart.one("ResourceQuota", "hermes-sandboxes")["spec"]["hard"]
+    assert most < int(hard["pods"])
+    assert most <= int(hard["limits.cpu"]) == int(hard["requests.cpu"])
+    gibibytes = most * config.box.memory_bytes / 1024**3
+    assert gibibytes <= int(hard["limits.memory"].removesuffix("Gi"))
+    assert hard["limits.memory"] == hard["requests.memory"]
+
+
 @pytest.mark.parametrize(
     ("name", "backend", "settings"),
     [
@@ -310,6 +327,23 @@ def test_certificates_are_for_the_names_that_services_are_called_by() -> None:
             volumes = pod_template(rendered_set(name).service(service))["spec"]["volumes"]
             (tls,) = [each for each in volumes if each["name"] == "tls"]
             assert tls["secret"]["secretName"] == f"hermes-{service}-tls"
+
+
+def test_whoever_makes_certificates_may_write_these_secrets_and_no_others() -> None:
+    chart = rendered_set("kind")
+    making, changing = chart.one("Role", "hermes-certificates")["rules"]
+    assert (making["resources"], making["verbs"]) == (["secrets"], ["create"])
+    assert (changing["resources"], set(changing["verbs"])) == (["secrets"], {"get", "update"})
+    # As `hermes certs publish` names them: see tests/unit/services/test_certificate_secrets.py.
+    kept = {f"hermes-{identity}-tls" for identity in (*Identity, "ca")}
+    assert set(changing["resourceNames"]) == kept
+    mounted = {
+        volume["secret"]["secretName"]
+        for each in chart.of(*WORKLOADS)
+        for volume in pod_template(each)["spec"]["volumes"]
+        if volume["name"] == "tls"
+    }
+    assert mounted == kept - {"hermes-ca-tls"}
 
 
 def test_ipv6_addresses_are_written_as_such(tmp_path: Path) -> None:
