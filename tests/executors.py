@@ -36,6 +36,7 @@ from services.metrics import Meter
 from services.server import Listen, Server, serve
 from tests.executor_client import Client
 from tests.fakes.component import Counter
+from tests.forks import Forked, Program
 from tests.requirements import require
 
 
@@ -153,8 +154,8 @@ class Process:
         self.program: tuple[str, ...] = ("tests.executors",)
         """The module that serves, and its own arguments."""
         self.python: tuple[str, ...] = (sys.executable,)
-        """What runs it, and as whom."""
-        self._process: asyncio.subprocess.Process | None = None
+        """What runs it, and as whom; a Python of ours may be forked."""
+        self._process: asyncio.subprocess.Process | Forked | None = None
 
     async def __aenter__(self) -> Self:
         line = await self._start()
@@ -169,15 +170,20 @@ class Process:
 
     async def _start(self) -> str:
         """Its first line."""
-        environ = json.dumps(dict(self.settings.environ))
-        process = self._process = await asyncio.create_subprocess_exec(
-            *(*self.python, "-m", *self.program, environ, str(self.address.path)),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        assert process.stdin is not None
+        environ, tokens = json.dumps(dict(self.settings.environ)), json.dumps(self.tokens)
+        arguments = (*self.program, environ, str(self.address.path))
+        if self.python == (sys.executable,):
+            module, *rest = arguments
+            process = self._process = await Forked.start(Program(module, tuple(rest), tokens))
+        else:
+            process = self._process = await asyncio.create_subprocess_exec(
+                *(*self.python, "-m", *arguments),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+            )
+            assert process.stdin is not None
+            process.stdin.write(tokens.encode() + b"\n")
         assert process.stdout is not None
-        process.stdin.write(json.dumps(self.tokens).encode() + b"\n")
         return (await process.stdout.readline()).decode().strip()
 
     async def __aexit__(self, *_error: object) -> None:

@@ -1,7 +1,4 @@
-"""Agents in processes of their own, which can be killed.
-
-`python -m tests.integration.agent_processes` serves one as standard input says.
-"""
+"""Agents in processes of their own, which can be killed: each serves as standard input says."""
 
 import asyncio
 import json
@@ -22,6 +19,7 @@ from services.channels import Channels
 from services.config import load_settings
 from services.metrics import Meter
 from services.server import Listen, serve
+from tests.forks import Forked, Program
 from tests.integration.agent_parts import AgentClient
 
 
@@ -65,17 +63,9 @@ class AgentProcess:
         self._instance = instance
         self._log = site.folder / f"{instance}.log"
         self._socket = site.socket(instance)
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: Forked | None = None
 
     async def __aenter__(self) -> Self:
-        process = self._process = await asyncio.create_subprocess_exec(
-            *("sh", "-c", 'exec "$@" 2>>"$0"', str(self._log)),
-            *(sys.executable, "-m", "tests.integration.agent_processes"),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        assert process.stdin is not None
-        assert process.stdout is not None
         said = {
             "environ": self._site.environ(self._instance),
             "socket": str(self._socket),
@@ -83,7 +73,8 @@ class AgentProcess:
             "gateway": self._site.gateway,
             "tokens": dict(self._site.tokens),
         }
-        process.stdin.write(json.dumps(said).encode() + b"\n")
+        program = Program(__name__, said=json.dumps(said))
+        process = self._process = await Forked.start(program, self._log)
         assert await process.stdout.readline() == b"ready\n", await self.log()
         return self
 
@@ -130,5 +121,6 @@ async def _say_ready(_addresses: tuple[Address, ...]) -> None:
     print("ready", flush=True)
 
 
-if __name__ == "__main__":
-    asyncio.run(_main(json.loads(sys.stdin.readline())))
+def main() -> None:
+    """Serve one agent until it is told to stop."""
+    asyncio.run(_main(json.loads(sys.stdin.read())))

@@ -130,6 +130,7 @@ class Mutant(executors.Process):
         self.program = ("tests.security.mutants", lacking.__name__)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Serve one executor that lacks what the first argument names."""
     MUTANTS[sys.argv.pop(1)]()
     executors.main()
