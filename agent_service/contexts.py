@@ -58,7 +58,7 @@ class ToolContexts:
             unattended=turn.unattended,
             sandbox=lambda: _held(sandbox),
             skills=self._skills.of(turn.profile),
-            caller=Caller(turn.profile, turn.session_id, turn.id, turn.origin, turn.asked_toolsets),
+            caller=_caller(turn),
             watching=_TurnWatching(self._database, self._turns, turn, sandbox),
             subagents=CallSubagents(self._delegation, turn, call.key),
             terminal_timeout_s=turn.overlay.terminal_timeout_s or FOREGROUND_S,
@@ -72,6 +72,11 @@ class ToolContexts:
         """What ends the calls of an interrupted turn."""
         sandbox = TurnSandbox(self._sandboxes, turn, resumed=False)
         return Endings(SessionCommands(sandbox, interrupted=True), self._delegation, turn)
+
+
+def _caller(turn: LiveTurn) -> Caller:
+    toolsets, denied = turn.asked_toolsets, frozenset(turn.denied)
+    return Caller(turn.profile, turn.session_id, turn.id, turn.origin, toolsets, denied)
 
 
 async def _held(sandbox: TurnSandbox) -> Place:

@@ -39,6 +39,17 @@ class NewJob(Struct, frozen=True):
     origin: Mapping[str, str] | None
     """The chat that it is asked for in; None where that is none."""
     wish: Wish
+    denied: Sequence[str] = ()
+    """Slash commands that are denied to whoever asks for it, and so to its runs."""
+
+
+class Change(Struct, frozen=True):
+    """What is to change of a job, once for each id."""
+
+    id: str
+    wish: Wish
+    denied: Sequence[str] = ()
+    """Slash commands that are denied to whoever asks for it, and from now on to the job's runs."""
 
 
 class Step(StrEnum):
@@ -109,8 +120,8 @@ class Jobs(Protocol):
         """A job."""
         ...
 
-    async def update(self, profile: str, job_id: str, wish: Wish, request_id: str) -> JobView:
-        """Change what is wished for, once for each request."""
+    async def update(self, profile: str, job_id: str, change: Change) -> JobView:
+        """Change a job."""
         ...
 
     async def take(self, profile: str, job_id: str, step: Step) -> None:

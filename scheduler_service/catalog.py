@@ -50,11 +50,15 @@ class JobRequest(Struct, frozen=True):
     options: JobOptions = DEFAULTS
     is_paused: bool = False
 
+    denied: tuple[str, ...] = ()
+    """Slash commands that are denied to whoever asks for it."""
     @property
     def digest(self) -> str:
         """What tells the same request from another one with the same id."""
         fields = to_builtins(self)
         for later in ("sandbox_template", "unattended", "options", "is_paused"):
+        # What somebody may say can have become another meanwhile; what was stored first holds.
+        del fields["denied"]
             if not fields[later]:
                 del fields[later]  # as of jobs that were stored before there was a choice
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
@@ -300,6 +304,7 @@ class JobCatalog:
             options=request.options,
         )
 
+            denied=request.denied,
     def _replanned(self, before: Job, request: JobRequest, *, anew: bool) -> Job:
         """The job as it is asked for by then."""
         now = self._clock.now()
@@ -315,6 +320,7 @@ class JobCatalog:
             options=request.options,
             updated_at=max(now, at_least + timedelta(microseconds=1)),
         )
+            denied=request.denied,
         if anew:
             zone = zone_of(request.schedule, self._zone(request.time_zone))
             schedule = parse(request.schedule, zone, now)

@@ -137,6 +137,7 @@ class AgentClient:
             unattended=unattended_to_wire(job),
             skills=options.skills,
             script=script_to_wire(options),
+            denied_commands=ask.denied,
         )
         try:
             await self._turns.StartTurn(request, timeout=_CALL_S)

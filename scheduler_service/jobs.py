@@ -85,6 +85,8 @@ class Job(Struct, frozen=True):
     """What becomes of calls that a person would have to allow: deny, wait or halt; empty is what
     the agent has configured."""
     options: JobOptions = DEFAULTS
+    denied: tuple[str, ...] = ()
+    """Slash commands that its runs do nothing of: what whoever asked for it may not say."""
     run_count: int = 0
     """Due times that got a run."""
     updated_at: datetime | None = None

@@ -30,6 +30,8 @@ class Context(Struct, frozen=True):
     output: str
     families: tuple[str, ...] = ()
     """The attacks that it looks like."""
+    denied: tuple[str, ...] = ()
+    """Slash commands that are denied to the runs of that job."""
 
 
 class Output(Struct, frozen=True):

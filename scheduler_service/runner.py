@@ -57,6 +57,8 @@ class Ask(Struct, frozen=True):
 
     instructions: str
     parts: Sequence[str | Output]
+    denied: Sequence[str] = ()
+    """Slash commands that are denied to whoever's words these are."""
 
 
 class TurnWatch(Protocol):
@@ -247,7 +249,8 @@ class Runner:
             replace(context, families=families)
             for context, families in zip(contexts, others, strict=True)
         ]
-        return Ask(instructions(claim.job), parts(claim.job, judged))
+        denied = {*claim.job.denied, *(name for each in judged for name in each.denied)}
+        return Ask(instructions(claim.job), parts(claim.job, judged), sorted(denied))
 
     async def _watch(self, claim: Claim) -> TurnResult:
         watch, limit_s = self._agent.watch(claim), claim.job.options.timeout_s

@@ -1,11 +1,14 @@
 """Checks that requests of every service share."""
 
 import re
+from collections.abc import Iterable
 
 from services.errors import InvalidArgument
 
 _ID = re.compile(r"[A-Za-z0-9_.:-]+")
 MAX_ID_CHARS = 128
+MAX_DENIED = 200
+MAX_COMMAND_CHARS = 64
 
 
 def check_id(field: str, value: str, max_chars: int = MAX_ID_CHARS) -> None:
@@ -20,3 +23,12 @@ def page_size(asked: int, default: int, most: int = 1000) -> int:
     if not 0 <= asked <= most:
         raise InvalidArgument("page_size is out of range", fields={"page_size": f"0 to {most}"})
     return asked or default
+
+
+def denied_commands(names: Iterable[str]) -> tuple[str, ...]:
+    """The slash commands that a request denies; InvalidArgument where there are too many."""
+    denied = tuple(sorted(set(names)))
+    if len(denied) > MAX_DENIED or any(len(name) > MAX_COMMAND_CHARS for name in denied):
+        wanted = f"at most {MAX_DENIED}, each at most {MAX_COMMAND_CHARS} characters"
+        raise InvalidArgument("these are no commands", fields={"denied_commands": wanted})
+    return denied

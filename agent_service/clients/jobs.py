@@ -8,7 +8,7 @@ import grpc.aio
 
 from agent_service.clients.patience import patiently
 from agent_service.convert import jobs
-from agent_service.jobs import JobRefused, JobView, NewJob, NoSuchJob, SchedulerAway, Step, Wish
+from agent_service.jobs import Change, JobRefused, JobView, NewJob, NoSuchJob, SchedulerAway, Step
 from hermes.scheduler.v1 import job_pb2, job_pb2_grpc, run_pb2
 from services.channels import Channels
 from services.errors import FailedPrecondition, is_passing, message_of
@@ -50,9 +50,9 @@ class SchedulerJobs:
         answer = await self._ask(lambda stub: stub.GetJob(request, timeout=CALL_S))
         return jobs.view(answer.job)
 
-    async def update(self, profile: str, job_id: str, wish: Wish, request_id: str) -> JobView:
-        """Change what is wished for, once for each request."""
-        request = jobs.update_request(profile, job_id, wish, request_id)
+    async def update(self, profile: str, job_id: str, change: Change) -> JobView:
+        """Change a job."""
+        request = jobs.update_request(profile, job_id, change)
         answer = await self._ask(lambda stub: stub.UpdateJob(request, timeout=CALL_S))
         return jobs.view(answer.job)
 

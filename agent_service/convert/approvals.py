@@ -1,11 +1,12 @@
 """Approvals on the wire."""
 
-from agent_service.convert.common import denied_commands, profile_of, timestamp
+from agent_service.convert.common import profile_of, timestamp
 from agent_service.events import Decision
 from agent_service.storage.approvals import ApprovalInfo
 from agent_service.storage.clarifications import Answer
 from hermes.agent.v1 import approval_pb2, turn_event_pb2
 from services.errors import InvalidArgument
+from services.validation import denied_commands
 
 MAX_ANSWER_CHARS = 100_000
 MAX_ANSWER_ID_CHARS = 200

@@ -1,17 +1,12 @@
 """What the agent's converters share."""
 
-from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from agent_service.usage import Usage
 from hermes.common.v1 import usage_pb2
-from services.errors import InvalidArgument
 from services.home import DEFAULT_PROFILE
-
-MAX_DENIED = 200
-MAX_COMMAND_CHARS = 64
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
@@ -20,15 +15,6 @@ _SECOND = timedelta(seconds=1)
 def profile_of(name: str) -> str:
     """The profile that a request means."""
     return name or DEFAULT_PROFILE
-
-
-def denied_commands(names: Iterable[str]) -> tuple[str, ...]:
-    """The slash commands that a request denies; InvalidArgument where there are too many."""
-    denied = tuple(sorted(set(names)))
-    if len(denied) > MAX_DENIED or any(len(name) > MAX_COMMAND_CHARS for name in denied):
-        wanted = f"at most {MAX_DENIED}, each at most {MAX_COMMAND_CHARS} characters"
-        raise InvalidArgument("these are no commands", fields={"denied_commands": wanted})
-    return denied
 
 
 def usage(used: Usage) -> usage_pb2.Usage:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from agent_service.jobs import LOCAL, JobState, JobView, NewJob, Wish
+from agent_service.jobs import LOCAL, Change, JobState, JobView, NewJob, Wish
 from agent_service.messaging import ORIGIN, Target
 from hermes.common.v1 import origin_pb2
 from hermes.scheduler.v1 import job_options_pb2, job_pb2
@@ -34,20 +34,20 @@ def create_request(new: NewJob, time_zone: str) -> job_pb2.CreateJobRequest:
         name=job.name,
         origin=None if new.origin is None else _origin(new.origin),
         options=job.options,
+        denied_commands=new.denied,
     )
 
 
-def update_request(
-    profile: str, job_id: str, wish: Wish, request_id: str
-) -> job_pb2.UpdateJobRequest:
+def update_request(profile: str, job_id: str, change: Change) -> job_pb2.UpdateJobRequest:
     """The request that changes of a job what is wished for."""
-    job = _job(wish)
+    job = _job(change.wish)
     job.job_id = job_id
     return job_pb2.UpdateJobRequest(
         job=job,
         profile=profile,
-        update_mask=FieldMask(paths=list(_paths(wish))),
-        request_id=request_id,
+        update_mask=FieldMask(paths=list(_paths(change.wish))),
+        request_id=change.id,
+        denied_commands=change.denied,
     )
 
 

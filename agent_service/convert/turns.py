@@ -1,6 +1,6 @@
 """Turns on the wire."""
 
-from agent_service.convert.common import denied_commands, profile_of, timestamp, usage
+from agent_service.convert.common import profile_of, timestamp, usage
 from agent_service.requests import (
     COMPRESS,
     JOB,
@@ -19,7 +19,7 @@ from hermes.agent.v1 import turn_pb2
 from hermes.common.v1 import approval_pb2, content_pb2, origin_pb2
 from services.errors import InvalidArgument
 from services.project_notes import MAX_BYTES, NotesAbove, is_path_above, said
-from services.validation import check_id
+from services.validation import check_id, denied_commands
 
 MAX_TURN_ID_CHARS = 100
 MAX_TEXT_BYTES = 1024 * 1024

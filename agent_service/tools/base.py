@@ -82,6 +82,8 @@ class Caller(Struct, frozen=True):
     """Platform, chat, thread and user that the turn's message came from."""
     toolsets: frozenset[str] = frozenset()
     """Those that its turn was to have at most; empty means all."""
+    denied: frozenset[str] = frozenset()
+    """Slash commands that are denied to those whose words the turn works on."""
 
 
 class Allowances(Protocol):

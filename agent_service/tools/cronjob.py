@@ -8,6 +8,7 @@ from pydantic import Field
 
 from agent_service.jobs import (
     LOCAL,
+    Change,
     JobRefused,
     Jobs,
     JobView,
@@ -176,6 +177,7 @@ class Cronjob:
             profile=context.caller.profile,
             origin=origin if has_chat else None,
             wish=limited(wish, context.caller.toolsets),
+            denied=sorted(context.caller.denied),
         )
         job = await self._jobs.create(new)
         return ToolResult(await asyncio.to_thread(scheduled, job, "is scheduled"))
@@ -209,7 +211,8 @@ class Cronjob:
             return now
         if action == "update":
             within, request_id = limited(wish, most, now.wish), f"upd_{_digest(context.key)[:26]}"
-            return await self._jobs.update(profile, job.id, within, request_id)
+            change = Change(request_id, within, sorted(context.caller.denied))
+            return await self._jobs.update(profile, job.id, change)
         await self._jobs.take(profile, job.id, Step(action))
         return await self._jobs.get(profile, job.id)
 

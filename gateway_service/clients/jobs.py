@@ -54,6 +54,8 @@ class NewJob(Struct, frozen=True):
     schedule: str
     prompt: str
     source: Source
+    denied: Sequence[str] = ()
+    """Slash commands that whoever asks for it may not say."""
 
 
 class RunInfo(Struct, frozen=True):
@@ -93,6 +95,7 @@ class JobsClient:
             schedule=new.schedule,
             prompt=new.prompt,
             origin=_origin(new.source),
+            denied_commands=new.denied,
         )
         return _info((await of_scheduler(self._stub.CreateJob(request, timeout=SCHEDULER_S))).job)
 

@@ -209,6 +209,11 @@ def denied(commands: Sequence[Command], access: Access, source: Source) -> tuple
     )
 
 
+def denied_here(tools: Tools, chat: Chat) -> tuple[str, ...]:
+    """What whoever types may not say anywhere; nor is it done in what comes of their command."""
+    return () if chat.access is None else denied(tools.commands, chat.access, chat.source)
+
+
 async def skills_of(tools: Tools, profile: str) -> Sequence[SkillInfo]:
     """The skills; none while the agent cannot be asked: the commands are told all the same."""
     try:

@@ -4,7 +4,17 @@ import re
 
 from gateway_service.authorization import Who
 from gateway_service.clients.jobs import JobInfo, NewJob
-from gateway_service.commands.base import ALONE, Answer, Chat, Command, Group, Tools, Verb, wrong
+from gateway_service.commands.base import (
+    ALONE,
+    Answer,
+    Chat,
+    Command,
+    Group,
+    Tools,
+    Verb,
+    denied_here,
+    wrong,
+)
 from gateway_service.commands.texts import code, listed, moment, shortened
 from gateway_service.errors import SchedulerRefused
 from services.errors import InvalidArgument, NotFound, Reason
@@ -39,8 +49,9 @@ async def _add(tools: Tools, chat: Chat, arguments: str) -> Answer:
         schedule, prompt = await _split(tools, arguments)
         if not schedule or not prompt:
             return wrong(HOW)
+        denied = denied_here(tools, chat)
         job = await tools.clients.jobs.create(
-            NewJob(job_id, chat.profile, schedule, prompt, chat.source)
+            NewJob(job_id, chat.profile, schedule, prompt, chat.source, denied)
         )
     return Answer(
         f"Job `{job.job_id}`: {job.schedule}, next {moment(job.next_run_at)} "

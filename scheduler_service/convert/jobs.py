@@ -27,7 +27,7 @@ from scheduler_service.jobs import Job, JobState
 from scheduler_service.options import JobOptions
 from scheduler_service.storage.jobs import Position
 from services.errors import InvalidArgument
-from services.validation import check_id
+from services.validation import check_id, denied_commands
 
 _MAX_PROMPT_BYTES = 64 * 1024
 _NAME_CHARS = 60
@@ -42,7 +42,7 @@ _UNATTENDED = {
 }
 _CHANGEABLE = (
     *("name", "prompt", "schedule", "time_zone", "origin"),
-    *("sandbox_template", "unattended", "options"),
+    *("sandbox_template", "unattended", "options", "denied_commands"),
 )
 _UNATTENDED_NAMES = {number: name for name, number in _UNATTENDED.items()}
 _JOB_STATES = {
@@ -73,6 +73,7 @@ def job_request(message: job_pb2.CreateJobRequest) -> JobRequest:
         unattended=_UNATTENDED_NAMES[message.unattended],
         options=options_of(message.options),
         is_paused=message.is_paused,
+        denied=denied_commands(message.denied_commands),
     )
 
 
@@ -96,8 +97,16 @@ def changed_request(update: job_pb2.UpdateJobRequest, before: Job) -> JobRequest
             sandbox_template=after.sandbox_template,
             unattended=after.unattended,
             options=after.options,
+            denied_commands=_denied(update, before, after),
         )
     )
+
+
+def _denied(update: job_pb2.UpdateJobRequest, before: Job, after: job_pb2.Job) -> set[str]:
+    """What is denied to a job's runs once it is changed; a person to whom something is denied
+    lifts nothing, and what the others have said of it stays in it."""
+    asked, own = {*after.denied_commands}, {*update.denied_commands}
+    return asked | own.union(before.denied) if own else asked
 
 
 def is_rescheduled(update: job_pb2.UpdateJobRequest) -> bool:
@@ -174,6 +183,7 @@ def job_to_wire(job: Job) -> job_pb2.Job:
         last_run_state=state_to_wire(last.state) if last else run_pb2.RUN_STATE_UNSPECIFIED,
         last_error=last.error if last else "",
         last_delivery_error=last.delivery_error if last else "",
+        denied_commands=job.denied,
     )
 
 

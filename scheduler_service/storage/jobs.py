@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
-from msgspec import Struct
+from msgspec import Struct, json
 
 from scheduler_service.jobs import Job, JobState, LastRun, Origin, RunState
 from scheduler_service.options import options_of_text, options_to_text
@@ -219,10 +219,16 @@ def job_of(row: sa.Row[Any]) -> Job:
         next_run_at=row.next_run_at,
         created_at=row.created_at,
         options=options_of_text(row.options),
+        denied=denied_of_text(row.denied),
         run_count=row.run_count,
         updated_at=row.updated_at,
         last_run=_last_run_of(row),
     )
+
+
+def denied_of_text(text: str | None) -> tuple[str, ...]:
+    """What is denied to the runs of a job of which this is stored."""
+    return json.decode(text, type=tuple[str, ...]) if text else ()
 
 
 def _state_of(row: sa.Row[Any]) -> JobState:
@@ -250,6 +256,7 @@ def _asked_values(asked: Job) -> dict[str, object]:
         "sandbox_template": asked.sandbox_template or None,
         "unattended": asked.unattended or None,
         "options": options_to_text(asked.options),
+        "denied": json.encode(asked.denied).decode() if asked.denied else None,
         "may_overlap": asked.may_overlap,
         **_origin_values(asked.origin),
     }

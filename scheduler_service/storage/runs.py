@@ -14,7 +14,13 @@ from msgspec import Struct
 from scheduler_service.jobs import Attempt, Claim, Job, Run, RunState, turn_id_of
 from scheduler_service.options import Overlap
 from scheduler_service.prompts import Context
-from scheduler_service.storage.jobs import WAITS, lock_jobs, locked_job, settle_waiting
+from scheduler_service.storage.jobs import (
+    WAITS,
+    denied_of_text,
+    lock_jobs,
+    locked_job,
+    settle_waiting,
+)
 from scheduler_service.storage.schema import job, open_run, run
 from services.database import UtcTime, insert_ignore, is_one_of
 from services.errors import FailedPrecondition
@@ -164,10 +170,10 @@ def failed_before(connection: sa.Connection, claim: Claim) -> bool:
 def contexts_of(connection: sa.Connection, claim: Claim) -> list[Context]:
     """Return what the jobs that a claim's job names came to last, in its order."""
     job_ids = claim.job.options.context_job_ids
-    of_profile = sa.select(job.c.id, job.c.name).where(
+    of_profile = sa.select(job.c.id, job.c.name, job.c.denied).where(
         job.c.profile == claim.job.profile, job.c.id.in_(job_ids)
     )
-    names: dict[str, str] = {row.id: row.name for row in connection.execute(of_profile)}
+    named = {row.id: row for row in connection.execute(of_profile)}
     newest = (
         sa.select(run.c.output)
         .where(
@@ -179,9 +185,13 @@ def contexts_of(connection: sa.Connection, claim: Claim) -> list[Context]:
         .limit(1)
     )
     return [
-        Context(names[job_id], connection.execute(newest, {"of_job": job_id}).scalar() or "")
+        Context(
+            named[job_id].name,
+            connection.execute(newest, {"of_job": job_id}).scalar() or "",
+            denied=denied_of_text(named[job_id].denied),
+        )
         for job_id in job_ids
-        if job_id in names
+        if job_id in named
     ]
 
 

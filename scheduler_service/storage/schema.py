@@ -47,6 +47,8 @@ job = Table(
     Column("sandbox_template", String(64)),
     # None means what the agent has configured.
     Column("unattended", String(8)),
+    # Slash commands that are denied to its runs, as a list in JSON; None means none.
+    Column("denied", Text),
     Column("request_digest", String(64), nullable=False),
     Column("created_at", UtcTime, nullable=False),
     Column("deleted_at", UtcTime),

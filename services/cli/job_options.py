@@ -51,6 +51,7 @@ CLEARED: Mapping[str, tuple[str, ...]] = {
     "budget": ("options.budget_micro_usd", "options.budget_tokens"),
     "unattended": ("unattended",),
     "sandbox": ("sandbox_template",),
+    "denied": ("denied_commands",),
 }
 """What can have its default again, with its fields of a job."""
 

@@ -58,6 +58,7 @@ def described(job: job_pb2.Job) -> dict[str, Any]:
         "to": _places(job),
         "sandbox": job.sandbox_template or None,
         "unattended": _UNATTENDED.get(job.unattended),
+        "denied": list(job.denied_commands),
         "skills": list(options.skills),
         "model": options.model or None,
         "toolsets": list(options.toolsets),
@@ -208,6 +209,7 @@ def _asked(job: job_pb2.Job) -> Iterator[tuple[str, str]]:
     yield "folder", options.workdir
     yield "sandbox", job.sandbox_template
     yield "unattended", _UNATTENDED.get(job.unattended, "")
+    yield "denied", ", ".join(job.denied_commands)
     if options.script_mode == options_pb.SCRIPT_MODE_ONLY:
         yield "agent", "not asked: the script is the whole run"
     missed = _MISSED.get(options.missed_run_policy, "once")

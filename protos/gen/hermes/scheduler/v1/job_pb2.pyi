@@ -71,6 +71,7 @@ class CreateJobRequest(_message.Message):
     UNATTENDED_FIELD_NUMBER: _builtins.int
     OPTIONS_FIELD_NUMBER: _builtins.int
     IS_PAUSED_FIELD_NUMBER: _builtins.int
+    DENIED_COMMANDS_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """Chosen by the caller, 1 to 128 characters of [A-Za-z0-9_.:-]."""
     profile: _builtins.str
@@ -106,6 +107,13 @@ class CreateJobRequest(_message.Message):
     def options(self) -> _job_options_pb2.JobOptions:
         """How its runs are made; unset means the defaults."""
 
+    @_builtins.property
+    def denied_commands(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Slash commands that whoever asks for it may not say, such as "memory show", at most 200 of at most 64
+        characters: they are denied to its runs as StartTurn says. They are no part of what makes a request
+        another one. Empty means none.
+        """
+
     def __init__(
         self,
         *,
@@ -120,10 +128,11 @@ class CreateJobRequest(_message.Message):
         unattended: _approval_pb2.UnattendedPolicy.ValueType = ...,
         options: _job_options_pb2.JobOptions | None = ...,
         is_paused: _builtins.bool = ...,
+        denied_commands: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options", "origin", b"origin"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_paused", b"is_paused", "job_id", b"job_id", "name", b"name", "options", b"options", "origin", b"origin", "profile", b"profile", "prompt", b"prompt", "sandbox_template", b"sandbox_template", "schedule", b"schedule", "time_zone", b"time_zone", "unattended", b"unattended"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["denied_commands", b"denied_commands", "is_paused", b"is_paused", "job_id", b"job_id", "name", b"name", "options", b"options", "origin", b"origin", "profile", b"profile", "prompt", b"prompt", "sandbox_template", b"sandbox_template", "schedule", b"schedule", "time_zone", b"time_zone", "unattended", b"unattended"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -271,6 +280,7 @@ class UpdateJobRequest(_message.Message):
     PROFILE_FIELD_NUMBER: _builtins.int
     UPDATE_MASK_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
+    DENIED_COMMANDS_FIELD_NUMBER: _builtins.int
     profile: _builtins.str
     """Whose job it is; empty means "default"."""
     request_id: _builtins.str
@@ -284,8 +294,15 @@ class UpdateJobRequest(_message.Message):
     @_builtins.property
     def update_mask(self) -> _field_mask_pb2.FieldMask:
         """What changes: of "name", "prompt", "schedule", "time_zone", "origin", "sandbox_template",
-        "unattended", "options", and fields of the options such as "options.model"; at least one. A new
-        schedule or time zone counts from now, and lets a completed job run again.
+        "unattended", "options", "denied_commands", and fields of the options such as "options.model"; at
+        least one. A new schedule or time zone counts from now, and lets a completed job run again. What was
+        denied to its runs is lifted only by whom nothing is denied to, who names "denied_commands".
+        """
+
+    @_builtins.property
+    def denied_commands(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Slash commands that whoever changes it may not say, as in CreateJob; they are denied to its runs
+        from now on, beside those that were. Empty means none.
         """
 
     def __init__(
@@ -295,10 +312,11 @@ class UpdateJobRequest(_message.Message):
         profile: _builtins.str = ...,
         update_mask: _field_mask_pb2.FieldMask | None = ...,
         request_id: _builtins.str = ...,
+        denied_commands: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "update_mask", b"update_mask"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "profile", b"profile", "request_id", b"request_id", "update_mask", b"update_mask"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["denied_commands", b"denied_commands", "job", b"job", "profile", b"profile", "request_id", b"request_id", "update_mask", b"update_mask"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -496,6 +514,7 @@ class Job(_message.Message):
     LAST_RUN_STATE_FIELD_NUMBER: _builtins.int
     LAST_ERROR_FIELD_NUMBER: _builtins.int
     LAST_DELIVERY_ERROR_FIELD_NUMBER: _builtins.int
+    DENIED_COMMANDS_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """The job's id."""
     name: _builtins.str
@@ -552,6 +571,12 @@ class Job(_message.Message):
     def last_run_time(self) -> _timestamp_pb2.Timestamp:
         """The due time of the run that ended last; unset when none has."""
 
+    @_builtins.property
+    def denied_commands(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Slash commands that are denied to its runs: what those who have made and changed it may not say. A
+        run that is shown other jobs' outputs has what is denied to those jobs as well.
+        """
+
     def __init__(
         self,
         *,
@@ -574,10 +599,11 @@ class Job(_message.Message):
         last_run_state: _run_pb2.RunState.ValueType = ...,
         last_error: _builtins.str = ...,
         last_delivery_error: _builtins.str = ...,
+        denied_commands: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "last_run_time", b"last_run_time", "next_run_time", b"next_run_time", "options", b"options", "origin", b"origin", "update_time", b"update_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "job_id", b"job_id", "kind", b"kind", "last_delivery_error", b"last_delivery_error", "last_error", b"last_error", "last_run_state", b"last_run_state", "last_run_time", b"last_run_time", "name", b"name", "next_run_time", b"next_run_time", "options", b"options", "origin", b"origin", "prompt", b"prompt", "run_count", b"run_count", "sandbox_template", b"sandbox_template", "schedule", b"schedule", "state", b"state", "time_zone", b"time_zone", "unattended", b"unattended", "update_time", b"update_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "denied_commands", b"denied_commands", "job_id", b"job_id", "kind", b"kind", "last_delivery_error", b"last_delivery_error", "last_error", b"last_error", "last_run_state", b"last_run_state", "last_run_time", b"last_run_time", "name", b"name", "next_run_time", b"next_run_time", "options", b"options", "origin", b"origin", "prompt", b"prompt", "run_count", b"run_count", "sandbox_template", b"sandbox_template", "schedule", b"schedule", "state", b"state", "time_zone", b"time_zone", "unattended", b"unattended", "update_time", b"update_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

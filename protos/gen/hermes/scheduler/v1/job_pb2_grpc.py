@@ -174,7 +174,8 @@ class JobServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteJob(self, request, context):
-        """Removes a job: a turn that has started finishes, and a run whose turn has not does not make it.
+        """Removes a job: a turn that is known to have started finishes, and a run whose turn is not does not
+        make it; where it has started all the same it is stopped.
         Its runs stay as long as they are kept. Idempotent. Fails with NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

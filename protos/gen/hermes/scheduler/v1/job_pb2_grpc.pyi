@@ -49,7 +49,8 @@ class JobServiceStub:
     may not be overlapped.
     """
     DeleteJob: _aio.UnaryUnaryMultiCallable[_job_pb2.DeleteJobRequest, _job_pb2.DeleteJobResponse]
-    """Removes a job: a turn that has started finishes, and a run whose turn has not does not make it.
+    """Removes a job: a turn that is known to have started finishes, and a run whose turn is not does not
+    make it; where it has started all the same it is stopped.
     Its runs stay as long as they are kept. Idempotent. Fails with NOT_FOUND.
     """
     ListRuns: _aio.UnaryUnaryMultiCallable[_run_pb2.ListRunsRequest, _run_pb2.ListRunsResponse]
@@ -154,7 +155,8 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _job_pb2.DeleteJobRequest,
         context: _aio.ServicerContext[_job_pb2.DeleteJobRequest, _abc.Awaitable[_job_pb2.DeleteJobResponse]],
     ) -> _abc.Awaitable[_job_pb2.DeleteJobResponse]:
-        """Removes a job: a turn that has started finishes, and a run whose turn has not does not make it.
+        """Removes a job: a turn that is known to have started finishes, and a run whose turn is not does not
+        make it; where it has started all the same it is stopped.
         Its runs stay as long as they are kept. Idempotent. Fails with NOT_FOUND.
         """
 
