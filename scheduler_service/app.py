@@ -22,6 +22,7 @@ from scheduler_service.outputs import OutputFolders
 from scheduler_service.planner import Planner, Timing
 from scheduler_service.runner import Runner
 from scheduler_service.servicer import POLICY, CuratorServicer, JobServicer
+from scheduler_service.stopping import Stopper
 from scheduler_service.storage import migrations
 from scheduler_service.storage.claims import Holder, run_leases
 from scheduler_service.storage.curator_runs import run_leases as curator_leases
@@ -85,8 +86,9 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
         check=check_job,
     )
     importer = HomeImporter(database, mover, clock, settings.home)
+    stopper = Stopper(database, agent)
     servicers = (JobServicer(catalog, mover, agent), CuratorServicer(desk))
-    return SchedulerService(database, workers, (importer, planner, curator), servicers)
+    return SchedulerService(database, workers, (importer, planner, curator, stopper), servicers)
 
 
 class SchedulerService:
@@ -99,7 +101,7 @@ class SchedulerService:
         self,
         database: Database,
         workers: Workers,
-        parts: tuple[HomeImporter, Planner, Curator],
+        parts: tuple[HomeImporter, Planner, Curator, Stopper],
         servicers: tuple[JobServicer, CuratorServicer],
     ) -> None:
         self._database = database

@@ -14,6 +14,7 @@ import tzlocal
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
+from scheduler_service import stopping
 from scheduler_service.errors import attack
 from scheduler_service.jobs import Job, JobState, Origin, Run
 from scheduler_service.options import DEFAULTS, JobOptions
@@ -49,16 +50,16 @@ class JobRequest(Struct, frozen=True):
     unattended: str = ""
     options: JobOptions = DEFAULTS
     is_paused: bool = False
-
     denied: tuple[str, ...] = ()
     """Slash commands that are denied to whoever asks for it."""
+
     @property
     def digest(self) -> str:
         """What tells the same request from another one with the same id."""
         fields = to_builtins(self)
-        for later in ("sandbox_template", "unattended", "options", "is_paused"):
         # What somebody may say can have become another meanwhile; what was stored first holds.
         del fields["denied"]
+        for later in ("sandbox_template", "unattended", "options", "is_paused"):
             if not fields[later]:
                 del fields[later]  # as of jobs that were stored before there was a choice
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
@@ -244,7 +245,8 @@ class JobCatalog:
         return await asyncio.to_thread(plan)
 
     async def delete(self, profile: str, job_id: str) -> None:
-        """Let a job run no more; a turn that is under way goes on to its end."""
+        """Let a job run no more; a turn that is known to be under way goes on to its end, and one
+        that nobody has noted yet is stopped."""
         now = self._clock.now()
 
         def delete(connection: sa.Connection) -> bool:
@@ -253,7 +255,7 @@ class JobCatalog:
                 runs.cancel_unbegun(connection, job_id, now)
             return is_there
 
-        if not await self._database.write(delete):
+        if not await self._database.write(delete, notify=stopping.CHANNEL):
             raise _not_found(job_id)
 
     async def runs(self, profile: str, job_id: str, limit: int) -> list[Run]:
@@ -302,9 +304,9 @@ class JobCatalog:
             sandbox_template=request.sandbox_template,
             unattended=request.unattended,
             options=request.options,
+            denied=request.denied,
         )
 
-            denied=request.denied,
     def _replanned(self, before: Job, request: JobRequest, *, anew: bool) -> Job:
         """The job as it is asked for by then."""
         now = self._clock.now()
@@ -318,9 +320,9 @@ class JobCatalog:
             sandbox_template=request.sandbox_template,
             unattended=request.unattended,
             options=request.options,
+            denied=request.denied,
             updated_at=max(now, at_least + timedelta(microseconds=1)),
         )
-            denied=request.denied,
         if anew:
             zone = zone_of(request.schedule, self._zone(request.time_zone))
             schedule = parse(request.schedule, zone, now)

@@ -147,14 +147,16 @@ class AgentClient:
             if error.code() is not grpc.StatusCode.ALREADY_EXISTS:
                 raise _explained(error) from error
 
-    async def stop(self, profile: str, turn_id: str) -> None:
-        """Stop a turn, if there is such a one that has not ended."""
+    async def stop(self, profile: str, turn_id: str) -> bool:
+        """Stop a turn, if there is such a one that has not ended; whether there is such a one."""
         request = turn_pb2.InterruptTurnRequest(turn_id=turn_id, profile=profile)
         try:
             await self._turns.InterruptTurn(request, timeout=_CALL_S)
         except grpc.aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.NOT_FOUND:
                 raise _explained(error) from error
+            return False
+        return True
 
     def watch(self, claim: Claim) -> "AgentTurnWatch":
         """Watch the attempt's turn from its beginning."""

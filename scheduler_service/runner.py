@@ -84,8 +84,8 @@ class Agent(Protocol):
         """Start the claim's attempt; the second time changes nothing."""
         ...
 
-    async def stop(self, profile: str, turn_id: str) -> None:
-        """Stop a turn, if there is such a one that has not ended."""
+    async def stop(self, profile: str, turn_id: str) -> bool:
+        """Stop a turn, if there is such a one that has not ended; whether there is such a one."""
         ...
 
     def watch(self, claim: Claim) -> TurnWatch:
@@ -214,10 +214,8 @@ class Runner:
         ask = await self._ask(claim)
         if job.options.has_budget:
             await self._persist(claim, partial(self._agent.limit, job))
-        held = partial(runs.check_held, claim=claim)
-        await self._persist(claim, partial(self._database.read, held))
         try:
-            await self._persist(claim, partial(self._agent.start, claim, ask))
+            await self._persist(claim, partial(self._start_held, claim, ask))
             attempt = replace(claim.attempt, started_at=self._clock.now())
             started = replace(claim, attempt=attempt)
             await self._store(partial(runs.start_run, leases=self._leases, claim=started), claim)
@@ -225,6 +223,12 @@ class Runner:
             await unbroken(self._take_back(claim))
             raise
         return started
+
+    async def _start_held(self, claim: Claim, ask: Ask) -> None:
+        """Start the attempt's turn where the run is still the claim's; raises Fenced."""
+        # Before each try: it may have been cancelled or taken over while the agent was away.
+        await self._database.read(partial(runs.check_held, claim=claim))
+        await self._agent.start(claim, ask)
 
     async def _take_back(self, claim: Claim) -> None:
         """Stop the attempt's turn where its run was cancelled as it started; of a run that was

@@ -22,6 +22,7 @@ from scheduler_service.storage.jobs import (
     settle_waiting,
 )
 from scheduler_service.storage.schema import job, open_run, run
+from scheduler_service.storage.unwanted import ANY_START
 from services.database import UtcTime, insert_ignore, is_one_of
 from services.errors import FailedPrecondition
 from services.leases import Fenced, LeaseTable
@@ -48,7 +49,9 @@ _OLDEST_KEPT = (
     .limit(1)
     .scalar_subquery()
 )
-_FORGET_OLD = sa.delete(run).where(_OF_JOB, ~open_run, run.c.scheduled_for < _OLDEST_KEPT)
+_FORGET_OLD = sa.delete(run).where(
+    _OF_JOB, ~open_run, run.c.stop_until.is_(None), run.c.scheduled_for < _OLDEST_KEPT
+)
 _ERROR_BEFORE = (
     sa.select(run.c.error)
     .where(
@@ -240,13 +243,18 @@ def cancel_open(connection: sa.Connection, job_ids: Collection[str], now: dateti
 
 
 def cancel_unbegun(connection: sa.Connection, job_id: str, now: datetime) -> None:
-    """End the runs of a job that was deleted whose turns are still to be made."""
+    """End the runs of a job that was deleted whose turns are still to be made; those that have
+    started unknown to anybody are to be stopped."""
     unbegun = sa.and_(run.c.job_id == job_id, open_run, run.c.state == RunState.CLAIMED)
-    _cancel(connection, unbegun, "the job was deleted", now)
+    _cancel(connection, unbegun, "the job was deleted", now, stop_until=ANY_START)
 
 
 def _cancel(
-    connection: sa.Connection, which: sa.ColumnElement[bool], error: str, now: datetime
+    connection: sa.Connection,
+    which: sa.ColumnElement[bool],
+    error: str,
+    now: datetime,
+    **more: sa.ColumnElement[Any],
 ) -> None:
     cancel = sa.update(run).where(which)
     connection.execute(
@@ -257,6 +265,7 @@ def _cancel(
             epoch=run.c.epoch + 1,
             error=error,
             finished_at=now,
+            **more,
         )
     )
 

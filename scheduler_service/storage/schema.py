@@ -107,10 +107,14 @@ run = Table(
     Column("is_requested", Boolean, nullable=False, server_default=false()),
     Column("is_silent", Boolean, nullable=False, server_default=false()),
     Column("delivery_error", Text),
+    # Of a run that was cancelled as its turn may have started: until when that may still happen.
+    # None where there is nothing to stop.
+    Column("stop_until", UtcTime),
     UniqueConstraint("job_id", "scheduled_for", name="run_due_time"),
     partial_index("run_open", "lease_until", where=_open),
     partial_index("run_open_of_job", "job_id", where=_open),
     partial_index("run_unheld", "scheduled_for", where=_unheld),
+    partial_index("run_unwanted", "stop_until", where=text("stop_until IS NOT NULL")),
 )
 
 open_run = run.c.state.in_(

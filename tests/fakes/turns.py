@@ -26,8 +26,14 @@ class FakeTurns(turn_pb2_grpc.TurnServiceServicer):
         self.requests: dict[str, turn_pb2.StartTurnRequest] = {}
         self.stopped: list[str] = []
         self.start_calls: Counter[str] = Counter()
+        self.missed: set[str] = set()
+        """Turns that somebody has wanted to stop before they started."""
         self.watched_after: defaultdict[str, list[int]] = defaultdict(list)
         self.unreachable = False
+        self.refused = 0
+        """Calls that have not reached it."""
+        self.tells_nobody = False
+        """Turns are started, and whoever has asked for them does not hear of it."""
         self.cuts = 0
         """How many of the next streams end after an event, without the last one."""
         self.refusal: grpc.StatusCode | None = None
@@ -43,6 +49,11 @@ class FakeTurns(turn_pb2_grpc.TurnServiceServicer):
         async with self._changed:
             await self._changed.wait_for(lambda: len(self.requests) >= count)
         return list(self.requests)
+
+    async def sought(self, turn_id: str) -> None:
+        """Return once somebody has wanted to stop a turn that has not started."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: turn_id in self.missed)
 
     async def watched(self, turn_id: str, count: int) -> None:
         """Return once the turn has been watched so many times."""
@@ -60,6 +71,8 @@ class FakeTurns(turn_pb2_grpc.TurnServiceServicer):
         async with self._changed:
             self.requests[request.turn_id] = request
             self._changed.notify_all()
+        if self.tells_nobody:
+            await asyncio.Event().wait()
         return turn_pb2.StartTurnResponse(turn=turn_pb2.Turn(turn_id=request.turn_id))
 
     async def WatchTurn(
@@ -88,7 +101,11 @@ class FakeTurns(turn_pb2_grpc.TurnServiceServicer):
     async def InterruptTurn(
         self, request: turn_pb2.InterruptTurnRequest, context: Context
     ) -> turn_pb2.InterruptTurnResponse:
+        await self._check(context)
         if request.turn_id not in self.requests:
+            async with self._changed:
+                self.missed.add(request.turn_id)
+                self._changed.notify_all()
             await context.abort(grpc.StatusCode.NOT_FOUND, "there is no such turn")
         self.stopped.append(request.turn_id)
         self.release(request.turn_id)
@@ -96,6 +113,7 @@ class FakeTurns(turn_pb2_grpc.TurnServiceServicer):
 
     async def _check(self, context: Context) -> None:
         if self.unreachable:
+            self.refused += 1
             await context.abort(grpc.StatusCode.UNAVAILABLE, "the agent is away")
         if self.refusal is not None:
             await context.abort(self.refusal, "no model is configured")

@@ -19,6 +19,7 @@ from scheduler_service.metrics import SchedulerMetrics
 from scheduler_service.options import JobOptions
 from scheduler_service.planner import CHANNEL, Planner, Timing
 from scheduler_service.runner import Runner
+from scheduler_service.stopping import Stopper
 from scheduler_service.storage.claims import Holder, run_leases
 from services.auth import Identity
 from services.channels import Channels
@@ -117,6 +118,7 @@ class SchedulerUnderTest:
         )
         self.catalog = JobCatalog(database, clock, "Europe/Berlin", agent)
         self._planning = asyncio.create_task(self.planner.run())
+        self._stopping = asyncio.create_task(Stopper(database, agent).run())
 
     def metric(self, name: str, **labels: str) -> float:
         """Return the value of a metric."""
@@ -131,7 +133,8 @@ class SchedulerUnderTest:
     async def die(self) -> None:
         """Stop as if killed: what is held stays held until its lease ends."""
         self._planning.cancel()
-        await asyncio.wait([self._planning])
+        self._stopping.cancel()
+        await asyncio.wait([self._planning, self._stopping])
         await self.workers.__aexit__(None, None, None)
 
     async def look(self) -> None:

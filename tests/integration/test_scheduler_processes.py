@@ -8,21 +8,27 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Self
 
 import pytest
 import sqlalchemy as sa
 
+from scheduler_service.catalog import JobCatalog
+from scheduler_service.clients import AgentClient
 from scheduler_service.jobs import Job, JobState, Origin, RunState
 from scheduler_service.schedule import Once
 from scheduler_service.storage import jobs, migrations
 from scheduler_service.storage.schema import metadata, run
 from services import certs
 from services.auth import Identity
+from services.channels import Channels
+from services.clock import SystemClock
 from services.database import Database
 from services.migrations import prepare
 from tests.integration.scheduler_parts import Wire, fake_services
+from tests.integration.test_scheduler_deleted import nothing_to_stop, to_stop
 
 HERMES = Path(sys.executable).with_name("hermes")
 # In full: 10,000 jobs over a minute.
@@ -146,7 +152,7 @@ async def test_a_killed_scheduler_goes_on_at_once_when_it_is_started_again(
     variables = environ(tmp_path / "home", pki, wire, sqlite_url)
     async with Database(sqlite_url, "scheduler") as database:
         await prepare(database, metadata, migrations)
-        job = _job("x", datetime.now(UTC), "wait done")
+        job = job_at("x", datetime.now(UTC), "wait done")
         await database.write(lambda connection: jobs.insert_job(connection, job, ""))
     process = SchedulerProcess(variables)
     async with process:
@@ -158,18 +164,61 @@ async def test_a_killed_scheduler_goes_on_at_once_when_it_is_started_again(
     assert wire.turns.start_calls[turn_id] == 1
 
 
+async def test_a_turn_that_nobody_has_noted_is_stopped_with_its_job_whoever_is_killed(
+    sqlite_url: str, tmp_path: Path, pki: Path, wire: Wire
+) -> None:
+    """Killed are the one that has started it, before it hears of that, and the one that deletes
+    the job, before it stops anything; the next one finds the agent away."""
+    variables = environ(tmp_path / "home", pki, wire, sqlite_url)
+    async with Database(sqlite_url, "scheduler") as database:
+        await prepare(database, metadata, migrations)
+        job = job_at("x", datetime.now(UTC), "wait done")
+        await database.write(partial(jobs.insert_job, new=job, request_digest=""))
+    wire.turns.tells_nobody = True
+    async with SchedulerProcess(variables):
+        (turn_id,) = await wire.turns.started(1)
+    async with Database(sqlite_url, "scheduler") as database:
+        (row,) = await database.read(lambda connection: connection.execute(sa.select(run)).all())
+        assert (row.state, row.started_at) == (RunState.CLAIMED, None), "where it was killed"
+        for _ in range(2):
+            await deleted(database, wire, "x")
+        assert await to_stop(database) == [turn_id]
+    assert wire.turns.stopped == []
+    wire.turns.unreachable = True
+    async with SchedulerProcess(variables):
+        async with asyncio.timeout(20):
+            while not wire.turns.refused:  # noqa: ASYNC110 - another process
+                await asyncio.sleep(0.05)
+        wire.turns.unreachable = False
+        async with asyncio.timeout(20):
+            while not wire.turns.stopped:  # noqa: ASYNC110 - another process
+                await asyncio.sleep(0.05)
+        await asyncio.sleep(0.5)
+    async with Database(sqlite_url, "scheduler") as database:
+        await nothing_to_stop(database)
+    assert wire.turns.stopped == [turn_id]
+    assert wire.turns.start_calls[turn_id] == 1
+
+
+async def deleted(database: Database, wire: Wire, job_id: str) -> None:
+    """Delete a job as a scheduler does that dies once that is stored."""
+    async with Channels(Identity.SCHEDULER, {"agent": wire.address}, token="a token") as channels:
+        catalog = JobCatalog(database, SystemClock(), "UTC", AgentClient(channels))
+        await catalog.delete("default", job_id)
+
+
 async def _create_jobs(database: Database, first_due: datetime) -> dict[str, datetime]:
     due = {f"job{n}": first_due + timedelta(seconds=n % SECONDS) for n in range(JOBS)}
 
     def insert(connection: sa.Connection) -> None:
         for job_id, at in due.items():
-            jobs.insert_job(connection, _job(job_id, at, f"answer {job_id}"), "")
+            jobs.insert_job(connection, job_at(job_id, at, f"answer {job_id}"), "")
 
     await database.write(insert)
     return due
 
 
-def _job(job_id: str, at: datetime, prompt: str) -> Job:
+def job_at(job_id: str, at: datetime, prompt: str) -> Job:
     return Job(
         id=job_id,
         profile="default",

@@ -24,7 +24,7 @@ from services.auth import Identity
 from services.channels import Channels
 from services.clock import SystemClock
 from services.database import Database
-from services.errors import NotFound
+from services.errors import NotFound, Unavailable
 from services.leases import Fenced, new_owner
 from services.metrics import Meter
 from services.migrations import prepare
@@ -158,15 +158,21 @@ class Scene:
 
 
 class Disturbed(AgentClient):
-    """An agent that is slow to tell that a turn has started."""
+    """An agent that is slow to tell that a turn has started, or could not be."""
 
     def __init__(self, channels: Channels) -> None:
         super().__init__(channels)
         self.started = asyncio.Event()
+        self.refused = asyncio.Event()
         self.may_tell = asyncio.Event()
 
     async def start(self, claim: Claim, ask: Ask) -> None:
-        await super().start(claim, ask)
+        try:
+            await super().start(claim, ask)
+        except Unavailable:
+            self.refused.set()
+            await self.may_tell.wait()
+            raise
         self.started.set()
         await self.may_tell.wait()
 
@@ -183,6 +189,21 @@ async def test_the_turn_of_a_cancelled_run_is_not_started(scene: Scene, wire: Wi
     await scene.cancel()
     with pytest.raises(Fenced):
         await scene.run()
+    assert wire.turns.requests == {}
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True], ids=["taken over", "cancelled"])
+async def test_a_turn_that_could_not_start_is_not_tried_again_for_a_run_that_is_lost(
+    scene: Scene, wire: Wire, is_cancelled: bool
+) -> None:
+    wire.turns.unreachable = True
+    working = asyncio.create_task(scene.run())
+    await scene.agent.refused.wait()
+    await (scene.cancel() if is_cancelled else scene.take_over())
+    wire.turns.unreachable = False
+    scene.agent.may_tell.set()
+    with pytest.raises(Fenced):
+        await working
     assert wire.turns.requests == {}
 
 

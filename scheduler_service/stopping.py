@@ -1,0 +1,67 @@
+"""Stopping turns of runs that were cancelled as they started, whoever has died over it."""
+
+import logging
+from functools import partial
+from typing import Protocol
+
+from scheduler_service.errors import CallRefused
+from scheduler_service.storage import unwanted
+from scheduler_service.storage.unwanted import Unwanted
+from services.database import Database
+from services.errors import Unavailable
+
+CHANNEL = "unwanted"
+"""Where it is hinted at that a turn is to be stopped, to the stoppers of all replicas."""
+
+_log = logging.getLogger(__name__)
+
+_RETRY_S = 2.0
+_SLEEP_S = 30.0
+
+
+class Agent(Protocol):
+    """Where turns are stopped. Raises Unavailable and CallRefused."""
+
+    async def stop(self, profile: str, turn_id: str) -> bool:
+        """Stop a turn, if there is such a one that has not ended; whether there is such a one."""
+        ...
+
+
+class Stopper:
+    """Stops turns that nobody wants; any number may share a database, as stopping twice is one."""
+
+    def __init__(self, database: Database, agent: Agent) -> None:
+        self._database = database
+        self._agent = agent
+
+    async def run(self) -> None:
+        """Stop what is to be stopped until cancelled."""
+        hint = self._database.listen(CHANNEL)
+        while True:
+            await hint.wait(_SLEEP_S if await self._look() else _RETRY_S)
+
+    async def drain(self) -> None:
+        """Nothing: what is left is in the database."""
+
+    async def _look(self) -> bool:
+        """Stop each such turn; whether nothing is left to be done."""
+        try:
+            found = await self._database.read(unwanted.unwanted)
+            done = [each.run_id for each in found if await self._is_stopped(each)]
+            if done:
+                await self._database.write(partial(unwanted.stopped, run_ids=done))
+        except Unavailable as error:
+            _log.warning("turns of deleted jobs may go on: %s", error)
+            return False
+        return len(done) == len(found)
+
+    async def _is_stopped(self, turn: Unwanted) -> bool:
+        """Stop a turn; False where it might start later."""
+        try:
+            is_there = await self._agent.stop(turn.profile, turn.turn_id)
+        except CallRefused as error:
+            _log.warning("turn %s of a deleted job may go on: %s", turn.turn_id, error)
+            return False
+        if is_there:
+            _log.info("turn %s is stopped: its job was deleted", turn.turn_id)
+        return is_there or turn.is_over

@@ -1,0 +1,89 @@
+"""A job that is deleted as its turn starts: wherever that was, the turn does not go on."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from hermes.agent.v1 import turn_pb2
+from scheduler_service.jobs import RunState
+from scheduler_service.storage import migrations
+from scheduler_service.storage.schema import metadata, run
+from services.database import Database
+from services.migrations import prepare
+from tests.integration.scheduler_parts import SetClock, Wire, fake_services, scheduler
+
+NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+async def wire() -> AsyncIterator[Wire]:
+    async with fake_services() as services:
+        yield services
+
+
+async def to_stop(database: Database) -> list[str]:
+    """The runs whose turns are to be stopped."""
+    query = sa.select(run.c.id).where(run.c.stop_until.is_not(None))
+    return list(await database.read(lambda connection: connection.execute(query).scalars().all()))
+
+
+async def nothing_to_stop(database: Database) -> None:
+    async with asyncio.timeout(20):
+        while await to_stop(database):  # noqa: ASYNC110 - rows change without an event
+            await asyncio.sleep(0.05)
+
+
+async def test_a_turn_that_starts_after_it_was_to_be_stopped_is_stopped(
+    database_url: str, wire: Wire
+) -> None:
+    """The call that starts it was on its way when its job was deleted."""
+    clock = SetClock(NOON)
+    async with Database(database_url, "scheduler") as database:
+        await prepare(database, metadata, migrations)
+        async with scheduler(database, wire, clock=clock) as dying:
+            wire.turns.unreachable = True
+            await dying.create("x", "1m", "wait done")
+            clock.step(60)
+            await dying.look()
+            (claimed,) = await dying.claimed("x")
+        async with scheduler(database, wire, clock=clock) as running:
+            wire.turns.unreachable = False
+            await running.catalog.delete("default", "x")
+            await wire.turns.sought(claimed.id)
+            assert await to_stop(database) == [claimed.id], "it may still start"
+            late = turn_pb2.StartTurnRequest(turn_id=claimed.id)
+            wire.turns.requests[claimed.id] = late
+            await nothing_to_stop(database)
+            assert wire.turns.stopped == [claimed.id]
+
+
+async def test_what_has_not_started_when_it_could_last_is_stopped_no_more(
+    database_url: str, wire: Wire
+) -> None:
+    clock = SetClock(NOON)
+    async with Database(database_url, "scheduler") as database:
+        await prepare(database, metadata, migrations)
+        async with scheduler(database, wire, clock=clock) as running:
+            await running.create("x", "1m", "fail", max_retries=1, retry_backoff_s=3600)
+            await running.create("y", "1m", "wait done")
+            clock.step(60)
+            await running.look()
+            await wire.turns.started(2)
+            async with asyncio.timeout(20):
+                while (await running.claimed("x"))[0].attempt.number == 1:  # noqa: ASYNC110 - rows
+                    await asyncio.sleep(0.02)
+            for job_id in ("x", "y"):
+                await running.catalog.delete("default", job_id)
+            (waited,), (working,) = await running.claimed("x"), await running.claimed("y")
+            assert waited.state is RunState.CANCELLED
+            assert await to_stop(database) == [waited.id], "what was noted goes on to its end"
+            passed = sa.update(run).values(stop_until=NOON - timedelta(days=1))
+            one = passed.where(run.c.id == waited.id)
+            await database.write(lambda connection: connection.execute(one))
+            await nothing_to_stop(database)
+            wire.turns.release(working.id)
+            (done,) = await running.finished("y")
+            assert (done.state, wire.turns.stopped) == (RunState.SUCCEEDED, [])
