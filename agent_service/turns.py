@@ -120,7 +120,7 @@ class Turns:
         self.watching = Watching(database, self._stream_of, self.replicas.owner_of, clock)
 
     async def start(self, request: TurnRequest, draft: _Draft) -> TurnInfo:
-        """Store a turn and begin or queue it; without a draft its session has to be there."""
+        """Store a turn and begin or queue it; without a draft its session has to have begun."""
         if self._draining:
             raise Draining("the agent is shutting down; try again in a moment")
         model = "" if request.is_script_only else await self._model.default_name()

@@ -12,13 +12,14 @@ from agent_service.convert.common import profile_of
 from agent_service.convert.turns import turn, turn_request
 from agent_service.curation.news import CuratorNews
 from agent_service.drafts import SessionDrafts
-from agent_service.requests import JOB, REVIEW
+from agent_service.requests import JOB, REVIEW, TurnInfo, TurnRequest
 from agent_service.reviews import Reviews
 from agent_service.saying import screened
 from agent_service.security.threats import ThreatScanner
 from agent_service.servicer.watcher import Watcher
 from agent_service.skills.shelf import SkillShelves
 from agent_service.skills.viewing import loaded, used
+from agent_service.storage.turns import Undrafted
 from agent_service.toolsets import FOR_JOBS, ToolsetPolicy
 from agent_service.turns import Turns
 from hermes.agent.v1 import turn_pb2, turn_pb2_grpc
@@ -67,14 +68,13 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
         skills = await loaded(library, asked.skills)
         texts = tuple(each.text for each in skills)
         wanted = replace(asked, allowed=allowed, screened=quoted, loaded=texts)
-        draft, news = await asyncio.gather(
-            self._drafts.draft(wanted), self._news.notices(wanted.profile, wanted.kind)
-        )
-        info = await self._turns.start(wanted, replace(draft, notices=(*draft.notices, *news)))
+        try:
+            info = await self._turns.start(wanted, None)
+        except Undrafted:
+            # Most turns go on with their session, and need nothing of what one begins with.
+            info = await self._begin(wanted)
         if info.is_new:
             await used(library, skills)
-        if news:
-            await self._news.told(wanted.profile, wanted.session_id)
         return turn_pb2.StartTurnResponse(turn=turn(info))
 
     async def WatchTurn(
@@ -105,3 +105,13 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
             request.turn_id, request.session_id, profile_of(request.profile)
         )
         return turn_pb2.InterruptTurnResponse(turn=None if info is None else turn(info))
+
+    async def _begin(self, request: TurnRequest) -> TurnInfo:
+        """Start the first turn of a session."""
+        draft, news = await asyncio.gather(
+            self._drafts.draft(request), self._news.notices(request.profile, request.kind)
+        )
+        info = await self._turns.start(request, replace(draft, notices=(*draft.notices, *news)))
+        if news:
+            await self._news.told(request.profile, request.session_id)
+        return info

@@ -50,6 +50,10 @@ class SessionDraft(Struct, frozen=True):
     """Why there can be no such session."""
 
 
+class Undrafted(NotFound):
+    """The session is not there or has no prompt yet, and no draft says what it is to begin with."""
+
+
 class Stored(Struct, frozen=True):
     """What became of a request to start a turn."""
 
@@ -137,7 +141,7 @@ def store(
 ) -> Stored:
     """Store a turn as queued; once, however often it is asked for.
 
-    Without a draft its session has to be there.
+    Without a draft its session has to have begun, or it is Undrafted.
     """
     digest = request.digest()
     model = _open_session(conn, request, draft, now) or model
@@ -211,9 +215,10 @@ def _open_session(
 ) -> str:
     """Have the session there; returns the model that it was given, empty where none."""
     known = _SESSION.rows(conn, {"id": request.session_id}).one_or_none()
-    is_anothers = known is not None and known.profile != request.profile
-    if is_anothers or (known is None and draft is None):
+    if known is not None and known.profile != request.profile:
         raise NotFound(f"there is no session {request.session_id}")
+    if draft is None and (known is None or known.is_unprompted):
+        raise Undrafted(f"there is no session {request.session_id}")
     if known is not None:
         if draft is not None and known.is_unprompted:
             made = {
