@@ -9,7 +9,7 @@ from sqlalchemy import Connection, bindparam
 from agent_service.storage.schema import session_state, step
 from agent_service.storage.sessions import put_state
 from agent_service.tools.kept import MEMORY_KEPT, SKILL_KEPT
-from services.database import Prepared
+from services.database import Prepared, is_one_of
 
 COUNTS = "nudges"
 """Name of the session's value: its counts."""
@@ -17,7 +17,7 @@ COUNTS = "nudges"
 _KEPT = Prepared(
     sa.select(session_state.c.name, session_state.c.value).where(
         session_state.c.session_id == bindparam("session_id"),
-        session_state.c.name.in_((COUNTS, MEMORY_KEPT, SKILL_KEPT)),
+        is_one_of(session_state.c.name, (COUNTS, MEMORY_KEPT, SKILL_KEPT)),
     )
 )
 _before = step.alias("before")

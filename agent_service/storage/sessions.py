@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam
 from agent_service.requests import REVIEW
 from agent_service.storage.schema import message, session, session_state
 from agent_service.usage import Usage
-from services.database.sql import UtcTime, upsert
+from services.database import Prepared, UtcTime, upsert
 from services.errors import NotFound
 
 NOTICES = "notices"
@@ -92,7 +92,7 @@ _MESSAGES = (
 _STATE = sa.select(session_state.c.value).where(
     session_state.c.session_id == bindparam("session_id"), session_state.c.name == bindparam("name")
 )
-_PUT_STATE = upsert(session_state, ("session_id", "name"), ("value",))
+_PUT_STATE = Prepared(upsert(session_state, ("session_id", "name"), ("value",)))
 
 
 def get(conn: Connection, session_id: str, profile: str) -> SessionInfo:
@@ -158,7 +158,7 @@ def add_texts(conn: Connection, session_id: str, name: str, texts: Iterable[str]
 
 def put_state(conn: Connection, session_id: str, name: str, value: Any) -> None:
     """Keep a value with the session."""
-    conn.execute(_PUT_STATE, {"session_id": session_id, "name": name, "value": value})
+    _PUT_STATE.run(conn, {"session_id": session_id, "name": name, "value": value})
 
 
 def _info(row: sa.Row[Any]) -> SessionInfo:
