@@ -32,6 +32,11 @@ class CommandCompleter(Completer):
         """Complete these from now on."""
         self._known = tuple(commands)
 
+    def is_command(self, line: str) -> bool:
+        """Whether a line says one of the commands."""
+        first = line.lstrip().partition(" ")[0].lower()
+        return first.startswith("/") and any(first[1:] == each.name for each in self._known)
+
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterator[Completion]:

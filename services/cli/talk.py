@@ -1,24 +1,28 @@
-"""The chat in the terminal: a prompt, and above it whatever happens."""
+"""The chat in the terminal: what happens is written above the line in which one types.
+
+One way in each direction: what the gateway says is shown as it comes, and what is entered is sent
+in its order. Neither waits for the other, so that one can type while a turn runs.
+"""
 
 import asyncio
-import signal
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
+from functools import partial
+from typing import IO, cast
 
 import grpc
 import grpc.aio
-from msgspec import Struct, field
-from prompt_toolkit import PromptSession
-from prompt_toolkit.history import FileHistory
-from prompt_toolkit.patch_stdout import patch_stdout
 from rich.console import Console
 
-from hermes.agent.v1 import turn_event_pb2
+from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
 from services.channels import Channels
 from services.cli.completion import CommandCompleter
 from services.cli.console import printable
 from services.cli.dialogue import Dialogue
+from services.cli.input_line import InputLine
 from services.cli.markdown import rendered
+from services.cli.questions import DECIDING, Approval, Question, Questions
 from services.cli.recall import recall
 from services.cli.received import Note, Receiver
 from services.cli.turn_view import TurnView
@@ -30,45 +34,18 @@ from services.lifecycle import Workers
 WELCOME = "Ctrl-C interrupts, Ctrl-D leaves, /help lists the commands."
 
 LEAVE = ("/quit", "/exit")
+STOP = "/stop"
 
-QUESTION = "allow? [y]es, this [s]ession, [a]lways, [n]o > "
-QUESTION_OF_TOOL = "allow? [y]es, this [s]ession, [n]o > "
-ANSWER = "answer > "
-HINT = "Say yes, session, always or no; Ctrl-C stops everything."
-HINT_OF_TOOL = "Say yes, session or no; Ctrl-C stops everything."
+IDLE, BUSY = "> ", "… "
+WORKING = "working; Ctrl-C stops it"
+DRAFT = "What you have typed is no answer to that: enter it first, or put it aside with Ctrl-U."
+OVER = "That question is over. Enter says it to Hermes."
 
-_DECISIONS = {
-    **dict.fromkeys(("y", "yes", "once", "/approve"), turn_event_pb2.APPROVAL_DECISION_ONCE),
-    **dict.fromkeys(("s", "session", "/approve session"), turn_event_pb2.APPROVAL_DECISION_SESSION),
-    **dict.fromkeys(("a", "always", "/approve always"), turn_event_pb2.APPROVAL_DECISION_ALWAYS),
-    **dict.fromkeys(("n", "no", "deny", "/deny"), turn_event_pb2.APPROVAL_DECISION_DENY),
-}
-_DECISIONS_OF_TOOL = {
-    word: taken
-    for word, taken in _DECISIONS.items()
-    if taken != turn_event_pb2.APPROVAL_DECISION_ALWAYS
-}
 LATER = "; it will be tried again when hermes chat is opened"
 RECALL_S = 3.0
 """What was said before is not waited for any longer."""
-
-_STOP = "/stop"
-_MEANWHILE = ("/status", "/help")
-"""Commands that leave a question open."""
-
-
-class _Question(Struct, frozen=True):
-    """What a person has to decide, until it is decided or its turn has ended."""
-
-    asked: turn_event_pb2.ApprovalRequested | turn_event_pb2.ClarificationRequested
-    over: asyncio.Event = field(default_factory=asyncio.Event)
-
-    @property
-    def id(self) -> str:
-        """The id of what is asked."""
-        if isinstance(self.asked, turn_event_pb2.ApprovalRequested):
-            return self.asked.approval_id
-        return self.asked.clarification_id
+LEAVE_S = 3.0
+"""Who leaves waits no longer for what was entered to be received."""
 
 
 class Talk:
@@ -90,25 +67,83 @@ class Talk:
         opening.takes_news = True
         self._gateway = channels.to("gateway")
         self._dialogue = Dialogue(self._gateway, opening)
-        self._console = Console()
-        self._view = TurnView(self._console)
         self._completer = CommandCompleter()
-        self._home, self._files = home, Receiver(self._gateway, self._profile, home)
+        self._line = InputLine(home.run / "chat_history", self._completer, self)
+        self._console = Console(file=cast("IO[str]", self._line))
+        self._files = Receiver(self._gateway, self._profile, home)
+        self._session_id = ""
         self._waiting: set[str] = set()
-        self._session_id = self._turn = ""
-        self._idle = asyncio.Event()
-        self._questions: asyncio.Queue[_Question] = asyncio.Queue()
-        self._open: dict[str, _Question] = {}
+        """Messages of which nothing has been heard."""
+        self._all_heard = asyncio.Event()
+        self._turns: dict[str, TurnView] = {}
+        """Those that have not ended, in the order in which they run."""
+        self._shown: TurnView | None = None
+        self._questions = Questions()
+        self._asked: Question | None = None
+        """What was asked last."""
+        self._answers: Question | None = None
+        """What the line answers; None where it is a message."""
+        self._to_send: asyncio.Queue[Callable[[], Awaitable[object]]] = asyncio.Queue()
 
     async def run(self) -> int:
         """Talk until the user leaves."""
         async with self._dialogue, Workers() as workers:
-            reader = workers.start("responses", self._read(workers))
-            talker = workers.start("prompt", self._prompt(workers))
-            done, _ = await asyncio.wait({reader, talker}, return_when=asyncio.FIRST_COMPLETED)
+            tasks = {
+                workers.start("responses", self._read(workers)),
+                workers.start("requests", self._send()),
+                workers.start("prompt", self._prompt()),
+            }
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
         return 0
+
+    def label(self, columns: int) -> tuple[str, str]:
+        """What stands before what is typed, and a hint where nothing is."""
+        if self._answers is not None and self._questions.is_open(self._answers):
+            return self._answers.label(columns), ""
+        return (BUSY, WORKING) if self._is_busy else (IDLE, "")
+
+    def entered(self, line: str) -> bool:
+        """Do what a line says; whether it stays where it is."""
+        said, question = line.strip(), self._answers
+        is_over = question is not None and not self._questions.is_open(question)
+        if is_over and said and said not in LEAVE:
+            self._answers = None
+            self._note(OVER)
+            return True
+        if said:
+            label = IDLE if question is None else question.label(self._console.width)
+            self._line.echo(label, line.rstrip())
+        if said.lower() in LEAVE:
+            self._line.leave()
+        elif said and question is not None:
+            self._answer(question, said)
+        elif said:
+            self._say(said)
+        self._ask()
+        return False
+
+    def stopped(self) -> bool:
+        """Stop what runs; whether anything does."""
+        if self._is_busy:
+            self._to_send.put_nowait(self._dialogue.interrupt)
+        elif self._line.is_empty:
+            self._note("Ctrl-D leaves.")
+        return self._is_busy
+
+    def changed(self) -> None:
+        """Let an empty line be for what is asked."""
+        if self._line.is_empty:
+            self._answers = self._questions.first
+
+    def waits_for_room(self) -> bool:
+        """Whether something is asked that the line is no answer to."""
+        return self._questions.first is not None and self._answers is not self._questions.first
+
+    @property
+    def _is_busy(self) -> bool:
+        return bool(self._waiting or self._turns)
 
     async def _read(self, workers: Workers) -> None:
         async with aclosing(self._dialogue.responses()) as responses:
@@ -120,6 +155,11 @@ class Talk:
                 if response.HasField("opened"):
                     workers.start("files", self._receive_left())
                     workers.start("commands", self._completer.learn(self._gateway, self._profile))
+
+    async def _send(self) -> None:
+        while True:
+            send = await self._to_send.get()
+            await send()
 
     async def _announced(self, told: ConverseResponse.Reply, workers: Workers) -> None:
         try:
@@ -155,26 +195,18 @@ class Talk:
         self._console.print("── news", style="dim")
         self._console.print(printable(line), style=style, markup=False, highlight=False)
 
-    async def _prompt(self, workers: Workers) -> None:
-        session: PromptSession[str] = PromptSession(
-            history=FileHistory(str(self._home.run / "chat_history")),
-            completer=self._completer,
-            complete_while_typing=False,
-        )
+    def _note(self, line: str) -> None:
+        self._console.print(line, style="dim", markup=False, highlight=False)
+
+    async def _prompt(self) -> None:
         await self._recall()
-        self._console.print(WELCOME, style="dim")
-        while True:
-            try:
-                with patch_stdout(raw=True):
-                    line = (await session.prompt_async("> ")).strip()
-            except KeyboardInterrupt:
-                continue
-            except EOFError:
-                return
-            if line in LEAVE:
-                return
-            if line and not await self._exchange(session, workers, line):
-                return
+        self._note(WELCOME)
+        await self._line.run()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LEAVE_S):
+                while self._waiting:
+                    self._all_heard.clear()
+                    await self._all_heard.wait()
 
     async def _recall(self) -> None:
         """Show where the session was, unless that cannot be learned soon."""
@@ -185,93 +217,39 @@ class Talk:
                 await self._opened.wait()
                 await recall(self._told_by, self._session_id, self._profile, self._console)
 
-    async def _exchange(self, session: PromptSession[str], workers: Workers, line: str) -> bool:
-        """Send a line and follow what it causes; False when the user leaves meanwhile."""
-        self._idle.clear()
+    def _say(self, said: str) -> None:
         message_id = new_id("msg")
         self._waiting.add(message_id)  # before it is sent: its answer may come meanwhile
-        await self._dialogue.say(line, message_id)
-        asyncio.get_running_loop().add_signal_handler(
-            signal.SIGINT, lambda: workers.start("interrupt", self._dialogue.interrupt())
-        )
-        idle = workers.start("turn", self._idle.wait())
-        while not idle.done():
-            asked = workers.start("question", self._questions.get())
-            await asyncio.wait({idle, asked}, return_when=asyncio.FIRST_COMPLETED)
-            if not asked.done():
-                asked.cancel()
-            elif not await self._decide(session, workers, asked.result()):
-                return False
-        return True
+        self._to_send.put_nowait(partial(self._dialogue.say, said, message_id))
 
-    async def _decide(
-        self, session: PromptSession[str], workers: Workers, question: _Question
-    ) -> bool:
-        """Ask until there is a decision, here or elsewhere; False when the user leaves instead."""
-        if question.over.is_set():
-            return True
-        asked = question.asked
-        if isinstance(asked, turn_event_pb2.ClarificationRequested):
-            return await self._clarify(session, workers, question, asked)
-        self._console.print(f"{asked.tool} wants to run:", style="yellow")
-        self._console.print(printable(asked.subject), style="bold", markup=False, highlight=False)
-        prompt, hint, decisions = QUESTION, HINT, _DECISIONS
-        if not asked.can_be_always:
-            prompt, hint, decisions = QUESTION_OF_TOOL, HINT_OF_TOOL, _DECISIONS_OF_TOOL
-        while (typed := await self._answer(session, workers, question, prompt)) is not None:
-            answer = " ".join(typed.lower().split())
-            if answer in LEAVE:
-                return False
-            if answer == _STOP:
-                await self._dialogue.interrupt()
-                await question.over.wait()
-                return True
-            if answer in decisions:
-                await self._dialogue.decide(asked.approval_id, decisions[answer])
-                return True
-            if answer in _MEANWHILE:
-                await self._dialogue.say(answer)
-            else:
-                self._console.print(hint, style="dim")
-        return True
+    def _answer(self, question: Question, said: str) -> None:
+        is_command = self._completer.is_command(said)
+        if said.lower() == STOP:
+            self._to_send.put_nowait(self._dialogue.interrupt)
+        elif is_command and not said.lower().startswith(DECIDING):
+            self._say(said)
+        elif not isinstance(question, Approval):
+            self._to_send.put_nowait(partial(self._dialogue.answer, question.id, said))
+            self._questions.end(question)
+        elif (decision := question.decision(said)) is not None:
+            self._to_send.put_nowait(partial(self._dialogue.decide, question.id, decision))
+            self._questions.end(question)
+        else:
+            self._note(question.hint)
 
-    async def _clarify(
-        self,
-        session: PromptSession[str],
-        workers: Workers,
-        question: _Question,
-        asked: turn_event_pb2.ClarificationRequested,
-    ) -> bool:
-        """Ask until there is an answer, here or elsewhere; False when the user leaves instead."""
-        choices = [f"  {number}. {choice}" for number, choice in enumerate(asked.choices, 1)]
-        for line in (asked.question, *choices):
-            self._console.print(printable(line), style="bold", markup=False, highlight=False)
-        while (typed := await self._answer(session, workers, question, ANSWER)) is not None:
-            answer = typed.strip()
-            if answer in LEAVE:
-                return False
-            if answer == _STOP:
-                await self._dialogue.interrupt()
-                await question.over.wait()
-                return True
-            if answer in _MEANWHILE:
-                await self._dialogue.say(answer)
-            elif answer:
-                await self._dialogue.answer(asked.clarification_id, answer)
-                return True
-        return True
-
-    async def _answer(
-        self, session: PromptSession[str], workers: Workers, question: _Question, prompt: str
-    ) -> str | None:
-        """What the user types; None when there is nothing to decide any more."""
-        typed = workers.start("answer", _typed(session, prompt))
-        over = workers.start("decided", question.over.wait())
-        await asyncio.wait({typed, over}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (typed, over):
-            task.cancel()
-        await asyncio.wait({typed, over})
-        return None if typed.cancelled() else typed.result()
+    def _ask(self) -> None:
+        """Ask what comes first, where that is another question than before."""
+        first = self._questions.first
+        if self._line.is_empty:
+            self._answers = first
+        if first is None:
+            self._line.take_back()
+        elif first is not self._asked:
+            self._console.print(first.text, highlight=False, soft_wrap=True)
+            if not self._line.is_empty:
+                self._note(DRAFT)
+        self._asked = first
+        self._line.draw()
 
     def _show(self, response: ConverseResponse) -> None:
         match response.WhichOneof("kind"):
@@ -279,59 +257,39 @@ class Talk:
                 self._session_id = response.opened.session_id
                 self._opened.set()
             case "accepted":
-                self._waiting.discard(response.accepted.message_id)
-                self._turn = response.accepted.turn_id
+                self._heard(response.accepted.message_id)
+                self._turn(response.accepted.turn_id)
             case "reply":
                 if not response.reply.message_id:
                     self._console.print("── news", style="dim")
                 style = "red" if response.reply.is_error else ""
                 text = rendered(printable(response.reply.text))
                 self._console.print(text, style=style, highlight=False)
-                self._waiting.discard(response.reply.message_id)
+                self._heard(response.reply.message_id)
             case "event":
                 for event in response.event.events:
-                    self._view.show(event)
-                    self._follow(event, response.event.turn_id)
+                    self._follow(response.event.turn_id, event)
             case _:
                 pass
-        if not self._waiting and not self._turn:
-            self._idle.set()
+        self._line.draw()
 
-    def _follow(self, event: turn_event_pb2.TurnEvent, turn_id: str) -> None:
-        match event.WhichOneof("kind"):
-            case "approval_requested":
-                question = _Question(event.approval_requested)
-                self._open[question.id] = question
-                self._questions.put_nowait(question)
-            case "clarification_requested":
-                question = _Question(event.clarification_requested)
-                self._open[question.id] = question
-                self._questions.put_nowait(question)
-            case "approval_resolved":
-                self._end_question(event.approval_resolved.approval_id)
-            case "clarification_answered":
-                self._end_question(event.clarification_answered.clarification_id)
-            case "turn_finished" if turn_id == self._turn:
-                self._turn = ""
-                for question_id in list(self._open):
-                    self._end_question(question_id)
-            case _:
-                pass
+    def _heard(self, message_id: str) -> None:
+        self._waiting.discard(message_id)
+        self._all_heard.set()
 
-    def _end_question(self, question_id: str) -> None:
-        if (question := self._open.pop(question_id, None)) is not None:
-            question.over.set()
+    def _turn(self, turn_id: str) -> TurnView:
+        if turn_id not in self._turns:
+            self._turns[turn_id] = TurnView(self._console, self._line.add)
+        return self._turns[turn_id]
 
-
-async def _typed(session: PromptSession[str], prompt: str) -> str:
-    """The answer to a question, where Ctrl-C means to stop and Ctrl-D to leave."""
-    try:
-        with patch_stdout(raw=True):
-            # Its own handler of the signal would take ours away, and then nothing interrupts
-            # what was allowed; in the prompt Ctrl-C is a key.
-            typed = await session.prompt_async(prompt, handle_sigint=False)
-    except KeyboardInterrupt:
-        return _STOP
-    except EOFError:
-        return LEAVE[0]
-    return typed
+    def _follow(self, turn_id: str, event: TurnEvent) -> None:
+        view = self._turn(turn_id)
+        if self._shown is not None and self._shown is not view:
+            self._shown.pause()
+        self._shown = view
+        view.show(event)
+        if gone := self._questions.follow(turn_id, event):
+            self._note(gone)
+        if event.HasField("turn_finished"):
+            del self._turns[turn_id]
+        self._ask()

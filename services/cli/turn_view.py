@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from collections.abc import Callable
 from typing import Any, cast
 
 from rich.console import Console
@@ -9,7 +10,7 @@ from rich.text import Text
 
 from hermes.agent.v1.turn_event_pb2 import ToolFinished, ToolStarted, TurnEvent, TurnFinished
 from services.cli.console import printable
-from services.cli.markdown import MarkdownStream
+from services.cli.markdown import CODE, MarkdownStream
 from services.cli.transcript import interrupted
 from services.cli.words import Words
 
@@ -34,21 +35,30 @@ class TurnView:
     """Writes events as lines; the answer's text is written as it comes."""
 
     def __init__(
-        self, console: Console, *, tells_failure: bool = True, writes_words: bool = True
+        self,
+        console: Console,
+        write: Callable[[str], None] | None = None,
+        *,
+        tells_failure: bool = True,
+        writes_words: bool = True,
     ) -> None:
+        """Write lines to a console, and words that are still coming there or elsewhere."""
         self._console = console
+        self._write_words = write or self._write
         self._tells_failure = tells_failure
         self._writes_words = writes_words
         styling = None if console.color_system is None else MarkdownStream()
-        self._words = Words(self._write, styling)
+        self._words = Words(self._write_styled, styling)
         self._calls = _Calls()
         self._attempt = 0
+        self._has_begun = False
 
     def show(self, event: TurnEvent) -> None:
         """Show one event."""
         if event.attempt != self._attempt:
             self._attempt = event.attempt
             self._words.restart()  # what an attempt before this one had said of a step is void
+        self._has_begun |= event.HasField("turn_started")
         match event.WhichOneof("kind"):
             case "text_delta":
                 delta = event.text_delta
@@ -75,6 +85,10 @@ class TurnView:
             case _:
                 pass
 
+    def pause(self) -> None:
+        """Let something else be shown."""
+        self._words.end_line()
+
     def _text(self, step: int, offset: int, text: str) -> None:
         if self._writes_words:
             self._words.add(step, offset, text)
@@ -87,6 +101,9 @@ class TurnView:
         self._words.end_turn()
         if self._tells_failure and (message := _failure(finished)):
             self._line(message)
+        if not self._has_begun and finished.completed.answer:
+            # A message that has joined other work: that is all that comes of it by itself.
+            self._line(Text(finished.completed.answer, style="dim"))
 
     def _line(self, text: Text) -> None:
         self._words.end_line()
@@ -94,8 +111,12 @@ class TurnView:
             text = Text(printable(text.plain), style=text.style)
         self._console.print(text, highlight=False, soft_wrap=True)
 
+    def _write_styled(self, text: str) -> None:
+        if self._console.no_color:
+            text = text.replace(CODE[0], "").replace(CODE[1], "")
+        self._write_words(text)
+
     def _write(self, text: str) -> None:
-        # The console's file is another one while a prompt is shown.
         self._console.file.write(text)
         self._console.file.flush()
 

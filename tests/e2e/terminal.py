@@ -25,8 +25,8 @@ CTRL_C, CTRL_D, ENTER = "\x03", "\x04", "\r"
 class _Screen(pyte.Screen):
     """Answers what programs ask the terminal, such as where the cursor is."""
 
-    def __init__(self, descriptor: int) -> None:
-        super().__init__(COLUMNS, ROWS)
+    def __init__(self, descriptor: int, columns: int) -> None:
+        super().__init__(columns, ROWS)
         self._descriptor = descriptor
 
     def write_process_input(self, data: str) -> None:
@@ -39,10 +39,10 @@ class Terminal:
     With `piped`, its standard output goes elsewhere.
     """
 
-    def __init__(self, home: Home, *argv: str, piped: bool = False) -> None:
+    def __init__(self, home: Home, *argv: str, piped: bool = False, columns: int = COLUMNS) -> None:
         self._master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
-        self._emulated = _Screen(self._master)
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
+        self._emulated = _Screen(self._master, columns)
         self._stream = pyte.Stream(self._emulated)
         self._lock = threading.Lock()
         # The command leads a session with this terminal, so that Ctrl-C is a signal to it.
@@ -68,6 +68,15 @@ class Terminal:
         """The lines on the screen, without the empty ones at its end."""
         with self._lock:
             return "\n".join(line.rstrip() for line in self._emulated.display).rstrip()
+
+    @property
+    def colours(self) -> set[str]:
+        """Those of what is on the screen."""
+        with self._lock:
+            rows = self._emulated.buffer.values()
+            return {
+                colour for row in rows for sign in row.values() for colour in (sign.fg, sign.bg)
+            }
 
     def type(self, text: str) -> None:
         """Type a line and press Enter."""
@@ -124,9 +133,11 @@ class Terminal:
 
 
 @contextmanager
-def terminal(home: Home, *argv: str, piped: bool = False) -> Generator[Terminal]:
+def terminal(
+    home: Home, *argv: str, piped: bool = False, columns: int = COLUMNS
+) -> Generator[Terminal]:
     """A command in a terminal for the time of the block."""
-    opened = Terminal(home, *argv, piped=piped)
+    opened = Terminal(home, *argv, piped=piped, columns=columns)
     try:
         yield opened
     finally:

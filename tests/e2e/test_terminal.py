@@ -364,7 +364,9 @@ def test_a_question_ends_that_is_decided_elsewhere(careful: Home) -> None:
             beside.type("/approve")
             beside.wait_for("Allowed")
         chat.wait_for("^/workspace")
-        assert chat.wait_for(PROMPT).count("allow?") == 1
+        screen = chat.wait_for(PROMPT)
+        assert screen.count("That was answered elsewhere.") == 1
+        assert "allow?" not in screen, "it is asked still"
 
 
 def test_one_shot_denies_what_nobody_can_allow(careful: Home) -> None:

@@ -1,0 +1,264 @@
+"""The line at the bottom of the terminal, in which one types while things are written above it."""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Protocol
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import get_app
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import Completer
+from prompt_toolkit.document import Document
+from prompt_toolkit.enums import DEFAULT_BUFFER
+from prompt_toolkit.filters import Condition, has_focus
+from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
+from prompt_toolkit.history import FileHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.patch_stdout import patch_stdout
+from prompt_toolkit.utils import get_cwidth, is_dumb_terminal
+
+from services.cli.console import printable
+from services.cli.markdown import BOLD, CODE, ITALIC
+
+TAB = 8
+HINT_STYLE = "dim"
+MOST_ROWS = 8
+"""Of a line that is not over. A longer one goes up in parts, which terminals may not join again
+when they are resized, or when it is copied from there."""
+
+_SIGN = re.compile(r"(\x1b\[\d+m)")
+_ENDS = {end: begin for begin, end in (BOLD, ITALIC, CODE)}
+"""Which style a sign is the end of."""
+
+
+class Typist(Protocol):
+    """Who is told what is typed."""
+
+    def label(self, columns: int) -> tuple[str, str]:
+        """What stands before what is typed, and a hint where nothing is."""
+        ...
+
+    def entered(self, line: str) -> bool:
+        """A line was entered, and is empty now; whether it gets that back."""
+        ...
+
+    def stopped(self) -> bool:
+        """Ctrl-C was pressed; whether there was something to stop."""
+        ...
+
+    def changed(self) -> None:
+        """What is typed has changed."""
+        ...
+
+    def waits_for_room(self) -> bool:
+        """Whether something is to be answered here as soon as the line is empty."""
+        ...
+
+
+class InputLine:
+    """Reads lines until the user leaves, and is the stream of what is written above them.
+
+    A line that is not over yet, such as words that are still coming, is drawn with the input, so
+    that neither has the other within it. Where the terminal cannot move its cursor, all is written
+    as it comes.
+    """
+
+    def __init__(self, history: Path, completer: Completer, typist: Typist) -> None:
+        self._typist = typist
+        self._is_plain, self._is_at_label = is_dumb_terminal(), False
+        self._unfinished = ""
+        self._aside = Document()
+        self._has_left = False
+        self._session: PromptSession[None] = PromptSession(
+            self._message,
+            history=FileHistory(str(history)),
+            completer=completer,
+            complete_while_typing=False,
+            prompt_continuation=_indented,
+            placeholder=self._hint,
+            key_bindings=self._keys(),
+            erase_when_done=True,
+        )
+        # At once, as the line is not there between what is written and this.
+        self._session.app.max_render_postpone_time = None
+        self._typed.accept_handler = self._entered
+        self._typed.on_text_changed += self._changed
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is typed."""
+        return not self._typed.text
+
+    async def run(self) -> None:
+        """Read lines until `leave`, or Ctrl-D."""
+        try:
+            with patch_stdout(raw=True):  # for what does not know of this line
+                while not self._has_left:
+                    await self._read()
+        finally:
+            self.add("\n" if self._unfinished else "")
+
+    def leave(self) -> None:
+        """Read no more."""
+        self._has_left = True
+        get_app().exit()
+
+    def draw(self) -> None:
+        """Show the label as it is now."""
+        self._session.app.invalidate()
+
+    def take_back(self) -> None:
+        """Put into the line what was put aside."""
+        if self._aside.text and self.is_empty:
+            self._typed.document, self._aside = self._aside, Document()
+
+    def echo(self, label: str, line: str) -> None:
+        """Show a line that was entered as it stood there."""
+        if not self._is_plain:
+            indented = printable(line).replace("\n", "\n" + " " * get_cwidth(label))
+            self.write(f"{label}{indented}\n")
+
+    def isatty(self) -> bool:
+        """It is a terminal."""
+        return True
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def write(self, text: str) -> int:
+        """Show whole lines, above the one that is not over."""
+        app, output = self._session.app, self._session.app.output
+        if app.is_running:
+            app.renderer.erase()
+        elif text and self._is_at_label:
+            self._is_at_label, text = False, f"\n{text}"
+        output.write_raw(text.replace("\n", "\r\n"))
+        output.flush()
+        app.invalidate()
+        return len(text)
+
+    def add(self, text: str) -> None:
+        """Go on with the line that is not over."""
+        if self._is_plain:
+            self.write(text)
+            return
+        size = self._session.app.output.get_size()
+        over, newline, self._unfinished = (self._unfinished + text).rpartition("\n")
+        above, (*full, last) = over + newline, rows(self._unfinished, size.columns)
+        if len(full) >= min(MOST_ROWS, max(1, size.rows // 3)):
+            # The sign behind makes the terminal go on in the next row of the same line.
+            above += "".join((*full, _SIGN.sub("", last)[:1], "\r"))
+            self._unfinished = last
+        if above:
+            self.write(above)
+        self.draw()
+
+    async def _read(self) -> None:
+        """Read until the user leaves; a plain line only to its end."""
+        self._is_at_label = self._is_plain
+        try:
+            await self._session.prompt_async()
+        except KeyboardInterrupt:
+            self._typist.stopped()
+        except EOFError:
+            self._has_left = True
+
+    @property
+    def _typed(self) -> Buffer:
+        return self._session.default_buffer
+
+    @property
+    def _columns(self) -> int:
+        return self._session.app.output.get_size().columns
+
+    def _message(self) -> StyleAndTextTuples:
+        label = ("", self._typist.label(self._columns)[0])
+        if not self._unfinished:
+            return [label]
+        return [*_drawn(self._unfinished, self._columns), label]
+
+    def _hint(self) -> StyleAndTextTuples:
+        label, hint = self._typist.label(self._columns)
+        has_room = get_cwidth(label) + len(hint) < self._columns
+        return [(HINT_STYLE, hint)] if has_room else []
+
+    def _changed(self, _typed: Buffer) -> None:
+        self._typist.changed()
+
+    def _empty(self) -> Document:
+        """What was typed, which is then there no more."""
+        typed = self._typed.document
+        self._typed.reset()
+        self._typist.changed()
+        return typed
+
+    def _entered(self, typed: Buffer) -> bool:
+        line = typed.text
+        typed.append_to_history()
+        typed.reset()
+        stays = self._typist.entered(line)
+        if stays:
+            typed.document = Document(line)
+        if self._is_plain and not stays and not self._has_left:
+            get_app().exit()
+        return True  # what is there now is not what was entered
+
+    def _keys(self) -> KeyBindings:
+        keys, focused = KeyBindings(), has_focus(DEFAULT_BUFFER)
+
+        def stop(_event: KeyPressEvent) -> None:
+            if not self._typist.stopped() and not self.is_empty:
+                label, _ = self._typist.label(self._columns)
+                self.echo(label, self._empty().text)
+
+        def put_aside(_event: KeyPressEvent) -> None:
+            self._aside = self._empty()
+
+        waits = Condition(self._typist.waits_for_room)
+        keys.add("c-c", filter=focused)(stop)
+        keys.add("<sigint>")(stop)
+        keys.add("c-u", filter=focused & waits)(put_aside)
+        return keys
+
+
+def _indented(width: int, _number: int, wrap_count: int) -> str:
+    """What stands before a further line of what is typed, and before the rest of a long one."""
+    return "" if wrap_count else " " * width
+
+
+@lru_cache(maxsize=1)
+def _drawn(line: str, columns: int) -> StyleAndTextTuples:
+    """A line as it is drawn, which is asked for several times each time."""
+    return to_formatted_text(ANSI("\n".join((*rows(line, columns), ""))))
+
+
+def rows(text: str, columns: int) -> list[str]:
+    """The rows that a line takes, each with the styles that it begins in; at least one."""
+    found, styles = [""], list[str]()
+    at = 0
+    for sign in _pieces(text):
+        if sign.startswith("\x1b"):
+            if (begin := _ENDS.get(sign)) is None:
+                styles.append(sign)
+            elif begin in styles:
+                styles.remove(begin)
+            found[-1] += sign
+            continue
+        width = min(TAB - at % TAB, columns - at) if sign == "\t" else get_cwidth(sign)
+        if at + width > columns and at:
+            found.append("".join(styles))
+            at = 0
+        found[-1] += " " * width if sign == "\t" else sign
+        at += width
+    return found
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Signs of styles, and single characters."""
+    for piece in _SIGN.split(text):
+        if piece.startswith("\x1b"):
+            yield piece
+        else:
+            yield from piece

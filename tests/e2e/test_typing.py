@@ -1,0 +1,291 @@
+"""Typing while Hermes works: the line stays at the bottom, and what is entered is not lost."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.e2e.backends import need_backend, sandboxed
+from tests.e2e.deployment import Deployment, one_process, running
+from tests.e2e.model import MARKER, STORY, TELL, calls, model_process, rule, terminal_call
+from tests.e2e.processes import wait_until, with_marker
+from tests.e2e.terminal import CTRL_C, CTRL_D, ENTER, Terminal, terminal
+
+PROMPT = r"^>$"
+WORKING = r"^… working; Ctrl-C stops it$"
+ALLOW = r"^allow\? .* >$"
+CTRL_L, CTRL_U = "\x0c", "\x15"
+RISKY = "rm -rf gone; "
+
+RULES = (
+    rule("hold on", calls(terminal_call(f"echo holding; sleep {MARKER}", timeout=600))),
+    rule("a nap", calls(terminal_call("echo begun; sleep 2; echo and over")), TELL),
+    rule(
+        "a risky nap",
+        calls(terminal_call("echo begun; sleep 1")),
+        calls(terminal_call(f"{RISKY}echo did it")),
+        TELL,
+    ),
+    rule("a long line", {"text": STORY, "chunk_chars": 7, "chunk_delay_s": 0.03}),
+    rule("some code", {"text": "Say `code`,\n**now**", "chunk_chars": 3, "chunk_delay_s": 0.03}),
+    rule("", {"text": "You said: {user}"}),
+)
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    """A running `hermes up` that has risky commands allowed first."""
+    script, folder = tmp_path_factory.mktemp("model"), tmp_path_factory.mktemp("typing")
+    config = {**sandboxed(need_backend("bubblewrap", folder)), "approvals": {"mode": "manual"}}
+    with ExitStack() as stack:
+        model = stack.enter_context(model_process(script, RULES))
+        yield stack.enter_context(running(one_process(folder, model.url, config)))
+
+
+@pytest.fixture(scope="module")
+def opened(up: Deployment) -> Iterator[Terminal]:
+    """A chat that is left in the end."""
+    with terminal(up.client, "chat") as chat:
+        chat.wait_for(PROMPT)
+        yield chat
+        chat.press(CTRL_D)
+        assert chat.wait_end() == 0
+
+
+@pytest.fixture
+def chat(opened: Terminal) -> Terminal:
+    """The chat in a new session, on a clear screen."""
+    opened.type("/busy default")
+    opened.wait_for("stops what I am doing")
+    opened.type("/new")
+    opened.wait_for("A new session begins")
+    opened.wait_for(PROMPT)
+    opened.press(CTRL_L)
+    opened.wait_for(r"\A>\Z")
+    return opened
+
+
+def said(up: Deployment, session_id: str) -> str:
+    """What a session has."""
+    return up.client.run("sessions", "show", session_id).out
+
+
+def in_order(screen: str, *parts: str) -> None:
+    """The screen shows the parts, one after the other."""
+    places = [screen.index(part) for part in parts]
+    assert places == sorted(places), screen
+
+
+def test_a_message_interrupts_the_work_and_is_taken_next(chat: Terminal) -> None:
+    chat.type("hold on")
+    chat.wait_for("│ holding")
+    chat.wait_for(WORKING)
+    chat.type("do this instead")
+    screen = chat.wait_for("^You said: do this instead")
+    in_order(screen, "│ holding", "> do this instead", "interrupted", "You said: do this instead")
+    assert with_marker(MARKER) == [], "what was interrupted runs on"
+    chat.wait_for(PROMPT)
+
+
+def test_a_message_waits_for_the_end_of_the_work(chat: Terminal) -> None:
+    chat.type("/busy queue")
+    chat.wait_for("waits until what I am doing")
+    chat.wait_for(PROMPT)
+    chat.type("a nap")
+    chat.wait_for("│ begun")
+    chat.type("what then")
+    chat.press("half a li")
+    chat.wait_for("^… half a li$")
+    screen = chat.wait_for("^You said: what then")
+    in_order(screen, "│ begun", "> what then", "│ and over", "You said: what then")
+    assert "interrupted" not in screen
+    chat.wait_for("^> half a li$")
+    chat.type("ne")
+    chat.wait_for("^You said: half a line")
+    chat.wait_for(PROMPT)
+
+
+def test_a_message_joins_the_work(chat: Terminal) -> None:
+    chat.type("/busy steer")
+    chat.wait_for("joins what I am doing")
+    chat.wait_for(PROMPT)
+    chat.type("a nap")
+    chat.wait_for("│ begun")
+    chat.type("keep it short")
+    chat.wait_for("^Passed on to the work in progress")
+    screen = chat.wait_for(r"The user says while you work:\nkeep it short")
+    assert "You said" not in screen
+    chat.wait_for(PROMPT)
+
+
+def test_one_message_is_queued_or_told_whatever_the_mode(chat: Terminal) -> None:
+    chat.type("a nap")
+    chat.wait_for("│ begun")
+    chat.type("/queue and after that")
+    chat.type("/steer look twice")
+    screen = chat.wait_for("^You said: .*and after that")
+    in_order(screen, "look twice", "│ and over", "The user says while you work", "You said: ")
+    assert "interrupted" not in screen
+
+
+def test_ctrl_c_stops_the_work_and_leaves_what_is_typed(chat: Terminal) -> None:
+    chat.type("hold on")
+    chat.wait_for("│ holding")
+    chat.press("half")
+    chat.wait_for("^… half$")
+    chat.press(CTRL_C)
+    chat.wait_for("^interrupted")
+    assert with_marker(MARKER) == [], "what was interrupted runs on"
+    chat.wait_for("^> half$")
+    chat.type(" of it")
+    chat.wait_for("^You said: half of it")
+    chat.wait_for(PROMPT)
+    chat.press("never mind")
+    chat.wait_for("^> never mind$")
+    chat.press(CTRL_C)
+    chat.wait_for(PROMPT)
+    chat.press(CTRL_C)
+    chat.wait_for(r"^Ctrl-D leaves\.\n>$")
+
+
+def test_what_is_half_typed_is_no_answer_to_what_is_asked(chat: Terminal) -> None:
+    chat.type("/busy queue")
+    chat.wait_for("waits until")
+    chat.wait_for(PROMPT)
+    chat.type("a risky nap")
+    chat.wait_for("│ begun")
+    chat.press("y")
+    chat.wait_for("^… y$")
+    chat.wait_for("wants to run:\nrm -rf gone; echo did it\nWhat you have typed is no.*\n… y$")
+    chat.press(ENTER)
+    screen = chat.wait_for(ALLOW)
+    assert "│ did it" not in screen, "a message was taken for an answer"
+    chat.type("no")
+    screen = chat.wait_for("^You said: y$")
+    assert "│ did it" not in screen
+
+
+def test_what_is_half_typed_can_be_put_aside_for_an_answer(chat: Terminal) -> None:
+    chat.type("a risky nap")
+    chat.wait_for("│ begun")
+    chat.press("my draft")
+    chat.wait_for("wants to run")
+    chat.wait_for("^… my draft$")
+    chat.press(CTRL_U)
+    chat.wait_for(ALLOW)
+    chat.type("/status")
+    chat.wait_for("Waiting for your decision on 1")
+    chat.wait_for(ALLOW)
+    chat.type("y")
+    chat.wait_for("^did it")
+    screen = chat.wait_for("^> my draft$")
+    assert "You said" not in screen, "what was put aside was sent"
+    chat.press(CTRL_U)
+    chat.wait_for(PROMPT)
+
+
+def test_an_answer_that_comes_too_late_is_not_sent(up: Deployment, chat: Terminal) -> None:
+    chat.type("a risky nap")
+    chat.wait_for(ALLOW)
+    chat.press("y")
+    chat.wait_for(r"^allow\? .* > y$")
+    (waiting,) = up.client.run("approvals", "list", "--json").json
+    up.client.run("approvals", "deny", waiting["approval_id"])
+    chat.wait_for("^> y$")
+    chat.press(ENTER)
+    screen = chat.wait_for(r"^That question is over.*\n> y\Z")
+    assert "You said" not in screen
+    chat.press(ENTER)
+    chat.wait_for("^You said: y$")
+    chat.wait_for(PROMPT)
+
+
+def test_commands_are_completed_and_said_while_hermes_works(chat: Terminal) -> None:
+    chat.type("hold on")
+    chat.wait_for("│ holding")
+    chat.press("/statu\t")
+    chat.wait_for("^… /status$")
+    chat.press(ENTER)
+    chat.wait_for("Working on your message")
+    chat.wait_for(WORKING)
+    chat.type("/stop")
+    chat.wait_for("^interrupted")
+    chat.wait_for(PROMPT)
+    assert with_marker(MARKER) == [], "what was stopped runs on"
+
+
+def test_words_stay_whole_while_one_types(chat: Terminal) -> None:
+    chat.type("a long line")
+    chat.wait_for("word2")
+    for key in "half a line":
+        chat.press(key)
+    chat.wait_for("^… half a line$")
+    assert "word39" not in chat.screen
+    screen = chat.wait_for("word39")
+    told = screen.partition("> a long line\n")[2].rpartition("\n")[0]
+    assert "".join(told.split()) == "".join(STORY.split())
+    chat.wait_for("^> half a line$")
+    chat.press(CTRL_U)
+    chat.wait_for(PROMPT)
+
+
+def test_what_is_pasted_is_one_message_of_several_lines(chat: Terminal) -> None:
+    chat.type("a nap")
+    chat.wait_for("│ begun")
+    chat.press("\x1b[200~/queue first\r\n  second\x1b[201~")
+    chat.wait_for("^… /queue first\n    second$")
+    chat.wait_for("^and over")
+    chat.wait_for("^> /queue first\n    second$")
+    chat.press(ENTER)
+    screen = chat.wait_for("^You said: .*first\n  second\n>$")
+    assert screen.count("second") == 2, "one message, and one answer"
+
+
+def test_who_leaves_has_said_what_was_entered(up: Deployment) -> None:
+    with terminal(up.client, "chat") as chat:
+        chat.wait_for(PROMPT)
+        chat.type("a nap")
+        chat.wait_for("│ begun")
+        chat.press(f"/queue good night{ENTER}{CTRL_D}")
+        assert chat.wait_end() == 0
+        assert "begun" in chat.screen
+    (latest, *_) = up.client.run("sessions", "list", "--json").json
+    wait_until(lambda: "good night" in said(up, latest["session_id"]), "what was said last")
+
+
+def test_a_narrow_terminal_without_colours(up: Deployment) -> None:
+    with terminal(up.client.set(NO_COLOR="1"), "chat", columns=30) as chat:
+        chat.wait_for(PROMPT)
+        chat.type("some code")
+        chat.wait_for("^Say code,\nnow")
+        chat.wait_for(PROMPT)
+        chat.type("a long line")
+        chat.wait_for("word5")
+        chat.press("half")
+        chat.wait_for("^… half$")
+        chat.wait_for("word39")
+        chat.wait_for("^> half$")
+        chat.press(CTRL_U)
+        chat.type("a risky nap")
+        chat.wait_for(r"^allow\? >$")
+        chat.type("n")
+        chat.wait_for("denied this call")
+        chat.wait_for(PROMPT)
+        assert chat.colours == {"default"}
+        told = chat.screen.partition("> a long line\n")[2].partition("\n> ")[0]
+        assert "".join(told.split()) == "".join(STORY.split())
+
+
+def test_a_terminal_that_cannot_move_its_cursor(up: Deployment) -> None:
+    with terminal(up.client.set(TERM="dumb"), "chat") as chat:
+        chat.wait_for(PROMPT)
+        chat.type("a risky nap")
+        chat.wait_for("wants to run")
+        chat.type("y")
+        chat.wait_for("^did it")
+        chat.type("hold on")
+        chat.wait_for("│ holding")
+        chat.press(CTRL_C)
+        chat.wait_for("^interrupted")
+        chat.type("/quit")
+        assert chat.wait_end() == 0

@@ -1,0 +1,27 @@
+"""How a line that is not over is drawn."""
+
+import pytest
+
+from services.cli.input_line import rows
+from services.cli.markdown import BOLD, CODE
+
+
+@pytest.mark.parametrize(
+    ("line", "taken"),
+    [
+        ("", [""]),
+        ("abcd", ["abcd"]),
+        ("abcde", ["abcd", "e"]),
+        ("a\tb", ["a   ", "b"]),
+        ("ab漢字", ["ab漢", "字"]),
+        ("abc漢", ["abc", "漢"]),
+        (f"ab{BOLD[0]}cdef{BOLD[1]}g", [f"ab{BOLD[0]}cd", f"{BOLD[0]}ef{BOLD[1]}g"]),
+        (f"{CODE[0]}ab{CODE[1]}cdef", [f"{CODE[0]}ab{CODE[1]}cd", "ef"]),
+    ],
+)
+def test_rows_are_full_and_keep_their_styles(line: str, taken: list[str]) -> None:
+    assert rows(line, 4) == taken
+
+
+def test_what_is_wider_than_the_terminal_has_a_row_of_its_own() -> None:
+    assert rows("漢字", 1) == ["漢", "字"]
