@@ -224,14 +224,15 @@ async def test_a_turn_that_has_just_started_is_stopped_with_its_run_and_not_with
     assert wire.turns.stopped == ([scene.claimed.run_id] if is_cancelled else [])
 
 
+@pytest.mark.parametrize("by_now", [Overlap.FORBID, Overlap.REPLACE])
 async def test_a_job_whose_options_changed_since_it_was_seen_is_looked_at_again(
-    prepared: Database,
+    prepared: Database, by_now: Overlap
 ) -> None:
-    """It was seen as one that may overlap, when it was made one that may not."""
+    """It was seen as one that may overlap, when it was made one that may not, or replaces."""
     beside = overlapping(Overlap.ALLOW)
     await one_claim(prepared, beside)
     (seen,) = await due(prepared, NOON + MINUTE)
-    alone = replace(seen, options=JobOptions(), updated_at=NOON)
+    alone = replace(seen, options=JobOptions(overlap=by_now), updated_at=NOON)
     change = partial(jobs.update_job, changed=alone, before=seen, is_rescheduled=False)
     assert await prepared.write(change)
     assert await claim(prepared, [seen], NOON + MINUTE) == Claimed((), (), 0, ())
