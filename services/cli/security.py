@@ -13,6 +13,7 @@ from hermes.agent.v1 import catalog_pb2
 from hermes.agent.v1.catalog_pb2_grpc import CatalogServiceStub
 from services.cli.arguments import Actions
 from services.cli.connection import connected
+from services.cli.console import complain, counted
 from services.cli.startup import load, logged
 from services.config import Settings
 from services.errors import InvalidArgument
@@ -59,13 +60,31 @@ def run(arguments: argparse.Namespace) -> int:
     settings = load(arguments)
     settings.home.create()
     with logged(settings, "hermes", settings.home.logs / "hermes.log"):
-        asyncio.run(_judge(settings, arguments))
-    return 0
+        return asyncio.run(_judge(settings, arguments))
 
 
-async def _judge(settings: Settings, arguments: argparse.Namespace) -> None:
+class _Lines:
+    """The items of an input with an object a line; broken lines are told of, and passed over."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines = lines
+        self.broken = 0
+
+    def __iter__(self) -> Iterator[Item]:
+        for number, line in enumerate(self._lines, 1):
+            try:
+                if text := line.strip():
+                    yield _checked(_decoded(text, number), number)
+            except InvalidArgument as error:
+                self.broken += 1
+                complain(error.message)
+
+
+async def _judge(settings: Settings, arguments: argparse.Namespace) -> int:
+    """Judge each line; the status that the command ends with."""
     sys.stdin.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
-    items = _items(sys.stdin, jsonl=arguments.jsonl)
+    objects = _Lines(sys.stdin) if arguments.jsonl else None
+    items = _plain(sys.stdin) if objects is None else objects
     async with connected(settings, ("agent",)) as channels:
         stub = CatalogServiceStub(channels.to("agent"))
         for batch in _batches(items):
@@ -75,6 +94,10 @@ async def _judge(settings: Settings, arguments: argparse.Namespace) -> None:
                 lines = await _scanned(stub, batch, arguments)
             sys.stdout.write("".join(f"{line}\n" for line in lines))
             sys.stdout.flush()
+    if objects is None or not objects.broken:
+        return 0
+    complain(f"{counted(objects.broken, 'line')} could not be read; the others are answered")
+    return 1
 
 
 async def _classified(
@@ -133,15 +156,15 @@ def _encoded(row: dict[str, Any]) -> str:
     return json.dumps(row, ensure_ascii=False)
 
 
-def _items(lines: Iterable[str], *, jsonl: bool) -> Iterator[Item]:
+def _plain(lines: Iterable[str]) -> Iterator[Item]:
     for number, line in enumerate(lines, 1):
-        text = line.rstrip("\n")
-        if jsonl and not text.strip():
-            continue
-        item = _decoded(text, number) if jsonl else Item(None, text)
-        if len(item.text) > MAX_CHARS:
-            raise InvalidArgument(f"line {number}: longer than {MAX_CHARS} characters")
-        yield item
+        yield _checked(Item(None, line.rstrip("\n")), number)
+
+
+def _checked(item: Item, number: int) -> Item:
+    if len(item.text) > MAX_CHARS:
+        raise InvalidArgument(f"line {number}: longer than {MAX_CHARS} characters")
+    return item
 
 
 def _decoded(line: str, number: int) -> Item:

@@ -25,6 +25,14 @@ def test_lists_of_ones_own_are_judged(tmp_path: Path) -> None:
         "security", "scan", "--jsonl", text=json.dumps({"id": 1, "text": text}) + "\n"
     )
     assert scanned.json == {"id": 1, "families": ["override"], "spans": [[6, 38]]}
-    wrong = home.run("security", "classify", "--jsonl", text='{"id": 1, "text": "ls"}\nls\n')
-    assert wrong.status == 1
-    assert "line 2: not JSON" in wrong.err
+    good = [{"id": n, "text": "ls"} for n in (1, 2, 3)]
+    lines = [*map(json.dumps, good[:2]), "ls", '{"id": 4}', "7", "", json.dumps(good[2])]
+    for action in ("classify", "scan"):
+        wrong = home.run("security", action, "--jsonl", text="\n".join(lines) + "\n")
+        assert wrong.status == 1
+        assert [json.loads(line)["id"] for line in wrong.out.splitlines()] == [1, 2, 3]
+        assert "line 3: not JSON" in wrong.err
+        assert 'line 4: must have an "id"' in wrong.err
+        assert "line 5: must be an object" in wrong.err
+        assert "3 lines could not be read; the others are answered" in wrong.err
+        assert "line 6" not in wrong.err
