@@ -179,7 +179,9 @@ class Drafting:
         while target in self._snapshot.archived:
             target, count = f"{name}-{self._now:%Y%m%d%H%M%S}-{count}", count + 1
         self._gone[name] = f"{ARCHIVE}/{target}"
-        self._record(name, self._usage_of(name).archived(timestamp(self._now)))
+        folder = self._snapshot.skills[name].skill.folder
+        usage = self._usage_of(name).archived(timestamp(self._now), folder, target)
+        self._record(name, usage)
         self._done.append(done)
 
     def _refuse(self, done: Done, problem: str) -> None:

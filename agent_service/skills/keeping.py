@@ -37,11 +37,14 @@ class SkillKeeping:
             target = skill.name if skill.name not in there else stamped
             await self._files.move(skill.folder, f"{ARCHIVE}/{target}")
             usage = UsageFile.parse(await self._files.read(USAGE, MAX_LIST_BYTES))
-            await self._put(usage, skill.name, usage.of(skill.name).archived(timestamp(now)))
+            before = usage.of(skill.name)
+            await self._put(
+                usage, skill.name, before.archived(timestamp(now), skill.folder, target)
+            )
         return f"{ARCHIVE}/{target}"
 
     async def restore(self, folder: str) -> str:
-        """Bring a skill back; returns its name, which is that of its folder."""
+        """Bring a skill back into its category; returns its name, which is that of its folder."""
         async with self._files.locked():
             there = await self._archived()
             if folder not in there:
@@ -50,12 +53,22 @@ class SkillKeeping:
             name = await self._name(folder)
             if (await self._library.catalogue()).find(name):
                 raise AlreadyExists(f"there is a skill {name} already; put that one away first")
-            await self._files.move(f"{ARCHIVE}/{folder}", name)
             usage = UsageFile.parse(await self._files.read(USAGE, MAX_LIST_BYTES))
             before = usage.of(name)
+            category = await self._category(before.archived_from.get(folder, ""))
+            await self._files.move(f"{ARCHIVE}/{folder}", f"{category}/{name}".lstrip("/"))
+            after = before.without(folder)
             if before.state is SkillState.ARCHIVED:
-                await self._put(usage, name, before.restored(timestamp(self._clock.now())))
+                after = after.restored(timestamp(self._clock.now()))
+            if after != before:
+                await self._put(usage, name, after)
         return name
+
+    async def _category(self, noted: str) -> str:
+        """The category of which that is noted; none where it is no category, or a skill by now."""
+        is_one = all(map(is_name, noted.split("/")))
+        is_skill = is_one and f"{noted}/{DOCUMENT}" in await self._files.tree()
+        return noted if is_one and not is_skill else ""
 
     async def _put(self, usage: UsageFile, name: str, record: Usage) -> None:
         usage.put(name, record)

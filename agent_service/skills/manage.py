@@ -112,20 +112,21 @@ class SkillManager:
     async def _record(self, note: _Note) -> None:
         usage = UsageFile.parse(await self._files.read(USAGE, MAX_LIST_BYTES))
         before = usage.of(note.name)
-        after = _used(before, Use(note.use), note.at)
+        after = _used(before, note)
         if after != before:
             usage.put(note.name, after)
             await self._files.write(USAGE, usage.encoded())
 
 
-def _used(usage: Usage, use: Use, at: str) -> Usage:
-    match use:
+def _used(usage: Usage, note: _Note) -> Usage:
+    at = note.at
+    match Use(note.use):
         case Use.CREATED:
             return usage if usage.created_at == at else usage.created(at)
         case Use.PATCHED:
             return usage.patched(at)
         case Use.ARCHIVED:
-            return usage.archived(at)
+            return usage.archived(at, note.path, note.target)
 
 
 def _noted(change: Change, at: str) -> _Note:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, cast
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agent_service.skills.document import BadSkill
@@ -35,6 +35,8 @@ class Usage(Struct, frozen=True):
     state: SkillState = SkillState.ACTIVE
     pinned: bool = False
     archived_at: str | None = None
+    archived_from: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The categories that skills of this name came from, by their folders in the archive."""
 
     @property
     def last_active_at(self) -> str | None:
@@ -69,15 +71,27 @@ class Usage(Struct, frozen=True):
 
     def created(self, at: str) -> "Usage":
         """When the agent has just made it, under a name that may have been used before."""
-        return Usage(created_by="agent", created_at=at, pinned=self.pinned)
+        return replace(self.anew(at), created_by="agent")
 
-    def archived(self, at: str) -> "Usage":
-        """After it was put away."""
-        return replace(self, state=SkillState.ARCHIVED, archived_at=at)
+    def anew(self, at: str) -> "Usage":
+        """When another skill has the name: what is known of those in the archive stays."""
+        return Usage(created_at=at, pinned=self.pinned, archived_from=self.archived_from)
+
+    def archived(self, at: str, folder: str, target: str) -> "Usage":
+        """After its folder was put away as another one of the archive."""
+        category, away = folder.rpartition("/")[0], target.rpartition("/")[2]
+        known = {**self.archived_from, away: category}
+        kept = known if category else {each: known[each] for each in known if each != away}
+        return replace(self, state=SkillState.ARCHIVED, archived_at=at, archived_from=kept)
 
     def restored(self, at: str) -> "Usage":
         """After it was brought back, from which on it counts as used: it was wanted."""
         return replace(self, state=SkillState.ACTIVE, archived_at=None, last_patched_at=at)
+
+    def without(self, away: str) -> "Usage":
+        """When a folder is no more in the archive."""
+        kept = {each: it for each, it in self.archived_from.items() if each != away}
+        return replace(self, archived_from=kept)
 
     def with_pin(self, *, is_pinned: bool) -> "Usage":
         """When its user wants it to stay as it is, or no longer."""
@@ -115,8 +129,11 @@ class UsageFile:
         """Record it, with what its record had that we do not know."""
         found = self._kept.get(name)
         before = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-        values = {field: getattr(usage, field) for field in Usage.__struct_fields__}
-        self._kept[name] = {**before, **values, "state": usage.state.value}
+        values = {name: getattr(usage, name) for name in Usage.__struct_fields__}
+        kept = {**before, **values, "state": usage.state.value}
+        if not usage.archived_from:
+            del kept["archived_from"]
+        self._kept[name] = kept
 
     def with_records(self, records: Mapping[str, Usage]) -> "UsageFile":
         """The same with some records anew."""
@@ -149,6 +166,8 @@ def _usage(record: Mapping[str, Any]) -> Usage:
     known = {name: record.get(name) for name, kind in _KINDS.items() if _is(record.get(name), kind)}
     state = known.pop("state", SkillState.ACTIVE)
     known["state"] = SkillState(state) if state in set(SkillState) else SkillState.ACTIVE
+    places = cast("dict[str, Any]", known.pop("archived_from", {}))
+    known["archived_from"] = {away: it for away, it in places.items() if _is(it, str)}
     return Usage(**cast("dict[str, Any]", known))
 
 
@@ -168,4 +187,5 @@ _KINDS: Mapping[str, type] = {
     "state": str,
     "pinned": bool,
     "archived_at": str,
+    "archived_from": dict,
 }

@@ -198,10 +198,19 @@ def test_a_skill_is_put_away_and_brought_back_where_there_is_room(tmp_path: Path
         assert second.path.startswith(".archive/arxiv-")
         back = (await stub.RestoreSkill(skill_pb2.RestoreSkillRequest(name="arxiv"))).skill
         assert (back.name, back.description) == ("arxiv", "finds papers")
+        assert back.category == "research"
         assert back.usage.state == skill_pb2.SKILL_STATE_ACTIVE
         reason, told = await refused(stub, "arxiv")
         assert reason == Reason.NOT_FOUND
         assert told.endswith(f"it has {second.path.removeprefix('.archive/')}")
+        third = await stub.ArchiveSkill(skill_pb2.ArchiveSkillRequest(name="arxiv"))
+        assert third.path == ".archive/arxiv"
+        folder = second.path.removeprefix(".archive/")
+        await asyncio.to_thread(put_skill, root, "other")
+        now = (await stub.RestoreSkill(skill_pb2.RestoreSkillRequest(name=folder))).skill
+        assert (now.description, now.category) == ("another", ""), "its category is a skill by now"
+        await stub.ArchiveSkill(skill_pb2.ArchiveSkillRequest(name="arxiv"))
+        await stub.RestoreSkill(skill_pb2.RestoreSkillRequest(name="arxiv"))
 
     async def serve() -> None:
         async with fake_model(SCRIPT) as model, agent(tmp_path, model.url) as client:
@@ -209,8 +218,8 @@ def test_a_skill_is_put_away_and_brought_back_where_there_is_room(tmp_path: Path
 
     run(serve())
     after = tree(root)
-    assert after["arxiv/references/api.md"] == api
-    assert after["arxiv/SKILL.md"] == mine["research/arxiv/SKILL.md"]
+    assert after["research/arxiv/references/api.md"] == api
+    assert after["research/arxiv/SKILL.md"] == mine["research/arxiv/SKILL.md"]
     assert not [path for path in after if path.startswith(".archive/arxiv/")]
 
 

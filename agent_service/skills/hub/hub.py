@@ -89,7 +89,8 @@ class Hub:
                 raise HubRefused(_not_of_a_hub(shelf, name))
             folder, now = shelf.folder(name), self._clock.now()
             target = shelf.archive_for(name, now)
-            await self._shelf.move(folder, target, noted(name, None, now))
+            note = replace(noted(name, None, now), folder=folder, target=target)
+            await self._shelf.move(folder, target, note)
         _log.info("removed the skill %s of %s", name, entry.source)
         told = f"it is kept in {target}" if folder else "its folder was gone already"
         return Outcome(name, Status.REMOVED, told, entry.source)

@@ -142,6 +142,10 @@ class Noted(Struct, frozen=True):
     """None is forgotten."""
     at: str
     is_new: bool = False
+    folder: str = ""
+    """Of what is forgotten, where it was."""
+    target: str = ""
+    """Where it is in the archive."""
 
 
 def noted(name: str, entry: Installed | None, now: datetime, *, is_new: bool = False) -> Noted:
@@ -151,5 +155,6 @@ def noted(name: str, entry: Installed | None, now: datetime, *, is_new: bool = F
 
 def _used(usage: Usage, noted: Noted) -> Usage:
     if noted.entry is None:
-        return usage.archived(noted.at) if usage.state is not SkillState.ARCHIVED else usage
-    return Usage(created_at=noted.at, pinned=usage.pinned) if noted.is_new else usage
+        is_away = usage.state is SkillState.ARCHIVED
+        return usage if is_away else usage.archived(noted.at, noted.folder, noted.target)
+    return usage.anew(noted.at) if noted.is_new else usage

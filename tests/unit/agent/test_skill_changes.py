@@ -1,18 +1,25 @@
 """Changes of the library: what is written, what is refused, and that each is made once."""
 
+import fcntl
+import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
 from skills_ref import validate
 
+from agent_service.security.threats import ThreatScanner
+from agent_service.servicer.skills import SkillServicer
 from agent_service.skills.changes import Action, Wanted
 from agent_service.skills.document import BadSkill
 from agent_service.skills.files import FileRefused
-from agent_service.skills.shelf import ProfileSkills
+from agent_service.skills.home_files import HomeSkillFiles
+from agent_service.skills.shelf import ProfileSkills, SkillShelves
+from hermes.agent.v1 import skill_pb2
+from services.errors import ServiceUnavailable
 from tests.fakes.clock import ManualClock
 from tests.skills import Kept, document, put, put_skill, run, skills, usage
 
@@ -93,6 +100,40 @@ def test_a_skill_goes_through_its_life(tmp_path: Path) -> None:
     record = usage(tmp_path)["notes"]
     assert (record["state"], record["archived_at"]) == ("archived", "2026-01-05T12:01:04+00:00")
     assert (run(shelf.catalogue())).skills == ()
+
+
+def test_what_was_put_away_is_brought_back_into_its_category(tmp_path: Path) -> None:
+    """Each of its name into its own, also where that has become another skill's meanwhile."""
+    shelf = skills(tmp_path)
+    run(_manage(shelf, CREATE))
+    run(_manage(shelf, ARCHIVE))
+    run(_manage(shelf, replace(CREATE, category="garden")))
+    second = run(shelf.archive(run(shelf.find("notes")))).removeprefix(".archive/")
+    assert usage(tmp_path)["notes"]["archived_from"] == {"notes": "office", second: "garden"}
+    run(shelf.restore("notes"))
+    assert (tmp_path / "office" / "notes" / "SKILL.md").exists()
+    run(shelf.archive(run(shelf.find("notes"))))
+    run(shelf.restore(second))
+    assert (tmp_path / "garden" / "notes" / "SKILL.md").exists()
+    records = usage(tmp_path)
+    assert records["notes"]["archived_from"] == {"notes": "office"}
+    records["notes"]["archived_from"] = {"notes": "../office", "other": 7}
+    run(shelf.archive(run(shelf.find("garden/notes"))))
+    (tmp_path / ".usage.json").write_text(json.dumps(records))
+    run(shelf.restore("notes"))
+    assert (tmp_path / "notes" / "SKILL.md").exists(), "that is no category"
+
+
+def test_a_library_that_another_program_holds_may_be_changed_later(tmp_path: Path) -> None:
+    put_skill(tmp_path, "notes")
+    files = HomeSkillFiles(tmp_path, patience_s=0.1)
+    shelves = SkillShelves(lambda _: files, ManualClock(), ThreatScanner())
+    asked = skill_pb2.ArchiveSkillRequest(name="notes")
+    with (tmp_path / ".usage.json.lock").open("a") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(ServiceUnavailable, match="held by another program"):
+            run(SkillServicer(shelves).ArchiveSkill(asked, cast("Any", None)))
+    assert (tmp_path / "notes" / "SKILL.md").exists()
 
 
 def test_a_name_can_be_archived_again(tmp_path: Path) -> None:
