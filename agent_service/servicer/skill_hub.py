@@ -9,7 +9,7 @@ import grpc.aio
 from agent_service.convert import skill_hub as convert
 from agent_service.convert.common import profile_of
 from agent_service.skills.document import BadSkill
-from agent_service.skills.files import FileRefused
+from agent_service.skills.files import FileRefused, LibraryBusy
 from agent_service.skills.hub.errors import HubFailed, HubRefused
 from agent_service.skills.hub.hubs import Hubs
 from agent_service.skills.hub.outcomes import Outcome, Step, Terms
@@ -127,7 +127,7 @@ def _check_names(names: Any) -> None:
 def _told() -> Generator[None]:
     try:
         yield
+    except (HubFailed, LibraryBusy) as error:
+        raise ServiceUnavailable(str(error)) from None
     except (BadSkill, FileRefused, HubRefused) as error:
         raise FailedPrecondition(str(error)) from None
-    except HubFailed as error:
-        raise ServiceUnavailable(str(error)) from None

@@ -9,12 +9,12 @@ import grpc.aio
 from agent_service.convert import skills as convert
 from agent_service.convert.common import profile_of
 from agent_service.skills.document import BadSkill
-from agent_service.skills.files import FileRefused
+from agent_service.skills.files import FileRefused, LibraryBusy
 from agent_service.skills.index import UNSORTED
 from agent_service.skills.library import Skill
 from agent_service.skills.shelf import ProfileSkills, SkillShelves
 from hermes.agent.v1 import skill_pb2, skill_pb2_grpc
-from services.errors import FailedPrecondition, NotFound
+from services.errors import FailedPrecondition, NotFound, ServiceUnavailable
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -96,5 +96,7 @@ async def _found(skills: ProfileSkills, name: str) -> Skill:
 def _told() -> Generator[None]:
     try:
         yield
+    except LibraryBusy as error:
+        raise ServiceUnavailable(str(error)) from None
     except (BadSkill, FileRefused) as error:
         raise FailedPrecondition(str(error)) from None
