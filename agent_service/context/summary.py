@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
+import msgspec
+
 from agent_service.models.base import encoded
 from agent_service.patching.changes import Malformed
 from agent_service.patching.reading import read
@@ -147,7 +149,8 @@ def _noted_paths(fields: dict[str, Any]) -> Iterator[str]:
 
 
 def _fields(encoded_message: bytes) -> dict[str, Any]:
-    return json.loads(encoded_message)
+    # The event loop waits while a long conversation is read; `json` takes seven times as long.
+    return msgspec.json.decode(encoded_message)
 
 
 def _text(fields: dict[str, Any]) -> str:
