@@ -8,7 +8,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-_TYPES = ("openai.types", "openai.types.responses")
+_TYPES = ("openai.types", "openai.types.responses", "openai.types.shared")
 """They gather classes from 450 modules, and building those takes pydantic 0.2 s."""
 _OTHER_TRANSPORT = "openai._vendor.httpx_aiohttp"
 """A second HTTP client that is imported where aiohttp is installed; 0.15 s for nothing."""

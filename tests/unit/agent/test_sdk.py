@@ -22,11 +22,15 @@ def run(program: str) -> str:
 
 def test_the_types_of_responses_are_not_imported() -> None:
     assert run("print('openai.types.responses.response' in sys.modules)") == "False"
+    assert run("print('openai.types.shared.reasoning' in sys.modules)") == "False"
 
 
 def test_a_type_is_there_for_whoever_asks() -> None:
     assert run("print(openai.types.responses.Response.__name__)") == "Response"
     assert run("from openai.types import Batch; print(Batch.__name__)") == "Batch"
+    assert run("from openai.types.shared import Reasoning; print(Reasoning.__name__)") == (
+        "Reasoning"
+    )
 
 
 def test_a_name_that_the_types_do_not_have_is_missing() -> None:
