@@ -38,6 +38,7 @@ MAX_SESSION_NAME_CHARS = 200
 """Of an id or a title."""
 MAX_CHAT_ID_CHARS = 128
 MAX_THREAD_ID_CHARS = 64
+MAX_MORE_TURNS = 100
 MAX_FILES = 10
 MAX_NAME_BYTES = 255
 SHA256_BYTES = 32
@@ -82,9 +83,25 @@ def check_open(opening: ConverseRequest.Open) -> None:
             fields={"open.session_id": f"an id or a title, at most {MAX_SESSION_NAME_CHARS} chars"},
         )
     if opening.turn_id:
-        check_id("open.turn_id", opening.turn_id)
-    if opening.after_sequence < 0:
-        raise InvalidArgument("negative", fields={"open.after_sequence": "0 or more"})
+        _check_watched("open", opening.turn_id, opening.after_sequence)
+    if len(opening.more_turns) > MAX_MORE_TURNS:
+        raise InvalidArgument(
+            "too many turns", fields={"open.more_turns": f"at most {MAX_MORE_TURNS}"}
+        )
+    for number, turn in enumerate(opening.more_turns):
+        _check_watched(f"open.more_turns[{number}]", turn.turn_id, turn.after_sequence)
+
+
+def watched(opening: ConverseRequest.Open) -> dict[str, int]:
+    """The turns that the client wants to hear of, each with the last sequence that it has."""
+    first = {opening.turn_id: opening.after_sequence} if opening.turn_id else {}
+    return {**first, **{each.turn_id: each.after_sequence for each in opening.more_turns}}
+
+
+def _check_watched(field: str, turn_id: str, after_sequence: int) -> None:
+    check_id(f"{field}.turn_id", turn_id)
+    if after_sequence < 0:
+        raise InvalidArgument("negative", fields={f"{field}.after_sequence": "0 or more"})
 
 
 def check_message(message: ConverseRequest.UserMessage) -> None:

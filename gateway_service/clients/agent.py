@@ -192,9 +192,11 @@ class AgentClient:
             async for _ in events:
                 pass
 
-    async def interrupt(self, session_id: str, profile: str) -> bool:
-        """Stop the session's live turn; returns whether there was one."""
-        request = turn_pb2.InterruptTurnRequest(session_id=session_id, profile=profile)
+    async def interrupt(self, session_id: str, profile: str, turn_id: str = "") -> bool:
+        """Stop a turn, or the session's live one; returns whether there was one."""
+        request = turn_pb2.InterruptTurnRequest(
+            turn_id=turn_id, session_id=session_id, profile=profile
+        )
         try:
             response = await self._turns.InterruptTurn(request)
         except grpc.aio.AioRpcError as error:

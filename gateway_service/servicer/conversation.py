@@ -130,8 +130,8 @@ class _Conversation:
         """Serve the client until it has said its last, and hears the end of what it began."""
         try:
             await self._outgoing.say(convert.opened(self._session_id, resumed=resumed))
-            if self._opening.turn_id:
-                self._follow(self._opening.turn_id, self._opening.after_sequence)
+            for turn_id, after_sequence in convert.watched(self._opening).items():
+                self._follow(turn_id, after_sequence)
             if self._opening.takes_news:
                 self._workers.start("news", self._tell_news())
             async for request in requests:
@@ -148,7 +148,9 @@ class _Conversation:
             case "user_message":
                 await self._message(request.user_message)
             case "interrupt":
-                await self._attempt(self._desk.agent.interrupt(self._session_id, self._profile))
+                named = request.interrupt.turn_id
+                interrupt = self._desk.agent.interrupt(self._session_id, self._profile, named)
+                await self._attempt(interrupt)
             case "approval_answer":
                 answer = request.approval_answer
                 decision = convert.decision(answer.decision)

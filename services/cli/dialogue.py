@@ -34,8 +34,14 @@ class Dialogue:
         self._writing = asyncio.Lock()
         """A stream takes one message at a time, and breaks if it gets two."""
         self._unaccepted: dict[str, ConverseRequest] = {}
-        self._unheard: dict[str, ConverseRequest] = {}
-        """Decisions and a request to stop, until an event shows that they have arrived."""
+        self._turns = {opening.turn_id: opening.after_sequence} if opening.turn_id else {}
+        """Those that have not ended, oldest first, each with the last sequence that has come."""
+        self._turn_of: dict[str, str] = {}
+        """Whose question it is that waits for an answer."""
+        self._unheard: dict[str, tuple[str, ConverseRequest]] = {}
+        """Decisions and requests to stop, each with its turn, until an event shows that they have
+        arrived.
+        """
 
     async def __aenter__(self) -> Self:
         return self
@@ -59,22 +65,22 @@ class Dialogue:
         return message_id
 
     async def interrupt(self) -> None:
-        """Stop the live turn and what it runs."""
-        request = ConverseRequest(interrupt=ConverseRequest.Interrupt())
-        self._unheard[self._opening.turn_id] = request
-        await self._send(request)
+        """Stop the turn that runs, and what it runs."""
+        turn_id = next(iter(self._turns), "")
+        request = ConverseRequest(interrupt=ConverseRequest.Interrupt(turn_id=turn_id))
+        await self._insist(turn_id, turn_id, request)
 
     async def decide(self, approval_id: str, decision: "ApprovalDecision.ValueType") -> None:
         """Answer an approval."""
         answer = ConverseRequest.ApprovalAnswer(approval_id=approval_id, decision=decision)
-        self._unheard[approval_id] = ConverseRequest(approval_answer=answer)
-        await self._send(self._unheard[approval_id])
+        turn_id = self._turn_of.get(approval_id, "")
+        await self._insist(approval_id, turn_id, ConverseRequest(approval_answer=answer))
 
     async def answer(self, clarification_id: str, text: str) -> None:
         """Answer a question in words."""
         answer = ConverseRequest.ClarificationAnswer(clarification_id=clarification_id, answer=text)
-        self._unheard[clarification_id] = ConverseRequest(clarification_answer=answer)
-        await self._send(self._unheard[clarification_id])
+        turn_id = self._turn_of.get(clarification_id, "")
+        await self._insist(clarification_id, turn_id, ConverseRequest(clarification_answer=answer))
 
     async def responses(self) -> AsyncGenerator[ConverseResponse]:
         """What the gateway says, across reconnects; raises when it stays away."""
@@ -83,9 +89,10 @@ class Dialogue:
             try:
                 async with open_stream(self._connect()) as call:
                     self._cut = False
-                    await self._write(call, ConverseRequest(open=self._opening))
+                    await self._write(call, ConverseRequest(open=self._opened()))
                     self._call = call
-                    for request in [*self._unaccepted.values(), *self._unheard.values()]:
+                    insisted = [request for _, request in self._unheard.values()]
+                    for request in [*self._unaccepted.values(), *insisted]:
                         await self._send(request)
                     async for response in call:
                         waited_s = 0.0
@@ -100,6 +107,23 @@ class Dialogue:
                 raise ServiceUnavailable("hermes does not answer any more; is it still running?")
             await asyncio.sleep(PAUSE_S)
             waited_s += PAUSE_S
+
+    def _opened(self) -> ConverseRequest.Open:
+        """How to open the conversation, where it was."""
+        opening = ConverseRequest.Open()
+        opening.CopyFrom(self._opening)
+        opening.turn_id, opening.after_sequence = "", 0
+        for number, (turn_id, after_sequence) in enumerate(self._turns.items()):
+            if number:
+                opening.more_turns.add(turn_id=turn_id, after_sequence=after_sequence)
+            else:
+                opening.turn_id, opening.after_sequence = turn_id, after_sequence
+        return opening
+
+    async def _insist(self, key: str, turn_id: str, request: ConverseRequest) -> None:
+        """Send what is sent again after a reconnect, for as long as its turn may not have it."""
+        self._unheard[key] = (turn_id, request)
+        await self._send(request)
 
     def _passes(self, error: grpc.aio.AioRpcError) -> bool:
         """Whether to connect again; gRPC may say of a write that failed what hides the reason."""
@@ -137,8 +161,7 @@ class Dialogue:
                 opening.latest = False
             case "accepted":
                 self._unaccepted.pop(response.accepted.message_id, None)
-                opening.turn_id = response.accepted.turn_id
-                opening.after_sequence = 0
+                self._turns.setdefault(response.accepted.turn_id, 0)
             case "reply":
                 self._unaccepted.pop(response.reply.message_id, None)
                 opening.session_id = response.reply.session_id or opening.session_id
@@ -149,11 +172,32 @@ class Dialogue:
                 pass
 
     def _hear(self, turn_id: str, event: TurnEvent) -> None:
-        if turn_id == self._opening.turn_id and event.sequence:
-            self._opening.after_sequence = event.sequence
-        if event.HasField("approval_resolved"):
-            self._unheard.pop(event.approval_resolved.approval_id, None)
-        if event.HasField("clarification_answered"):
-            self._unheard.pop(event.clarification_answered.clarification_id, None)
-        if event.HasField("turn_finished"):
-            self._unheard.clear()
+        if turn_id in self._turns and event.sequence:
+            self._turns[turn_id] = event.sequence
+        match event.WhichOneof("kind"):
+            case "approval_requested":
+                self._turn_of[event.approval_requested.approval_id] = turn_id
+            case "clarification_requested":
+                self._turn_of[event.clarification_requested.clarification_id] = turn_id
+            case "approval_resolved":
+                self._forget(event.approval_resolved.approval_id)
+            case "clarification_answered":
+                self._forget(event.clarification_answered.clarification_id)
+            case "turn_finished":
+                self._end(turn_id)
+            case _:
+                pass
+
+    def _forget(self, question_id: str) -> None:
+        self._turn_of.pop(question_id, None)
+        self._unheard.pop(question_id, None)
+
+    def _end(self, turn_id: str) -> None:
+        """What was for this turn, or for whichever ran, is out of date."""
+        self._turns.pop(turn_id, None)
+        self._turn_of = {key: turn for key, turn in self._turn_of.items() if turn != turn_id}
+        self._unheard = {
+            key: (turn, request)
+            for key, (turn, request) in self._unheard.items()
+            if turn not in ("", turn_id)
+        }

@@ -253,6 +253,34 @@ def test_who_leaves_has_said_what_was_entered(up: Deployment) -> None:
     wait_until(lambda: "good night" in said(up, latest["session_id"]), "what was said last")
 
 
+def test_all_that_was_entered_is_answered_after_a_crash(up: Deployment, chat: Terminal) -> None:
+    chat.type("a nap")
+    chat.wait_for("│ begun")
+    chat.type("/queue what then")
+    chat.type("/status")
+    chat.wait_for("Working on your message, 1 waiting")
+    chat.press("half")
+    chat.wait_for("^… half$")
+    up.kill()
+    up.start()
+    screen = chat.wait_for("^You said: .*what then$")
+    assert screen.count("You said") == screen.count("│ and over") == 1
+    chat.wait_for("^> half$")
+    chat.press(CTRL_U)
+    chat.wait_for(PROMPT)
+
+
+def test_what_runs_is_stopped_from_a_new_session(chat: Terminal) -> None:
+    chat.type("hold on")
+    chat.wait_for("│ holding")
+    chat.type("/new")
+    chat.wait_for("A new session begins")
+    chat.press(CTRL_C)
+    chat.wait_for("^interrupted")
+    assert with_marker(MARKER) == [], "what was interrupted runs on"
+    chat.wait_for(PROMPT)
+
+
 def test_a_narrow_terminal_without_colours(up: Deployment) -> None:
     with terminal(up.client.set(NO_COLOR="1"), "chat", columns=30) as chat:
         chat.wait_for(PROMPT)

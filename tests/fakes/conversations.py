@@ -20,16 +20,26 @@ _Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class BrokenConversations(conversation_pb2_grpc.ConversationServiceServicer):
-    """Each stream says what it was given, and all but the last then fail."""
+    """Each stream says what it was given, and all but the last then fail.
 
-    def __init__(self, streams: Sequence[Sequence[ConverseResponse]]) -> None:
+    Before that a stream waits for as many requests behind the first as `awaited` says of it.
+    """
+
+    def __init__(
+        self, streams: Sequence[Sequence[ConverseResponse]], awaited: Sequence[int] = ()
+    ) -> None:
         self._streams = list(streams)
+        self._awaited = list(awaited)
         self.openings: list[ConverseRequest.Open] = []
+        self.requests: list[list[ConverseRequest]] = []
 
     async def Converse(
         self, request_iterator: AsyncIterator[ConverseRequest], context: _Context
     ) -> AsyncGenerator[ConverseResponse]:
-        self.openings.append((await anext(aiter(request_iterator))).open)
+        requests = aiter(request_iterator)
+        self.openings.append((await anext(requests)).open)
+        awaited = self._awaited.pop(0) if self._awaited else 0
+        self.requests.append([await anext(requests) for _ in range(awaited)])
         for response in self._streams.pop(0):
             yield response
         if self._streams:

@@ -2,16 +2,37 @@
 
 import asyncio
 from contextlib import aclosing
+from typing import Any
 
 import grpc.aio
 import pytest
 
+from hermes.agent.v1.turn_event_pb2 import (
+    APPROVAL_DECISION_DENY,
+    ApprovalRequested,
+    TurnEvent,
+    TurnFinished,
+    TurnStarted,
+)
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
 from services.cli.dialogue import Dialogue
 from services.errors import Reason, reason_of
 from tests.fakes.conversations import BrokenConversations, serving
 
-ACCEPTED = ConverseResponse(accepted=ConverseResponse.Accepted(message_id="msg_1", turn_id="trn_1"))
+
+def accepted(number: int) -> ConverseResponse:
+    """A message has its turn."""
+    told = ConverseResponse.Accepted(message_id=f"msg_{number}", turn_id=f"trn_{number}")
+    return ConverseResponse(accepted=told)
+
+
+def happened(turn_id: str, **event: Any) -> ConverseResponse:
+    """Something happened in a turn."""
+    events = [TurnEvent(**event)]
+    return ConverseResponse(event=ConverseResponse.Event(turn_id=turn_id, events=events))
+
+
+ACCEPTED = accepted(1)
 LAST = ConverseResponse(reply=ConverseResponse.Reply(text="that is all"))
 
 
@@ -32,3 +53,52 @@ async def test_who_says_something_is_told_that_it_is_not_taken() -> None:
             with pytest.raises(grpc.aio.AioRpcError) as refused:
                 await anext(responses)
     assert reason_of(refused.value) is Reason.DATABASE_UNAVAILABLE
+
+
+async def test_all_turns_that_have_not_ended_are_followed_after_a_break() -> None:
+    started = happened("trn_2", sequence=1, turn_started=TurnStarted())
+    ended = happened("trn_1", sequence=3, turn_finished=TurnFinished())
+    said = [accepted(1), accepted(2), accepted(3)]
+    gateway = BrokenConversations([said, [ended, started], [LAST]])
+    async with (
+        asyncio.timeout(20),
+        serving(gateway) as channel,
+        Dialogue(channel, ConverseRequest.Open()) as dialogue,
+        aclosing(dialogue.responses()) as responses,
+    ):
+        for expected in (*said, ended, started, LAST):
+            assert await anext(responses) == expected
+    followed = [
+        {
+            opening.turn_id: opening.after_sequence,
+            **{each.turn_id: each.after_sequence for each in opening.more_turns},
+        }
+        for opening in gateway.openings
+    ]
+    assert followed == [
+        {"": 0},
+        {"trn_1": 0, "trn_2": 0, "trn_3": 0},
+        {"trn_2": 1, "trn_3": 0},
+    ]
+
+
+async def test_what_was_decided_is_said_again_until_its_own_turn_has_it() -> None:
+    asked = happened("trn_1", approval_requested=ApprovalRequested(approval_id="apr_1"))
+    other = happened("trn_2", sequence=1, turn_finished=TurnFinished())
+    ended = happened("trn_1", sequence=2, turn_finished=TurnFinished())
+    streams = [[accepted(1), accepted(2), asked], [other], [ended], [LAST]]
+    gateway = BrokenConversations(streams, awaited=(0, 2, 2, 0))
+    async with (
+        asyncio.timeout(20),
+        serving(gateway) as channel,
+        Dialogue(channel, ConverseRequest.Open()) as dialogue,
+        aclosing(dialogue.responses()) as responses,
+    ):
+        for _ in range(3):
+            await anext(responses)
+        await dialogue.decide("apr_1", APPROVAL_DECISION_DENY)
+        await dialogue.interrupt()
+        assert [await anext(responses) for _ in range(3)] == [other, ended, LAST]
+    for decided, interrupted in gateway.requests[1:3]:
+        assert decided.approval_answer.approval_id == "apr_1"
+        assert interrupted.interrupt.turn_id == "trn_1"

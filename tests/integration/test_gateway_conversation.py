@@ -355,6 +355,9 @@ async def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
             "platform": {"platform": "telegram"},
             "session": {"session_id": "a\nb"},
             "sequence": {"turn_id": "trn_1", "after_sequence": -1},
+            "further sequence": {"more_turns": [{"turn_id": "trn_1", "after_sequence": -1}]},
+            "further turn": {"more_turns": [{"turn_id": "no id!"}]},
+            "many turns": {"more_turns": [{"turn_id": f"trn_{number}"} for number in range(101)]},
         }
         for fields in wrong.values():
             with pytest.raises(grpc.aio.AioRpcError) as caught:

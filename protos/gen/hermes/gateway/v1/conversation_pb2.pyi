@@ -127,6 +127,7 @@ class ConverseRequest(_message.Message):
         SANDBOX_TEMPLATE_FIELD_NUMBER: _builtins.int
         SKIP_CONTEXT_FILES_FIELD_NUMBER: _builtins.int
         CONTEXT_FILE_FIELD_NUMBER: _builtins.int
+        MORE_TURNS_FIELD_NUMBER: _builtins.int
         profile: _builtins.str
         """Whose conversation it is; empty means "default"."""
         session_id: _builtins.str
@@ -161,6 +162,12 @@ class ConverseRequest(_message.Message):
             nothing. Goes with `workdir`.
             """
 
+        @_builtins.property
+        def more_turns(self) -> _containers.RepeatedCompositeFieldContainer[Global___ConverseRequest.Watched]:
+            """Further turns whose events the client wants, such as those that wait for the end of `turn_id`; at
+            most 100.
+            """
+
         def __init__(
             self,
             *,
@@ -176,10 +183,35 @@ class ConverseRequest(_message.Message):
             sandbox_template: _builtins.str = ...,
             skip_context_files: _builtins.bool = ...,
             context_file: _content_pb2.ContextFile | None = ...,
+            more_turns: _abc.Iterable[Global___ConverseRequest.Watched] | None = ...,
         ) -> None: ...
         _HasFieldArgType: _TypeAlias = _typing.Literal["context_file", b"context_file"]  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "context_file", b"context_file", "latest", b"latest", "platform", b"platform", "profile", b"profile", "sandbox_template", b"sandbox_template", "session_id", b"session_id", "skip_context_files", b"skip_context_files", "takes_news", b"takes_news", "turn_id", b"turn_id", "user_name", b"user_name", "workdir", b"workdir"]  # noqa: Y015
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "context_file", b"context_file", "latest", b"latest", "more_turns", b"more_turns", "platform", b"platform", "profile", b"profile", "sandbox_template", b"sandbox_template", "session_id", b"session_id", "skip_context_files", b"skip_context_files", "takes_news", b"takes_news", "turn_id", b"turn_id", "user_name", b"user_name", "workdir", b"workdir"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class Watched(_message.Message):
+        """A turn whose events the client wants."""
+
+        DESCRIPTOR: _descriptor.Descriptor
+
+        TURN_ID_FIELD_NUMBER: _builtins.int
+        AFTER_SEQUENCE_FIELD_NUMBER: _builtins.int
+        turn_id: _builtins.str
+        """The turn."""
+        after_sequence: _builtins.int
+        """The last sequence of it that the client has; 0 means none."""
+        def __init__(
+            self,
+            *,
+            turn_id: _builtins.str = ...,
+            after_sequence: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "turn_id", b"turn_id"]  # noqa: Y015
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -209,16 +241,21 @@ class ConverseRequest(_message.Message):
 
     @_typing.final
     class Interrupt(_message.Message):
-        """Stops the live turn."""
+        """Stops a turn."""
 
         DESCRIPTOR: _descriptor.Descriptor
 
+        TURN_ID_FIELD_NUMBER: _builtins.int
+        turn_id: _builtins.str
+        """The turn to stop; empty means the live one of the session."""
         def __init__(
             self,
+            *,
+            turn_id: _builtins.str = ...,
         ) -> None: ...
         _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["turn_id", b"turn_id"]  # noqa: Y015
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -285,7 +322,7 @@ class ConverseRequest(_message.Message):
 
     @_builtins.property
     def interrupt(self) -> Global___ConverseRequest.Interrupt:
-        """Stops the live turn and what it runs."""
+        """Stops a turn and what it runs."""
 
     @_builtins.property
     def approval_answer(self) -> Global___ConverseRequest.ApprovalAnswer:

@@ -54,7 +54,8 @@ class ConversationServiceServicer:
     def Converse(self, request_iterator, context):
         """Carries a conversation. The first request must be `open`. A message is stored before it is
         acknowledged by `accepted`; its turn's events follow, in order and without gaps in their
-        sequence. A client that lost the stream opens again with the last turn and sequence that it saw.
+        sequence. A client that lost the stream opens again with the turns that have not ended, and the
+        last sequence of each that it saw.
         Fails with INVALID_ARGUMENT, NOT_FOUND or DRAINING.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -19,7 +19,8 @@ class ConversationServiceStub:
     Converse: _aio.StreamStreamMultiCallable[_conversation_pb2.ConverseRequest, _conversation_pb2.ConverseResponse]
     """Carries a conversation. The first request must be `open`. A message is stored before it is
     acknowledged by `accepted`; its turn's events follow, in order and without gaps in their
-    sequence. A client that lost the stream opens again with the last turn and sequence that it saw.
+    sequence. A client that lost the stream opens again with the turns that have not ended, and the
+    last sequence of each that it saw.
     Fails with INVALID_ARGUMENT, NOT_FOUND or DRAINING.
     """
     ListCommands: _aio.UnaryUnaryMultiCallable[_conversation_pb2.ListCommandsRequest, _conversation_pb2.ListCommandsResponse]
@@ -38,7 +39,8 @@ class ConversationServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.AsyncIterator[_conversation_pb2.ConverseResponse]:
         """Carries a conversation. The first request must be `open`. A message is stored before it is
         acknowledged by `accepted`; its turn's events follow, in order and without gaps in their
-        sequence. A client that lost the stream opens again with the last turn and sequence that it saw.
+        sequence. A client that lost the stream opens again with the turns that have not ended, and the
+        last sequence of each that it saw.
         Fails with INVALID_ARGUMENT, NOT_FOUND or DRAINING.
         """
 
