@@ -58,7 +58,14 @@ def postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def postgres_url(postgres: PostgresServer) -> Iterator[str]:
-    """The URL of an empty PostgreSQL database."""
+    """The URL of a PostgreSQL database in which each service has its tables."""
+    with postgres.migrated() as url:
+        yield url
+
+
+@pytest.fixture
+def empty_postgres_url(postgres: PostgresServer) -> Iterator[str]:
+    """The URL of an empty PostgreSQL database, to be migrated or for tables of the test's own."""
     with postgres.database() as url:
         yield url
 
@@ -71,19 +78,26 @@ def sqlite_url(tmp_path: Path) -> str:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest) -> str:
-    """The URL of an empty database, of each kind in turn."""
+    """The URL of a new SQLite file, and of a PostgreSQL database where services have tables."""
     fixture = "sqlite_url" if request.param == "sqlite" else "postgres_url"
+    return request.getfixturevalue(fixture)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_database_url(request: pytest.FixtureRequest) -> str:
+    """The URL of an empty database, of each kind in turn."""
+    fixture = "sqlite_url" if request.param == "sqlite" else "empty_postgres_url"
     return request.getfixturevalue(fixture)
 
 
 @pytest.fixture(params=["files", "rows"])
 def profiles_url(request: pytest.FixtureRequest) -> str:
-    """Where profiles are kept, each kind in turn: empty for files, else an empty PostgreSQL."""
+    """Where profiles are kept, each kind in turn: empty for files, else a PostgreSQL database."""
     return "" if request.param == "files" else request.getfixturevalue("postgres_url")
 
 
 @pytest.fixture
-async def database(database_url: str) -> AsyncIterator[Database]:
+async def database(empty_database_url: str) -> AsyncIterator[Database]:
     """An open database without tables, of each kind in turn."""
-    async with Database(database_url, "test") as opened:
+    async with Database(empty_database_url, "test") as opened:
         yield opened

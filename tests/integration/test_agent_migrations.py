@@ -12,6 +12,7 @@ from agent_service.storage import (
     grants,
     migrations,
     profile_schema,
+    review_schema,
     search,
     search_schema,
     undo_schema,
@@ -35,6 +36,7 @@ async def test_the_migrations_end_at_the_schema(tmp_path: Path, postgres: Postgr
         search_schema.message_text,
         grants.grant,
         profile_schema.profile_file,
+        review_schema.review,
         undo_schema.undone_message,
         watch_schema.watched_command,
     )
@@ -47,7 +49,7 @@ _OLD_ROW = sa.text(
 )
 
 
-async def test_what_was_indexed_before_the_slices_is_found(database_url: str) -> None:
+async def test_what_was_indexed_before_the_slices_is_found(empty_database_url: str) -> None:
     texts = ["in the end of docker", "the end in docker", "docker"]
 
     def fill(conn: Connection) -> None:
@@ -67,7 +69,7 @@ async def test_what_was_indexed_before_the_slices_is_found(database_url: str) ->
         hits = await database.read(lambda conn: search.newest(conn, wanted, 10))
         return [hit.sequence for hit in hits]
 
-    async with Database(database_url, "agent") as database:
+    async with Database(empty_database_url, "agent") as database:
         await database.migrate(partial(upgrade, migrations=migrations, to="0012"))
         await database.write(fill)
         await database.migrate(partial(upgrade, migrations=migrations))

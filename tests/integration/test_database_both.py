@@ -122,8 +122,8 @@ async def test_a_failure_without_a_caller_is_logged(
     assert "caller is gone" in caplog.text
 
 
-async def test_closing_waits_for_commits(database_url: str) -> None:
-    database = Database(database_url, "test")
+async def test_closing_waits_for_commits(empty_database_url: str) -> None:
+    database = Database(empty_database_url, "test")
     async with database:
         await database.migrate(metadata.create_all)
         task = asyncio.ensure_future(database.write(put("a")))
@@ -131,7 +131,7 @@ async def test_closing_waits_for_commits(database_url: str) -> None:
     assert await task == "a"
     with pytest.raises(DatabaseUnavailable, match="closed"):
         await database.read(keys)
-    async with Database(database_url, "test") as again:
+    async with Database(empty_database_url, "test") as again:
         assert await again.read(keys) == ["a"]
 
 

@@ -94,8 +94,10 @@ async def test_a_keeper_keeps_what_it_holds_for_longer_than_a_lease(shared: Data
         assert lost == []
 
 
-async def test_only_this_instance_s_earlier_lives_lose_their_leases(postgres_url: str) -> None:
-    async with Database(postgres_url, "test") as database:
+async def test_only_this_instance_s_earlier_lives_lose_their_leases(
+    empty_postgres_url: str,
+) -> None:
+    async with Database(empty_postgres_url, "test") as database:
         await database.migrate(metadata.create_all)
         await database.write(add("w1", "w2", "w3"))
         holders = (
@@ -137,9 +139,9 @@ def lease() -> Lease:
 
 
 @pytest.fixture
-def replicas(postgres_url: str) -> Iterator[Replicas]:
+def replicas(empty_postgres_url: str) -> Iterator[Replicas]:
     engine = sa.create_engine(
-        postgres_url.replace("://", "+psycopg://"),
+        empty_postgres_url.replace("://", "+psycopg://"),
         poolclass=NullPool,
         isolation_level="READ COMMITTED",
     )

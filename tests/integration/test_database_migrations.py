@@ -106,13 +106,13 @@ async def test_the_database_of_another_program_is_refused(database: Database) ->
         await prepare(database, metadata, migrations)
 
 
-async def test_replicas_that_start_together_upgrade_once(postgres_url: str) -> None:
+async def test_replicas_that_start_together_upgrade_once(empty_postgres_url: str) -> None:
     async def start() -> None:
-        async with Database(postgres_url, "test") as replica:
+        async with Database(empty_postgres_url, "test") as replica:
             await prepare(replica, metadata, migrations)
 
     await asyncio.gather(*[start() for _ in range(3)])
-    async with Database(postgres_url, "test") as database:
+    async with Database(empty_postgres_url, "test") as database:
         assert await version(database) == "0002"
 
 

@@ -43,8 +43,8 @@ async def values(database: Database) -> list[int]:
 
 
 @pytest.fixture
-async def counters(postgres_url: str) -> AsyncIterator[Database]:
-    async with Database(postgres_url, "test") as database:
+async def counters(empty_postgres_url: str) -> AsyncIterator[Database]:
+    async with Database(empty_postgres_url, "test") as database:
         await database.migrate(make)
         yield database
 
@@ -70,10 +70,10 @@ async def test_a_database_that_is_not_there_is_named(postgres: PostgresServer) -
     assert 'database "nowhere" does not exist' in message
 
 
-async def test_each_service_has_a_schema_of_its_own(postgres_url: str) -> None:
+async def test_each_service_has_a_schema_of_its_own(empty_postgres_url: str) -> None:
     async with AsyncExitStack() as stack:
         databases = [
-            await stack.enter_async_context(Database(postgres_url, service))
+            await stack.enter_async_context(Database(empty_postgres_url, service))
             for service in ("agent", "gateway")
         ]
         for database in databases:
@@ -134,11 +134,11 @@ async def test_a_connection_lost_at_the_commit_is_an_error_and_nothing_is_repeat
 
 
 async def test_who_is_cut_off_in_a_transaction_blocks_nobody_for_long(
-    counters: Database, postgres: PostgresServer, postgres_url: str
+    counters: Database, postgres: PostgresServer, empty_postgres_url: str
 ) -> None:
     attempts = 0
     async with link_to(TcpAddress("127.0.0.1", postgres.port)) as link:
-        url = postgres_url.replace(f":{postgres.port}/", f":{link.port}/")
+        url = empty_postgres_url.replace(f":{postgres.port}/", f":{link.port}/")
 
         def bump_and_be_cut_off(connection: sa.Connection) -> None:
             nonlocal attempts
@@ -165,15 +165,18 @@ async def test_more_writers_than_connections_take_their_turns(counters: Database
     assert await values(counters) == [100, 0]
 
 
-async def test_hints_reach_every_replica(postgres_url: str) -> None:
-    async with Database(postgres_url, "test") as one, Database(postgres_url, "test") as other:
+async def test_hints_reach_every_replica(empty_postgres_url: str) -> None:
+    async with (
+        Database(empty_postgres_url, "test") as one,
+        Database(empty_postgres_url, "test") as other,
+    ):
         hint = other.listen("jobs")
         assert await hint.wait(10), "listening has begun, and something may have changed before"
         await one.write(lambda _: None, notify="jobs")
         assert await hint.wait(10)
 
 
-async def test_replicas_migrate_one_after_the_other(postgres_url: str) -> None:
+async def test_replicas_migrate_one_after_the_other(empty_postgres_url: str) -> None:
     inside = 0
 
     def migrate(connection: sa.Connection) -> None:
@@ -186,7 +189,7 @@ async def test_replicas_migrate_one_after_the_other(postgres_url: str) -> None:
 
     async with AsyncExitStack() as stack:
         replicas = [
-            await stack.enter_async_context(Database(postgres_url, "test")) for _ in range(3)
+            await stack.enter_async_context(Database(empty_postgres_url, "test")) for _ in range(3)
         ]
         await asyncio.gather(*[replica.migrate(migrate) for replica in replicas])
 

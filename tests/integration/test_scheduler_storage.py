@@ -75,23 +75,25 @@ def _indexes(connection: sa.Connection) -> dict[str | None, list[str]]:
     }
 
 
-async def test_migrations_lead_to_the_schema(database_url: str) -> None:
+async def test_migrations_lead_to_the_schema(empty_database_url: str) -> None:
     def differences(connection: sa.Connection) -> object:
         context = MigrationContext.configure(connection, opts={"compare_server_default": True})
         return compare_metadata(context, metadata)
 
-    async with Database(database_url, "scheduler") as database:
+    async with Database(empty_database_url, "scheduler") as database:
         await database.migrate(lambda connection: upgrade(connection, migrations))
         assert await database.migrate(differences) == []
         migrated = await database.migrate(_indexes)
         await prepare(database, metadata, migrations)
-    other = f"{database_url}2" if database_url.startswith("sqlite") else database_url
+    other = (
+        f"{empty_database_url}2" if empty_database_url.startswith("sqlite") else empty_database_url
+    )
     async with Database(other, "another") as database:
         await database.migrate(metadata.create_all)
         assert await database.migrate(_indexes) == migrated
 
 
-async def test_jobs_of_earlier_versions_are_still_known(database_url: str) -> None:
+async def test_jobs_of_earlier_versions_are_still_known(empty_database_url: str) -> None:
     request = JobRequest("job1", "default", "", "say it", "every 1m", "UTC", None)
     values = dict.fromkeys(("chat_id", "thread_id", "user_id", "user_name", "chat_type"), "")
     values |= {"id": "job1", "profile": "default", "name": "", "prompt": "say it"}
@@ -102,7 +104,7 @@ async def test_jobs_of_earlier_versions_are_still_known(database_url: str) -> No
     row = {**values, **times, "interval_s": 60, "request_digest": digest}
     columns = [column for column in metadata.tables["job"].c if column.name in row]
     before = sa.table("job", *(sa.column(column.name, column.type) for column in columns))
-    async with Database(database_url, "scheduler") as database:
+    async with Database(empty_database_url, "scheduler") as database:
         await database.migrate(lambda connection: upgrade(connection, migrations, "0001"))
         await database.write(lambda connection: connection.execute(before.insert().values(row)))
         await prepare(database, metadata, migrations)

@@ -149,7 +149,7 @@ async def test_a_scheduler_holds_no_more_runs_than_it_can_soon_begin(prepared: D
     assert len(wire.turns.requests) == count
 
 
-async def test_jobs_of_earlier_versions_wait_for_their_open_runs(database_url: str) -> None:
+async def test_jobs_of_earlier_versions_wait_for_their_open_runs(empty_database_url: str) -> None:
     tables = metadata.tables
     before = [column for column in tables["job"].c if column.name != "waits"]
     values = dict.fromkeys(("chat_id", "thread_id", "user_id", "user_name", "chat_type"), "")
@@ -167,7 +167,7 @@ async def test_jobs_of_earlier_versions_wait_for_their_open_runs(database_url: s
         run = {**open_run, **times, "id": "r", "job_id": "waiting"}
         connection.execute(tables["run"].insert().values(run))
 
-    async with Database(database_url, "scheduler") as database:
+    async with Database(empty_database_url, "scheduler") as database:
         await database.migrate(lambda connection: upgrade(connection, migrations, "0005"))
         await database.write(fill)
         await prepare(database, metadata, migrations)
