@@ -1,5 +1,6 @@
 """Turns of a real agent service, its model a real server, on SQLite and on PostgreSQL."""
 
+import asyncio
 from itertools import pairwise
 from pathlib import Path
 
@@ -42,6 +43,16 @@ async def test_a_watcher_that_comes_back_gets_what_it_has_not_seen(tmp_path: Pat
             rest = await client.watch(started.turn_id, after=last)
             assert sequences(rest) == sequences(whole)[last:]
         assert await client.watch(started.turn_id, after=sequences(whole)[-1]) == []
+
+
+async def test_what_a_session_begins_with_is_read_for_its_first_turn_alone(tmp_path: Path) -> None:
+    async with fake_model(answers(TEXT)) as model, agent(tmp_path, model.url) as client:
+        await client.ask("hi", session_id="begun")
+        # No file that could be read.
+        await asyncio.to_thread((tmp_path / "SOUL.md").mkdir)
+        assert answer(await client.ask("again", session_id="begun")) == "Hello there."
+        with pytest.raises(grpc.aio.AioRpcError):
+            await client.start("hi", session_id="new")
 
 
 async def test_a_tool_runs_between_two_model_calls(tmp_path: Path, database_url: str) -> None:
