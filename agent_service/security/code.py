@@ -111,6 +111,12 @@ _DELETES = re.compile(
     r"|unlink\s*\(?\s*(?:glob|<)|Deno\.remove|FileUtils\.remove|file\.remove|Dir\.delete|rm_tree|"
     r"delete_recursive|deleteDirectory|recursive\s*[=:]\s*(?:true|TRUE|True)"
 )
+# Every file of a folder, one by one.
+_DELETES_EACH = re.compile(
+    r"(?:glob|Dir)\w*\s*[(\[]\s*[\"'](?:\*\*?/?)+[\"']|listdir|iterdir|os\.walk|scandir|readdir"
+    r"|each_child|Dir\.children"
+)
+_DELETES_ONE = re.compile(r"\bunlink|os\.remove\b|File\.delete|rmSync|Deno\.remove")
 _WRITES = re.compile(
     r"open\w{0,20}+\s*\(?[^;\n]{0,200}?[\"'](?:[wax]\+?b?\+?|r\+b?|>>?|\+<)[\"',]|[\"']\+?>{1,2}\s*[/~$]|\.write|writeFile|"
     r"appendFile|file_put_contents"
@@ -250,6 +256,8 @@ def _files(code: str, literals: list[str]) -> Iterator[Finding]:
     deletes, writes = _DELETES.search(code), _WRITES.search(code)
     if deletes:
         yield from _deleted(paths)
+    elif _DELETES_ONE.search(code) and _DELETES_EACH.search(code):
+        yield Finding("workspace-delete")
     for path in paths:
         if is_credential(path):
             yield Finding("credential-files")

@@ -61,6 +61,13 @@ class Redirects(Struct):
                     made.behind.append(node)
         return made
 
+    @property
+    def gives(self) -> bool:
+        """Whether something may be read through it."""
+        return self.stdin is not None or any(
+            "<" in operator and target != "/dev/null" for operator, target in self.targets
+        )
+
     def applied(self, pipes: Pipes, scene: Scene) -> Pipes:
         """What surrounds the command with its redirections."""
         stdin = pipes.stdin if self.stdin is None else self.stdin

@@ -135,7 +135,11 @@ def _ssh_command(invocation: Invocation) -> Started:
         args = args[args.index("ssh") + 1 :] if "ssh" in args else []
     while args and args[0].startswith("-"):
         args = args[2 if args[0] in valued else 1 :]
-    found.append(" ".join(args[1:]))
+    # Options may also stand behind the host, and end there.
+    rest = args[1:]
+    while rest and rest[0].startswith("-"):
+        rest = rest[2 if rest[0] in valued else 1 :]
+    found.append(" ".join(rest))
     if len(args) < 2 and invocation.stdin:
         found.append(without_marks(invocation.stdin))
     return found

@@ -7,6 +7,7 @@ from tree_sitter import Node
 
 from agent_service.security.marks import UNKNOWN
 from agent_service.security.parsing import ShellParser
+from agent_service.security.paths import Place, place
 from agent_service.security.quoting import split_words
 from agent_service.security.redirects import WORDS, Redirects, first_names, text_of
 from agent_service.security.scene import DEEPEST, NO_PIPES, Pipes, Scene, TooMuch
@@ -22,6 +23,12 @@ _NEAR = 64
 # others: with some of them the process dies. None of them has a meaning to the shell.
 _WIDE = re.compile("[^\x00-\xff]")
 _FILLER = "\xa4"
+# What prints nothing, so that a file which it is written to is emptied.
+_SAYS_NOTHING = re.compile(
+    r"(?:.*(?:&&|\|\||;)\s*)?(?::|true|false|echo\s+-n(?:e?)(?:\s+(?:''|\"\"))?"
+    r"|printf\s+(?:--\s+)?(?:''|\"\")|(?:/bin/)?cat\s+/dev/null)",
+    re.DOTALL,
+)
 _PIECES = re.compile(r"[;\n&|]+")
 # What keeps a shell from writing down what it ran.
 _UNTRACED = frozenset(
@@ -245,16 +252,28 @@ class Shell:
         body = node.child_by_field_name("body")
         redirects = [child for child in node.named_children if child != body]
         if body is None:
-            return self._redirected(redirects, pipes, lambda _: "")
-        return self._redirected(redirects, pipes, lambda given: self._run(body, given))
+            return self._redirected(redirects, pipes, lambda _: "", is_empty=True)
+        is_empty = bool(_SAYS_NOTHING.fullmatch(text_of(body)[-64:].strip()))
+        return self._redirected(
+            redirects, pipes, lambda given: self._run(body, given), is_empty=is_empty
+        )
 
-    def _redirected(self, nodes: Sequence[Node], pipes: Pipes, run: Callable[[Pipes], str]) -> str:
+    def _redirected(
+        self,
+        nodes: Sequence[Node],
+        pipes: Pipes,
+        run: Callable[[Pipes], str],
+        *,
+        is_empty: bool = False,
+    ) -> str:
         redirects = Redirects.of(nodes, self.words)
         scene = self.scene
         given = redirects.applied(pipes, scene)
         output = run(given)
         for operator, target in redirects.targets:
             self._written(scene, operator, target)
+            if is_empty and operator in (">", ">|") and not redirects.gives:
+                judge_emptied(scene, target)
             if ">" in operator:
                 self.write(target, output, append=operator == ">>")
         for each in redirects.behind:
@@ -278,6 +297,14 @@ class Shell:
         self.scene.write(path, text, append=append)
         if (reader := self.scene.sinks.get(path)) is not None:
             self.script(reader, Pipes(text, is_fed=True))
+
+
+def judge_emptied(scene: Scene, target: str) -> None:
+    """Judge that a file is emptied, which the text has not made itself."""
+    if scene.read(target) or target.startswith(("/dev/", "/proc/", "/sys/")):
+        return
+    if place(target, scene.cwd) not in (Place.TMP, Place.REBUILT):
+        scene.find("overwrite")
 
 
 def _elements(inner: str, words: Words) -> list[str]:

@@ -13,8 +13,9 @@ _LIKE = str.maketrans(
     "\u1d22\u0274\u029f\u0262\u029c\u028f\u0299\ua730\ua731\u0585\u0578\u057d\u0570\u0566\u0581",
     "aeopcyxijshdqwbkmhtraopviktuxeigiiracdejkmoptuvwznlghybfsouuhqg",
 )
+# Also strokes and slashes that are laid over letters.
 _INVISIBLE = re.compile(
-    "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
+    "[\u0334-\u0338\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
 )
 _APART = re.compile(r"(?<!\w)(?:\w[ .*_-]){5,}\w(?!\w)")
 _APART_TOO = re.compile(r"(?<!\w)(?:\w[ .*_-]){2,}\w(?!\w)")

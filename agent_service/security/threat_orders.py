@@ -56,11 +56,14 @@ OVERRIDES: tuple[str, ...] = (
         r"\b(?:ignore|disregard|forget|cancel|abandon|bypass|never ?mind)\s+(?:please\s+|about\s+)?"
         rf"(?:(?:all|any|of|the|this|that)\s+){{0,3}}{_BEFORE}\s+(?:\w+\s+)?{_TASKS}\b"
     ),
-    r"\bforget (?:all |everything )?(?:what|that) (?:i|you|we)(?:'ve| have| had| were)? \w+",
+    (
+        r"\bforget (?:all |everything )?(?:what|that) (?:i|you|we)(?:'ve| have| had| were)? "
+        r"(?:said|told|wrote|asked|were|learned|learnt|been|instructed|given|heard|read|just)\b"
+    ),
     r"\bnever ?mind (?:the|that|all|my|any)\b.{0,30}\b(?:instruction|above|request|prompt|rules)",
     (
-        r"\b(?:don't|do not) (?:translate|summari[sz]e|answer|classify|review|continue)\b"
-        r"[^\n]{0,60}\binstead\b"
+        r"\b(?:don't|do not) (?:translate|summari[sz]e|answer|classify|review|continue)"
+        r" (?:the|this|that|it)\b[^\n]{0,60}\binstead\b"
     ),
     (
         r"\b(?:scratch|ignore|forget) (?:that|this|it)\b[,;.!]?\s+(?:and |but |now )?"

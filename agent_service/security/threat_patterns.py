@@ -125,8 +125,8 @@ FAMILIES: tuple[tuple[str, tuple[str, ...]], ...] = (
                 r" (?:pr[eé]c[eé]dentes|ant[eé]rieures|ci-dessus)"
             ),
             (
-                r"\b(?:ignorier\w*|vergiss|vergessen sie|missachte\w*)\b.{0,40}\b(?:anweisungen|"
-                r"vorgaben|instruktionen|regeln)"
+                r"\b(?:ignorier\w*|vergiss|vergessen sie(?! nicht)|missachte\w*)\b"
+                r".{0,40}\b(?:anweisungen|vorgaben|instruktionen|regeln)"
             ),
             r"\b(?:ignora|dimentica|trascura)\b.{0,30}\b(?:istruzioni|indicazioni|regole)",
             r"\b(?:ignore|esqueça|desconsidere)\b.{0,30}\b(?:instruções|ordens|regras)",
@@ -177,6 +177,7 @@ FAMILIES: tuple[tuple[str, tuple[str, ...]], ...] = (
         "prompt-leak",
         (
             (
+                r"(?<!never )(?<!not )(?<!n't )"
                 r"\b(?:reveal|show|print|output|repeat|display|disclose|leak|dump|give me|tell "
                 r"me|share|write out)\s+"
                 r"(?:\w+\s+){0,4}?(?:your|the)\s+(?:\w+\s+){0,2}?(?:system (?:prompt|message|"

@@ -1,23 +1,22 @@
 """Finds in text what tries to give the agent orders, and takes out just that."""
 
-import base64
-import binascii
 import re
 from collections.abc import Iterator
 
 from msgspec import Struct
 
+from agent_service.security.decodings import encoded
 from agent_service.security.spelling import Plain, invisible_at, read
+from agent_service.security.threat_grammar import GRAMMAR
 from agent_service.security.threat_patterns import FAMILIES, STRICT
+from agent_service.security.threat_reading import Reader
 from agent_service.security.threat_requests import REQUESTS
 from agent_service.security.threat_sentences import SENTENCES
+from agent_service.security.threat_signs import SIGNS
 from agent_service.security.threat_wordings import WORDINGS
 
 INVISIBLE = "invisible-text"
 ENCODED = "encoded"
-_BASE64 = re.compile(r"(?<![\w+/=])[A-Za-z0-9+/]{24,4000}={0,2}(?![\w+/=])")
-_HEX = re.compile(r"(?<![0-9a-fA-F])(?:[0-9a-fA-F]{2}){12,2000}(?![0-9a-fA-F])")
-_BITS = re.compile(r"(?:[01]{8}\s+){6,}[01]{8}")
 _LONG_LINE = 300
 _ENDS = re.compile(r"(?<=[.!?])\s+|(?=<!--)|(?<=-->)")
 
@@ -35,21 +34,34 @@ class ThreatScanner:
 
     def __init__(self) -> None:
         self._usual = tuple(
-            each for table in (FAMILIES, WORDINGS, SENTENCES, REQUESTS) for each in _compiled(table)
+            each
+            for table in (FAMILIES, WORDINGS, SENTENCES, REQUESTS, SIGNS)
+            for each in _compiled(table)
         )
+        self._grammar = _compiled(GRAMMAR)
+        self._reader = Reader()
         self._strict = (*self._usual, *_compiled(STRICT))
 
     def scan(self, text: str, *, strict: bool = False) -> tuple[Threat, ...]:
         """The threats in a text, in order; `strict` is for what stays, such as memory."""
         plain = read(text)
         found = {Threat(INVISIBLE, *_line(text, at, at + 1)) for at in _hidden(text)}
-        patterns = self._strict if strict else self._usual
-        for family, begin, end in _matches(plain, patterns):
+        for family, begin, end in self._matches(plain, strict=strict):
             found.add(Threat(family, *_line(text, begin, end)))
-        for begin, end, hidden in _encoded(text):
-            if any(True for _ in _matches(read(hidden), patterns)):
+        for begin, end, hidden in encoded(text):
+            if any(True for _ in self._matches(read(hidden), strict=strict)):
                 found.add(Threat(ENCODED, *_line(text, begin, end)))
         return tuple(sorted(found, key=lambda threat: (threat.begin, threat.end, threat.family)))
+
+    def _matches(self, plain: Plain, *, strict: bool) -> Iterator[tuple[str, int, int]]:
+        for family, pattern in self._strict if strict else self._usual:
+            for match in pattern.finditer(plain.text):
+                yield family, plain.place(match.start()), plain.place(max(match.end() - 1, 0)) + 1
+        meanings = self._reader.read(plain.text)
+        for family, pattern in self._grammar:
+            for match in pattern.finditer(meanings.letters):
+                begin, end = meanings.places[match.start()][0], meanings.places[match.end() - 1][1]
+                yield family, plain.place(begin), plain.place(max(end - 1, 0)) + 1
 
     def clean(self, text: str, *, strict: bool = False) -> tuple[str, tuple[Threat, ...]]:
         """The text with each offending line replaced by `[BLOCKED: family]`, and what was found."""
@@ -73,12 +85,6 @@ def _compiled(families: tuple[tuple[str, tuple[str, ...]], ...]) -> _Patterns:
     )
 
 
-def _matches(plain: Plain, patterns: _Patterns) -> Iterator[tuple[str, int, int]]:
-    for family, pattern in patterns:
-        for match in pattern.finditer(plain.text):
-            yield family, plain.place(match.start()), plain.place(max(match.end() - 1, 0)) + 1
-
-
 def _hidden(text: str) -> list[int]:
     """Where invisible characters stand within words, which hides or breaks them."""
     return [
@@ -99,20 +105,6 @@ def _line(text: str, begin: int, end: int) -> tuple[int, int]:
         return first, last
     cuts = [first, *(match.end() for match in _ENDS.finditer(text, first, last)), last]
     return max(cut for cut in cuts if cut <= begin), min(cut for cut in cuts if cut >= end)
-
-
-def _encoded(text: str) -> Iterator[tuple[int, int, str]]:
-    for match in _BASE64.finditer(text):
-        try:
-            data = base64.b64decode(match[0] + "=" * (-len(match[0]) % 4))
-        except (binascii.Error, ValueError):
-            continue
-        yield match.start(), match.end(), data.decode("utf-8", "replace")
-    for match in _HEX.finditer(text):
-        yield match.start(), match.end(), bytes.fromhex(match[0]).decode("utf-8", "replace")
-    for match in _BITS.finditer(text):
-        letters = (chr(int(bits, 2)) for bits in match[0].split())
-        yield match.start(), match.end(), "".join(letters)
 
 
 def _merged(threats: tuple[Threat, ...]) -> list[tuple[int, int, list[str]]]:

@@ -153,6 +153,7 @@ WRAPPERS: Mapping[str, Wrapper] = MappingProxyType(
         "direnv": _wrapper(after="exec", skipped=1),
         "dotenv": _wrapper(after="--"),
         "op": _wrapper(after="--"),
+        "composer": _wrapper(after="--"),
         "nix-shell": _wrapper("-p", scripts="--run --command", after="\0"),
         "tmux": _wrapper(
             "-s -n -c -t -L -f -S -x -y -F new-session new-window split-window neww new splitw "

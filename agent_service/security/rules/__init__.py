@@ -13,6 +13,7 @@ from agent_service.security.rules.machine import MACHINE_RULES
 from agent_service.security.rules.network import NETWORK_RULES
 from agent_service.security.rules.tools import TOOL_RULES
 from agent_service.security.rules.transfers import TRANSFER_RULES
+from agent_service.security.rules.upkeep import UPKEEP_RULES
 
 RULES: tuple[Rule, ...] = (
     *FILE_RULES,
@@ -23,6 +24,7 @@ RULES: tuple[Rule, ...] = (
     *TRANSFER_RULES,
     *DATA_RULES,
     *TOOL_RULES,
+    *UPKEEP_RULES,
 )
 """Every rule."""
 

@@ -3,15 +3,17 @@
 import re
 
 from agent_service.security.invocation import Invocation
-from agent_service.security.rules.base import Rule, always, unless_asking
+from agent_service.security.rules.base import Rule, always, unless_asking, verb
 
 _COMMENTS = re.compile(r"/\*!?\d*(.*?)\*/|--[^\n]*|#[^\n]*", re.DOTALL)
+# An option before its value looks like a comment.
+_OPTION = re.compile(r"^--[a-z][\w-]*=?")
 _DROPS = re.compile(
     r"\bdrop\s+(?:temporary\s+)?(?:table|database|schema|view|index|keyspace|user|role|"
     r"owned|tablespace"
     r"|materialized\s+view|column|collection|stream|dictionary|function|trigger|extension)\b"
     r"|\btruncate\s+(?:table\s+)?[\w\"`\[.]|\balter\s+table\s+\S+\s+drop\b"
-    r"|\bdelete\s+from\s+[\w\"`\[\].]+\s*(?:;|$|\\|'|\")"
+    r"|\bdelete\s+from\s+(?:only\s+)?[\w\"`\[\].]+(?:\s+(?:as\s+)?(?!where\b|using\b)\w+)?\s*(?:;|$|\\|'|\")"
     r"|\bupdate\s+[\w\"`\[\].]+\s+set\s+(?:(?!\bwhere\b)[^;])*(?:;|$)"
     r"|\bdelete\s+from\s+[\w\"`\[\].]+\s+where\s+(?:1\s*=\s*1|true|1|''='')",
     re.IGNORECASE,
@@ -32,10 +34,18 @@ _SQL_PROGRAMS = (
 )
 
 
+_UNMIGRATES = re.compile(
+    r"\b(?:migrate:(?:fresh|reset|refresh)|db:(?:wipe|drop|migrate:undo:all)|schema:drop"
+    r"|database:drop|migrate:rollback --all|ecto\.(?:drop|reset)|ef database drop"
+    r"|database (?:drop|reset)|goose\b.* (?:reset|down-to 0)|migrate\b.* drop|dbmate\b.* drop"
+    r"|downgrade base|flyway\b.* clean|drop-all|metadata clear)\b"
+)
+
+
 def sql_of(invocation: Invocation) -> str:
     """The SQL that a client is given, without its comments."""
-    text = f"{invocation.text}\n{invocation.stdin}"
-    return _COMMENTS.sub(r" \1 ", text)
+    args = (_OPTION.sub("", arg) for arg in invocation.args)
+    return _COMMENTS.sub(r" \1 ", f"{' '.join(args)}\n{invocation.stdin}")
 
 
 def _drops(invocation: Invocation) -> bool:
@@ -48,7 +58,7 @@ def _flushes(invocation: Invocation) -> bool:
         re.search(
             r"\bflush(?:all|db)\b|dropDatabase|\.drop\(\)|deleteMany\(\s*\{\s*\}\s*\)|"
             r"\.remove\(\s*\{\s*\}"
-            r"|config\s+set\s+dir|\bdebug\s+segfault|\bshutdown\b",
+            r"|\b(?:del|unlink)\b[^\n]*[*\x91]|config\s+set\s+dir|\bdebug\s+segfault|\bshutdown\b",
             text,
             re.IGNORECASE,
         )
@@ -71,12 +81,11 @@ def _administers(invocation: Invocation) -> bool:
     if invocation.name in ("prisma", "npx"):
         return bool(re.search(r"migrate reset|db push.*--force-reset|--accept-data-loss", words))
     if invocation.name in ("manage.py", "python", "python3", "django-admin"):
-        return (
-            bool(re.search(r"(?:^|\s)flush(?:\s|$)|reset_db", words))
-            and "manage" in words + invocation.name
-        )
+        return bool(
+            re.search(r"(?:^|\s)(?:flush|reset_db|migrate\s+\w+\s+zero)(?:\s|$)", words)
+        ) and bool(re.search(r"manage|django", words + invocation.name))
     if invocation.name in ("etcdctl", "consul"):
-        return bool(re.search(r"\bdel\b.*--prefix|kv delete -recurse", words))
+        return bool(re.search(r"\bdel\b.*--prefix|kv delete --?recurse", words))
     if invocation.name in ("kafka-topics", "kafka-topics.sh", "rabbitmqctl"):
         return bool(re.search(r"--delete|\breset\b|delete_queue|purge_queue", words))
     return False
@@ -106,9 +115,22 @@ DATA_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "database-destructive",
-        "php artisan",
-        lambda i: bool(re.search(r"\b(?:migrate:(?:fresh|reset|refresh)|db:wipe)\b", i.text)),
+        "php artisan symfony console sequelize knex typeorm mix ecto dotnet sqlx diesel "
+        "goose migrate dbmate flask alembic flyway liquibase sequelize-cli hasura drizzle-kit",
+        lambda i: bool(_UNMIGRATES.search(f"{i.name} {i.text}")),
         "php artisan migrate:fresh",
+    ),
+    Rule(
+        "database-destructive",
+        "ldapdelete pg_dropcluster pg_resetwal mongodrop",
+        unless_asking(always),
+        "ldapdelete -x cn=alice",
+    ),
+    Rule(
+        "database-destructive",
+        "influx",
+        verb("delete", "bucket delete", "org delete"),
+        "influx delete --bucket b --start 1970-01-01T00:00:00Z --stop 2030-01-01T00:00:00Z",
     ),
 )
 """Rules for databases."""

@@ -36,21 +36,35 @@ def _cuts_device(invocation: Invocation) -> bool:
     return any(word in words.split() for word in invocation.args)
 
 
+_REMOVES = {
+    "mdadm": r"--(?:zero-superblock|stop|fail|remove|create)|-[SC]\b",
+    "hdparm": r"--(?:security-erase|trim-sector|make-bad|write-sector)",
+    "nvme": r"^(?:format|sanitize|delete-ns|write-zeroes)\b",
+    "zpool": r"^(?:destroy|labelclear|remove|detach|offline)\b",
+    "zfs": r"^(?:destroy|rollback)\b",
+    "btrfs": r"subvolume delete|device (?:delete|remove)",
+    "lvchange": r"(?:^|\s)-a\s*l?n\b|--activate[ =]l?n",
+    "lvresize": r"(?:-L|-l|--size|--extents)[ =]?[^+\s]",
+}
+"""What takes volumes away or makes them smaller, by program."""
+
+
 def _removes_volume(invocation: Invocation) -> bool:
-    text = invocation.text
-    if invocation.name == "mdadm":
-        return bool(re.search(r"--(?:zero-superblock|stop|fail|remove|create)|-[SC]\b", text))
-    if invocation.name == "hdparm":
-        return bool(re.search(r"--(?:security-erase|trim-sector|make-bad|write-sector)", text))
-    if invocation.name == "nvme":
-        return bool(re.match(r"(?:format|sanitize|delete-ns|write-zeroes)\b", text))
-    if invocation.name in ("zpool", "zfs"):
-        return bool(re.match(r"(?:destroy|labelclear|rollback)\b", text))
-    if invocation.name == "btrfs":
-        return bool(re.search(r"subvolume delete|device (?:delete|remove)", text))
+    if invocation.name in _REMOVES:
+        return bool(re.search(_REMOVES[invocation.name], invocation.text))
     if invocation.name == "wipefs":
         return invocation.short("ao") or invocation.long("all", "offset")
     return not asks_only(invocation)
+
+
+def _changes_filesystem(invocation: Invocation) -> bool:
+    if invocation.name == "debugfs":
+        return invocation.short("w")
+    if invocation.name == "resize2fs":
+        return invocation.short("M")
+    return invocation.name == "tune2fs" and any(
+        value.startswith("^") for value in invocation.value_of("-O")
+    )
 
 
 DEVICE_RULES: tuple[Rule, ...] = (
@@ -80,6 +94,7 @@ DEVICE_RULES: tuple[Rule, ...] = (
         lambda i: _device_or_flag(i) and (i.name == "blkdiscard" or i.short("a") or i.long("all")),
         "wipefs -a /dev/sda",
     ),
+    Rule("block-device", "diskpart", lambda i: True, "diskpart /s script.txt"),
     Rule(
         "block-device",
         "fdisk sfdisk cfdisk gdisk cgdisk sgdisk parted partprobe",
@@ -89,14 +104,15 @@ DEVICE_RULES: tuple[Rule, ...] = (
     Rule("block-device", "cryptsetup", _cuts_device, "cryptsetup luksFormat /dev/sdb1"),
     Rule(
         "block-device",
-        "lvremove vgremove pvremove lvreduce mdadm hdparm nvme zpool zfs btrfs wipefs blkdiscard",
+        "lvremove vgremove pvremove lvreduce vgreduce lvresize lvchange mdadm hdparm nvme zpool "
+        "zfs btrfs wipefs blkdiscard",
         _removes_volume,
         "lvremove -f vg0/data",
     ),
     Rule(
         "block-device",
         "resize2fs tune2fs debugfs e2image xfs_admin",
-        lambda i: i.name == "debugfs" and i.short("w"),
+        _changes_filesystem,
         "debugfs -w /dev/sda1",
     ),
 )

@@ -9,6 +9,7 @@ from agent_service.security.paths import (
     is_critical,
     is_device,
     is_own,
+    is_trace,
     place,
     written_family,
 )
@@ -23,6 +24,8 @@ def _recursive(invocation: Invocation) -> bool:
         return True
     if invocation.name == "find":
         return _find_deletes(invocation)
+    if invocation.name == "rmdir":
+        return "/s" in invocation.text.lower().split()
     return invocation.short("rR") or invocation.long("recursive", "no-preserve-root")
 
 
@@ -134,7 +137,10 @@ def _system_mode(invocation: Invocation) -> bool:
 def _changes_owner(invocation: Invocation) -> bool:
     if invocation.short("R") or invocation.long("recursive"):
         return True
-    return any(written_family(target, invocation.cwd) for target in invocation.operands[1:])
+    return any(
+        written_family(target, invocation.cwd) or target.endswith("/docker.sock")
+        for target in invocation.operands[1:]
+    )
 
 
 def _dd(invocation: Invocation) -> tuple[str, str] | None:
@@ -197,6 +203,26 @@ def _empties(invocation: Invocation) -> bool:
     )
 
 
+def _matters_emptied(path: str, cwd: str) -> bool:
+    """Whether emptying it loses something, as far as its name tells."""
+    kind = place(path, cwd)
+    return kind not in (Place.TMP, Place.REBUILT) and not path.startswith(("/dev/", "/proc/"))
+
+
+def _puts_nothing(invocation: Invocation) -> bool:
+    """Whether a file is replaced by nothing."""
+    operands = invocation.operands
+    if invocation.name in ("cp", "install"):
+        is_nothing = len(operands) > 1 and operands[0] == "/dev/null"
+        return is_nothing and _matters_emptied(operands[-1], invocation.cwd)
+    if invocation.name == "tee":
+        is_nothing = "</dev/null" in invocation.feeds and not invocation.short("a")
+        return is_nothing and any(_matters_emptied(each, invocation.cwd) for each in operands)
+    if invocation.name == "fallocate":
+        return invocation.short("pcz") or invocation.long("punch-hole", "collapse-range")
+    return any(arg.lower().startswith("/w") for arg in invocation.args)
+
+
 def _truncates_system(invocation: Invocation) -> bool:
     return any(written_family(operand, invocation.cwd) for operand in invocation.operands)
 
@@ -219,7 +245,7 @@ def _own_home(invocation: Invocation) -> bool:
 FILE_RULES: tuple[Rule, ...] = (
     Rule(
         "delete-root",
-        "rm rimraf srm find del rd chmod",
+        "rm rimraf srm find rmdir del rd chmod",
         lambda i: i.name != "chmod" and _deletes_root(i),
         "rm -rf /",
     ),
@@ -228,7 +254,7 @@ FILE_RULES: tuple[Rule, ...] = (
     Rule("delete-root", "mv", _moves_away, "mv /home/* /dev/null"),
     Rule(
         "recursive-delete",
-        "rm rimraf srm find del rd Remove-Item deltree",
+        "rm rimraf srm find rmdir del rd Remove-Item deltree",
         unless_asking(_recursive),
         "rm -r old",
     ),
@@ -243,7 +269,7 @@ FILE_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "workspace-delete",
-        "rm rimraf srm find del rd Remove-Item deltree",
+        "rm rimraf srm find rmdir del rd Remove-Item deltree",
         unless_asking(_deletes_session),
         "rm -rf src",
     ),
@@ -256,6 +282,7 @@ FILE_RULES: tuple[Rule, ...] = (
         "shred -u notes.txt",
     ),
     Rule("overwrite", "truncate", _empties, "truncate -s 0 data.db", Reach.OUTSIDE),
+    Rule("overwrite", "cp install tee fallocate cipher", _puts_nothing, "cp /dev/null data.db"),
     Rule("system-config", "truncate", _truncates_system, "truncate -s 0 /etc/passwd"),
     Rule("overwrite", "tar bsdtar gtar", _tars_root, "tar -C / -xf backup.tar"),
     Rule(
@@ -297,7 +324,10 @@ FILE_RULES: tuple[Rule, ...] = (
     Rule(
         "permissions",
         "setfacl",
-        lambda i: bool(re.search(r"(?:other|o)::?rw", i.text)),
+        lambda i: (
+            bool(re.search(r"(?:other|o)::?rw", i.text))
+            or (i.short("R") and any(is_critical(each, i.cwd) for each in i.operands))
+        ),
         "setfacl -m other::rwx data",
     ),
     Rule(
@@ -305,7 +335,7 @@ FILE_RULES: tuple[Rule, ...] = (
         "chattr",
         lambda i: (
             any(re.fullmatch(r"[-+=]\w*[ia]\w*", arg) for arg in i.args)
-            and (_truncates_system(i) or "-R" in i.args)
+            and (_truncates_system(i) or "-R" in i.args or any(map(is_trace, i.args)))
         ),
         "chattr -i /etc/passwd",
     ),

@@ -5,7 +5,7 @@ import re
 from agent_service.security.invocation import Invocation, listed
 from agent_service.security.marks import UNKNOWN
 from agent_service.security.paths import is_critical, is_trace
-from agent_service.security.rules.base import Rule, always, asks_only, unless_asking, verb
+from agent_service.security.rules.base import Rule, asks_only, verb
 from agent_service.security.scene import Reach
 
 
@@ -66,8 +66,8 @@ def _stops(invocation: Invocation) -> bool:
         return bool(operands) and operands[0] in ("stop", "delete")
     if invocation.name == "launchctl":
         return bool(operands) and operands[0] in ("unload", "bootout", "remove", "disable", "stop")
-    if invocation.name == "update-rc.d":
-        return any(word in ("remove", "disable") for word in operands)
+    if invocation.name in ("update-rc.d", "chkconfig"):
+        return any(word in ("remove", "disable", "off") for word in operands)
     return bool(operands) and operands[0] in words.split() and not asks_only(invocation)
 
 
@@ -114,35 +114,53 @@ def _changes_account(invocation: Invocation) -> bool:
     return True
 
 
+def _locks(invocation: Invocation) -> bool:
+    """Whether it shuts an account, opens it to everybody or makes it another."""
+    return invocation.short("Lpu") or invocation.long("lock", "password", "uid")
+
+
+def _shuts_account(invocation: Invocation) -> bool:
+    if invocation.name == "smbpasswd":
+        return invocation.short("xd")
+    ends = invocation.value_of("-E", "--expiredate")
+    return any(end in ("0", "1970-01-01") for end in ends)
+
+
 def _joins_admins(invocation: Invocation) -> bool:
     admins = r"\b(?:sudo|wheel|root|docker|admin|lxd|disk|adm|shadow|libvirt|kvm)\b"
     return bool(re.search(admins, invocation.text)) or "0" in invocation.value_of("-u", "--uid")
 
 
+_INPUT_ACCEPTED = r"(?:-P|--policy)\s+\w+\s+ACCEPT|(?:-A|-I|--append|--insert)\s+INPUT\b.*ACCEPT"
+_OPENS = {
+    **dict.fromkeys(
+        ("iptables", "ip6tables", "ebtables", "arptables"),
+        rf"(?:^|\s)-(?:F|X|D)\b|--(?:flush|delete)|{_INPUT_ACCEPTED}",
+    ),
+    "nft": r"\b(?:flush|delete|destroy)\b|\binput\s+accept\b",
+    "netsh": r"(?i:\bstate\s+off\b|\bdelete\b)",
+    "ufw": r"\b(?:disable|reset|allow|limit|delete)\b",
+    "setenforce": r"^(?i:0|permissive)\b",
+    "firewall-cmd": r"--panic-off|--complete-reload|--(?:add|remove)-(?:port|service|source)",
+    "pfctl": r"(?:^|\s)-d\b|-F\s+all",
+    "auditctl": r"-e\s*0|-D\b",
+}
+"""What opens a firewall or ends a protection, by program."""
+
+
 def _opens_firewall(invocation: Invocation) -> bool:
-    text = invocation.text
     if asks_only(invocation):
         return False
-    if invocation.name in ("iptables", "ip6tables", "ebtables", "arptables"):
-        flushes = invocation.short("FX") or invocation.long("flush", "delete-chain")
-        return flushes or bool(re.search(r"(?:-P|--policy)\s+\w+\s+ACCEPT", text))
-    if invocation.name == "nft":
-        return bool(re.search(r"\b(?:flush|delete|destroy)\b", text))
-    if invocation.name == "ufw":
-        return bool(re.search(r"\b(?:disable|reset|allow|limit|delete)\b", text))
-    if invocation.name == "setenforce":
-        return invocation.operand(0).lower() in ("0", "permissive")
-    if invocation.name in ("firewall-cmd", "pfctl"):
-        return bool(re.search(r"--panic-off|--complete-reload|(?:^|\s)-d\b|-F\s+all", text))
-    if invocation.name == "auditctl":
-        return bool(re.search(r"-e\s*0|-D\b", text))
-    return True
+    opens = _OPENS.get(invocation.name)
+    return opens is None or bool(re.search(opens, invocation.text))
 
 
 def _kernel(invocation: Invocation) -> bool:
     if invocation.name in ("kexec", "insmod", "rmmod"):
         return not asks_only(invocation)
-    return invocation.short("r") or invocation.long("remove")
+    if invocation.short("ncD") or invocation.long("show", "show-depends", "showconfig"):
+        return False
+    return bool(invocation.operands)
 
 
 def _schedules(invocation: Invocation) -> bool:
@@ -157,26 +175,9 @@ def _schedules(invocation: Invocation) -> bool:
     return invocation.is_fed or bool(invocation.value_of("-f"))
 
 
-def _removes_needed(invocation: Invocation) -> bool:
-    removing = re.search(
-        r"(?:^|\s)(?:remove|purge|autoremove|erase|uninstall|-R\w*|-e|-r|-P|--remove|--purge|"
-        r"del)(?:\s|$)",
-        invocation.text,
-    )
-    needed = re.compile(
-        r"(?:linux|musl|libc6?|glibc|systemd|sudo|bash|coreutils|linux-image\S*|kernel\S*|apt|dpkg|rpm|"
-        r"python3?"
-        r"|openssh-server|grub\S*|init|util-linux|base-files|login|passwd|\*|.*\*)"
-    )
-    named = any(needed.fullmatch(operand) for operand in invocation.operands)
-    return bool(removing) and (
-        named or bool(re.search(r"force-remove-essential|--nodeps|--force-all", invocation.text))
-    )
-
-
 def _clears_traces(invocation: Invocation) -> bool:
     if invocation.name == "history":
-        return invocation.short("c") or invocation.short("w")
+        return invocation.short("cdw")
     if invocation.name == "journalctl":
         return bool(
             re.search(r"--vacuum-(?:time|size|files)=?\s*(?:0|1)(?:s|K|M|)?\b", invocation.text)
@@ -216,35 +217,35 @@ MACHINE_RULES: tuple[Rule, ...] = (
     ),
     Rule("mass-kill", "pkill killall skill slay", _kills_by_name, "pkill -9 nginx"),
     Rule("mass-kill", "kill", _kills_list, "kill -9 $(pgrep nginx)"),
+    Rule(
+        "mass-kill",
+        "loginctl",
+        verb("terminate-user", "terminate-session", "kill-user", "kill-session", "terminate-seat"),
+        "loginctl terminate-user bob",
+    ),
     Rule("mass-kill", "fuser", lambda i: i.short("k") or i.long("kill"), "fuser -k 80/tcp"),
     Rule(
         "mass-kill",
-        "taskkill",
-        lambda i: bool(re.search(r"/f\b", i.text, re.IGNORECASE)),
+        "taskkill Stop-Process",
+        lambda i: bool(re.search(r"[/-]f(?:orce)?\b", i.text, re.IGNORECASE)),
         "taskkill /F /IM explorer.exe",
     ),
     Rule(
         "services",
-        "systemctl service rc-service invoke-rc.d launchctl sc update-rc.d",
+        "systemctl service rc-service invoke-rc.d launchctl sc update-rc.d chkconfig",
         _stops,
         "systemctl stop nginx",
     ),
     Rule(
         "services",
-        "sv initctl supervisorctl pm2 monit rc-update s6-rc brew",
+        "sv initctl supervisorctl pm2 monit rc-update s6-rc brew pg_ctl pg_ctlcluster",
         lambda i: (
-            i.operand(0) in ("stop", "kill", "delete", "shutdown", "down", "exit")
+            i.operand(0) in ("stop", "kill", "delete", "del", "shutdown", "down", "exit")
             or i.text.startswith("services stop")
         ),
         "supervisorctl stop all",
     ),
     Rule("system-config", "sysctl", _sysctl, "sysctl -w vm.swappiness=10"),
-    Rule(
-        "system-config",
-        "grub-install update-grub dpkg-divert",
-        unless_asking(always),
-        "grub-install /dev/sda",
-    ),
     Rule("system-config", "timedatectl", verb("set-time"), "timedatectl set-time 2020-01-01"),
     Rule(
         "system-config",
@@ -257,15 +258,6 @@ MACHINE_RULES: tuple[Rule, ...] = (
         "date hwclock",
         lambda i: bool(i.value_of("-s", "--set")) or i.long("systohc"),
         "date -s '2020-01-01'",
-    ),
-    Rule(
-        "system-config",
-        "mount",
-        lambda i: (
-            bool(re.search(r"remount,rw|rw,remount|--r?bind|-o \S*bind", i.text))
-            and is_critical(i.operands[-1] if i.operands else "")
-        ),
-        "mount -o remount,rw /",
     ),
     Rule(
         "system-config",
@@ -291,10 +283,18 @@ MACHINE_RULES: tuple[Rule, ...] = (
         "userdel deluser groupdel delgroup usermod useradd adduser groupadd addgroup passwd "
         "chpasswd chsh vipw visudo gpasswd newusers",
         lambda i: (
-            _changes_account(i) and (i.name not in ("usermod", "gpasswd") or _joins_admins(i))
+            _changes_account(i)
+            and (i.name not in ("usermod", "gpasswd") or _joins_admins(i) or _locks(i))
         ),
         "userdel -r alice",
     ),
+    Rule(
+        "accounts",
+        "groupmod",
+        lambda i: "0" in i.value_of("-g", "--gid"),
+        "groupmod -g 0 users",
+    ),
+    Rule("accounts", "chage smbpasswd", _shuts_account, "chage -E 0 alice"),
     Rule(
         "privilege-flags",
         "usermod gpasswd adduser addgroup useradd",
@@ -321,7 +321,7 @@ MACHINE_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "firewall",
-        "iptables ip6tables ebtables nft ufw setenforce firewall-cmd pfctl aa-teardown "
+        "iptables ip6tables ebtables nft ufw setenforce firewall-cmd pfctl netsh aa-teardown "
         "aa-disable aa-complain auditctl",
         _opens_firewall,
         "iptables -F",
@@ -350,12 +350,6 @@ MACHINE_RULES: tuple[Rule, ...] = (
         "systemctl link /tmp/evil.service",
     ),
     Rule(
-        "package-removal",
-        "apt apt-get aptitude yum dnf pacman zypper dpkg rpm apk pkg",
-        unless_asking(_removes_needed),
-        "apt remove sudo",
-    ),
-    Rule(
         "traces",
         "history journalctl wevtutil vssadmin logrotate",
         lambda i: i.name != "logrotate" and _clears_traces(i),
@@ -370,6 +364,5 @@ MACHINE_RULES: tuple[Rule, ...] = (
     ),
     Rule("traces", "unset", lambda i: i.has("HISTFILE"), "unset HISTFILE"),
     Rule("traces", "set", lambda i: i.args[:2] == ("+o", "history"), "set +o history"),
-    Rule("traces", "tmutil", verb("delete", "disable", "deletelocalsnapshots"), "tmutil disable"),
 )
 """Rules for the machine."""

@@ -6,8 +6,10 @@ from agent_service.security.invocation import Invocation, listed
 from agent_service.security.rules.base import Rule, asks_only, unless_asking
 
 _GIT_VALUED = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env")
-_ENGINES = "docker podman nerdctl docker-compose podman-compose crictl"
+_ENGINES = "docker podman nerdctl docker-compose podman-compose crictl ctr"
 _CLUSTERS = "kubectl oc k3s minikube kind helm k3d eksctl kubeadm microk8s"
+_RUNNING = "argocd flux nomad vault consul nats rpk pulsar-admin kafkactl istioctl linkerd velero"
+"""What has its own verbs for parts of a cluster."""
 
 
 def _git(invocation: Invocation) -> list[str]:
@@ -82,6 +84,13 @@ def _git_runs(invocation: Invocation) -> bool:
     )
 
 
+_PARTS = listed(
+    "container containers image images volume network system pod context plugin builder machine "
+    "task tasks snapshot snapshots namespace namespaces content"
+)
+"""What engines have subcommands for."""
+
+
 def _ends_containers(invocation: Invocation) -> bool:
     if asks_only(invocation):
         return False
@@ -104,11 +113,11 @@ def _ends_containers(invocation: Invocation) -> bool:
         verb, rest = "compose", words
     if verb in ("rm", "rmi", "kill", "stop", "restart"):
         return True
-    if verb in ("compose", "stack", "swarm", "service", "secret", "config", "node", "machine"):
+    if verb in ("compose", "stack", "swarm", "service", "secret", "config", "node"):
         return any(word in ("down", "rm", "kill", "stop", "leave", "reset") for word in rest[:1])
-    if verb == "image" and rest[:1] == ["prune"]:
+    if verb in ("image", "builder") and rest[:1] == ["prune"]:
         return invocation.short("a") or invocation.long("all")
-    if verb in ("container", "image", "volume", "network", "system", "pod"):
+    if verb in _PARTS:
         return rest[:1] in (
             ["rm"],
             ["prune"],
@@ -161,7 +170,11 @@ def _cluster(invocation: Invocation) -> bool:
             words, verb = words[1:], words[1] if len(words) > 1 else ""
         if verb == "scale":
             return any(arg in ("--replicas=0",) for arg in invocation.args)
-        return verb in ("delete", "drain")
+        return (
+            verb in ("delete", "drain")
+            or (verb == "taint" and "NoExecute" in invocation.text)
+            or any(word.startswith("delete-") for word in words[:2])
+        )
     if invocation.name == "helm":
         return verb in ("uninstall", "delete", "del", "un")
     if invocation.name == "kubeadm":
@@ -173,7 +186,11 @@ _PLANS = listed("terraform tofu terragrunt pulumi cdk vagrant sam sls serverless
 _PROVIDERS = listed("gcloud az doctl hcloud linode-cli ibmcloud oci scw yc flyctl fly heroku")
 
 
-_UNMAKES = listed("delete destroy remove rm reset terminate purge wipe")
+_UNPLANS = re.compile(r"^(?:-\S+ )*(?:state rm|run-all destroy|workspace delete|stack rm)\b")
+_ENDS = listed("delete destroy remove rm terminate purge deprovision")
+_UNMAKES = listed(
+    "delete destroy remove rm reset terminate purge wipe uninstall forget undeploy unpublish down"
+)
 
 
 def _unmakes(invocation: Invocation) -> bool:
@@ -190,7 +207,7 @@ def _withdraws(invocation: Invocation) -> bool:
 
 def _cloud(invocation: Invocation) -> bool:
     text = invocation.text
-    if asks_only(invocation) or "--dryrun" in text:
+    if asks_only(invocation) or "--dryrun" in text or "help" in invocation.operands[-1:]:
         return False
     if invocation.name in _PLANS:
         verb = invocation.operand(0)
@@ -200,32 +217,38 @@ def _cloud(invocation: Invocation) -> bool:
                 verb == "apply"
                 and ("-destroy" in invocation.args or "--destroy" in invocation.args)
             )
-            or text.startswith(("state rm", "run-all destroy", "workspace delete"))
+            or bool(_UNPLANS.search(text))
         )
     if invocation.name == "aws":
         return bool(
             re.search(
-                r"\bs3 (?:rb|rm .*--recursive)|terminate-instances|delete-\w|"
-                r"s3 sync .*--delete",
+                r"\bs3 (?:rb|rm .*--recursive)|\bs3 sync .*--delete|\bs3 mv .*--recursive"
+                r"|(?:^|\s)(?:\w+-)?(?:delete|terminate|purge|deregister|detach|revoke|disable|remove"
+                r"|release|cancel|stop)-\w|\bschedule-key-deletion|--desired-count[ =]0\b",
                 text,
             )
         )
     if invocation.name in _PROVIDERS:
         return bool(
-            re.search(
-                r"\b(?:projects|instances|sql|clusters|group|vm|storage|disks?|buckets?|"
-                r"droplet|server|apps|database|volume)\S* (?:\S+ )?(?:delete|destroy|"
-                r"remove)\b|apps:destroy|pg:reset|apps destroy",
-                text,
-            )
-        )
+            re.search(r"\b(?:apps?|addons|pg|config|domains):(?:destroy|reset|remove)\b", text)
+        ) or any(word in _ENDS for word in invocation.operands[:6])
     if invocation.name == "gsutil":
         return bool(re.search(r"\brm\b.*-[a-z]*r|\brb\b|rsync .*-d\b", text))
     if invocation.name == "rclone":
         return bool(re.match(r"(?:purge|delete|sync)\b", text)) and not invocation.long("dry-run")
     if invocation.name in ("mc", "s3cmd"):
         return bool(re.search(r"\brb\b|\brm\b.*--(?:recursive|force)|\bdel\b.*--recursive", text))
-    return bool(re.search(r"repo delete|release delete|secret delete", text))
+    return bool(
+        re.match(r"(?:\w+ )?(?:\w+ )?(?:delete|delete-asset|archive)\b", text)
+        or re.search(r"(?:-X|--method)[ =]?DELETE\b", text)
+    )
+
+
+def _ends_parts(invocation: Invocation) -> bool:
+    words = invocation.operands[:4]
+    return any(
+        word in _UNMAKES or word in ("disable", "seal", "revoke", "drain", "del") for word in words
+    ) or (words[:1] == ["stop"] or words[:2] == ["job", "stop"])
 
 
 def _hypervisor(invocation: Invocation) -> bool:
@@ -233,7 +256,8 @@ def _hypervisor(invocation: Invocation) -> bool:
     return bool(
         re.search(
             r"\b(?:destroy|undefine|vol-delete|pool-delete|vol-wipe|"
-            r"unregistervm\b.*--delete|qm destroy)\b|^delete\b|controlvm \S+ poweroff",
+            r"unregistervm\b.*--delete|qm destroy|snapshot-delete)\b|^delete\b"
+            r"|controlvm \S+ poweroff",
             text,
         )
     ) and not asks_only(invocation)
@@ -254,13 +278,15 @@ TOOL_RULES: tuple[Rule, ...] = (
     Rule(
         "cloud-destructive",
         "terraform tofu terragrunt pulumi cdk vagrant sam sls serverless aws gcloud az "
-        "doctl hcloud linode-cli heroku flyctl fly gsutil rclone mc s3cmd gh glab",
+        "doctl hcloud linode-cli ibmcloud oci scw yc heroku flyctl fly gsutil rclone mc s3cmd gh "
+        "glab",
         _cloud,
         "terraform destroy",
     ),
     Rule(
         "cloud-destructive",
-        "vercel netlify wrangler firebase supabase railway render bq hub surge amplify eb",
+        "vercel netlify wrangler firebase supabase railway render bq hub surge amplify eb exo civo "
+        "vultr-cli ovhcloud qovery dokku cf wasmer zeet porter",
         unless_asking(_unmakes),
         "firebase projects:delete shop",
     ),
@@ -270,6 +296,7 @@ TOOL_RULES: tuple[Rule, ...] = (
         unless_asking(_withdraws),
         "npm unpublish left-pad",
     ),
+    Rule("cluster-destructive", _RUNNING, unless_asking(_ends_parts), "argocd app delete shop"),
     Rule(
         "cluster-destructive",
         "virsh VBoxManage vboxmanage qm pct lxc incus multipass",

@@ -1,0 +1,60 @@
+"""What stands encoded in a text, in plain."""
+
+import base64
+import binascii
+import codecs
+import html
+import re
+from collections.abc import Iterator
+from urllib.parse import unquote
+
+_BASE64 = re.compile(r"(?<![\w+/=])[A-Za-z0-9+/]{24,4000}={0,2}(?![\w+/=])")
+_HEX = re.compile(r"(?<![0-9a-fA-F])(?:[0-9a-fA-F]{2}){12,2000}(?![0-9a-fA-F])")
+_BITS = re.compile(r"(?:[01]{8}\s+){6,}[01]{8}")
+_ESCAPED = re.compile(
+    r"(?:(?:%[0-9a-fA-F]{2}){4}|(?:&#x?[0-9a-fA-F]{2,6};){4}|(?:\\u[0-9a-fA-F]{4}){4}"
+    r"|(?:\\x[0-9a-fA-F]{2}){4})[^\n]{0,2000}"
+)
+_CODE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
+# Words of orders as they look with each letter thirteen further on.
+_TURNED = re.compile(
+    r"\b(?:vtaber|qvfertneq|sbetrg|vafgehpgvbaf?|cebzcg|cnffjbeqf?|thvqryvarf)\b", re.IGNORECASE
+)
+_BACKWARDS = re.compile(r"\b(?:snoitcurtsni|noitcurtsni|erongi|dragersid|tegrof|tpmorp|seluR)\b")
+
+
+def encoded(text: str) -> Iterator[tuple[int, int, str]]:
+    """Where something stands encoded, from and to, and what it is."""
+    for match in _BASE64.finditer(text):
+        try:
+            data = base64.b64decode(match[0] + "=" * (-len(match[0]) % 4))
+        except (binascii.Error, ValueError):
+            continue
+        yield match.start(), match.end(), data.decode("utf-8", "replace")
+    for match in _HEX.finditer(text):
+        yield match.start(), match.end(), bytes.fromhex(match[0]).decode("utf-8", "replace")
+    for match in _BITS.finditer(text):
+        letters = (chr(int(bits, 2)) for bits in match[0].split())
+        yield match.start(), match.end(), "".join(letters)
+    for match in _ESCAPED.finditer(text):
+        yield match.start(), match.end(), _unescaped(match[0])
+    yield from _disguised(text)
+
+
+def _unescaped(text: str) -> str:
+    text = html.unescape(unquote(text)) if "%" in text or "&#" in text else text
+    return _CODE.sub(lambda code: chr(int(code[1] or code[2], 16)), text)
+
+
+def _disguised(text: str) -> Iterator[tuple[int, int, str]]:
+    """Lines whose letters are turned by thirteen, or that stand backwards."""
+    for pattern in (_TURNED, _BACKWARDS):
+        end = -1
+        for match in pattern.finditer(text):
+            if match.start() < end:
+                continue
+            begin = text.rfind("\n", 0, match.start()) + 1
+            end = text.find("\n", match.end())
+            end = len(text) if end < 0 else end
+            line = text[begin:end]
+            yield begin, end, codecs.encode(line, "rot13") if pattern is _TURNED else line[::-1]
