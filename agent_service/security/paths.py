@@ -192,6 +192,15 @@ def place(path: str, cwd: str = "") -> Place:
     return Place.REBUILT if _REBUILT.match(found) else Place.WORKSPACE
 
 
+def is_kept(path: str, cwd: str = "") -> bool:
+    """Whether what stands in the file may be of use: it is no passing one, and is not made anew."""
+    if path.startswith(("/dev/", "/proc/", "/sys/")):
+        return False
+    folder = path.rpartition("/")[0]
+    passing = (Place.TMP, Place.REBUILT)
+    return place(path, cwd) not in passing and not (folder and place(folder, cwd) in passing)
+
+
 def is_device(path: str) -> bool:
     """Whether it is a raw block device or the machine's memory."""
     return bool(_DEVICE.match(resolve(path)))

@@ -7,7 +7,7 @@ from tree_sitter import Node
 
 from agent_service.security.marks import UNKNOWN
 from agent_service.security.parsing import ShellParser
-from agent_service.security.paths import Place, place
+from agent_service.security.paths import is_kept
 from agent_service.security.quoting import split_words
 from agent_service.security.redirects import WORDS, Redirects, first_names, text_of
 from agent_service.security.scene import DEEPEST, NO_PIPES, Pipes, Scene, TooMuch
@@ -301,9 +301,7 @@ class Shell:
 
 def judge_emptied(scene: Scene, target: str) -> None:
     """Judge that a file is emptied, which the text has not made itself."""
-    if scene.read(target) or target.startswith(("/dev/", "/proc/", "/sys/")):
-        return
-    if place(target, scene.cwd) not in (Place.TMP, Place.REBUILT):
+    if is_kept(target, scene.cwd) and not scene.read(target):
         scene.find("overwrite")
 
 

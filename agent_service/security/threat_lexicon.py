@@ -19,18 +19,17 @@ from types import MappingProxyType
 MEANINGS = MappingProxyType(
     {
         "L": "भूल अनदेखी ignore ignoring ignor disregard disregarding forget forgetting discard"
-        " discarding dismiss overrule override overriding bypass bypassing abandon neglect"
-        " overlook scrap void undo disobey violate cancel erase drop revoke nullify unlearn"
-        " circumvent reject ignoriere ignorieren vergiss vergesst missachte missachten"
-        " verwirf oublie oubliez oublier ignorez ignora ignorad ignorar olvida olvide"
-        " olvidate olvidar omite descarta esquece esqueca ignorem desconsidere dimentica"
-        " dimenticate ignori trascura negeer vergeet zignoruj ignoruj zapomnij zapomen"
-        " ignoruji ignorera glom abaikan lupakan unut unutun игнорируй игнорируйте"
-        " проигнорируй проигнорируйте забудь забудьте отбрось отмени ξεχνα ξεχαστε αγνοησε"
-        " αγνοηστε انس انسى تجاهل تجاهلوا quen disavow relinquish waive ditch forgo"
-        " deactivate flush purge negate shelve sidestep subvert defy contravene breach"
-        " renounce supersede ignoriert vergessen ubergehe neglige negligez scorda scordati"
-        " desobedece desobedeca saltate нарушь sla",
+        " discarding dismiss overrule abandon neglect overlook scrap void undo disobey"
+        " violate cancel erase drop revoke nullify unlearn reject ignoriere ignorieren"
+        " vergiss vergesst missachte missachten verwirf oublie oubliez oublier ignorez ignora"
+        " ignorad ignorar olvida olvide olvidate olvidar omite descarta esquece esqueca"
+        " ignorem desconsidere dimentica dimenticate ignori trascura negeer vergeet zignoruj"
+        " ignoruj zapomnij zapomen ignoruji ignorera glom abaikan lupakan unut unutun"
+        " игнорируй игнорируйте проигнорируй проигнорируйте забудь забудьте отбрось отмени"
+        " ξεχνα ξεχαστε αγνοησε αγνοηστε انس انسى تجاهل تجاهلوا quen disavow relinquish waive"
+        " ditch forgo deactivate flush purge negate shelve defy contravene breach renounce"
+        " supersede ignoriert vergessen ubergehe neglige negligez scorda scordati desobedece"
+        " desobedeca saltate нарушь sla wipe invalidate repeal",
         "G": "instruction instructions guideline guidelines directive directives guidance prompt"
         " prompts programming anweisung anweisungen vorgaben richtlinien regeln instruktionen"
         " befehle vorschriften consigne consignes regles ordres instrucciones reglas ordenes"
@@ -42,15 +41,16 @@ MEANINGS = MappingProxyType(
         " указаний ограничения ограничений οδηγιες κανονες التعليمات تعليمات القواعد الأوامر"
         " निर्देशों नियमों निर्देश huong ruleset mandates teachings conditioning preprompt"
         " metaprompt anordnungen beschrankungen normas directivas direttive инструкциями"
-        " указаниям правилам",
+        " указаниям правилам rolle rol ruolo papel",
         "g": "rules orders commands policies policy restriction restrictions constraint"
         " constraints limitation limitations brief safeguards guardrails protocols persona"
         " wishes",
         "T": "request question conversation context message messages text input query document"
-        " summary translation paragraph sentence",
-        "k": "task tasks assignment objective mission job",
+        " summary translation paragraph sentence requests questions queries demands page"
+        " article listing email webpage",
+        "k": "task tasks assignment objective mission job hidden-task",
         "c": "conversations chat history thread transcript inbox emails contacts cookies location"
-        " gesprach",
+        " gesprach token tokens cookie wallet",
         "E": "previous previously prior earlier preceding above original initial former foregoing"
         " before beginning past bisherigen bisherige vorherigen vorherige vorher obigen"
         " obenstehenden fruheren fruhere ursprunglichen oben zuvor precedentes precedente"
@@ -58,11 +58,11 @@ MEANINGS = MappingProxyType(
         " recibiste previo antes precedenti prima vorige eerdere poprzednie poprzednich"
         " wczesniejszych wczesniejsze predchozi drivejsi tidigare foregaende sebelumnya"
         " onceki предыдущие предыдущих прежние прежних выше ранее προηγουμενες πριν السابقة"
-        " पिछले पहले predating ultimas",
+        " पिछले पहले predating ultimas hierboven sopra acima arriba",
         "Y": "your yours deine deinen deiner deinem deines ihre tes ton vos tus su sus seu suas"
         " seus tua tuoi tue jouw je twoje twoich swoich swoje sve твои своих свои твоих свой"
         " اپنے",
-        "U": "you you're youre du tu ты vous you've you'll",
+        "U": "you you're youre du tu ты vous you've you'll yourself",
         "M": "developer developers creator creators operator operators administrator"
         " administrators admin admins openai anthropic maker makers boss owner owners system"
         " entwickler developpeur desarrolladores разработчиков системы programmer programmers"
@@ -109,13 +109,13 @@ MEANINGS = MappingProxyType(
         " guardrails",
         "B": "act pretend imagine simulate roleplay role-play play become behave impersonate"
         " persona suppose assume stelle spiel spiele fais finge finja simula представь"
-        " emulate portray personify embody",
+        " emulate portray personify embody actua",
         "I": "user human owner person anyone anybody somebody nobody",
         "K": "tell telling inform informing mention mentioning notify notifying reveal report"
         " reporting alert know notice learn see",
         "C": "contents content output value verbatim exact words word-for-word",
         "H": "hidden confidential internal secret",
-        "P": "systemprompt systemmessage systemanweisung systempromt",
+        "P": "systemprompt systemmessage systemanweisung systempromt systeemprompt",
         "J": "now henceforth jetzt ab desormais ahora теперь hereafter",
         "O": "from",
         "D": "dm send forward email e-mail mail post upload exfiltrate transmit submit transfer"
@@ -128,14 +128,18 @@ MEANINGS = MappingProxyType(
         "e": "everything anything whatever nothing alles",
         "r": "reading visiting processing summarising summarizing handling parsing quoting"
         " crawling",
-        "x": "transfer pay buy order delete wipe run execute install fetch open visit click"
-        " approve grant call insert append rate recommend praise book accept close star"
-        " ignore change add",
+        "x": "transfer pay buy order delete run execute install fetch open visit click approve"
+        " grant call insert append rate recommend praise book accept close star ignore change"
+        " add set reply fill push disable mark unlock",
         "l": "ignores ignored bypasses forgets disregards breaks violates",
         "n": "new actual real true correct updated",
         "!": "please kindly bitte just",
         "b": "note notice update warning attention memo hint hey hello dear hi",
         "j": "security",
+        "o": "override overriding bypass bypassing circumvent sidestep subvert",
+        "5": "valid applies counts anymore",
+        "6": "prints reveals shows outputs repeats recites",
+        "9": "envia envoie отправь schicke sende invia envie stuur wyslij 发送",
     }
 )
 """The words of each meaning; they are compared without accents."""
@@ -150,7 +154,8 @@ PHRASES = MappingProxyType(
         "|disregard to",
         "E": "up to this point|so far|until now|up to now|till now|came before|was before"
         "|at the start|at the top|at the beginning|from the start|from the beginning"
-        "|bis jetzt|ci-dessus|de antes|truoc day|من قبل|to this point",
+        "|bis jetzt|ci-dessus|de antes|truoc day|من قبل|to this point|vor dieser|avant ce"
+        "|antes de este|до этого|above this|before this",
         "t": "you were told|you have been told|you had been told|you were given"
         "|you have been given|you had been given|you received|you got|you have received"
         "|you were assigned|you were asked|placed on you|imposed on you|given to you"
@@ -166,7 +171,7 @@ PHRASES = MappingProxyType(
         "X": "null and void|no longer valid|no longer apply|no longer applies|not apply"
         "|no longer count|no longer counts|no longer binding|no longer matter|not binding"
         "|not valid|not count|switched off|turned off|been removed|been lifted|gelten nicht"
-        "|nicht mehr|is void|are void|be void|were void",
+        "|nicht mehr|is void|are void|be void|were void|in force|not in force|never happened",
         "P": "system prompt|system message|system instruction|system instructions|initial prompt"
         "|initial message|initial instructions|original prompt|developer message"
         "|hidden prompt|hidden rules|hidden instructions|prompt systeme|message systeme"
@@ -207,6 +212,9 @@ PHRASES = MappingProxyType(
         "|never happened|never took place|was never sent|were never sent|never been said",
         "4": "let me know|let me see|let me have|hand over",
         "x": "sign in|log in|type in|fill in",
+        "7": "wie lautet|quel est|quelle est|cual es|qual e|какой|wat is het|hvad er",
+        "8": "de lo anterior|lo anterior|ce qui precede|das vorherige|quanto sopra|o anterior"
+        "|все выше",
     }
 )
 """Words of a meaning that stand together, with bars between."""
@@ -227,10 +235,11 @@ WITHOUT_BLANKS = MappingProxyType(
         "|말해",
         "S": "密码|密碼|密钥|口令|パスワード|秘密|비밀번호|암호|密コード|暗証番号|비번|密鑰|秘钥",
         "R": "没有任何限制|不受任何限制|不受限制|没有限制|没有任何规则|没有道德|制限のない"
-        "|제한 없는|没有规则",
+        "|제한 없는|没有规则|제약 없는",
         "J": "从现在开始|从现在起|現在開始|今から|지금부터",
         "B": "假装|扮演|ふり|척",
         "A": "人工智能|ai|人工知能|인공지능",
+        "9": "发送|发给|送って|보내",
     }
 )
 """Words of languages that leave no blanks between them."""

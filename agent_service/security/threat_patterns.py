@@ -74,7 +74,7 @@ FAMILIES: tuple[tuple[str, tuple[str, ...]], ...] = (
                 r"|unrestricted|free)\s+)*(?:dan|jailbr\w+|unrestricted|unfiltered|developer "
                 r"mode|dev mode|god mode"
                 r"|evil|bound by|restricted by|limited by|subject to|assistant|chatgpt"
-                r"|required to)\b"
+                r"|required to (?:follow|obey|adhere|comply))\b"
             ),
             (
                 r"\b(?:enter|enable|activate|switch to|entering|initiating)\s+(?:an?\s+|"

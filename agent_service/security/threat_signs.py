@@ -3,7 +3,10 @@ text is to be carried to; in lower case.
 """
 
 _FRAME = r"(?:system|admin(?:istrator)?|root|developer|operator)"
-_TO_MODEL = r"\b(?:you|your|assistants?|ai|model|chatbot|llm|all restrictions|safety)\b"
+_TO_MODEL = (
+    r"\b(?:you|your|assistants?|ai|model|chatbot|llm|all restrictions|safety|moderation|reveal"
+    r"|obey|comply|without limit\w*)\b"
+)
 _PRIVATE = (
     r"(?:\.env\b|id_rsa|id_ed25519|\.netrc|\.ssh\b|\.aws\b|\.gnupg|auth\.json|secrets\.json"
     r"|/etc/(?:shadow|passwd)|/proc/self/environ|\.kube/config)"
@@ -45,6 +48,31 @@ SIGNS: tuple[tuple[str, tuple[str, ...]], ...] = (
                 rf"^[\W\d_]{{0,12}}(?:new )?{_FRAME}[ _-](?:alert|notice|message|note|override"
                 r"|command|update|prompt|instructions?|directive)\b[^\n]{0,12}[\]>*#:~=-]"
                 rf"[^\n]{{0,120}}?{_TO_MODEL}"
+            ),
+            (
+                _apart("ignore", "disregard", "forget")
+                + r"[\W_]{1,3}(?:[\w][\W_]{0,2}){0,8}?"
+                + _apart("instructions", "rules", "guidelines")
+                + r"[\W_]{1,3}(?:[\w][\W_]{0,2}){0,8}?"
+                + _apart("above", "before")
+            ),
+            (
+                r"\b(?:turn|switch|shut) (?:your|all|the|any) (?:\w+ ){0,2}(?:guidelines|filters?"
+                r"|safety|restrictions|guardrails|safeguards|moderation) off\b"
+            ),
+            r"\b(?:unrestricted|unfiltered|uncensored|jailbreak|jailbroken|evil|opposite) mode\b",
+            (
+                r"</(?:document|context|input|user|data|text|article|e-?mail|tool_result|query)>"
+                r"\W{0,12}(?:<[^>\n]{0,40}>\W{0,4}){0,3}(?:now|assistant|system|new)\b"
+            ),
+            r"\bthis is your (?:developer|creator|administrator|admin|owner|operator|maker)\b",
+            (
+                r"^\W{0,3}(?:admin|root|administrator|developer)\s*:\s*(?:execute|run|ignore|print"
+                r"|show|give|drop|delete|disable|send|grant|reveal)\b"
+            ),
+            (
+                r"\b(?:assistant|model|ai|chatbot|llm)s? (?:must|should|has to|have to|shall) "
+                r"(?:only say|say only|state that|claim|praise|recommend only)\b"
             ),
             (
                 r"\b(?:put|set|lay|leave|push|throw) (?:your|the|all|these|those|any) (?:\w+ )?"
@@ -132,6 +160,11 @@ SIGNS: tuple[tuple[str, tuple[str, ...]], ...] = (
                 r"\b[^\n]{0,24}(?:\"|as follows|:|$)"
             ),
             (
+                r"\bwhat (?:instructions|rules|guidelines|orders) (?:did|has|have|were) (?:your|the"
+                r"|you)\b[^\n?]{0,24}\b(?:give|given|told|tell|receive)"
+                r"|\bthe prompt (?:that )?you were (?:started|given|set up|loaded|launched)\b"
+            ),
+            (
                 r"\b(?:prompt|instructions|message|text) (?:that )?(?:i|you) (?:was|were) given\b"
                 r"[^\n]{0,20}\b(?:begins?|starts?|reads?)\b"
             ),
@@ -146,7 +179,8 @@ SIGNS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "exfiltration",
         (
             (
-                r"\b(?:reply|respond|answer|return)\b[^.\n]{0,16}\b(?:with|by)\b[^\n]{0,50}?"
+                r"\b(?:reply|respond|answer|return)\b[^.\n]{0,16}\b(?:with|by|text of"
+                r"|contents? of)\b[^\n]{0,50}?"
                 rf"(?:{_PRIVATE}|\b(?:your (?:configuration|memory|environment)|the (?:whole )?"
                 r"(?:memory|inbox)|tokens|credentials|private keys?)\b)"
             ),
@@ -176,16 +210,41 @@ SIGNS: tuple[tuple[str, tuple[str, ...]], ...] = (
             ),
             (
                 rf"\bwhat(?:'s| is| are) the user'?s (?:\w+ )?{_PERSONAL}\b"
-                rf"|\b(?:tell|get|give|find|have)\b[^\n.?]{{0,12}}\b(?!your|my|our)\w+'s "
+                rf"|\b(?:tell|get|give|find|have)\b[^\n.?]{{0,12}}\b(?!your|my|our"
+                r"|patient|customer|client|person|child|applicant|member|employee|sender|recipient"
+                rf"|contact|company|business)\w+'s "
                 rf"(?:\w+ )?{_PERSONAL}\b[^\n]{{0,6}}(?:\band\b|[?.!]|$)"
             ),
             (
-                r"\b(?:tell|give|send|type in|enter|submit|use|share|fill in|show)\b[^.\n]{0,12}"
+                r"\b(?:tell|give|send|type in|enter|submit|use|share|fill in|show"
+                r"|provide)\b[^.\n]{0,12}"
                 r"\buser's (?:\w+ )?(?:password|bank details|credentials|credit card|pin|tokens?)\b"
             ),
             (
                 r"\b(?:post|send|upload)\b[^\n]{0,24}(?:`env`|\bprintenv|environment variables)"
                 r"[^\n]{0,24}https?://|\bexfiltrate\s+\S{0,40}[~/]"
+            ),
+            (
+                rf"{_PRIVATE}[^\n]{{0,60}}\b(?:send|post|upload|mail|forward)\b[^\n]{{0,24}}"
+                r"(?:https?://|ftp://|\w@\w)"
+            ),
+            (
+                r"\b\w{0,40}(?:secret|token|api_key|password|credential)\w{0,40}\b[^\n]{0,16}\band "
+                r"(?:include|put|add|paste|insert|print|append) (?:it|them) (?:in|into|to)\b"
+            ),
+            (
+                r"\b(?:attach|add|include|append)\b[^\n]{0,40}(?:~/|/home/|/root/|/etc/)[^\n]{0,40}"
+                r"\bto (?:your|the) (?:reply|answer|response|mail|message)\b"
+            ),
+            (
+                r"\bcontents? of your (?:memory|context|configuration|environment|notes)\b"
+                r"|\b(?:mind|about) (?:sharing|telling me|giving me) (?:the|your) (?:\w+ ){0,2}?"
+                r"(?:password|passcode|credentials|login|secret)\b"
+            ),
+            (
+                r"\]\(https?://[^)\n]{1,200}[?&]\w{1,40}=<"
+                r"|\b(?:turn|make|convert|encode)\b[^\n]{0,20}\b(?:user's|conversation|chat)\b"
+                r"[^\n]{0,60}https?://"
             ),
             (
                 r"\b(?:tokens|keys|secrets|credentials|passwords)\b[^\n]{0,40}\bpublic (?:gist|repo"
@@ -199,6 +258,12 @@ SIGNS: tuple[tuple[str, tuple[str, ...]], ...] = (
             (
                 r"\b(?:we|i) need (?:the|your) (?:\w+ )?(?:password|login|credentials|token"
                 r"|passcode)\b[^\n.]{0,16}(?:\byou\b|[.!]|$)"
+            ),
+            (
+                r"\bwhat(?:'s| is| was) (?:the|your|an?) (?:admin|administrator|root|owner"
+                r"|developer|system|user)(?:'s)? (?:\w+ )?(?:password|passcode|pin|passphrase)\b"
+                r"|\b(?:remind me of|list) (?:it|all (?:the )?(?:passwords|secrets|tokens|keys)) "
+                r"(?:that |which )?[^\n.]{0,16}\b(?:your|you)\b"
             ),
             (
                 r"\b(?:hint|letters?|characters?|digits?)\b[^\n.]{0,10}\b(?:of|about|for|in) the "
@@ -216,7 +281,8 @@ SIGNS: tuple[tuple[str, tuple[str, ...]], ...] = (
             (
                 r"\b(?:user|human|owner|operator|person)\b[^.\n]{0,30}\b(?:never|not|n't|cannot"
                 r"|doesn't|can't)\b[^.\n]{0,10}\b(?:find out|learn|notice|be told|hear|see)\b"
-                r"[^.\n]{0,6}\b(?:about|of|it|this)\b(?! (?:page|file|image|section))"
+                r"[^.\n]{0,6}\b(?:about|of|it|this|that (?:you|this|these|the))\b"
+                r"(?! (?:page|file|image|section))"
             ),
             (
                 r"\b(?:user|human|owner|operator)\b[^.\n]{0,6}\b(?:is|are)(?: not|n't) (?:supposed"
@@ -247,7 +313,17 @@ SIGNS: tuple[tuple[str, tuple[str, ...]], ...] = (
                 r"\b(?:cron ?job|crontab|scheduled? (?:task|job)|\.(?:bashrc|profile|zshrc))\b"
                 r"[^\n]{0,60}\b(?:posts?|sends?|uploads?|runs?|mails?)\b[^\n]{0,40}https?://"
             ),
+            r"\bupdate your memory\b[^\n]{0,8}\b(?:so that|to always|such that)\b",
             r"\bcreate an? (?:new )?skill (?:which|that) (?:copies|sends|posts|uploads|forwards)\b",
+        ),
+    ),
+    (
+        "hidden-markup",
+        (
+            (
+                r"<!--\W{0,4}(?:\w+ (?:for|to) (?:the |any |all )?)?(?:ai|llm|assistant|system"
+                r"|language model|chat ?bot|model)s?\b[^>\n:]{0,20}:(?! )?"
+            ),
         ),
     ),
 )

@@ -8,6 +8,7 @@ from agent_service.security.paths import (
     Place,
     is_critical,
     is_device,
+    is_kept,
     is_own,
     is_trace,
     place,
@@ -203,21 +204,15 @@ def _empties(invocation: Invocation) -> bool:
     )
 
 
-def _matters_emptied(path: str, cwd: str) -> bool:
-    """Whether emptying it loses something, as far as its name tells."""
-    kind = place(path, cwd)
-    return kind not in (Place.TMP, Place.REBUILT) and not path.startswith(("/dev/", "/proc/"))
-
-
 def _puts_nothing(invocation: Invocation) -> bool:
     """Whether a file is replaced by nothing."""
     operands = invocation.operands
     if invocation.name in ("cp", "install"):
         is_nothing = len(operands) > 1 and operands[0] == "/dev/null"
-        return is_nothing and _matters_emptied(operands[-1], invocation.cwd)
+        return is_nothing and is_kept(operands[-1], invocation.cwd)
     if invocation.name == "tee":
         is_nothing = "</dev/null" in invocation.feeds and not invocation.short("a")
-        return is_nothing and any(_matters_emptied(each, invocation.cwd) for each in operands)
+        return is_nothing and any(is_kept(each, invocation.cwd) for each in operands)
     if invocation.name == "fallocate":
         return invocation.short("pcz") or invocation.long("punch-hole", "collapse-range")
     return any(arg.lower().startswith("/w") for arg in invocation.args)

@@ -1,6 +1,7 @@
 """How much is found of commands that were written apart from the rules, known misses included."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ ROWS = [
 ]
 BARS = {"destructive": 0.98, "bypass": 0.95, "shells": 0.95}
 """Families told plainly; a delete of the root in every wrapping; shells for somebody elsewhere."""
+CLASSIFIER = CommandClassifier()
 STOPPED = frozenset({CommandClass.DANGEROUS, CommandClass.HARDLINE})
 
 
@@ -28,3 +30,69 @@ def test_recall(bar: str, recall: float) -> None:
 def test_each_family_is_among_them() -> None:
     assert {row["family"] for row in ROWS} <= set(FAMILIES)
     assert len({row["family"] for row in ROWS}) >= 30
+
+
+DESTRUCTIVE = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "destructive.jsonl").read_text().splitlines()
+]
+
+
+def test_destructive_commands_of_our_own_are_found() -> None:
+    """Sets that were written apart from the rules; `beyond` are those that no family is about."""
+    meant = [row["command"] for row in DESTRUCTIVE if not row.get("beyond")]
+    missed = [each for each in meant if CLASSIFIER.classify(each).kind is CommandClass.SAFE]
+    assert len(meant) > 700
+    assert 1 - len(missed) / len(meant) >= 0.98, missed
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        "ssh web1 -- {}",
+        "ssh -p 22 root@web1 -t {}",
+        "sudo bash -c {}",
+        "timeout 5 sh -c {}",
+        'python3 -c "import os; os.system({})"',
+        "cat <<E | sh\nsh -c {}\nE",
+        "docker exec -it web sh -c {}",
+    ],
+)
+def test_destructive_commands_are_found_behind_others(wrapped: str) -> None:
+    plain = [
+        row["command"]
+        for row in DESTRUCTIVE
+        if not row.get("beyond") and re.fullmatch(r"[\w ./=:,@-]+", row["command"])
+    ]
+    hidden = [wrapped.format(f"'{each}'") for each in plain[::3]]
+    missed = [each for each in hidden if CLASSIFIER.classify(each).kind is CommandClass.SAFE]
+    assert len(hidden) > 100
+    assert 1 - len(missed) / len(hidden) >= 0.95, missed
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "> /tmp/x",
+        ": > build/out.log",
+        "ls | cat > names.txt",
+        "cat > a.txt <<'E'\nhello\nE",
+        "echo hello > a.txt",
+        "cp a b",
+        "ip link show",
+        "ip route",
+        "mount /dev/sdb1 /mnt",
+        "nmcli connection show",
+        "borg list repo",
+        "restic backup docs",
+        "gcloud compute instances list",
+        "aws ec2 describe-instances",
+        "modprobe -n loop",
+        "firewall-cmd --list-all",
+        "lvresize -L +5G vg/data",
+        "apt remove cowsay",
+        "git worktree remove ../wt",
+    ],
+)
+def test_what_is_near_to_the_rules_is_safe(command: str) -> None:
+    assert CLASSIFIER.classify(command).kind is CommandClass.SAFE
