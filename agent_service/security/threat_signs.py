@@ -105,7 +105,7 @@ SIGNS: tuple[tuple[str, tuple[str, ...]], ...] = (
                 r"\b[^\n]{0,40}\b(?:here|speaking|need you|ask you|permit|allow|you are|you may)\b"
             ),
             (
-                r"\b(?:safety|moderation|filters?|censorship|restrictions)(?:_?\w{1,8})?\s*[=:]\s*"
+                r"\b(?:safety|moderation|content_filters?|censorship)(?:_?\w{1,8})?\s*[=:]\s*"
                 r"(?:off|0|false|disabled|none|null)\b|\bdisable_(?:moderation|safety|filters?)\b"
                 r"|\bnew_instructions?\b[\"']?\s*[:=]|\binstruction_override\b"
             ),
@@ -143,7 +143,8 @@ SIGNS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "prompt-leak",
         (
             (
-                r"\b(?:print|output|show|reveal|dump|display|repeat) (?:me )?(?:the|your) (?:raw"
+                r"(?<!can )(?<!could )(?<!may )(?<!to )\b"
+                r"(?:print|output|show|reveal|dump|display|repeat) (?:me )?(?:the|your) (?:raw"
                 r"|full|entire|complete|exact|secret) (?:system )?(?:prompt|instructions)\b"
             ),
             (
@@ -210,7 +211,8 @@ SIGNS: tuple[tuple[str, tuple[str, ...]], ...] = (
             ),
             (
                 rf"\bwhat(?:'s| is| are) the user'?s (?:\w+ )?{_PERSONAL}\b"
-                rf"|\b(?:tell|get|give|find|have)\b[^\n.?]{{0,12}}\b(?!your|my|our"
+                rf"|\b(?:tell|get|give|find|have)\b[^\n.?]{{0,12}}(?<!my )(?<!your )(?<!our )\b"
+                r"(?!your|my|our"
                 r"|patient|customer|client|person|child|applicant|member|employee|sender|recipient"
                 rf"|contact|company|business)\w+'s "
                 rf"(?:\w+ )?{_PERSONAL}\b[^\n]{{0,6}}(?:\band\b|[?.!]|$)"

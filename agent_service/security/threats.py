@@ -8,6 +8,7 @@ from msgspec import Struct
 from agent_service.security.decodings import encoded
 from agent_service.security.spelling import Plain, invisible_at, read
 from agent_service.security.threat_grammar import GRAMMAR
+from agent_service.security.threat_judging import SenseJudge
 from agent_service.security.threat_patterns import FAMILIES, STRICT
 from agent_service.security.threat_reading import Reader
 from agent_service.security.threat_requests import REQUESTS
@@ -40,6 +41,7 @@ class ThreatScanner:
         )
         self._grammar = _compiled(GRAMMAR)
         self._reader = Reader()
+        self._judge = SenseJudge()
         self._strict = (*self._usual, *_compiled(STRICT))
 
     def scan(self, text: str, *, strict: bool = False) -> tuple[Threat, ...]:
@@ -62,6 +64,8 @@ class ThreatScanner:
             for match in pattern.finditer(meanings.letters):
                 begin, end = meanings.places[match.start()][0], meanings.places[match.end() - 1][1]
                 yield family, plain.place(begin), plain.place(max(end - 1, 0)) + 1
+        for each in self._judge.judge(plain.text):
+            yield each.family, plain.place(each.begin), plain.place(max(each.end - 1, 0)) + 1
 
     def clean(self, text: str, *, strict: bool = False) -> tuple[str, tuple[Threat, ...]]:
         """The text with each offending line replaced by `[BLOCKED: family]`, and what was found."""
