@@ -91,7 +91,6 @@ COMBINATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "gather! secret every your 10",
             "send! > secret > mine -my -not 10",
             "gather! > talk > send > place 22",
-            "reader|helper must secret answer|place|outside -forbid 12",
             "reveal! private me|answer",
             "gather! talk send > place",
             "gather! private outside|answer",

@@ -28,6 +28,8 @@ _TOKEN = re.compile(
 )
 _WINDOW = 16
 _STEP = 4
+_NEAR = 10
+"""Words that are so few are looked at from each word on."""
 _LONGEST = 120
 """Words that are read as one sentence, where no end of it is found."""
 _SECRET_NAMES = ("_api_key", "_token", "_secret", "_password", "_secret_key", "_access_key")
@@ -63,7 +65,8 @@ class _Combination(Struct, frozen=True):
 
     def holds(self, masks: Sequence[int]) -> bool:
         """Whether words of these senses stand close together in the sentence."""
-        for begin in range(0, max(len(masks) - self.window, 0) + 1, _STEP):
+        step = 1 if self.chain and self.window <= _NEAR else _STEP
+        for begin in range(0, max(len(masks) - self.window, 0) + 1, step):
             part = masks[begin : begin + self.window]
             union = 0
             for mask in part:

@@ -40,9 +40,9 @@ NOUNS = MappingProxyType(
         " recovery-code cookie session-cookie environment-variable account-number env-var"
         " bearer-token signing-key licence-key license-key secret-key card-number mnemonic"
         " recovery-phrase iban two-factor-code one-time-code login-detail",
-        "talk": "conversation chat chat-history history transcript inbox mailbox e-mail email"
-        " calendar address-book mail diary conversation-history contact-list last-message"
-        " message-so-far",
+        "talk": "conversation chat chat-history history transcript inbox mailbox calendar"
+        " address-book diary conversation-history contact-list last-message message-so-far"
+        " emails e-mails mails",
         "answer": "commit-message diff changelog final-message next-message answer reply response"
         " output summary report",
         "memory": "soul.md memory.md agents.md claude.md user.md long-term-memory standing-rule"
@@ -145,8 +145,8 @@ WORDS = MappingProxyType(
         " concern-yourself trouble-yourself bother-yourself worry be-held feel-bound"
         " feel-obliged hold",
         "not": "hardly no-reason neither not don't dont doesn't didn't never cannot can't mustn't"
-        " shouldn't needn't no-longer nothing none no nor stop cease quit isn't aren't without"
-        " won't wouldn't no-need refrain avoid nobody rather-than instead-of",
+        " shouldn't needn't no-longer nothing none no nor stop cease quit isn't aren't won't"
+        " wouldn't no-need refrain avoid nobody rather-than instead-of",
         "freed": "freed liberated released exempt unshackled unbound unchained emancipated set-free"
         " free-of free-from are-free free-now relieve-you absolve-you excuse-you release-you"
         " free-you discharge-you relieved-of absolved excused unlock-yourself rid-of"
@@ -301,13 +301,13 @@ WORDS = MappingProxyType(
         " finds reading opens reads processing processes summarising summarizing summarises"
         " parsing parses visiting visits crawling sees scanning reviewing analysing analyzing"
         " looks-at ingesting ingests encountering looking-at see evaluating screening grading",
-        "obey": "take-my submit-to bow-to at-my-service do-whatever do-what-i accept-orders"
-        " follow-orders take-instructions accept-commands obey take-orders comply"
-        " take-direction take-commands do-as follow-my follow-only listen-only listen-to-me"
-        " answer-only belong-to loyal loyalty allegiance my-commands without-question"
-        " unconditionally all-of-my-commands each-of-my-commands all-my-commands"
-        " each-of-my-orders all-my-orders answer-to-nobody answer-only-to answers-only-to"
-        " answer-to-me listen-to-nobody",
+        "obey": "take-my submit-to bow-to at-my-service do-what-i accept-orders follow-orders"
+        " take-instructions accept-commands obey take-orders comply take-direction"
+        " take-commands do-as follow-my follow-only listen-only listen-to-me answer-only"
+        " belong-to loyal loyalty allegiance my-commands without-question unconditionally"
+        " all-of-my-commands each-of-my-commands all-my-commands each-of-my-orders"
+        " all-my-orders answer-to-nobody answer-only-to answers-only-to answer-to-me"
+        " listen-to-nobody",
         "mine": "me my mine i this-file this-note this-document these the-author the-following"
         " listed-here below here this-message this-page this-text this-paragraph this-line"
         " next-line what-follows the-writer author writer-of whoever-wrote my-commands"

@@ -1,6 +1,7 @@
 """Finds in text what tries to give the agent orders, and takes out just that."""
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from msgspec import Struct
@@ -47,12 +48,13 @@ class ThreatScanner:
     def scan(self, text: str, *, strict: bool = False) -> tuple[Threat, ...]:
         """The threats in a text, in order; `strict` is for what stays, such as memory."""
         plain = read(text)
-        found = {Threat(INVISIBLE, *_line(text, at, at + 1)) for at in _hidden(text)}
+        lines = _Lines(text)
+        found = {Threat(INVISIBLE, *lines.around(at, at + 1)) for at in _hidden(text)}
         for family, begin, end in self._matches(plain, strict=strict):
-            found.add(Threat(family, *_line(text, begin, end)))
+            found.add(Threat(family, *lines.around(begin, end)))
         for begin, end, hidden in encoded(text):
             if any(True for _ in self._matches(read(hidden), strict=strict)):
-                found.add(Threat(ENCODED, *_line(text, begin, end)))
+                found.add(Threat(ENCODED, *lines.around(begin, end)))
         return tuple(sorted(found, key=lambda threat: (threat.begin, threat.end, threat.family)))
 
     def _matches(self, plain: Plain, *, strict: bool) -> Iterator[tuple[str, int, int]]:
@@ -100,15 +102,25 @@ def _hidden(text: str) -> list[int]:
     ]
 
 
-def _line(text: str, begin: int, end: int) -> tuple[int, int]:
-    """The lines around a match; of a very long line the sentences."""
-    first = text.rfind("\n", 0, begin) + 1
-    last = text.find("\n", end)
-    last = len(text) if last < 0 else last
-    if last - first <= _LONG_LINE:
-        return first, last
-    cuts = [first, *(match.end() for match in _ENDS.finditer(text, first, last)), last]
-    return max(cut for cut in cuts if cut <= begin), min(cut for cut in cuts if cut >= end)
+class _Lines:
+    """The lines of a text; of a very long line the sentences."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._cuts: dict[tuple[int, int], list[int]] = {}
+
+    def around(self, begin: int, end: int) -> tuple[int, int]:
+        """From where to where the lines of a match go."""
+        first = self._text.rfind("\n", 0, begin) + 1
+        last = self._text.find("\n", end)
+        last = len(self._text) if last < 0 else last
+        if last - first <= _LONG_LINE:
+            return first, last
+        if (first, last) not in self._cuts:
+            ends = _ENDS.finditer(self._text, first, last)
+            self._cuts[first, last] = [first, *(match.end() for match in ends), last]
+        cuts = self._cuts[first, last]
+        return cuts[bisect_right(cuts, begin) - 1], cuts[bisect_left(cuts, end)]
 
 
 def _merged(threats: tuple[Threat, ...]) -> list[tuple[int, int, list[str]]]:
