@@ -29,6 +29,8 @@ _SAYS_NOTHING = re.compile(
     r"|printf\s+(?:--\s+)?(?:''|\"\")|(?:/bin/)?cat\s+/dev/null)",
     re.DOTALL,
 )
+_Settings = Sequence[tuple[str, str]]
+_Run = Callable[[Pipes], str]
 _PIECES = re.compile(r"[;\n&|]+")
 # What keeps a shell from writing down what it ran.
 _UNTRACED = frozenset(
@@ -135,14 +137,10 @@ class Shell:
                 word = ""
         argv += self.words.fields(word) if word else []
         if redirects:
-            return self._redirected(
-                redirects, pipes, lambda given: self._called(argv, given, settings)
-            )
+            return self._redirected(redirects, pipes, lambda to: self._called(argv, to, settings))
         return self._called(argv, pipes, settings)
 
-    def _called(
-        self, argv: Sequence[str], pipes: Pipes, settings: Sequence[tuple[str, str]]
-    ) -> str:
+    def _called(self, argv: Sequence[str], pipes: Pipes, settings: _Settings) -> str:
         if not argv:
             self.words.variables.update(settings)
             return ""
@@ -251,20 +249,12 @@ class Shell:
     def _redirect_statement(self, node: Node, pipes: Pipes) -> str:
         body = node.child_by_field_name("body")
         redirects = [child for child in node.named_children if child != body]
-        if body is None:
-            return self._redirected(redirects, pipes, lambda _: "", is_empty=True)
-        is_empty = bool(_SAYS_NOTHING.fullmatch(text_of(body)[-64:].strip()))
-        return self._redirected(
-            redirects, pipes, lambda given: self._run(body, given), is_empty=is_empty
-        )
+        is_empty = body is None or bool(_SAYS_NOTHING.fullmatch(text_of(body)[-64:].strip()))
+        run: _Run = (lambda given: self._run(body, given)) if body else (lambda _: "")
+        return self._redirected(redirects, pipes, run, is_empty=is_empty)
 
     def _redirected(
-        self,
-        nodes: Sequence[Node],
-        pipes: Pipes,
-        run: Callable[[Pipes], str],
-        *,
-        is_empty: bool = False,
+        self, nodes: Sequence[Node], pipes: Pipes, run: _Run, *, is_empty: bool = False
     ) -> str:
         redirects = Redirects.of(nodes, self.words)
         scene = self.scene
@@ -272,8 +262,8 @@ class Shell:
         output = run(given)
         for operator, target in redirects.targets:
             self._written(scene, operator, target)
-            if is_empty and operator in (">", ">|") and not redirects.gives:
-                judge_emptied(scene, target)
+            if is_empty and not redirects.gives:
+                judge_emptied(scene, operator, target)
             if ">" in operator:
                 self.write(target, output, append=operator == ">>")
         for each in redirects.behind:
@@ -299,9 +289,9 @@ class Shell:
             self.script(reader, Pipes(text, is_fed=True))
 
 
-def judge_emptied(scene: Scene, target: str) -> None:
+def judge_emptied(scene: Scene, operator: str, target: str) -> None:
     """Judge that a file is emptied, which the text has not made itself."""
-    if is_kept(target, scene.cwd) and not scene.read(target):
+    if operator in (">", ">|") and is_kept(target, scene.cwd) and not scene.read(target):
         scene.find("overwrite")
 
 
