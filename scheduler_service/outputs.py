@@ -1,5 +1,6 @@
 """What came of runs, as files of the home that a person reads: `cron/output/<job>/<time>.md`."""
 
+import hashlib
 import logging
 import re
 from pathlib import Path
@@ -11,7 +12,7 @@ from services.home import HomeError, HomePaths, replace_file
 
 _log = logging.getLogger(__name__)
 
-_FILE = re.compile(r"\d{4}-\d{2}-\d{2}_\d{2}-\d{2}-\d{2}(?:_2)?\.md")
+_FILE = re.compile(r"\d{4}-\d{2}-\d{2}_\d{2}-\d{2}-\d{2}(?:_2)?(?:_[0-9a-f]{8})?\.md")
 _FOLDER = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9_.:-]*")
 
 
@@ -35,9 +36,13 @@ class OutputFolders:
 
 
 def _name(claim: Claim) -> str:
-    """By the clock of the job's zone; of an hour that it shows twice, the second is told apart."""
+    """By the clock of the job's zone; of an hour that it shows twice, the second is told apart, and
+    so is a run that somebody asked for, as others may fall into its second."""
     at = claim.scheduled_for.astimezone(ZoneInfo(claim.job.time_zone))
-    return f"{at:%Y-%m-%d_%H-%M-%S}{'_2' if at.fold else ''}.md"
+    name = f"{at:%Y-%m-%d_%H-%M-%S}{'_2' if at.fold else ''}"
+    if claim.scheduled_for.microsecond:
+        name += f"_{hashlib.sha256(claim.run_id.encode()).hexdigest()[:8]}"
+    return f"{name}.md"
 
 
 def _text(claim: Claim, ending: Ending) -> str:
