@@ -162,15 +162,18 @@ class JobCatalog:
                 return await self.get(profile, job_id)
 
     async def pause(self, profile: str, job_id: str) -> Job:
-        """Let a job have no next run until it is resumed."""
+        """Let a job run no more until it is resumed; a turn that is under way goes on to its end,
+        but is not tried again, and what somebody has asked for is done."""
         now = self._clock.now()
 
         def write(connection: sa.Connection) -> Job:
             _get(connection, profile, job_id)
-            jobs.pause_job(connection, job_id, now)
+            if jobs.pause_job(connection, job_id, now):
+                runs.cancel_unbegun(connection, job_id, now, is_paused=True)
+                jobs.settle_waiting(connection, [job_id])
             return _get(connection, profile, job_id)
 
-        return await self._database.write(write)
+        return await self._database.write(write, notify=stopping.CHANNEL)
 
     async def resume(self, profile: str, job_id: str) -> Job:
         """Let a paused job run again, from now on."""

@@ -38,7 +38,8 @@ class RunState(StrEnum):
     FAILED = "FAILED"
     """Its turn failed, or its output could not be delivered."""
     CANCELLED = "CANCELLED"
-    """The job's next run took its place, or the job was deleted before its turn had started."""
+    """The job's next run took its place, or the job was deleted or paused before its turn had
+    started."""
 
 
 OPEN_STATES = (RunState.CLAIMED, RunState.RUNNING, RunState.DELIVERING)

@@ -51,7 +51,7 @@ class Stopper:
             if done:
                 await self._database.write(partial(unwanted.stopped, run_ids=done))
         except Unavailable as error:
-            _log.warning("turns of deleted jobs may go on: %s", error)
+            _log.warning("turns of cancelled runs may go on: %s", error)
             return False
         return len(done) == len(found)
 
@@ -60,8 +60,8 @@ class Stopper:
         try:
             is_there = await self._agent.stop(turn.profile, turn.turn_id)
         except CallRefused as error:
-            _log.warning("turn %s of a deleted job may go on: %s", turn.turn_id, error)
+            _log.warning("turn %s of a cancelled run may go on: %s", turn.turn_id, error)
             return False
         if is_there:
-            _log.info("turn %s is stopped: its job was deleted", turn.turn_id)
+            _log.info("turn %s is stopped: its run was cancelled", turn.turn_id)
         return is_there or turn.is_over

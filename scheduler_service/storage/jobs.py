@@ -173,10 +173,11 @@ def settle_waiting(connection: sa.Connection, job_ids: Collection[str]) -> None:
         connection.execute(_SETTLE, {"job_ids": job_ids})
 
 
-def pause_job(connection: sa.Connection, job_id: str, now: datetime) -> None:
-    """Let a job have no next run until it is resumed; one that is paused stays as it is."""
+def pause_job(connection: sa.Connection, job_id: str, now: datetime) -> bool:
+    """Let a job have no next run until it is resumed; False where it is paused already."""
     update = sa.update(job).where(job.c.id == job_id, job.c.paused_at.is_(None))
-    connection.execute(update.values(paused_at=now, updated_at=now, next_run_at=None))
+    done = connection.execute(update.values(paused_at=now, updated_at=now, next_run_at=None))
+    return done.rowcount == 1
 
 
 def resume_job(

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from msgspec import Struct
 
-from scheduler_service.jobs import Attempt, Claim, Job, Run, RunState, turn_id_of
+from scheduler_service.jobs import Attempt, Claim, Job, JobState, Run, RunState, turn_id_of
 from scheduler_service.options import Overlap
 from scheduler_service.prompts import Context
 from scheduler_service.storage.jobs import (
@@ -94,13 +94,18 @@ def start_run(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> No
 
 
 def retry_run(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> bool:
-    """Note that the claim's attempt is to be made; False where the job was deleted meanwhile.
+    """Note that the claim's attempt is to be made; False where the job was deleted meanwhile, or
+    paused and nobody has asked for the run.
 
     Raises Fenced.
     """
-    # Whoever deletes the job waits, and then finds a run whose turn is still to be made.
+    # Whoever deletes or pauses the job waits, and then finds a run whose turn is still to be made.
     stored = locked_job(connection, claim.job.id)
     if stored is None or stored.deleted:
+        return False
+    found = find_run(connection, claim.run_id)
+    is_requested = found is not None and found.is_requested
+    if stored.job.state is JobState.PAUSED and not is_requested:
         return False
     leases.fence(
         connection,
@@ -242,11 +247,17 @@ def cancel_open(connection: sa.Connection, job_ids: Collection[str], now: dateti
         _cancel(connection, of_jobs, "the job's next run took its place", now)
 
 
-def cancel_unbegun(connection: sa.Connection, job_id: str, now: datetime) -> None:
-    """End the runs of a job that was deleted whose turns are still to be made; those that have
-    started unknown to anybody are to be stopped."""
+def cancel_unbegun(
+    connection: sa.Connection, job_id: str, now: datetime, *, is_paused: bool = False
+) -> None:
+    """End the runs of a job that was deleted whose turns are still to be made, or of one that was
+    paused, without those that somebody asked for; those that have started unknown to anybody are
+    to be stopped."""
     unbegun = sa.and_(run.c.job_id == job_id, open_run, run.c.state == RunState.CLAIMED)
-    _cancel(connection, unbegun, "the job was deleted", now, stop_until=ANY_START)
+    if is_paused:
+        unbegun = sa.and_(unbegun, ~run.c.is_requested)
+    why = f"the job was {'paused' if is_paused else 'deleted'}"
+    _cancel(connection, unbegun, why, now, stop_until=ANY_START)
 
 
 def _cancel(

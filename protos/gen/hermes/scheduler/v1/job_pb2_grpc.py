@@ -147,8 +147,8 @@ class JobServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PauseJob(self, request, context):
-        """Lets a job run no more until it is resumed; runs under way finish. Idempotent. Fails with
-        NOT_FOUND.
+        """Lets a job run no more until it is resumed: turns under way end and are not tried again, runs that
+        wait are cancelled, and those of RunJob are done. Idempotent. Fails with NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -34,8 +34,8 @@ class JobServiceStub:
     NOT_FOUND.
     """
     PauseJob: _aio.UnaryUnaryMultiCallable[_job_pb2.PauseJobRequest, _job_pb2.PauseJobResponse]
-    """Lets a job run no more until it is resumed; runs under way finish. Idempotent. Fails with
-    NOT_FOUND.
+    """Lets a job run no more until it is resumed: turns under way end and are not tried again, runs that
+    wait are cancelled, and those of RunJob are done. Idempotent. Fails with NOT_FOUND.
     """
     ResumeJob: _aio.UnaryUnaryMultiCallable[_job_pb2.ResumeJobRequest, _job_pb2.ResumeJobResponse]
     """Lets a paused job run again from now on: what came due meanwhile is not made up for. Idempotent; a
@@ -122,8 +122,8 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _job_pb2.PauseJobRequest,
         context: _aio.ServicerContext[_job_pb2.PauseJobRequest, _abc.Awaitable[_job_pb2.PauseJobResponse]],
     ) -> _abc.Awaitable[_job_pb2.PauseJobResponse]:
-        """Lets a job run no more until it is resumed; runs under way finish. Idempotent. Fails with
-        NOT_FOUND.
+        """Lets a job run no more until it is resumed: turns under way end and are not tried again, runs that
+        wait are cancelled, and those of RunJob are done. Idempotent. Fails with NOT_FOUND.
         """
 
     @_abc_1.abstractmethod

@@ -39,7 +39,9 @@ class _RunStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RunState.Val
     RUN_STATE_FAILED: _RunState.ValueType  # 5
     """Its turn failed or its output could not be delivered."""
     RUN_STATE_CANCELLED: _RunState.ValueType  # 6
-    """Stopped, as the job's next run takes its place, or never begun, as the job was removed."""
+    """Stopped, as the job's next run takes its place, or never begun, as the job was removed or
+    paused.
+    """
 
 class RunState(_RunState, metaclass=_RunStateEnumTypeWrapper):
     """Where a run is in its life."""
@@ -57,7 +59,9 @@ RUN_STATE_SUCCEEDED: RunState.ValueType  # 4
 RUN_STATE_FAILED: RunState.ValueType  # 5
 """Its turn failed or its output could not be delivered."""
 RUN_STATE_CANCELLED: RunState.ValueType  # 6
-"""Stopped, as the job's next run takes its place, or never begun, as the job was removed."""
+"""Stopped, as the job's next run takes its place, or never begun, as the job was removed or
+paused.
+"""
 Global___RunState: _TypeAlias = RunState  # noqa: Y015
 
 @_typing.final
