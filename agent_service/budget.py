@@ -85,10 +85,11 @@ class Standing(Struct, frozen=True):
             for amount in (self.spent, self.reserved, asked, self.limit)
         )
         later = " or wait until tomorrow" if self.scope is Scope.DAY else ""
+        which = f"{self.scope} --id {self.scope_id}" if self.scope_id else f"{self.scope}"
         running = f", {reserved} reserved by running calls" if self.reserved else ""
         return (
             f"{self.name} does not allow another model call: {spent} of {limit} spent{running}, "
-            f"and the call may take {most}. Raise it with hermes budget set {self.scope}{later}."
+            f"and the call may take {most}. Raise it with hermes budget set {which}{later}."
         )
 
     def warning(self) -> str:

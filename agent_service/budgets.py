@@ -81,11 +81,25 @@ class Budgets:
             lambda conn: budgets.every_limit(conn, account, self.policy)
         )
 
-    async def set(self, profile: str, scope: Scope, scope_id: str, limit: Amount | None) -> None:
-        """Set a budget, or leave it to config.yaml again; it holds from the next call on."""
+    async def set(
+        self,
+        profile: str,
+        scope: Scope,
+        scope_id: str,
+        limit: Amount | None,
+        *,
+        keeps_set: bool = False,
+    ) -> None:
+        """Set a budget, or leave it to config.yaml again; it holds from the next call on.
+
+        One that was set before stays if that is asked.
+        """
 
         def write(conn: Connection) -> None:
-            budgets.set_limit(conn, profile, scope, scope_id, limit)
+            if not keeps_set:
+                budgets.set_limit(conn, profile, scope, scope_id, limit)
+            elif limit is not None:
+                budgets.set_first_limit(conn, profile, scope, scope_id, limit)
 
         await self._database.write(write)
         self._changes += 1

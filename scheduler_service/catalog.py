@@ -72,7 +72,7 @@ class Agent(Protocol):
         """Return for each text the kinds of attacks that it looks like."""
         ...
 
-    async def limit(self, job: Job) -> None:
+    async def limit(self, job: Job, *, keeps_set: bool = False) -> None:
         """Hold the runs of a job to its budget, or to none of its own."""
         ...
 
@@ -155,7 +155,7 @@ class JobCatalog:
                 is_rescheduled=is_rescheduled,
                 update_id=update_id,
             )
-            if before.options.has_budget and not changed.options.has_budget:
+            if not changed.options.has_budget_of(before.options):
                 await self._agent.limit(changed)
             # Who was changed in between is read and changed again.
             if await self._database.write(store, notify=CHANNEL):

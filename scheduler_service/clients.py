@@ -99,8 +99,9 @@ class AgentClient:
             for found in answer.findings
         ]
 
-    async def limit(self, job: Job) -> None:
-        """Hold the runs of a job to its budget, or to none of its own."""
+    async def limit(self, job: Job, *, keeps_set: bool = False) -> None:
+        """Hold the runs of a job to its budget, or to none of its own; to the one that somebody has
+        set for it if that is to be kept."""
         options = job.options
         amount = usage_pb2.BudgetAmount(
             micro_usd=options.budget_micro_usd, tokens=options.budget_tokens
@@ -110,6 +111,7 @@ class AgentClient:
             scope=usage_pb2.BUDGET_SCOPE_JOB,
             scope_id=job.id,
             limit=amount if options.has_budget else None,
+            keeps_set=keeps_set,
         )
         try:
             await self._usage.SetBudget(request, timeout=_CALL_S)

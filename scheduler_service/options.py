@@ -73,6 +73,11 @@ class JobOptions(Struct, frozen=True, omit_defaults=True):
         """Whether its runs have a budget of their own."""
         return self.budget_micro_usd > 0 or self.budget_tokens > 0
 
+    def has_budget_of(self, other: "JobOptions") -> bool:
+        """Whether its runs have the same budget."""
+        mine = (self.budget_micro_usd, self.budget_tokens)
+        return mine == (other.budget_micro_usd, other.budget_tokens)
+
 
 DEFAULTS = JobOptions()
 

@@ -76,8 +76,9 @@ class Agent(Protocol):
         """Return for each text the kinds of attacks that it looks like."""
         ...
 
-    async def limit(self, job: Job) -> None:
-        """Hold the runs of a job to its budget, or to none of its own."""
+    async def limit(self, job: Job, *, keeps_set: bool = False) -> None:
+        """Hold the runs of a job to its budget, or to none of its own; to the one that somebody has
+        set for it if that is to be kept."""
         ...
 
     async def start(self, claim: Claim, ask: Ask) -> None:
@@ -213,7 +214,8 @@ class Runner:
                 await self._persist(claim, partial(self._agent.stop, job.profile, turn_id))
         ask = await self._ask(claim)
         if job.options.has_budget:
-            await self._persist(claim, partial(self._agent.limit, job))
+            # What somebody has set for it since is stronger, until the job itself gets another one.
+            await self._persist(claim, partial(self._agent.limit, job, keeps_set=True))
         try:
             await self._persist(claim, partial(self._start_held, claim, ask))
             attempt = replace(claim.attempt, started_at=self._clock.now())

@@ -55,5 +55,7 @@ class UsageServicer(usage_pb2_grpc.UsageServiceServicer):
         """Sets a budget."""
         scope, scope_id, limit = convert.new_budget(request)
         profile = profile_of(request.profile)
-        await self._spending.budgets.set(profile, scope, scope_id, limit)
+        await self._spending.budgets.set(
+            profile, scope, scope_id, limit, keeps_set=request.keeps_set
+        )
         return usage_pb2.SetBudgetResponse()

@@ -11,7 +11,7 @@ from agent_service.requests import REVIEW, SUBAGENT
 from agent_service.storage.budget_schema import budget_gate, budget_limit, budget_reservation
 from agent_service.storage.schema import session, turn
 from agent_service.storage.usage_schema import model_usage
-from services.database import Prepared, db_now, upsert, upsert_sum
+from services.database import Prepared, db_now, insert_ignore, upsert, upsert_sum
 from services.leases import Lease, LeaseTable
 
 Limits = Mapping[tuple[Scope, str], Amount]
@@ -24,6 +24,7 @@ NO_RESERVATION: Reservation = ("", "")
 _PASS = Prepared(upsert_sum(budget_gate, ("profile",), ("passed",)))
 _LIMITS = sa.select(budget_limit).where(budget_limit.c.profile == bindparam("profile"))
 _LIMITED = sa.select(budget_limit.c.profile).distinct()
+_SET_FIRST = insert_ignore(budget_limit)
 _SET = upsert(budget_limit, ("profile", "scope", "scope_id"), ("micro_usd", "tokens"))
 _UNSET = sa.delete(budget_limit).where(
     budget_limit.c.profile == bindparam("profile"),
@@ -116,6 +117,14 @@ def set_limit(
         conn.execute(_UNSET, which)
     else:
         conn.execute(_SET, {**which, "micro_usd": limit.micro_usd, "tokens": limit.tokens})
+
+
+def set_first_limit(
+    conn: Connection, profile: str, scope: Scope, scope_id: str, limit: Amount
+) -> None:
+    """Set a budget, unless somebody has set one for just that."""
+    row = {"profile": profile, "scope": scope.value, "scope_id": scope_id}
+    conn.execute(_SET_FIRST, {**row, "micro_usd": limit.micro_usd, "tokens": limit.tokens})
 
 
 def standings(

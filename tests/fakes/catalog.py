@@ -51,6 +51,8 @@ class FakeBudgets(usage_pb2_grpc.UsageServiceServicer):
         self, request: usage_pb2.SetBudgetRequest, context: Context
     ) -> usage_pb2.SetBudgetResponse:
         has_limit = request.HasField("limit")
+        if request.keeps_set and self.tokens.get(request.scope_id) is not None:
+            return usage_pb2.SetBudgetResponse()
         self.tokens[request.scope_id] = request.limit.tokens if has_limit else None
         return usage_pb2.SetBudgetResponse()
 

@@ -52,6 +52,12 @@ async def standing(client: AgentClient, session_id: str = "") -> pb.Budget:
     return found
 
 
+async def of_job(client: AgentClient) -> pb.Budget:
+    found = (await stub_of(client).GetBudget(pb.GetBudgetRequest(job_id="x"))).budgets
+    (budget,) = [each for each in found if each.scope_id == "x"]
+    return budget
+
+
 async def interrupt(client: AgentClient, turn_id: str) -> None:
     await client.turns.InterruptTurn(turn_pb2.InterruptTurnRequest(turn_id=turn_id))
 
@@ -247,12 +253,23 @@ async def test_the_reservation_of_an_owner_that_is_gone_does_not_count(
 
 async def test_what_is_set_is_stronger_than_the_config_until_it_is_unset(tmp_path: Path) -> None:
     await configure(tmp_path, PRICED + "budget: {day: {usd: 0.01}}\n")
+    kept: list[int] = []
     async with fake_model(answers(HI)) as model, agent(tmp_path, model.url) as client:
         refused = await client.ask("hi")
         await set_budget(client, DAY)
         unlimited = await client.ask("hi")
         await stub_of(client).SetBudget(pb.SetBudgetRequest(scope=DAY))
         again = await client.ask("hi")
+        for tokens, keeps_set in ((7, True), (8, True), (9, False), (8, True)):
+            asked = pb.SetBudgetRequest(
+                scope=pb.BUDGET_SCOPE_JOB,
+                scope_id="x",
+                limit=pb.BudgetAmount(tokens=tokens),
+                keeps_set=keeps_set,
+            )
+            await stub_of(client).SetBudget(asked)
+            kept.append((await of_job(client)).limit.tokens)
+    assert kept == [7, 7, 9, 9]
     assert "Today's budget" in limit_reached(refused)
     assert answer(unlimited) == "Hi."
     assert "Today's budget" in limit_reached(again)

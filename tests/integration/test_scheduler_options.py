@@ -7,12 +7,13 @@ from functools import partial
 
 import grpc
 import pytest
+from msgspec.structs import replace
 
 from hermes.agent.v1 import turn_pb2
 from hermes.common.v1 import content_pb2
 from scheduler_service.catalog import JobRequest
 from scheduler_service.jobs import RunState
-from scheduler_service.options import LOCAL, ORIGIN, Overlap, Target
+from scheduler_service.options import LOCAL, ORIGIN, JobOptions, Overlap, Target
 from scheduler_service.prompts import instructions
 from scheduler_service.storage import runs
 from scheduler_service.storage.schema import metadata
@@ -109,6 +110,25 @@ async def test_a_budget_that_is_taken_from_a_job_is_taken_back(
     request = JobRequest("x", "default", job.name, job.prompt, "every 1h", "UTC", CHAT)
     await running.catalog.update("default", "x", lambda _: request, anew=False)
     assert wire.budgets.tokens == {"x": None}
+
+
+async def test_what_somebody_sets_for_a_job_outlasts_its_runs_and_not_its_next_budget(
+    running: SchedulerUnderTest, wire: Wire, clock: SetClock
+) -> None:
+    job = await running.create("x", "every 1m", budget_tokens=7)
+    await _due(running, clock)
+    await running.finished("x")
+    assert wire.budgets.tokens == {"x": 7}
+    wire.budgets.tokens["x"] = 900
+    await _due(running, clock)
+    await running.finished("x", 2)
+    assert wire.budgets.tokens == {"x": 900}
+    for tokens, left in ((7, 900), (8, 8)):
+        options = JobOptions(budget_tokens=tokens)
+        request = JobRequest("x", "default", f"of {tokens}", job.prompt, "every 1m", "UTC", CHAT)
+        change = replace(request, options=options)
+        await running.catalog.update("default", "x", lambda _, to=change: to, anew=False)
+        assert wire.budgets.tokens == {"x": left}
 
 
 @pytest.mark.parametrize("answer", ["[SILENT]", " [silent] nothing new\n", " \n"])

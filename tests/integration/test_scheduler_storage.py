@@ -45,7 +45,7 @@ class NoAgent:
     async def scan(self, texts: Sequence[str]) -> Sequence[tuple[str, ...]]:
         raise ServiceUnavailable("it is away")
 
-    async def limit(self, job: Job) -> None:
+    async def limit(self, job: Job, *, keeps_set: bool = False) -> None:
         raise ServiceUnavailable("it is away")
 
 

@@ -50,7 +50,7 @@ def test_a_refusal_names_the_budget_the_figures_and_the_way_out() -> None:
     assert standing.refusal(Amount(5, 70)) == (
         "This session's budget does not allow another model call: 900 tokens of 1,000 tokens "
         "spent, 50 tokens reserved by running calls, and the call may take 70 tokens. Raise it "
-        "with hermes budget set session."
+        "with hermes budget set session --id s."
     )
     day = Standing(Scope.DAY, "", Amount(micro_usd=2_500_000), Amount(2_400_000, 9))
     assert day.refusal(Amount(200_000, 7)) == (

@@ -25,17 +25,17 @@ _sym_db = _symbol_database.Default()
 from hermes.common.v1 import usage_pb2 as hermes_dot_common_dot_v1_dot_usage__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bhermes/agent/v1/usage.proto\x12\x0fhermes.agent.v1\x1a\x1chermes/common/v1/usage.proto\"\xb4\x01\n\x0fGetUsageRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12-\n\x08group_by\x18\x02 \x01(\x0e\x32\x1b.hermes.agent.v1.UsageGroup\x12\x11\n\tsince_day\x18\x03 \x01(\t\x12\x11\n\tuntil_day\x18\x04 \x01(\t\x12\x12\n\nsession_id\x18\x05 \x01(\t\x12\x11\n\tpage_size\x18\x06 \x01(\x05\x12\x14\n\x0c\x61ll_profiles\x18\x07 \x01(\x08\"c\n\x10GetUsageResponse\x12\'\n\x04sums\x18\x01 \x03(\x0b\x32\x19.hermes.agent.v1.UsageSum\x12&\n\x05total\x18\x02 \x01(\x0b\x32\x17.hermes.common.v1.Usage\"?\n\x08UsageSum\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05usage\x18\x02 \x01(\x0b\x32\x17.hermes.common.v1.Usage\"1\n\x0c\x42udgetAmount\x12\x11\n\tmicro_usd\x18\x01 \x01(\x03\x12\x0e\n\x06tokens\x18\x02 \x01(\x03\"\xe4\x01\n\x06\x42udget\x12+\n\x05scope\x18\x01 \x01(\x0e\x32\x1c.hermes.agent.v1.BudgetScope\x12\x10\n\x08scope_id\x18\x02 \x01(\t\x12,\n\x05limit\x18\x03 \x01(\x0b\x32\x1d.hermes.agent.v1.BudgetAmount\x12,\n\x05spent\x18\x04 \x01(\x0b\x32\x1d.hermes.agent.v1.BudgetAmount\x12/\n\x08reserved\x18\x05 \x01(\x0b\x32\x1d.hermes.agent.v1.BudgetAmount\x12\x0e\n\x06is_set\x18\x06 \x01(\x08\"G\n\x10GetBudgetRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x0e\n\x06job_id\x18\x03 \x01(\t\"S\n\x11GetBudgetResponse\x12(\n\x07\x62udgets\x18\x01 \x03(\x0b\x32\x17.hermes.agent.v1.Budget\x12\x14\n\x0cwarn_percent\x18\x02 \x01(\x05\"\x90\x01\n\x10SetBudgetRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12+\n\x05scope\x18\x02 \x01(\x0e\x32\x1c.hermes.agent.v1.BudgetScope\x12\x10\n\x08scope_id\x18\x03 \x01(\t\x12,\n\x05limit\x18\x04 \x01(\x0b\x32\x1d.hermes.agent.v1.BudgetAmount\"\x13\n\x11SetBudgetResponse*\x87\x01\n\nUsageGroup\x12\x1b\n\x17USAGE_GROUP_UNSPECIFIED\x10\x00\x12\x13\n\x0fUSAGE_GROUP_DAY\x10\x01\x12\x15\n\x11USAGE_GROUP_MODEL\x10\x02\x12\x17\n\x13USAGE_GROUP_SESSION\x10\x03\x12\x17\n\x13USAGE_GROUP_PROFILE\x10\x04*\x8b\x01\n\x0b\x42udgetScope\x12\x1c\n\x18\x42UDGET_SCOPE_UNSPECIFIED\x10\x00\x12\x18\n\x14\x42UDGET_SCOPE_PROFILE\x10\x01\x12\x18\n\x14\x42UDGET_SCOPE_SESSION\x10\x02\x12\x14\n\x10\x42UDGET_SCOPE_JOB\x10\x03\x12\x14\n\x10\x42UDGET_SCOPE_DAY\x10\x04\x32\x87\x02\n\x0cUsageService\x12O\n\x08GetUsage\x12 .hermes.agent.v1.GetUsageRequest\x1a!.hermes.agent.v1.GetUsageResponse\x12R\n\tGetBudget\x12!.hermes.agent.v1.GetBudgetRequest\x1a\".hermes.agent.v1.GetBudgetResponse\x12R\n\tSetBudget\x12!.hermes.agent.v1.SetBudgetRequest\x1a\".hermes.agent.v1.SetBudgetResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bhermes/agent/v1/usage.proto\x12\x0fhermes.agent.v1\x1a\x1chermes/common/v1/usage.proto\"\xb4\x01\n\x0fGetUsageRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12-\n\x08group_by\x18\x02 \x01(\x0e\x32\x1b.hermes.agent.v1.UsageGroup\x12\x11\n\tsince_day\x18\x03 \x01(\t\x12\x11\n\tuntil_day\x18\x04 \x01(\t\x12\x12\n\nsession_id\x18\x05 \x01(\t\x12\x11\n\tpage_size\x18\x06 \x01(\x05\x12\x14\n\x0c\x61ll_profiles\x18\x07 \x01(\x08\"c\n\x10GetUsageResponse\x12\'\n\x04sums\x18\x01 \x03(\x0b\x32\x19.hermes.agent.v1.UsageSum\x12&\n\x05total\x18\x02 \x01(\x0b\x32\x17.hermes.common.v1.Usage\"?\n\x08UsageSum\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05usage\x18\x02 \x01(\x0b\x32\x17.hermes.common.v1.Usage\"1\n\x0c\x42udgetAmount\x12\x11\n\tmicro_usd\x18\x01 \x01(\x03\x12\x0e\n\x06tokens\x18\x02 \x01(\x03\"\xe4\x01\n\x06\x42udget\x12+\n\x05scope\x18\x01 \x01(\x0e\x32\x1c.hermes.agent.v1.BudgetScope\x12\x10\n\x08scope_id\x18\x02 \x01(\t\x12,\n\x05limit\x18\x03 \x01(\x0b\x32\x1d.hermes.agent.v1.BudgetAmount\x12,\n\x05spent\x18\x04 \x01(\x0b\x32\x1d.hermes.agent.v1.BudgetAmount\x12/\n\x08reserved\x18\x05 \x01(\x0b\x32\x1d.hermes.agent.v1.BudgetAmount\x12\x0e\n\x06is_set\x18\x06 \x01(\x08\"G\n\x10GetBudgetRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x0e\n\x06job_id\x18\x03 \x01(\t\"S\n\x11GetBudgetResponse\x12(\n\x07\x62udgets\x18\x01 \x03(\x0b\x32\x17.hermes.agent.v1.Budget\x12\x14\n\x0cwarn_percent\x18\x02 \x01(\x05\"\xa3\x01\n\x10SetBudgetRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12+\n\x05scope\x18\x02 \x01(\x0e\x32\x1c.hermes.agent.v1.BudgetScope\x12\x10\n\x08scope_id\x18\x03 \x01(\t\x12,\n\x05limit\x18\x04 \x01(\x0b\x32\x1d.hermes.agent.v1.BudgetAmount\x12\x11\n\tkeeps_set\x18\x05 \x01(\x08\"\x13\n\x11SetBudgetResponse*\x87\x01\n\nUsageGroup\x12\x1b\n\x17USAGE_GROUP_UNSPECIFIED\x10\x00\x12\x13\n\x0fUSAGE_GROUP_DAY\x10\x01\x12\x15\n\x11USAGE_GROUP_MODEL\x10\x02\x12\x17\n\x13USAGE_GROUP_SESSION\x10\x03\x12\x17\n\x13USAGE_GROUP_PROFILE\x10\x04*\x8b\x01\n\x0b\x42udgetScope\x12\x1c\n\x18\x42UDGET_SCOPE_UNSPECIFIED\x10\x00\x12\x18\n\x14\x42UDGET_SCOPE_PROFILE\x10\x01\x12\x18\n\x14\x42UDGET_SCOPE_SESSION\x10\x02\x12\x14\n\x10\x42UDGET_SCOPE_JOB\x10\x03\x12\x14\n\x10\x42UDGET_SCOPE_DAY\x10\x04\x32\x87\x02\n\x0cUsageService\x12O\n\x08GetUsage\x12 .hermes.agent.v1.GetUsageRequest\x1a!.hermes.agent.v1.GetUsageResponse\x12R\n\tGetBudget\x12!.hermes.agent.v1.GetBudgetRequest\x1a\".hermes.agent.v1.GetBudgetResponse\x12R\n\tSetBudget\x12!.hermes.agent.v1.SetBudgetRequest\x1a\".hermes.agent.v1.SetBudgetResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hermes.agent.v1.usage_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_USAGEGROUP']._serialized_start=1036
-  _globals['_USAGEGROUP']._serialized_end=1171
-  _globals['_BUDGETSCOPE']._serialized_start=1174
-  _globals['_BUDGETSCOPE']._serialized_end=1313
+  _globals['_USAGEGROUP']._serialized_start=1055
+  _globals['_USAGEGROUP']._serialized_end=1190
+  _globals['_BUDGETSCOPE']._serialized_start=1193
+  _globals['_BUDGETSCOPE']._serialized_end=1332
   _globals['_GETUSAGEREQUEST']._serialized_start=79
   _globals['_GETUSAGEREQUEST']._serialized_end=259
   _globals['_GETUSAGERESPONSE']._serialized_start=261
@@ -51,9 +51,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETBUDGETRESPONSE']._serialized_start=782
   _globals['_GETBUDGETRESPONSE']._serialized_end=865
   _globals['_SETBUDGETREQUEST']._serialized_start=868
-  _globals['_SETBUDGETREQUEST']._serialized_end=1012
-  _globals['_SETBUDGETRESPONSE']._serialized_start=1014
-  _globals['_SETBUDGETRESPONSE']._serialized_end=1033
-  _globals['_USAGESERVICE']._serialized_start=1316
-  _globals['_USAGESERVICE']._serialized_end=1579
+  _globals['_SETBUDGETREQUEST']._serialized_end=1031
+  _globals['_SETBUDGETRESPONSE']._serialized_start=1033
+  _globals['_SETBUDGETRESPONSE']._serialized_end=1052
+  _globals['_USAGESERVICE']._serialized_start=1335
+  _globals['_USAGESERVICE']._serialized_end=1598
 # @@protoc_insertion_point(module_scope)

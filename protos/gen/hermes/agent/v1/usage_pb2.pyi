@@ -332,6 +332,7 @@ class SetBudgetRequest(_message.Message):
     SCOPE_FIELD_NUMBER: _builtins.int
     SCOPE_ID_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
+    KEEPS_SET_FIELD_NUMBER: _builtins.int
     profile: _builtins.str
     """Whose budget; empty means "default"."""
     scope: Global___BudgetScope.ValueType
@@ -340,6 +341,8 @@ class SetBudgetRequest(_message.Message):
     """Which session or job, at most 128 characters; empty means each of them. Must be empty for the
     other scopes.
     """
+    keeps_set: _builtins.bool
+    """Where somebody has set a budget for just this one before, that one stays."""
     @_builtins.property
     def limit(self) -> Global___BudgetAmount:
         """What may be spent, both parts of it; unset leaves it to config.yaml again."""
@@ -351,10 +354,11 @@ class SetBudgetRequest(_message.Message):
         scope: Global___BudgetScope.ValueType = ...,
         scope_id: _builtins.str = ...,
         limit: Global___BudgetAmount | None = ...,
+        keeps_set: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "profile", b"profile", "scope", b"scope", "scope_id", b"scope_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["keeps_set", b"keeps_set", "limit", b"limit", "profile", b"profile", "scope", b"scope", "scope_id", b"scope_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
