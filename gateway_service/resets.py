@@ -24,6 +24,7 @@ from gateway_service.storage.resets import Due, Reset
 from services.clock import Clock
 from services.errors import HermesError, Unavailable
 from services.ids import new_session_id
+from services.leases import Fenced
 
 LOOK_S = 10.0
 AT_ONCE = 50
@@ -42,6 +43,8 @@ class Resets:
         self._agent = agent
         self._policy = policy
         self._clock = clock
+        self._after: Due | None = None
+        """The chat after which a look goes on that was broken off; None is from the beginning."""
 
     async def run(self) -> None:
         """End what is due, until cancelled."""
@@ -64,10 +67,27 @@ class Resets:
         cutoff = self._policy.cutoff(self._clock.now())
         if cutoff is None:
             return
-        for found in await held.database.read(
-            lambda conn: resets.due(conn, held.profile, held.platform, cutoff, AT_ONCE)
-        ):
+        while page := await self._due(cutoff):
+            for found in page:
+                # First of all: whatever ends this look, the next one goes on with the next chat.
+                self._after = found
+                await self._try_to_end(found)
+        self._after = None
+
+    async def _due(self, cutoff: datetime) -> list[Due]:
+        held, after = self._held, self._after
+        return await held.database.read(
+            lambda conn: resets.due(conn, held.profile, held.platform, cutoff, AT_ONCE, after)
+        )
+
+    async def _try_to_end(self, found: Due) -> None:
+        """End a chat's session; one that cannot be ended is no reason to leave the others."""
+        try:
             await self._end(found, received=True)
+        except (Unavailable, Fenced):
+            raise  # nor can any other just now
+        except HermesError as error:
+            _log.warning("session %s is left for later: %s", found.session_id, error)
 
     async def before(self, session_key: str) -> None:
         """End a chat's session before its next message, if it is due."""

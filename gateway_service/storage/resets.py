@@ -43,8 +43,15 @@ _DUE = (
         _row.session_key.startswith(bindparam("beginning"), autoescape=False),
         _row.last_used_at < bindparam("cutoff", type_=UtcTime()),
     )
-    .order_by(_row.last_used_at)
+    .order_by(_row.last_used_at, _row.session_key)
     .limit(bindparam("most"))
+)
+_DUE_AFTER = _DUE.where(
+    _row.last_used_at >= bindparam("after", type_=UtcTime()),
+    sa.or_(
+        _row.last_used_at > bindparam("after", type_=UtcTime()),
+        _row.session_key > bindparam("after_key"),
+    ),
 )
 _TOUCH = Prepared(
     sa.update(chat_session).where(*_of_chat).values(last_used_at=bindparam("now", type_=UtcTime()))
@@ -105,10 +112,22 @@ def beginning_of(platform: str) -> str:
     return f"agent:main:{platform}:"
 
 
-def due(conn: Connection, profile: str, platform: str, cutoff: datetime, most: int) -> list[Due]:
-    """Chats that were last used before a time, the one that is quiet longest first."""
+def due(
+    conn: Connection,
+    profile: str,
+    platform: str,
+    cutoff: datetime,
+    most: int,
+    after: Due | None = None,
+) -> list[Due]:
+    """Chats that were last used before a time, the one that is quiet longest first; those that
+    follow one of them if it is named."""
     asked = {"of_profile": profile, "beginning": beginning_of(platform), "cutoff": cutoff}
-    return [Due(*row) for row in conn.execute(_DUE, asked | {"most": most})]
+    asked |= {"most": most}
+    if after is None:
+        return [Due(*row) for row in conn.execute(_DUE, asked)]
+    asked |= {"after": after.last_used, "after_key": after.session_key}
+    return [Due(*row) for row in conn.execute(_DUE_AFTER, asked)]
 
 
 def used(conn: Connection, profile: str, session_key: str) -> Due | None:
