@@ -177,7 +177,7 @@ class Runner:
         again_at = retry_at(attempt, now, claim.job.options) if result.may_retry else None
         if again_at is not None:
             next_one = Attempt(attempt + 1, not_before=again_at)
-            again = replace(claim, state=RunState.CLAIMED, attempt=next_one)
+            again = replace(claim, state=RunState.CLAIMED, attempt=next_one, error=result.error)
             retry = partial(runs.retry_run, leases=self._leases, claim=again)
             if await self._store(retry, claim):
                 _log.info("run %s is tried again at %s: %s", claim.run_id, again_at, result.error)

@@ -94,10 +94,10 @@ def start_run(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> No
 
 
 def retry_run(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> bool:
-    """Note that the claim's attempt is to be made; False where the job was deleted meanwhile, or
-    paused and nobody has asked for the run.
+    """Note that the claim's attempt is to be made, and why the last one failed.
 
-    Raises Fenced.
+    False where the job was deleted meanwhile, or paused and nobody has asked for the run. Raises
+    Fenced.
     """
     # Whoever deletes or pauses the job waits, and then finds a run whose turn is still to be made.
     stored = locked_job(connection, claim.job.id)
@@ -114,6 +114,7 @@ def retry_run(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> bo
         attempt=claim.attempt.number,
         not_before=claim.attempt.not_before,
         started_at=None,
+        error=claim.error,
     )
     return True
 

@@ -16,7 +16,7 @@ from services.cli import process
 from services.cli.connection import connected, has_services
 from services.cli.console import EXIT_FAILURE, complain, print_json, printable, say
 from services.cli.job_lookup import Jobs
-from services.cli.job_view import described_run, run_state_of, show_runs
+from services.cli.job_view import described_run, run_state_of, show_runs, waiting
 from services.config import Settings
 from services.ids import new_id
 from services.lifecycle import Workers
@@ -104,15 +104,18 @@ def _tell(run: run_pb2.Run) -> None:
     elif run.finish_time.seconds and not run.error:
         complain("the run had nothing to say")
     elif not run.finish_time.seconds:
-        complain(f"the run has not ended: {_DOING.get(run.state, run_state_of(run.state))}")
+        doing = waiting(run) or _DOING.get(run.state, run_state_of(run.state))
+        complain(f"the run has not ended: {doing}")
     if run.error:
-        complain(f"the run {'was stopped' if _was_replaced(run) else 'failed'}: {run.error}")
+        complain(f"{_what_failed(run)}: {run.error}")
     if run.delivery_error:
         complain(f"its output could not be delivered: {run.delivery_error}")
 
 
-def _was_replaced(run: run_pb2.Run) -> bool:
-    return run.state == run_pb2.RUN_STATE_CANCELLED
+def _what_failed(run: run_pb2.Run) -> str:
+    if not run.finish_time.seconds:
+        return "its last attempt failed"
+    return f"the run {'was stopped' if run.state == run_pb2.RUN_STATE_CANCELLED else 'failed'}"
 
 
 def _see(run: run_pb2.Run) -> str:
@@ -155,8 +158,9 @@ class _Progress:
     async def show(self) -> None:
         """Show it until cancelled."""
         while True:
-            doing = _DOING.get(self.run.state, "")
-            again = f", attempt {self.run.attempt}" if self.run.attempt > 1 else ""
+            waits = waiting(self.run)
+            doing = waits or _DOING.get(self.run.state, "")
+            again = f", attempt {self.run.attempt}" if self.run.attempt > 1 and not waits else ""
             self._write(f"{doing}{again}  {monotonic() - self._began:.0f} s")
             await asyncio.sleep(_TICK_S)
 

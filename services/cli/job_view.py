@@ -1,7 +1,7 @@
 """Jobs and their runs, as people and scripts see them."""
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -96,6 +96,7 @@ def described_run(run: run_pb2.Run, *, output: bool) -> dict[str, Any]:
         "lateness_s": _lateness_s(run),
         "duration_s": _between(run.start_time, run.finish_time),
         "attempt": run.attempt,
+        "not_before": iso(run.not_before_time),
         "silent": run.is_silent,
         "error": run.error or None,
         "delivery_error": run.delivery_error or None,
@@ -144,7 +145,8 @@ def show_runs(runs: Sequence[run_pb2.Run]) -> None:
             (
                 run.run_id,
                 local(run.scheduled_for),
-                run_state_of(run.state) + (" (asked for)" if run.is_requested else ""),
+                (waiting(run) or run_state_of(run.state))
+                + (" (asked for)" if run.is_requested else ""),
                 _length(_lateness_s(run)),
                 _length(_between(run.start_time, run.finish_time)),
                 printable(_first_line(run.error or run.delivery_error)),
@@ -152,6 +154,17 @@ def show_runs(runs: Sequence[run_pb2.Run]) -> None:
             for run in runs
         ],
     )
+
+
+def waiting(run: run_pb2.Run) -> str:
+    """What a run waits for that is put off; empty where it is not."""
+    starts = run.not_before_time
+    if run.state != run_pb2.RUN_STATE_CLAIMED or starts.ToDatetime(UTC) <= datetime.now(UTC):
+        return ""
+    # What is left of a day: whoever reads it knows which.
+    is_soon = starts.ToDatetime(UTC) - datetime.now(UTC) < timedelta(hours=12)
+    at = local(starts)[-8:] if is_soon else local(starts)
+    return f"waits, attempt {run.attempt} at {at}" if run.attempt > 1 else f"waits, starts at {at}"
 
 
 def due_times(times: Sequence[datetime], zone: str) -> str:

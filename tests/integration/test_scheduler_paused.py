@@ -63,6 +63,10 @@ async def test_what_waits_for_its_start_or_its_retry_is_cancelled(scene: Scene, 
     await scene.a_minute_passes()
     (late,) = await running.claimed("late")
     await scene.attempted("again", 2)
+    (again,) = await running.claimed("again")
+    assert (again.state, again.error) == (RunState.CLAIMED, "the turn failed"), (
+        "of its first attempt"
+    )
     for job_id in ("late", "again"):
         paused = await running.catalog.pause("default", job_id)
         assert paused.state is JobState.PAUSED

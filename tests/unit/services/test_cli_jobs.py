@@ -1,12 +1,15 @@
 """What `hermes jobs` makes of its options, and says of those that are wrong."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from hermes.scheduler.v1 import job_options_pb2 as pb
+from hermes.scheduler.v1 import run_pb2
 from services.cli.job_options import duration_text, given_options, target, target_text
+from services.cli.job_view import described_run, show_runs
 from services.cli.main import parser_of
 from services.errors import InvalidArgument
 
@@ -95,3 +98,22 @@ def test_a_length_of_time_is_written_as_it_is_read(text: str) -> None:
     arguments = JOBS.parse_args(["edit", "x", "--jitter", text])
     shown = duration_text(arguments.jitter)
     assert JOBS.parse_args(["edit", "x", "--jitter", shown]).jitter == arguments.jitter
+
+
+def test_a_run_that_is_put_off_says_until_when_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    soon, late = datetime.now(UTC) + timedelta(minutes=7), datetime.now(UTC) + timedelta(days=2)
+    again = run_pb2.Run(
+        run_id="run_a", state=run_pb2.RUN_STATE_CLAIMED, attempt=4, error="no\nmore"
+    )
+    again.not_before_time.FromDatetime(soon)
+    first = run_pb2.Run(run_id="run_b", state=run_pb2.RUN_STATE_CLAIMED, attempt=1)
+    first.not_before_time.FromDatetime(late)
+    works = run_pb2.Run(run_id="run_c", state=run_pb2.RUN_STATE_RUNNING, attempt=4)
+    works.not_before_time.FromDatetime(soon)
+    show_runs([again, first, works])
+    lines = capsys.readouterr().out.splitlines()[-3:]
+    assert f"waits, attempt 4 at {soon.astimezone():%H:%M:%S}" in lines[0]
+    assert lines[0].rstrip().endswith("no")
+    assert f"waits, starts at {late.astimezone():%Y-%m-%d %H:%M:%S}" in lines[1]
+    assert "waits" not in lines[2]
+    assert described_run(first, output=False)["not_before"].startswith(f"{late:%Y-%m-%dT%H:%M}")

@@ -305,7 +305,9 @@ class Run(_message.Message):
     output: _builtins.str
     """What the agent answered; empty while it has not."""
     error: _builtins.str
-    """Why it failed; empty when it has not."""
+    """Why it failed, or while it has not ended, why the attempt before this one did; empty where none
+    has.
+    """
     attempt: _builtins.int
     """Which attempt runs or ran last, from 1."""
     is_requested: _builtins.bool
