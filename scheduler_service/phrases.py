@@ -63,6 +63,14 @@ _WINDOW = re.compile(
     rf"(?P<last>{TIME})(?:,? (?:on |every )?(?P<days>.+))?"
 )
 _ON_DAYS = re.compile(r"(?P<every>.+?),? on (?P<days>.+)")
+_TIME_AND_HALF = re.compile(
+    rf"(?P<days>.*?),? ?(?P<at>\bat )?(?P<times>{_TIMES}),? (?:in the |at )?"
+    r"(?P<half>morning|afternoon|evening|night)"
+)
+_BOUND = re.compile(
+    r"(?P<every>.+?),? (?:for|until|till|starting|beginning|begins?|since|after|from)\b.*"
+)
+_TIME_EACH = re.compile(rf"(?P<first>.+? at {TIME}),? (?:and |& )?(?:on |every )*[a-z].* at {TIME}")
 _UNSAID = {
     re.compile(r"\b(?:last|final) (?:day|weekday|workday|monday|friday|sunday)\b"): (
         "the last day of a month cannot be said; name one that every month has, such as "
@@ -116,6 +124,41 @@ def crontab_of(words: str) -> str:
     for pattern, problem in _UNSAID.items():
         if pattern.search(words):
             raise ValueError(problem)
+    try:
+        return _crontab_of(words)
+    except ValueError:
+        if problem := _no_schedule(words):
+            raise ValueError(problem) from None
+        raise
+
+
+def _no_schedule(words: str) -> str:
+    """What people say of times that come again and no schedule can be; empty where it is not."""
+    if re.match(r"-\d", words):
+        return 'a length of time is not negative; say it without the minus, such as "every 2h"'
+    if (match := _TIME_EACH.fullmatch(words)) is not None:
+        return (
+            f'days that have a time each are a job each; make one for "every {match["first"]}" and '
+            "one for the others"
+        )
+    if _WINDOW.fullmatch(words) is not None:
+        return ""
+    if (match := _BOUND.fullmatch(words)) is not None:
+        every = match["every"] if _is_length(match["every"]) else "2h"
+        return (
+            f'it has no start or end of its own; say "every {every}", and after how many runs it '
+            "ends with --runs N"
+        )
+    match = _ON_DAYS.fullmatch(words)
+    if match is not None and length(match["every"]) is not None and not _is_short(match["every"]):
+        return (
+            f'"{match["every"]}" counts from now and has no days; say "every {match["every"]}", or '
+            'name the days alone, such as "every monday at 9:00"'
+        )
+    return ""
+
+
+def _crontab_of(words: str) -> str:
     if (match := _AT_MINUTE.fullmatch(words)) is not None:
         return _at_minute(match)
     if (match := _WINDOW.fullmatch(words)) is not None:
@@ -128,6 +171,9 @@ def crontab_of(words: str) -> str:
 
 def _on_days(words: str) -> str:
     match = _TIME_LAST.fullmatch(words)
+    late = _TIME_AND_HALF.fullmatch(words)
+    if late is not None and (late["at"] or late["days"] in DAYS):
+        return _crontab(times_of_day(late["times"], HALVES[late["half"]]), late["days"] or "day")
     part = re.fullmatch(r"(?:(.+?) )?(?:in the )?(morning|afternoon|evening|night)s?", words)
     if part is not None:
         return _crontab([time_of_day(part[2])], part[1] or "day")
@@ -222,9 +268,11 @@ def _joined(text: str) -> str:
 
 def _weekday(part: str) -> str:
     first, dash, last = part.strip().partition("-")
+    if not part.strip():
+        raise ValueError("between two commas, or after one, there is no day")
     for word in (first, last) if dash else (first,):
         if word not in DAYS:
-            raise ValueError(f'"{word}" is neither a day nor a length of time')
+            raise ValueError(f'"{word or part}" is neither a day nor a length of time')
     if not dash:
         return DAYS[first]
     if "," in f"{DAYS[first]}{DAYS[last]}" or "-" in f"{DAYS[first]}{DAYS[last]}":

@@ -1,7 +1,7 @@
 """Schedules: read from what a person wrote, and when one fires next; pure functions."""
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import ClassVar, Literal
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -52,6 +52,7 @@ _ABBREVIATIONS = {
 """Short names that several zones have, or that hold for half a year, and what may be meant."""
 _CRON_FIELD = re.compile(r"[\d*?,/a-z#-]+")
 _CRON_FIELDS = 5
+_ISO = re.compile(r"(?P<date>\d{4}-?\d{2}-?\d{2})(?:[t ]\d.*)?")
 _NOTHING = (
     "it is no delay, interval, crontab expression or ISO timestamp, and no words that say when"
 )
@@ -193,7 +194,17 @@ def _read(words: str, zone: str, now: datetime) -> Schedule:
         return Once(at)
     if delay := length(re.sub(r"^(?:in|after) ", "", words).removesuffix(" from now")):
         return Once(now + delay)
+    if (iso := _ISO.fullmatch(words)) is not None:
+        raise ValueError(_what_is_wrong(iso["date"]))
     raise ValueError(_NOTHING)
+
+
+def _what_is_wrong(iso_date: str) -> str:
+    try:
+        date.fromisoformat(iso_date)
+    except ValueError:
+        return "there is no such date"
+    return 'there is no such time of day; it is written as in "2027-03-01T09:00"'
 
 
 def _check_fields(words: str) -> None:

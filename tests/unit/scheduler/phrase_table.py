@@ -163,6 +163,14 @@ every night at 12 | 0 0 * * *
 every night at 2 | 0 2 * * *
 nightly | 0 21 * * *
 every day in the evening at 8 | 0 20 * * *
+every day at 8 in the evening | 0 20 * * *
+every day 8 in the evening | 0 20 * * *
+every monday at 7 and 8 in the morning | 0 7,8 * * mon
+weekdays at half past 6 in the evening | 30 18 * * mon-fri
+every day at 11 at night | 0 23 * * *
+every 24 december in the evening | 0 18 24 12 *
+every december 24 in the evening | 0 18 24 12 *
+every month on the 15 in the evening | 0 18 15 * *
 every weekday at 9:00 | 0 9 * * mon-fri
 weekdays at 9 | 0 9 * * mon-fri
 on weekdays at 8:30 | 30 8 * * mon-fri
@@ -297,6 +305,20 @@ three times a day | such as "every day at 9:00 and 17:00"
 every day except sunday at 9:00 | exceptions cannot be said
 every weekday but not friday at 9:00 | exceptions cannot be said
 every 2 days at 9:00 | "2 days" counts from now and has no time of day
+every 2 weeks on monday at 9:00 | "2 weeks" counts from now and has no days; say "every 2 weeks", or
+every two days on mondays at 9:00 | "two days" counts from now and has no days
+every 2 months on the 1st at 9:00 | "months" has no length of its own
+every 30 minutes for 2 hours | no start or end of its own; say "every 30 minutes", and after
+every 2 hours starting at 9 | no start or end of its own; say "every 2 hours"
+every 2h until friday | no start or end of its own; say "every 2h", and after how many runs
+every day at 9:00 until friday | it has no start or end of its own; say "every 2h"
+every hour from monday | no start or end of its own; say "every hour"
+every -2h | a length of time is not negative
+every 30 minutes on blursday | "blursday" is neither a day
+every monday at 9:00 and friday at 10:00 | make one for "every monday at 9:00" and one
+every day at 9:00 and every friday at 10:00 | days that have a time each are a job each
+every monday,, friday at 9:00 | between two commas, or after one, there is no day
+every monday- at 9:00 | "monday-" is neither a day
 every 2 hours at 9:00 | "2 hours" counts from now and has no time of day
 every day at 9:00 and 17:30 | several times of one job are at the same minute
 every day at 25:00 | "25:00" is not a time of day such as 9:00
@@ -325,7 +347,10 @@ in 9999 weeks | that is more than ten years away
 2026-11-21T23:15 | that is in the past
 today at 9:00 | that is in the past
 21.11.2026 at 9:00 | that is in the past
-2027-02-30T09:00 | it is no delay
+2027-02-30T09:00 | there is no such date
+2026-13-01T09:00 | there is no such date
+2026-13-01 | there is no such date
+2026-12-01T25:00 | there is no such time of day; it is written as in "2027-03-01T09:00"
 30.2.2027 9:00 | "30.2.2027": there is no such date
 february 30 at 9:00 | there is no such date
 2027-13-01 at 9:00 | there is no such date
