@@ -162,15 +162,13 @@ class JobCatalog:
                 return await self.get(profile, job_id)
 
     async def pause(self, profile: str, job_id: str) -> Job:
-        """Let a job run no more until it is resumed; a turn that is under way goes on to its end,
-        but is not tried again, and what somebody has asked for is done."""
+        """Let a job run no more until it is resumed, but for what somebody asks for by hand."""
         now = self._clock.now()
 
         def write(connection: sa.Connection) -> Job:
             _get(connection, profile, job_id)
             if jobs.pause_job(connection, job_id, now):
                 runs.cancel_unbegun(connection, job_id, now, is_paused=True)
-                jobs.settle_waiting(connection, [job_id])
             return _get(connection, profile, job_id)
 
         return await self._database.write(write, notify=stopping.CHANNEL)
@@ -253,8 +251,7 @@ class JobCatalog:
         now = self._clock.now()
 
         def delete(connection: sa.Connection) -> bool:
-            is_there = jobs.delete_job(connection, profile, job_id, now)
-            if is_there:
+            if is_there := jobs.delete_job(connection, profile, job_id, now):
                 runs.cancel_unbegun(connection, job_id, now)
             return is_there
 

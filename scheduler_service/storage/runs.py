@@ -259,6 +259,7 @@ def cancel_unbegun(
         unbegun = sa.and_(unbegun, ~run.c.is_requested)
     why = f"the job was {'paused' if is_paused else 'deleted'}"
     _cancel(connection, unbegun, why, now, stop_until=ANY_START)
+    settle_waiting(connection, [job_id])
 
 
 def _cancel(
