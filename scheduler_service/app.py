@@ -16,6 +16,7 @@ from scheduler_service.curator import Curator
 from scheduler_service.curator_desk import CuratorDesk
 from scheduler_service.curator_metrics import CuratorMetrics
 from scheduler_service.home_import import HomeImporter
+from scheduler_service.job_keeper import JobKeeper
 from scheduler_service.metrics import SchedulerMetrics
 from scheduler_service.moving import JobMover
 from scheduler_service.outputs import OutputFolders
@@ -85,9 +86,13 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
         grace=timedelta(seconds=config.misfire_grace_s),
         check=check_job,
     )
-    importer = HomeImporter(database, mover, clock, settings.home)
+    keeper = JobKeeper(settings.home, config_url)
+    importer = HomeImporter(database, mover, clock, settings.home, keeper)
     stopper = Stopper(database, agent)
-    servicers = (JobServicer(catalog, mover, agent), CuratorServicer(desk))
+    servicers = (
+        JobServicer(catalog, mover, agent, keeper if is_alone else None),
+        CuratorServicer(desk),
+    )
     return SchedulerService(database, workers, (importer, planner, curator, stopper), servicers)
 
 

@@ -5,6 +5,7 @@ import logging
 from functools import partial
 from pathlib import Path
 
+from scheduler_service.job_keeper import JobKeeper
 from scheduler_service.moving import JobFile, JobMover, Moved
 from scheduler_service.storage import imports
 from services.clock import Clock
@@ -13,7 +14,7 @@ from services.database import Database
 from services.errors import HermesError
 from services.home import HomePaths
 from services.home_files import profiles_of
-from services.home_jobs import held_by, jobs_file, scripts_of
+from services.home_jobs import MARK, held_by, jobs_file, scripts_of
 
 _log = logging.getLogger(__name__)
 
@@ -23,12 +24,20 @@ _AGAIN_S = 10.0
 class HomeImporter:
     """Reads `cron/jobs.json` of the scheduler's own home, and of the profiles in it.
 
-    While another program holds the lock of the home's gateway or jobs, nothing is taken, so that
-    no job runs in both.
+    While another program holds the lock of the home's gateway or jobs, nothing is taken, and never
+    what another database keeps, so that no job runs in both.
     """
 
-    def __init__(self, database: Database, mover: JobMover, clock: Clock, home: HomePaths) -> None:
+    def __init__(
+        self,
+        database: Database,
+        mover: JobMover,
+        clock: Clock,
+        home: HomePaths,
+        keeper: JobKeeper,
+    ) -> None:
         self._database = database
+        self._keeper = keeper
         self._mover = mover
         self._clock = clock
         self._home = home
@@ -59,6 +68,8 @@ class HomeImporter:
         if not await asyncio.to_thread(path.is_file):
             return False
         if await self._database.read(partial(imports.is_closed, profile=profile)):
+            # One that was taken before there were marks is marked now.
+            await self._keeper.other(profile)
             return False
         if lock := await asyncio.to_thread(_lock, self._home.root, home.root):
             self._tell_once(
@@ -67,6 +78,10 @@ class HomeImporter:
                 "and they are",
             )
             return True
+        # The mark is there first: who dies now takes the jobs after the next start.
+        if other := await self._keeper.other(profile):
+            self._tell_once(profile, _kept_by_another(path, home, profile, other))
+            return False
         file = await asyncio.to_thread(_read, path, home, self._home, profile)
         _report(path, await self._mover.take(file))
         return False
@@ -75,6 +90,15 @@ class HomeImporter:
         if profile not in self._told:
             self._told.add(profile)
             _log.warning("%s", text)
+
+
+def _kept_by_another(path: Path, home: HomePaths, profile: str, other: str) -> str:
+    is_own = other == str(home.database("scheduler"))
+    runs = f", and run with: hermes up --profile {profile}" if is_own else ""
+    return (
+        f"the jobs of {path} are not taken: they are kept in {other}{runs}; if that database is "
+        f"gone for good, remove {home.root / MARK} and start again"
+    )
 
 
 def _lock(*roots: Path) -> str:

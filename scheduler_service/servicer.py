@@ -27,6 +27,7 @@ from scheduler_service.convert.jobs import (
 )
 from scheduler_service.convert.runs import run_to_wire
 from scheduler_service.curator_desk import CuratorDesk
+from scheduler_service.job_keeper import JobKeeper
 from scheduler_service.moving import JobMover, Scanner
 from services.auth import Identity, allow
 from services.errors import InvalidArgument
@@ -78,8 +79,12 @@ _MAX_DUE_TIMES = 100
 class JobServicer(job_pb2_grpc.JobServiceServicer):
     """Creates, shows, changes, runs and deletes jobs, and shows their runs."""
 
-    def __init__(self, catalog: JobCatalog, mover: JobMover, scanner: Scanner) -> None:
+    def __init__(
+        self, catalog: JobCatalog, mover: JobMover, scanner: Scanner, keeper: JobKeeper | None
+    ) -> None:
+        """`keeper` is of a database in a home."""
         self._catalog = catalog
+        self._keeper = keeper
         self._mover = mover
         self._scanner = scanner
 
@@ -91,7 +96,10 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
         self, request: job_pb2.CreateJobRequest, context: "Context"
     ) -> job_pb2.CreateJobResponse:
         """Store a job."""
-        job = await self._catalog.create(job_request(request))
+        wanted = job_request(request)
+        if self._keeper is not None:
+            await self._keeper.check(wanted.profile)
+        job = await self._catalog.create(wanted)
         return job_pb2.CreateJobResponse(job=job_to_wire(job))
 
     async def GetJob(
@@ -205,7 +213,10 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
         self, request: job_file_pb2.ImportJobsRequest, context: "Context"
     ) -> job_file_pb2.ImportJobsResponse:
         """Store the jobs of a file."""
-        return moved_to_wire(await self._mover.take(file_of(request), self._scanner))
+        file = file_of(request)
+        if self._keeper is not None and not file.dry_run:
+            await (self._keeper.check if file.document else self._keeper.other)(file.profile)
+        return moved_to_wire(await self._mover.take(file, self._scanner))
 
     async def ExportJobs(
         self, request: job_file_pb2.ExportJobsRequest, context: "Context"

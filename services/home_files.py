@@ -20,7 +20,10 @@ MAX_PATH_BYTES = 1024
 MAX_PARTS = 32
 MAX_FILES = 200_000
 
-_OURS = re.compile(r"(state|run|workspaces)(/.*)?|logs/hermes\.log(\.\d+)?", re.DOTALL)
+_OURS = re.compile(
+    r"(state|run|workspaces)(/.*)?|logs/hermes\.log(\.\d+)?|cron/\.?jobs\.json\.taken(\..*)?",
+    re.DOTALL,
+)
 _LOCKS = re.compile(
     r"memories/[^/]*\.lock|skills/\.usage\.json\.lock|auth\.lock|logs/curator/\.lock"
 )

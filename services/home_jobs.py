@@ -5,6 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 JOBS = "cron/jobs.json"
+MARK = "cron/jobs.json.taken"
+"""Says which database keeps the jobs of a home, by its path from there."""
+OWN_DATABASE = "state/scheduler.db"
+DATABASE_ABOVE = "../../state/scheduler.db"
+"""That of the home whose profile a home is."""
 MAX_SCRIPT_BYTES = 64 * 1024
 MAX_SCRIPTS_BYTES = 512 * 1024
 
@@ -14,6 +19,14 @@ _LOCKS = ("gateway*.lock", "*.gateway.lock", "cron/*.lock", "cron/.*.lock")
 def jobs_file(root: Path) -> Path:
     """The file of a home's jobs."""
     return root / JOBS
+
+
+def kept_by(root: Path) -> str:
+    """The database that keeps a home's jobs, as the home's mark names it; empty without one."""
+    try:
+        return (root / MARK).read_text("utf-8").strip()
+    except FileNotFoundError:
+        return ""
 
 
 def held_by(root: Path) -> str:

@@ -23,6 +23,7 @@ from services.cli.failures import in_short
 from services.config import Settings
 from services.config_models import ServiceConfig
 from services.errors import Draining, FailedPrecondition, ServiceUnavailable
+from services.home import DEFAULT_PROFILE
 from services.lifecycle import Shutdown, Workers
 from services.listeners import ListenFailed
 
@@ -65,11 +66,18 @@ async def running(settings: Settings, service: str) -> AsyncGenerator[Channels]:
     config = settings.load(ServiceConfig)
     addresses = {service: config.addresses.of(service, settings.home)}
     if at_home(settings, (service,)) and not await is_running(settings):
-        raise ServiceUnavailable(f"the {service} does not run; start it with: hermes up")
+        how = start_command(settings)
+        raise ServiceUnavailable(f"the {service} does not run; start it with: {how}")
     async with await _client(settings, config, addresses) as client:
         if silent := await _unanswered(client, addresses):
             raise ServiceUnavailable("\n".join(silent.values()))
         yield client
+
+
+def start_command(settings: Settings) -> str:
+    """What starts the services of a home."""
+    name = settings.home.name
+    return "hermes up" if name == DEFAULT_PROFILE else f"hermes up --profile {name}"
 
 
 async def reach(settings: Settings, services: Sequence[str]) -> None:

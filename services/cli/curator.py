@@ -13,6 +13,7 @@ from services.cli.arguments import Actions, up_to
 from services.cli.connection import connected
 from services.cli.consent import agreed
 from services.cli.console import complain, print_json, printable, say
+from services.cli.job_home import at_library
 from services.cli.startup import load, logged
 from services.cli.tables import print_table
 from services.config import Settings
@@ -69,6 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Shows, runs, pauses, resumes or rolls back."""
     settings = load(arguments)
+    settings = asyncio.run(at_library(settings, arguments))
     settings.home.create()
     actions = {
         "status": _status,

@@ -19,7 +19,14 @@ from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
 from services.checks import Check, Verdict
 from services.cli import process
 from services.cli.arguments import add_home
-from services.cli.connection import at_home, connected, elsewhere, is_running, unanswered
+from services.cli.connection import (
+    at_home,
+    connected,
+    elsewhere,
+    is_running,
+    start_command,
+    unanswered,
+)
 from services.cli.console import print_json
 from services.cli.executors import executors
 from services.cli.failures import EXPECTED, explain
@@ -178,7 +185,8 @@ async def _services(settings: Settings, silent: Mapping[str, str]) -> list[Check
         return found
     if await is_running(settings):
         return [*found, Check("services", Verdict.OK, "running")]
-    return [*found, Check("services", Verdict.NOTE, "not running; start it with: hermes up")]
+    how = f"not running; start it with: {start_command(settings)}"
+    return [*found, Check("services", Verdict.NOTE, how)]
 
 
 async def _sandboxes(settings: Settings) -> list[Check]:

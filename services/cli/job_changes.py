@@ -11,7 +11,7 @@ from hermes.common.v1.approval_pb2 import UNATTENDED_POLICY_UNSPECIFIED
 from hermes.common.v1.origin_pb2 import TRUST_OWNER, Origin
 from hermes.scheduler.v1 import job_options_pb2, job_pb2, schedule_pb2
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
-from services.cli.connection import connected, has_services
+from services.cli.connection import connected, has_services, start_command
 from services.cli.console import complain, counted, print_json, printable, say
 from services.cli.executors import executors
 from services.cli.failures import EXPECTED, explain
@@ -71,7 +71,7 @@ async def add(settings: Settings, arguments: argparse.Namespace) -> int:
     say(printable(f"{job.job_id}  {job.name}"))
     _say_due(job, times)
     if not runs:
-        complain("jobs run while hermes is running; start it with: hermes up")
+        complain(f"jobs run while hermes is running; start it with: {start_command(settings)}")
     return 0
 
 

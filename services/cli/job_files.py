@@ -9,7 +9,7 @@ from typing import Any
 
 from hermes.scheduler.v1 import job_file_pb2 as pb
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
-from services.cli.connection import connected, has_services
+from services.cli.connection import connected, has_services, start_command
 from services.cli.console import EXIT_FAILURE, complain, counted, print_json, printable, say
 from services.config import Settings
 from services.config_sources import read_yaml
@@ -50,7 +50,7 @@ async def take(settings: Settings, arguments: argparse.Namespace) -> int:
     else:
         _say(jobs, dry_run=arguments.dry_run)
         if not runs and not arguments.dry_run and any(map(is_here, jobs)):
-            complain("jobs run while hermes is running; start it with: hermes up")
+            complain(f"jobs run while hermes is running; start it with: {start_command(settings)}")
     return 0 if all(map(is_here, jobs)) else EXIT_FAILURE
 
 

@@ -13,7 +13,7 @@ import grpc.aio
 from hermes.scheduler.v1 import run_pb2
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
 from services.cli import process
-from services.cli.connection import connected, has_services
+from services.cli.connection import connected, has_services, start_command
 from services.cli.console import EXIT_FAILURE, complain, print_json, printable, say
 from services.cli.job_lookup import Jobs
 from services.cli.job_view import described_run, run_state_of, show_runs, waiting
@@ -53,7 +53,8 @@ async def begin(settings: Settings, arguments: argparse.Namespace) -> int:
             try:
                 run = await _ended(jobs, run)
             except asyncio.CancelledError:
-                how = "goes on when hermes runs again (hermes up)" if here else "goes on"
+                again = f"goes on when hermes runs again ({start_command(settings)})"
+                how = again if here else "goes on"
                 complain(f"run {run.run_id} {how}; see it with: {_see(run)}")
                 raise
     if arguments.json:
@@ -63,7 +64,7 @@ async def begin(settings: Settings, arguments: argparse.Namespace) -> int:
     else:
         say(f"{run.run_id}  see it with: {_see(run)}")
         if here:
-            complain("it runs while hermes is running; start it with: hermes up")
+            complain(f"it runs while hermes is running; start it with: {start_command(settings)}")
     return EXIT_FAILURE if run.state in _IN_VAIN else 0
 
 

@@ -11,6 +11,7 @@ from services.cli import job_changes, job_files, job_runs
 from services.cli.arguments import Actions, up_to
 from services.cli.connection import connected
 from services.cli.console import print_json, say
+from services.cli.job_home import at_jobs
 from services.cli.job_lookup import KEPT_RUNS, LATEST, Jobs
 from services.cli.job_options import CLEARED, add_options
 from services.cli.job_view import described, show, show_list
@@ -126,6 +127,7 @@ def _add_job(action: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Does what is asked for."""
     settings = load(arguments)
+    settings = asyncio.run(at_jobs(settings, arguments))
     settings.home.create()
     with logged(settings, "hermes", settings.home.logs / "hermes.log"):
         return asyncio.run(_ACTIONS[arguments.action](settings, arguments))

@@ -1,5 +1,6 @@
 """Scheduled jobs, as a person and a script steer them."""
 
+import sqlite3
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -134,6 +135,39 @@ def test_a_job_is_changed_where_nothing_runs(alone: Home) -> None:
     waits = alone.run("jobs", "run", "mail", "--no-wait")
     assert waits.complaints == [f"hermes: it runs {LATER}"]
     assert alone.run("jobs", "runs", "mail", "--json").json[0]["state"] == "claimed"
+
+
+def test_a_profile_has_its_jobs_where_they_run(client: Home) -> None:
+    hers = client.path / "profiles" / "ann"
+    hers.mkdir(parents=True)
+    add = ("jobs", "add", "every 2h", "look", "--name", "hers", "--profile", "ann")
+    added = client.run(*add)
+    assert (added.status, added.complaints) == (0, []), "it runs already"
+    assert not (hers / "state").exists(), "no database of its own"
+    paused = client.set(HERMES_PROFILE="ann").run("jobs", "pause", "hers", "--json").json
+    assert [each["state"] for each in paused] == ["paused"]
+    with sqlite3.connect(client.path / "state" / "scheduler.db") as database:
+        rows = database.execute("SELECT paused_at IS NULL FROM job WHERE profile = 'ann'").fetchall()
+    database.close()
+    assert rows == [(0,)]
+    assert client.run("curator", "status", "--profile", "ann").status == 0
+    assert not (hers / "state").exists(), "who runs looks after its skills as well"
+
+
+def test_a_profile_has_its_jobs_where_the_first_was_taken(alone: Home) -> None:
+    for name in ("ann", "bob"):
+        (alone.path / "profiles" / name).mkdir(parents=True)
+    add = ("jobs", "add", "every 2h", "look", "--profile", "ann")
+    assert alone.run(*add).complaints == [f"hermes: jobs run {LATER} --profile ann"]
+    assert (alone.path / "profiles" / "ann" / "state" / "scheduler.db").exists()
+    # As `hermes up` has left it that ran once.
+    mark = alone.path / "profiles" / "bob" / "cron" / "jobs.json.taken"
+    mark.parent.mkdir()
+    mark.write_text("../../state/scheduler.db\n")
+    assert alone.run(*add[:-1], "bob").complaints == [f"hermes: jobs run {LATER}"]
+    assert not (alone.path / "profiles" / "bob" / "state").exists()
+    assert len(alone.run("jobs", "list", "--profile", "bob", "--json").json) == 1
+    assert alone.run("jobs", "list", "--json").json == []
 
 
 def test_a_run_is_waited_for_and_looked_at_later(client: Home) -> None:
