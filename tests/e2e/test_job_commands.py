@@ -147,7 +147,8 @@ def test_a_profile_has_its_jobs_where_they_run(client: Home) -> None:
     paused = client.set(HERMES_PROFILE="ann").run("jobs", "pause", "hers", "--json").json
     assert [each["state"] for each in paused] == ["paused"]
     with sqlite3.connect(client.path / "state" / "scheduler.db") as database:
-        rows = database.execute("SELECT paused_at IS NULL FROM job WHERE profile = 'ann'").fetchall()
+        query = "SELECT paused_at IS NULL FROM job WHERE profile = 'ann'"
+        rows = database.execute(query).fetchall()
     database.close()
     assert rows == [(0,)]
     assert client.run("curator", "status", "--profile", "ann").status == 0
