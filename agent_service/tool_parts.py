@@ -20,7 +20,7 @@ from agent_service.storage import sessions
 from agent_service.storage.chats import known
 from agent_service.tools.builtin import Asking, Reach, builtin_tools
 from agent_service.tools.hints import Hints
-from agent_service.tools.judged import CommandPolicy, JudgeCommands, Typed
+from agent_service.tools.judged import CommandPolicy, JudgeCommands
 from agent_service.tools.listing import Listed
 from agent_service.tools.script import ScriptArguments, ScriptTool
 from agent_service.tools.second_opinion import SecondOpinion
@@ -28,6 +28,7 @@ from agent_service.tools.terminal import FOREGROUND_LIMIT_S, FOREGROUND_S
 from agent_service.tools.todo import STATE as PLAN
 from agent_service.tools.todo import shown_plan
 from agent_service.tools.toolbox import ContextFactory, Toolbox
+from agent_service.tools.typed import Typed
 from agent_service.web.access import configured_web
 from services.channels import Channels
 from services.clock import SystemClock

@@ -29,11 +29,12 @@ class CommandClassifier:
         self._parser = ShellParser()
         self._programs = Programs(by_program())
 
-    def classify(self, command: str) -> Verdict:
-        """What the command is."""
+    def classify(self, command: str, cwd: str = "") -> Verdict:
+        """What the command is that begins in a folder; empty where that is not known."""
         text = plain(command[: LONGEST + 1])
         shell = Shell(self._parser, self._programs.call, written)
         scene = shell.scene
+        scene.cwd = cwd
         is_exhausted = len(command) > LONGEST
         if is_exhausted:
             scene.is_broken = True
@@ -54,6 +55,7 @@ class CommandClassifier:
             leaves_sandbox=scene.is_broken or any(finding.leaves for finding in scene.findings),
             normalised=tuple(scene.programs),
             certain=scene.is_certain and not scene.is_broken,
+            ends_in=scene.cwd,
             is_exhausted=is_exhausted,
         )
 

@@ -96,6 +96,8 @@ class Verdict(Struct, frozen=True):
     """
     certain: bool = True
     """Whether `normalised` says all: nothing in it depends on what is not in the text."""
+    ends_in: str = ""
+    """The folder that it ends in, as far as that is known."""
     is_exhausted: bool = False
     """Whether it is too long or too involved to be judged as a whole, so that anything may be in
     it.

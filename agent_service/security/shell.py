@@ -55,6 +55,7 @@ class Shell:
             "variable_assignments": self._assignments,
             "declaration_command": self._declaration,
             "pipeline": self._pipeline,
+            "subshell": self._subshell,
             "for_statement": self._for,
             "function_definition": self._function,
             "redirected_statement": self._redirect_statement,
@@ -110,6 +111,13 @@ class Shell:
 
     def _children(self, node: Node, pipes: Pipes) -> str:
         return "".join([self._run(child, pipes) for child in node.named_children])
+
+    def _subshell(self, node: Node, pipes: Pipes) -> str:
+        """Its text goes to folders by itself."""
+        cwd = self.scene.cwd
+        printed = self._children(node, pipes)
+        self.scene.cwd = cwd
+        return printed
 
     def _lone(self, node: Node, pipes: Pipes) -> str:
         """A word where a command should be: only substitutions in it are run."""

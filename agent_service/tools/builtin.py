@@ -19,7 +19,7 @@ from agent_service.tools.cronjob import Cronjob
 from agent_service.tools.delegate_task import DelegateTask
 from agent_service.tools.execute_code import ExecuteCode, ExecuteCodeArguments
 from agent_service.tools.hints import Hints, hinted
-from agent_service.tools.judged import CommandPolicy, JudgeCommands, Typed
+from agent_service.tools.judged import CommandPolicy, JudgeCommands
 from agent_service.tools.kept import MEMORY_KEPT, SKILL_KEPT, Kept
 from agent_service.tools.list_directory import ListDirectory
 from agent_service.tools.listing import Listed
@@ -38,6 +38,7 @@ from agent_service.tools.skills_list import SkillsList
 from agent_service.tools.taint import AskWhenTainted, FromSandbox, Guard, Untrusted
 from agent_service.tools.terminal import Terminal, TerminalArguments, folders_of
 from agent_service.tools.todo import Todo
+from agent_service.tools.typed import Typed
 from agent_service.tools.vision_analyze import VisionAnalyze
 from agent_service.tools.web_extract import WebExtract
 from agent_service.tools.web_search import WebSearch
@@ -138,13 +139,14 @@ async def _patched(arguments: PatchArguments, _context: ToolContext) -> Sequence
 
 
 def _typed(arguments: TerminalArguments) -> Typed:
-    return Typed(arguments.command, arguments.workdir)
+    return Typed(arguments.command, arguments.workdir, has_folder=True)
 
 
 def _input(arguments: ProcessArguments) -> Typed | None:
     if arguments.action not in ("write", "submit"):
         return None
-    return Typed(arguments.data, arguments.session_id, is_input=True)
+    key, newline = arguments.session_id, "\n" if arguments.action == "submit" else ""
+    return Typed(arguments.data + newline, key, process=key)
 
 
 def _code(arguments: ExecuteCodeArguments) -> Typed:

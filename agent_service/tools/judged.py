@@ -1,5 +1,6 @@
 """Judges commands before they run: what is refused, what a person is asked, what simply runs."""
 
+import asyncio
 import hashlib
 import json
 import logging
@@ -19,6 +20,7 @@ from agent_service.tools.base import (
 )
 from agent_service.tools.second_opinion import SecondOpinion
 from agent_service.tools.taint import has_read_strangers
+from agent_service.tools.typed import Before, Typed
 from agent_service.tools.wrapper import A, Wrapper
 from services.redact import Redactor
 
@@ -30,6 +32,8 @@ _NOT_JUDGED = (
     "write_file, "
     "and give the rest as several shorter commands."
 )
+LONG_CHARS = 2_000
+"""A longer command is judged in a thread, so that nobody else waits for it."""
 DISPOSABLE = frozenset({"docker", "bubblewrap", "singularity", "modal", "kubernetes"})
 """Backends whose sandboxes can be lost: what stays inside of them harms nothing that lasts."""
 
@@ -49,18 +53,6 @@ class CommandPolicy(Struct, frozen=True):
     """Takes secrets out of what a person or a model is shown."""
 
 
-class Typed(Struct, frozen=True):
-    """What a call would give to a shell."""
-
-    command: str
-    place: str = ""
-    """What else tells one call from another, such as its folder."""
-    is_input: bool = False
-    """It is input of a program that may be no shell, so that it need not be understood."""
-    shown: str = ""
-    """What a person is shown; empty is the command."""
-
-
 class JudgeCommands(Wrapper[A]):
     """A tool whose calls give text to a shell."""
 
@@ -71,16 +63,27 @@ class JudgeCommands(Wrapper[A]):
         self._typed = typed
         self._policy = policy
         self._classifier = CommandClassifier()
+        self._of_long = CommandClassifier()
+        self._long = asyncio.Lock()
 
     async def run(self, arguments: A, context: ToolContext) -> ToolResult:
         """Run the inner tool if its command may run."""
         typed = self._typed(arguments)
         if typed is not None:
-            await self._check(typed, context)
+            before = await Before.of(typed, context.state)
+            typed = before.continued(typed)
+            verdict = await self._classify(typed)
+            await self._check(typed, verdict, context)
+            await before.keep(typed, verdict, context.state)
         return await self._inner.run(arguments, context)
 
-    async def _check(self, typed: Typed, context: ToolContext) -> None:
-        verdict = self._classifier.classify(typed.command)
+    async def _classify(self, typed: Typed) -> Verdict:
+        if len(typed.command) <= LONG_CHARS:
+            return self._classifier.classify(typed.command, typed.folder)
+        async with self._long:
+            return await asyncio.to_thread(self._of_long.classify, typed.command, typed.folder)
+
+    async def _check(self, typed: Typed, verdict: Verdict, context: ToolContext) -> None:
         if verdict.kind is CommandClass.HARDLINE:
             raise ToolFailed(refusal(verdict))
         if pattern := _denied(self._policy.denied, typed.command, verdict):
@@ -96,7 +99,7 @@ class JudgeCommands(Wrapper[A]):
             binding = binding_of(typed, verdict)
             if await context.allowances.holds(self.name, binding):
                 return
-            shown = self._policy.redactor.redact(typed.shown or typed.command)
+            shown = self._policy.redactor.redact((typed.shown or typed.command).rstrip("\n"))
             if not await self._is_harmless(shown, verdict, context):
                 raise ApprovalRequired(shown, binding)
             # Kept before it runs: whoever makes this call again must not be told otherwise.
@@ -121,7 +124,7 @@ class JudgeCommands(Wrapper[A]):
         if not self._policy.asks or verdict.kind is CommandClass.SAFE:
             return False
         if verdict.kind is CommandClass.UNPARSEABLE:
-            return not typed.is_input
+            return not typed.process
         if verdict.leaves_sandbox or self._policy.asks_in_sandboxes:
             return True
         return (await context.sandbox()).backend not in DISPOSABLE

@@ -12,8 +12,10 @@ from agent_service.models.fallback import USUAL, Route
 from agent_service.sandbox import Place
 from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
-from agent_service.tools.judged import CommandPolicy, JudgeCommands, Typed
+from agent_service.tools.judged import CommandPolicy, JudgeCommands
 from agent_service.tools.second_opinion import SecondOpinion
+from agent_service.tools.taint import STATE as TAINT
+from agent_service.tools.typed import Typed
 
 MANUAL = CommandPolicy()
 OFF = CommandPolicy(asks=False)
@@ -44,22 +46,22 @@ class Runs:
 
 
 class State:
-    """The session's values: where it has read untrusted data."""
+    """The session's values."""
 
-    def __init__(self, sources: list[str]) -> None:
-        self.sources = sources
+    def __init__(self, sources: Sequence[str] = ()) -> None:
+        self.values: dict[str, Any] = {TAINT: list(sources)}
 
     async def get(self, name: str) -> Any:
-        """The sources."""
-        return self.sources
+        """The stored value."""
+        return self.values.get(name)
 
     async def add(self, name: str, text: str) -> None:
         """Not called."""
         raise AssertionError(name)
 
     async def put(self, name: str, value: Any) -> None:
-        """Not called."""
-        raise AssertionError(name)
+        """Store it."""
+        self.values[name] = value
 
 
 class Allowed:
@@ -86,12 +88,21 @@ async def call(
     backend: str = "bubblewrap",
     granted: frozenset[str] | set[str] = frozenset(),
     is_input: bool = False,
+    folder: str | None = None,
     read: Sequence[str] = (),
+    state: State | None = None,
 ) -> str:
     """Call the tool and give what it says, or "asked" with the subject."""
     judging = SMART if isinstance(policy, Opinion) else policy
     tool = JudgeCommands(
-        Runs(), lambda arguments: Typed(arguments.command, is_input=is_input), judging
+        Runs(),
+        lambda arguments: Typed(
+            arguments.command,
+            folder or "",
+            has_folder=folder is not None,
+            process="proc_1" if is_input else "",
+        ),
+        judging,
     )
 
     async def sandbox() -> Place:
@@ -102,7 +113,7 @@ async def call(
         key="trn_1:2",
         commands=unused,
         files=unused,
-        state=State(list(read)),
+        state=state or State(read),
         decision=decision,
         progress=print,
         allowances=Allowed(granted if isinstance(granted, set) else set(granted)),
@@ -307,3 +318,69 @@ async def test_what_uses_up_what_judging_may_take_is_never_simply_run(
     assert (await call(command, MANUAL, is_input=is_input)).startswith("asked ")
     opinion = Opinion("ALLOW")
     assert (await call(command, opinion, is_input=is_input)).startswith("asked ")
+
+
+@pytest.mark.parametrize(
+    ("command", "folder"),
+    [
+        ("rm -rf *", "/"),
+        ("rm -rf .", "/home"),
+        ("rm -rf *", "../.."),
+        ("cd .. && rm -rf *", "/etc"),
+    ],
+)
+async def test_a_command_is_judged_in_its_folder(command: str, folder: str) -> None:
+    with pytest.raises(ToolFailed, match="deletes the root"):
+        await call(command, OFF, folder=folder, backend="local")
+    assert await call(command, OFF, folder="/workspace/a/b", backend="local") == f"ran {command}"
+
+
+@pytest.mark.parametrize(
+    ("before", "is_refused"),
+    [
+        (["cd /"], True),
+        (["cd /usr", "cd lib"], True),
+        (["cd /", "ls", "cd /workspace"], False),
+        (["(cd / && ls)"], False),
+        (["cd /", "cd $SOMEWHERE"], False),
+    ],
+)
+async def test_a_command_begins_where_the_one_before_has_ended(
+    before: Sequence[str], is_refused: bool
+) -> None:
+    state = State()
+    for command in before:
+        await call(command, OFF, folder="", state=state)
+    if is_refused:
+        with pytest.raises(ToolFailed, match="deletes the root"):
+            await call("rm -rf *", OFF, folder="", state=state)
+    else:
+        assert await call("rm -rf *", OFF, folder="", state=state) == "ran rm -rf *"
+
+
+async def test_an_allowance_is_for_one_folder() -> None:
+    state, granted = State(), set[str]()
+
+    async def ask(policy: "CommandPolicy | Opinion", command: str) -> str:
+        return await call(command, policy, folder="", state=state, granted=granted)
+
+    await ask(MANUAL, "cd /workspace/a")
+    assert await ask(Opinion("HARMLESS"), LEAVES) == f"ran {LEAVES}"
+    assert await ask(MANUAL, LEAVES) == f"ran {LEAVES}"
+    await ask(MANUAL, "cd /workspace/b")
+    assert await ask(MANUAL, LEAVES) == f"asked {LEAVES}"
+
+
+@pytest.mark.parametrize(
+    "pieces", [["rm -rf ", "/\n"], ["rm -r", "f", " /"], ["echo; rm -rf \\\n", "/\n"]]
+)
+async def test_input_is_judged_with_the_line_that_it_goes_on_with(pieces: Sequence[str]) -> None:
+    state = State()
+    *first, last = pieces
+    for piece in first:
+        assert await call(piece, OFF, is_input=True, state=state) == f"ran {piece}"
+    with pytest.raises(ToolFailed, match="deletes the root"):
+        await call(last, OFF, is_input=True, state=state)
+    finished = State()
+    for piece in ("rm -rf \n", "/\n"):
+        assert await call(piece, OFF, is_input=True, state=finished) == f"ran {piece}"
