@@ -9,6 +9,7 @@ from typing import Any
 
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ToolCall
+from agent_service.tools.taint import without_marks
 
 WARN_AT = 2
 STOP_AT = 5
@@ -25,6 +26,7 @@ def failures_in_row(messages: Sequence[bytes], call: ToolCall, text: str) -> int
     model has not seen what came of the first; a message with anything else ends the row.
     """
     count = 1
+    text = without_marks(text)
     before = _before_last_answer(messages)
     results: dict[str, str] = {}
     for encoded in reversed(before):
@@ -75,7 +77,9 @@ def _has_failed(answer: dict[str, Any], results: dict[str, str], call: ToolCall,
     """Whether an answer consists of the same call, and its result says the same."""
     calls: list[dict[str, Any]] = answer.get("tool_calls") or []
     same = [each for each in calls if _is_same(each["function"], call)]
-    return bool(same) and all(results.get(each["id"], "").startswith(text) for each in same)
+    return bool(same) and all(
+        without_marks(results.get(each["id"], "")).startswith(text) for each in same
+    )
 
 
 def _is_same(function: dict[str, str], call: ToolCall) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from agent_service.sandbox import Opening
+from agent_service.tools.advice import STOP_AT
 from hermes.agent.v1 import turn_pb2
 from hermes.common.v1.content_pb2 import MessagePart
 from hermes.common.v1.origin_pb2 import Origin
@@ -89,6 +90,17 @@ async def test_what_only_the_session_has_made_is_not_labelled(
         events = await client.ask("go")
         assert results(model)[0] == "hi"
     assert "approval_requested" not in kinds(events)
+
+
+async def test_failures_between_marks_are_the_same_failures(
+    tmp_path: Path, network: Settings
+) -> None:
+    script = answers(*[call("terminal", command="ls /nowhere")] * (STOP_AT + 3))
+    async with working(tmp_path, network, script) as (model, client):
+        events = await client.ask("go")
+        assert len(model.requests) == STOP_AT
+        assert "failed in the same way" in results(model)[-1]
+    assert "the same call" in events[-1].turn_finished.limit_reached.message
 
 
 @pytest.mark.parametrize(
