@@ -15,11 +15,13 @@ from agent_service.storage import search_index, sessions
 from agent_service.storage.schema import message, session, transcript_import, turn
 from agent_service.storage.search_index import Entry
 from agent_service.titles import title_of
+from agent_service.tools.taint import STATE as TAINT
 from agent_service.transcripts import Transcript
 from agent_service.usage import Usage
 from services.database.sql import insert_ignore
 
 _STATE = "transcript"
+_IMPORTED = "an imported conversation"
 _INSERT_SESSION = insert_ignore(session)
 _FOUND = sa.select(session.c.profile, session.c.message_count).where(
     session.c.id == bindparam("id")
@@ -68,6 +70,9 @@ def add(conn: Connection, profile: str, transcript: Transcript, now: datetime) -
     ]
     search_index.add(conn, profile, session_id, entries)
     sessions.put_state(conn, session_id, _STATE, {"model": transcript.model})
+    if any(said.content["role"] == "tool" for said in transcript.messages):
+        # Nobody knows any more which of the results were words of others.
+        sessions.add_texts(conn, session_id, TAINT, (_IMPORTED,))
     return Imported(session_id, True, count)
 
 
