@@ -10,6 +10,8 @@ import hashlib
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
+from msgspec.structs import replace
+
 from agent_service.clients.commands import SessionCommands
 from agent_service.drafts import SessionDrafts
 from agent_service.events import Outcome, TurnFinished
@@ -73,18 +75,14 @@ class Delegation:
         wish = await self._database.read(lambda conn: bindings.wish(conn, session_id))
         return wish.template
 
-    async def start(self, request: TurnRequest, untrusted: Sequence[str]) -> None:
-        """Start a subagent's turn, or find it; what went into its task is labelled as before."""
+    async def start(self, request: TurnRequest) -> None:
+        """Start a subagent's turn, or find it."""
         draft = await self._drafts().draft(request)
         try:
             await self._turns().start(request, draft)
         except Draining:
             # The caller's turn is being let go as well; its next owner hands the task over.
             await asyncio.Event().wait()
-        if untrusted:
-            await self._database.write(
-                lambda conn: sessions.add_texts(conn, request.session_id, TAINT, untrusted)
-            )
 
     async def report(self, key: str, number: int, profile: str) -> Report:
         """What came of a task, once its turn has ended, wherever that is."""
@@ -129,7 +127,8 @@ class CallSubagents:
         template = await self._delegation.template_of(self._turn.session_id)
         # One after the other, so that who cancels finds all that there are.
         for number, task in enumerate(tasks):
-            await self._delegation.start(self._request(number, task, allowed, template), untrusted)
+            request = self._request(number, task, allowed, template)
+            await self._delegation.start(replace(request, untrusted=tuple(untrusted)))
         async with asyncio.TaskGroup() as group:
             waiting = [group.create_task(self._report(n, ended)) for n in range(len(tasks))]
         return [each.result() for each in waiting]

@@ -41,7 +41,7 @@ _LATER = (
 """What a request did not have when the first ones were stored; unset, it is the same as theirs."""
 
 
-_OWN = frozenset({"allowed", "screened", "loaded"})
+_OWN = frozenset({"allowed", "screened", "loaded", "untrusted"})
 """What the agent makes of a request, and nobody asks for."""
 
 
@@ -148,6 +148,8 @@ class TurnRequest(Struct, frozen=True):
     """Their texts as the model gets them."""
     denied: tuple[str, ...] = ()
     """Slash commands that whoever says it may not say."""
+    untrusted: tuple[str, ...] = ()
+    """Where data of others came from that its text may be made of."""
 
     @property
     def is_script_only(self) -> bool:

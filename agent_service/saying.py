@@ -22,7 +22,7 @@ def said(request: TurnRequest) -> Said:
     """The message, with the skills that it comes with and the words of others as screened."""
     name = quoted_name(request.speaker)
     own = f"[{name} writes:]\n{request.text}".rstrip() if name else request.text
-    untrusted = {_source(quote) for quote in request.quotes}
+    untrusted = {*request.untrusted, *map(_source, request.quotes)}
     return Said(
         "\n\n".join(filter(None, (own, *request.loaded, *request.screened))),
         tuple(sorted(untrusted)),
