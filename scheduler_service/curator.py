@@ -168,6 +168,9 @@ class Curator:
         """Store a run unless another scheduler has, also one that has made its run meanwhile."""
         find = partial(curator_runs.latest_run, profile=profile)
         latest = await self._database.read(find)
+        if latest is not None and latest.finished_at is None:
+            # It may end, and have changed everything, between the next two questions.
+            return
         # Asked again: what a run up to the latest has done is known now, and a later one shows.
         again = await self._libraries.curations(profile)
         if any(

@@ -123,9 +123,9 @@ def close_run(
 
 
 def skills_of_jobs(connection: sa.Connection, profile: str) -> frozenset[str]:
-    """Return the skills that jobs of a profile use."""
+    """Return the skills that jobs of a profile use, by their names alone."""
     rows = connection.execute(_jobs_with_options(profile))
-    return frozenset(name for row in rows for name in options_of_text(row.options).skills)
+    return frozenset(_bare(name) for row in rows for name in options_of_text(row.options).skills)
 
 
 def undo_names(connection: sa.Connection, profile: str, backup_id: str, now: datetime) -> None:
@@ -151,10 +151,15 @@ def _rename(
     renamed: dict[str, Renamed] = {}
     for row in connection.execute(_jobs_with_options(profile).with_for_update()).all():
         before = options_of_text(row.options).skills
-        after = tuple(dict.fromkeys(names.get(name, name) for name in before))
+        after = tuple(dict.fromkeys(names.get(_bare(name), name) for name in before))
         if after != before and _set_names(connection, profile, row.id, before, after, now):
             renamed[row.id] = Renamed(before, after)
     return renamed
+
+
+def _bare(name: str) -> str:
+    """A skill's name, which jobs may say with its category."""
+    return name.rpartition("/")[2]
 
 
 def _set_names(

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -40,7 +40,7 @@ from services.errors import (
     ServiceUnavailable,
 )
 from services.ids import new_id
-from services.leases import new_owner
+from services.leases import Lease, new_owner
 from services.lifecycle import Workers
 from services.metrics import Meter
 from tests.integration.test_scheduler_storage import job_of
@@ -104,7 +104,11 @@ def curation(profile: str = "default", **more: Any) -> Curation:
 
 @asynccontextmanager
 async def schedulers(
-    database: Database, libraries: Libraries, count: int = 1, settings: Settings = SOON
+    database: Database,
+    libraries: Libraries,
+    count: int = 1,
+    settings: Settings = SOON,
+    lease_s: float = 1.5,
 ) -> AsyncGenerator[CollectorRegistry]:
     """Some curators on one database."""
     await database.migrate(metadata.create_all)
@@ -116,7 +120,7 @@ async def schedulers(
                 database,
                 libraries,
                 workers,
-                holder=(new_owner(new_id("test")), curator_runs.run_leases(1.5)),
+                holder=(new_owner(new_id("test")), curator_runs.run_leases(lease_s)),
                 clock=SystemClock(),
                 settings=settings,
                 observer=metrics,
@@ -144,7 +148,8 @@ async def ended(database: Database, count: int = 1, profile: str = "default") ->
 
 async def test_of_many_schedulers_one_works_on_each_profile_once(database: Database) -> None:
     libraries = Libraries(curation(), curation("ann"), curation("bob", is_paused=True))
-    async with schedulers(database, libraries, 4) as registry:
+    # Long, so that nobody is taken over who only waits for a processor.
+    async with schedulers(database, libraries, 4, lease_s=30) as registry:
         await ended(database)
         await ended(database, profile="ann")
         await asyncio.sleep(0.5)
@@ -191,6 +196,40 @@ async def test_it_waits_for_its_time(database: Database, more: dict[str, Any]) -
     async with schedulers(database, libraries):
         await asyncio.sleep(0.5)
         assert await runs(database) == []
+
+
+class Ending(Libraries):
+    """The run of somebody else ends just after it was said what its skills are like."""
+
+    def __init__(self, *curations: Curation) -> None:
+        super().__init__(*curations)
+        self.end: Callable[[], Awaitable[None]] | None = None
+
+    async def curations(self, profile: str = "") -> Sequence[Curation]:
+        known = await super().curations(profile)
+        if profile and self.end is not None:
+            await self.end()
+        return known
+
+
+async def test_a_run_that_ends_while_another_scheduler_looks_is_not_made_again(
+    database: Database,
+) -> None:
+    await database.migrate(metadata.create_all)
+    leases, now = curator_runs.run_leases(30), datetime.now(UTC)
+
+    def begin(connection: sa.Connection) -> Lease:
+        assert curator_runs.insert_run(connection, "one", "default", now, dry_run=False)
+        ((lease, _),) = curator_runs.take(connection, leases, new_owner("other"), 9)
+        return lease
+
+    lease, report = await database.write(begin), Report("one", now, "done")
+    libraries = Ending(curation())
+    close = partial(curator_runs.close_run, leases=leases, lease=lease, outcome=report, now=now)
+    libraries.end = partial(database.write, close)
+    async with schedulers(database, libraries):
+        await asyncio.sleep(0.5)
+        assert [run.id for run in await runs(database)] == ["one"]
 
 
 async def test_the_first_check_only_records_the_time(database: Database) -> None:
@@ -283,8 +322,10 @@ class Homes:
 
 def renamed(connection: sa.Connection) -> None:
     """A job whose skill was merged by a run that began with the backup."""
-    options = JobOptions(skills=("mail-send",))
+    options = JobOptions(skills=("notes/mail-send",))
     jobs.insert_job(connection, replace(job_of(1), options=options), "")
+    # Whatever its category, it is the same skill.
+    assert curator_runs.skills_of_jobs(connection, "default") == {"mail-send"}
     now = datetime.now(UTC)
     assert curator_runs.insert_run(connection, "one", "default", now, dry_run=False)
     leases = curator_runs.run_leases()
@@ -315,7 +356,7 @@ async def test_jobs_get_the_names_back_after_the_library_and_however_often_it_is
     homes.failure = None
     # Asked for anew and without a name: the latest backup is another one by now.
     done = await desk.roll_back("default", "again", "")
-    assert await names() == ("mail-send",)
+    assert await names() == ("notes/mail-send",)
     assert homes.restored == [("back", "20260101-120000")] * 2
     for request_id in ("back", "again"):
         assert await desk.roll_back("default", request_id, "") == done
