@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection
 
-from agent_service.requests import REVIEW
+from agent_service.requests import REVIEW, SUBAGENT
 from agent_service.storage.schema import CLAIMABLE_STATES, session, turn
 from agent_service.storage.watch_schema import watched_command
 
@@ -16,7 +16,7 @@ _JOBS = "cron_"
 _LAST = sa.select(sa.func.max(session.c.updated_at)).where(
     session.c.profile == sa.bindparam("profile"),
     ~session.c.id.startswith(_JOBS, autoescape=True),
-    session.c.platform != REVIEW,
+    session.c.platform.not_in((REVIEW, SUBAGENT)),
 )
 _LIVE = sa.select(turn.c.id).where(
     turn.c.state.in_(CLAIMABLE_STATES), turn.c.profile == sa.bindparam("profile")

@@ -12,6 +12,7 @@ from agent_service.requests import NOTICE
 from agent_service.search.query import parse
 from agent_service.storage import search, sessions, undoing
 from agent_service.storage import session_changes as changes
+from agent_service.storage.activity import activity
 from agent_service.storage.schema import compaction, metadata, sandbox_binding, session, turn
 from agent_service.storage.search_schema import message_text
 from agent_service.storage.search_wanted import Wanted
@@ -291,3 +292,13 @@ async def test_what_is_pruned_is_old_and_has_no_name(filled: Database) -> None:
             lambda conn, name=name: changes.delete_unused(conn, name, wanted, NOW)
         )
         assert deleted is gone, name
+
+
+@pytest.mark.parametrize(
+    ("platform", "talks"),
+    [("cli", True), ("telegram", True), ("subagent", False), ("review", False)],
+)
+async def test_only_people_count_as_talk(filled: Database, platform: str, talks: bool) -> None:
+    await filled.write(lambda conn: conn.execute(sa.update(session).values(platform=platform)))
+    found = await filled.read(lambda conn: activity(conn, "default"))
+    assert (found.last_at is not None) == talks
