@@ -270,12 +270,13 @@ class JobCatalog:
         return await self._database.read(read)
 
     async def _check(self, request: JobRequest) -> None:
-        """Refuse a prompt that looks like an attack, and jobs that there are none of."""
+        """Refuse words that look like an attack, and jobs that there are none of."""
         # Where the agent is away: it is scanned before each run in any case.
         with contextlib.suppress(Unavailable):
-            (families,) = await self._agent.scan([request.prompt])
-            if families:
-                raise InvalidArgument(attack(families), fields={"prompt": attack(families)})
+            found = await self._agent.scan([request.prompt, request.name])
+            for field, families in zip(("prompt", "name"), found, strict=True):
+                if families:
+                    raise InvalidArgument(attack(families), fields={field: attack(families)})
         others = [each for each in request.options.context_job_ids if each != request.id]
         missing = partial(jobs.missing_jobs, profile=request.profile, job_ids=others)
         if others and (unknown := await self._database.read(missing)):

@@ -16,6 +16,7 @@ from scheduler_service.home_jobs import Reading, ReadJob, read_document
 from scheduler_service.home_jobs_text import document_of
 from scheduler_service.jobs import Job
 from scheduler_service.planner import CHANNEL
+from scheduler_service.prompts import own_words
 from scheduler_service.schedule import check_zone
 from scheduler_service.storage import imports
 from scheduler_service.storage.imports import Inserted
@@ -143,14 +144,14 @@ class JobMover:
 
 
 async def _scanned(read: Sequence[ReadJob], scanner: Scanner) -> list[ReadJob]:
-    """The jobs without those whose prompts look like attacks, where that can be asked."""
+    """The jobs without those whose words look like attacks, where that can be asked."""
     judged = list(read)
     asked = [number for number, each in enumerate(read) if each.job is not None]
     for start in range(0, len(asked), _SCANNED_TOGETHER):
         some = asked[start : start + _SCANNED_TOGETHER]
-        prompts = [job.prompt for number in some if (job := read[number].job) is not None]
+        texts = [own_words(job) for number in some if (job := read[number].job) is not None]
         with contextlib.suppress(Unavailable):
-            for number, families in zip(some, await scanner.scan(prompts), strict=True):
+            for number, families in zip(some, await scanner.scan(texts), strict=True):
                 if families:
                     judged[number] = ReadJob(read[number].name, None, (attack(families),))
     return judged

@@ -41,9 +41,14 @@ class Output(Struct, frozen=True):
     text: str
 
 
+def own_words(job: Job) -> str:
+    """All that a run says to the agent for whoever has made the job."""
+    return f"{job.name}\n{job.prompt}"
+
+
 def instructions(job: Job) -> str:
     """What the session of a run is told before anything else."""
-    return _ALONE.format(name=job.name)
+    return _ALONE.format(name=_line(job.name))
 
 
 def parts(job: Job, contexts: Sequence[Context]) -> list[str | Output]:
@@ -58,11 +63,15 @@ def is_silent(output: str) -> bool:
     return not text or text.upper().startswith(SILENT)
 
 
+def _line(name: str) -> str:
+    return " ".join(name.split())
+
+
 def _shown(context: Context) -> str | Output:
     if not context.output.strip():
-        return _NO_CONTEXT.format(name=context.name)
+        return _NO_CONTEXT.format(name=_line(context.name))
     if context.families:
-        return _BLOCKED.format(name=context.name, families=", ".join(context.families))
+        return _BLOCKED.format(name=_line(context.name), families=", ".join(context.families))
     output = context.output[:_MAX_CONTEXT_CHARS]
     if len(context.output) > len(output):
         output += "\n… (this was longer)"

@@ -21,7 +21,7 @@ from scheduler_service.attempts import retry_at
 from scheduler_service.errors import CallRefused, attack
 from scheduler_service.jobs import Attempt, Claim, Job, Origin, RunState
 from scheduler_service.options import Overlap
-from scheduler_service.prompts import Output, instructions, parts
+from scheduler_service.prompts import Output, instructions, own_words, parts
 from scheduler_service.storage import runs
 from scheduler_service.storage.runs import Ending
 from scheduler_service.telling import telling_of
@@ -247,7 +247,7 @@ class Runner:
         """What the run asks, in which nothing looks like an attack; raises CallRefused."""
         read = partial(self._database.read, partial(runs.contexts_of, claim=claim))
         contexts = await self._persist(claim, read) if claim.job.options.context_job_ids else []
-        texts = [claim.job.prompt, *(context.output for context in contexts)]
+        texts = [own_words(claim.job), *(f"{each.name}\n{each.output}" for each in contexts)]
         own, *others = await self._persist(claim, partial(self._agent.scan, texts))
         if own:
             raise CallRefused(attack(own))

@@ -47,7 +47,8 @@ async def add(settings: Settings, arguments: argparse.Namespace) -> int:
     if arguments.sandbox:
         await _check_template(settings, arguments.sandbox)
     runs = await has_services(settings, ("scheduler",))
-    async with connected(settings, ("scheduler",)) as channels:
+    # The agent looks through what is asked of it.
+    async with connected(settings, ("scheduler", "agent")) as channels:
         jobs = Jobs(JobServiceStub(channels.to("scheduler")), arguments.profile or "")
         options = given_options(arguments, await _contexts(jobs, arguments.context_from))
         request = job_pb2.CreateJobRequest(
@@ -80,7 +81,9 @@ async def edit(settings: Settings, arguments: argparse.Namespace) -> int:
     if arguments.sandbox:
         await _check_template(settings, arguments.sandbox)
     # Who holds runs to a budget is to hear that there is none any more.
-    needed = ("scheduler", "agent") if "budget" in arguments.clear else ("scheduler",)
+    # And it looks through what is asked of it.
+    needs_agent = arguments.prompt is not None or arguments.name or "budget" in arguments.clear
+    needed = ("scheduler", "agent") if needs_agent else ("scheduler",)
     async with connected(settings, needed) as channels:
         jobs = Jobs(JobServiceStub(channels.to("scheduler")), arguments.profile or "")
         job = await jobs.find(arguments.job)

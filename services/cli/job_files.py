@@ -35,7 +35,8 @@ async def take(settings: Settings, arguments: argparse.Namespace) -> int:
         )
     zone = arguments.time_zone or await asyncio.to_thread(_zone_of, home)
     runs = await has_services(settings, ("scheduler",))
-    async with connected(settings, ("scheduler",)) as channels:
+    # The agent looks through what is asked of it.
+    async with connected(settings, ("scheduler", "agent")) as channels:
         request = pb.ImportJobsRequest(
             profile=arguments.profile or "",
             document=document,

@@ -206,22 +206,24 @@ async def test_what_other_jobs_came_to_joins_the_prompt(
     assert texts[3:] == [f"The job “job {name}” has come to nothing yet." for name in ("c", "sum")]
 
 
+@pytest.mark.parametrize("stored", [{"prompt": f"answer {ATTACK}"}, {"name": ATTACK}])
 async def test_a_prompt_is_scanned_when_it_comes_and_before_each_run(
-    running: SchedulerUnderTest, wire: Wire, clock: SetClock
+    running: SchedulerUnderTest, wire: Wire, clock: SetClock, stored: dict[str, str]
 ) -> None:
     job = await running.create("x", "every 1m")
     bad = JobRequest("x", "default", job.name, f"now {ATTACK}", "every 1m", "UTC", CHAT)
+    # The name is told to the agent as well.
+    named = JobRequest("x", "default", ATTACK, job.prompt, "every 1m", "UTC", CHAT)
     for attempt in (
         running.catalog.update("default", "x", lambda _: bad, anew=False),
         running.create("y", "1m", f"answer {ATTACK}"),
+        running.catalog.update("default", "x", lambda _: named, anew=False),
     ):
         with pytest.raises(InvalidArgument, match="looks like an attack \\(override\\)"):
             await attempt
     assert (await running.catalog.get("default", "x")).prompt == "answer hello"
     await running.database.write(  # as one that was stored before this was known
-        lambda connection: connection.execute(
-            metadata.tables["job"].update().values(prompt=f"answer {ATTACK}")
-        )
+        lambda connection: connection.execute(metadata.tables["job"].update().values(stored))
     )
     await _due(running, clock)
     (run,) = await running.finished("x")
