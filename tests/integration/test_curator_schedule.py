@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -40,7 +40,7 @@ from services.errors import (
     ServiceUnavailable,
 )
 from services.ids import new_id
-from services.leases import Lease, new_owner
+from services.leases import new_owner
 from services.lifecycle import Workers
 from services.metrics import Meter
 from tests.integration.test_scheduler_storage import job_of
@@ -196,40 +196,6 @@ async def test_it_waits_for_its_time(database: Database, more: dict[str, Any]) -
     async with schedulers(database, libraries):
         await asyncio.sleep(0.5)
         assert await runs(database) == []
-
-
-class Ending(Libraries):
-    """The run of somebody else ends just after it was said what its skills are like."""
-
-    def __init__(self, *curations: Curation) -> None:
-        super().__init__(*curations)
-        self.end: Callable[[], Awaitable[None]] | None = None
-
-    async def curations(self, profile: str = "") -> Sequence[Curation]:
-        known = await super().curations(profile)
-        if profile and self.end is not None:
-            await self.end()
-        return known
-
-
-async def test_a_run_that_ends_while_another_scheduler_looks_is_not_made_again(
-    database: Database,
-) -> None:
-    await database.migrate(metadata.create_all)
-    leases, now = curator_runs.run_leases(30), datetime.now(UTC)
-
-    def begin(connection: sa.Connection) -> Lease:
-        assert curator_runs.insert_run(connection, "one", "default", now, dry_run=False)
-        ((lease, _),) = curator_runs.take(connection, leases, new_owner("other"), 9)
-        return lease
-
-    lease, report = await database.write(begin), Report("one", now, "done")
-    libraries = Ending(curation())
-    close = partial(curator_runs.close_run, leases=leases, lease=lease, outcome=report, now=now)
-    libraries.end = partial(database.write, close)
-    async with schedulers(database, libraries):
-        await asyncio.sleep(0.5)
-        assert [run.id for run in await runs(database)] == ["one"]
 
 
 async def test_the_first_check_only_records_the_time(database: Database) -> None:
