@@ -271,12 +271,7 @@ class JobCatalog:
 
     async def _check(self, request: JobRequest) -> None:
         """Refuse words that look like an attack, and jobs that there are none of."""
-        # Where the agent is away: it is scanned before each run in any case.
-        with contextlib.suppress(Unavailable):
-            found = await self._agent.scan([request.prompt, request.name])
-            for field, families in zip(("prompt", "name"), found, strict=True):
-                if families:
-                    raise InvalidArgument(attack(families), fields={field: attack(families)})
+        await _check_words(self._agent, request)
         others = [each for each in request.options.context_job_ids if each != request.id]
         missing = partial(jobs.missing_jobs, profile=request.profile, job_ids=others)
         if others and (unknown := await self._database.read(missing)):
@@ -336,6 +331,15 @@ class JobCatalog:
             )
         is_paused = before.state is JobState.PAUSED
         return replace(changed, next_run_at=None if is_paused else _following(changed, now))
+
+
+async def _check_words(agent: Agent, request: JobRequest) -> None:
+    # Where the agent is away: they are scanned before each run in any case.
+    with contextlib.suppress(Unavailable):
+        found = await agent.scan([request.prompt, request.name])
+        for field, families in zip(("prompt", "name"), found, strict=True):
+            if families:
+                raise InvalidArgument(attack(families), fields={field: attack(families)})
 
 
 def _following(job: Job, now: datetime) -> datetime | None:
