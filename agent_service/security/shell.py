@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from tree_sitter import Node
 
@@ -55,7 +56,7 @@ class Shell:
             "variable_assignments": self._assignments,
             "declaration_command": self._declaration,
             "pipeline": self._pipeline,
-            "subshell": self._subshell,
+            "subshell": partial(_by_itself, self.scene, self._children),
             "for_statement": self._for,
             "function_definition": self._function,
             "redirected_statement": self._redirect_statement,
@@ -111,13 +112,6 @@ class Shell:
 
     def _children(self, node: Node, pipes: Pipes) -> str:
         return "".join([self._run(child, pipes) for child in node.named_children])
-
-    def _subshell(self, node: Node, pipes: Pipes) -> str:
-        """Its text goes to folders by itself."""
-        cwd = self.scene.cwd
-        printed = self._children(node, pipes)
-        self.scene.cwd = cwd
-        return printed
 
     def _lone(self, node: Node, pipes: Pipes) -> str:
         """A word where a command should be: only substitutions in it are run."""
@@ -295,6 +289,14 @@ class Shell:
         self.scene.write(path, text, append=append)
         if (reader := self.scene.sinks.get(path)) is not None:
             self.script(reader, Pipes(text, is_fed=True))
+
+
+def _by_itself(scene: Scene, follow: Callable[[Node, Pipes], str], node: Node, pipes: Pipes) -> str:
+    """Follow text that goes to folders for itself alone."""
+    cwd = scene.cwd
+    printed = follow(node, pipes)
+    scene.cwd = cwd
+    return printed
 
 
 def judge_emptied(scene: Scene, operator: str, target: str) -> None:
