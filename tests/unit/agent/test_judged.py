@@ -19,6 +19,9 @@ from agent_service.tools.typed import Typed
 
 MANUAL = CommandPolicy()
 OFF = CommandPolicy(asks=False)
+LINE = Typed("")
+INPUT = Typed("", process="proc_1")
+IN_FOLDER = Typed("", has_folder=True)
 LEAVES, STAYS, UNCLEAR = "rm -rf src", "chmod 777 x", "echo 'a"
 
 
@@ -87,22 +90,13 @@ async def call(
     decision: Decision | None = None,
     backend: str = "bubblewrap",
     granted: frozenset[str] | set[str] = frozenset(),
-    is_input: bool = False,
-    folder: str | None = None,
-    read: Sequence[str] = (),
+    typed: Typed = LINE,
     state: State | None = None,
 ) -> str:
     """Call the tool and give what it says, or "asked" with the subject."""
     judging = SMART if isinstance(policy, Opinion) else policy
     tool = JudgeCommands(
-        Runs(),
-        lambda arguments: Typed(
-            arguments.command,
-            folder or "",
-            has_folder=folder is not None,
-            process="proc_1" if is_input else "",
-        ),
-        judging,
+        Runs(), lambda arguments: replace(typed, command=arguments.command), judging
     )
 
     async def sandbox() -> Place:
@@ -113,7 +107,7 @@ async def call(
         key="trn_1:2",
         commands=unused,
         files=unused,
-        state=state or State(read),
+        state=state or State(),
         decision=decision,
         progress=print,
         allowances=Allowed(granted if isinstance(granted, set) else set(granted)),
@@ -203,10 +197,10 @@ async def test_secrets_are_not_shown() -> None:
 
 
 async def test_input_of_a_program_need_not_be_a_command() -> None:
-    assert await call("it's me", MANUAL, is_input=True) == "ran it's me"
-    assert await call(LEAVES, MANUAL, is_input=True) == f"asked {LEAVES}"
+    assert await call("it's me", MANUAL, typed=INPUT) == "ran it's me"
+    assert await call(LEAVES, MANUAL, typed=INPUT) == f"asked {LEAVES}"
     with pytest.raises(ToolFailed, match="refused"):
-        await call("rm -rf /", MANUAL, is_input=True)
+        await call("rm -rf /", MANUAL, typed=INPUT)
 
 
 class Opinion:
@@ -285,7 +279,7 @@ async def test_a_model_overrides_neither_refusals_nor_strangers_words() -> None:
     with pytest.raises(ToolFailed, match="deletes the root"):
         await call("rm -rf /", model)
     assert (
-        await call(LEAVES, model, read=["a sandbox with a network", "web pages"])
+        await call(LEAVES, model, state=State(["a sandbox with a network", "web pages"]))
         == f"asked {LEAVES}"
     )
     assert model.asked == []
@@ -293,7 +287,7 @@ async def test_a_model_overrides_neither_refusals_nor_strangers_words() -> None:
 
 async def test_a_model_is_asked_in_a_sandbox_that_has_a_network() -> None:
     model = Opinion("HARMLESS")
-    assert await call(LEAVES, model, read=["a sandbox with a network"]) == f"ran {LEAVES}"
+    assert await call(LEAVES, model, state=State(["a sandbox with a network"])) == f"ran {LEAVES}"
 
 
 async def test_what_a_model_has_allowed_stands_whatever_it_says_later() -> None:
@@ -309,15 +303,15 @@ PADDED = "a=xxxxxxxxxxxxxxxx;" + 'a="$a$a$a$a";' * 1200 + "rm -rf /"
 
 
 @pytest.mark.parametrize("command", [PADDED, "x" * 70_000, f"chmod 777 x; {PADDED}"])
-@pytest.mark.parametrize("is_input", [False, True])
+@pytest.mark.parametrize("typed", [LINE, INPUT])
 async def test_what_uses_up_what_judging_may_take_is_never_simply_run(
-    command: str, is_input: bool
+    command: str, typed: Typed
 ) -> None:
     with pytest.raises(ToolFailed, match="too long or too involved"):
-        await call(command, OFF, is_input=is_input)
-    assert (await call(command, MANUAL, is_input=is_input)).startswith("asked ")
+        await call(command, OFF, typed=typed)
+    assert (await call(command, MANUAL, typed=typed)).startswith("asked ")
     opinion = Opinion("ALLOW")
-    assert (await call(command, opinion, is_input=is_input)).startswith("asked ")
+    assert (await call(command, opinion, typed=typed)).startswith("asked ")
 
 
 @pytest.mark.parametrize(
@@ -330,9 +324,11 @@ async def test_what_uses_up_what_judging_may_take_is_never_simply_run(
     ],
 )
 async def test_a_command_is_judged_in_its_folder(command: str, folder: str) -> None:
+    there = Typed("", folder, has_folder=True)
     with pytest.raises(ToolFailed, match="deletes the root"):
-        await call(command, OFF, folder=folder, backend="local")
-    assert await call(command, OFF, folder="/workspace/a/b", backend="local") == f"ran {command}"
+        await call(command, OFF, typed=there, backend="local")
+    inside = Typed("", "/workspace/a/b", has_folder=True)
+    assert await call(command, OFF, typed=inside, backend="local") == f"ran {command}"
 
 
 @pytest.mark.parametrize(
@@ -350,19 +346,19 @@ async def test_a_command_begins_where_the_one_before_has_ended(
 ) -> None:
     state = State()
     for command in before:
-        await call(command, OFF, folder="", state=state)
+        await call(command, OFF, typed=IN_FOLDER, state=state)
     if is_refused:
         with pytest.raises(ToolFailed, match="deletes the root"):
-            await call("rm -rf *", OFF, folder="", state=state)
+            await call("rm -rf *", OFF, typed=IN_FOLDER, state=state)
     else:
-        assert await call("rm -rf *", OFF, folder="", state=state) == "ran rm -rf *"
+        assert await call("rm -rf *", OFF, typed=IN_FOLDER, state=state) == "ran rm -rf *"
 
 
 async def test_an_allowance_is_for_one_folder() -> None:
     state, granted = State(), set[str]()
 
     async def ask(policy: "CommandPolicy | Opinion", command: str) -> str:
-        return await call(command, policy, folder="", state=state, granted=granted)
+        return await call(command, policy, typed=IN_FOLDER, state=state, granted=granted)
 
     await ask(MANUAL, "cd /workspace/a")
     assert await ask(Opinion("HARMLESS"), LEAVES) == f"ran {LEAVES}"
@@ -378,9 +374,9 @@ async def test_input_is_judged_with_the_line_that_it_goes_on_with(pieces: Sequen
     state = State()
     *first, last = pieces
     for piece in first:
-        assert await call(piece, OFF, is_input=True, state=state) == f"ran {piece}"
+        assert await call(piece, OFF, typed=INPUT, state=state) == f"ran {piece}"
     with pytest.raises(ToolFailed, match="deletes the root"):
-        await call(last, OFF, is_input=True, state=state)
+        await call(last, OFF, typed=INPUT, state=state)
     finished = State()
     for piece in ("rm -rf \n", "/\n"):
-        assert await call(piece, OFF, is_input=True, state=finished) == f"ran {piece}"
+        assert await call(piece, OFF, typed=INPUT, state=finished) == f"ran {piece}"
