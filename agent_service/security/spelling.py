@@ -21,6 +21,8 @@ _APART = re.compile(r"(?<!\w)(?:\w[ .*_-]){5,}\w(?!\w)")
 _APART_TOO = re.compile(r"(?<!\w)(?:\w[ .*_-]){2,}\w(?!\w)")
 """Short words between long ones that are spelt with gaps."""
 _DIGITS = str.maketrans("013457@$", "oieastas")
+_GAP_CHARS = 64
+_GAP = re.compile(rf"\W{{{_GAP_CHARS + 1},}}")
 _LEET = re.compile(r"(?<![\w@$])(?=\w*[a-z])(?=[\w@$]*[013457@$])[a-z013457@$]{4,}(?![\w@$])")
 
 
@@ -37,7 +39,14 @@ class Plain(Struct, frozen=True):
 
 
 def read(text: str) -> Plain:
-    """The text as it is read, in lower case."""
+    """The text as it is read, in lower case, without most of a long gap between words.
+
+    Nobody reads what stands in such a gap, and looking for words around it would take its square.
+    """
+    return _closed(_read(text))
+
+
+def _read(text: str) -> Plain:
     if text.isascii():
         lowered = text.lower()
         if not _APART.search(lowered) and not _LEET.search(lowered):
@@ -55,6 +64,23 @@ def read(text: str) -> Plain:
             places += [at] * len(folded)
     places.append(len(text))
     return _joined("".join(letters), tuple(places))
+
+
+def _closed(plain: Plain) -> Plain:
+    text = plain.text
+    if not _GAP.search(text):
+        return plain
+    places = plain.places or range(len(text))
+    letters: list[str] = []
+    kept: list[int] = []
+    begin = 0
+    for match in _GAP.finditer(text):
+        end = match.start() + _GAP_CHARS // 2
+        letters.append(text[begin:end])
+        kept += places[begin:end]
+        begin = match.end() - _GAP_CHARS // 2
+    letters.append(text[begin:])
+    return Plain("".join(letters), (*kept, *places[begin:]))
 
 
 def _joined(text: str, places: tuple[int, ...]) -> Plain:

@@ -291,8 +291,8 @@ FAMILIES: tuple[tuple[str, tuple[str, ...]], ...] = (
             ),
             r"\b(?:crontab|/etc/cron\S*)[^\n]{0,120}\b(?:curl|wget|nc|bash -i|/dev/tcp)\b",
             (
-                r"(?:>>|>|tee(?: -a)?)\s*\S*authorized_keys\b[^\n]{0,80}$|\binstall (?:a |the "
-                r")?(?:backdoor|rootkit|keylogger)\b"
+                r"(?:>>|>|tee(?: -a)?)\s*\S{0,200}authorized_keys\b[^\n]{0,80}$"
+                r"|\binstall (?:a |the )?(?:backdoor|rootkit|keylogger)\b"
             ),
         ),
     ),
