@@ -60,6 +60,26 @@ def test_git_goes_to_the_address_that_was_looked_at_whatever_the_name_means_late
     run(tried())
 
 
+@pytest.mark.parametrize("spelled", ["hub.localhost.", "Hub.LOCALHOST", "HUB.localhost."])
+def test_git_is_held_to_the_address_however_the_name_is_spelled(
+    tmp_path: Path, spelled: str
+) -> None:
+    repository(tmp_path / "served/repo.git", ALL)
+    handler = git_handler(tmp_path / "served")
+
+    async def tried() -> None:
+        async with site(handler, VETTED) as vetted, site(handler, OTHER, vetted.port) as other:
+            names = Names(VETTED)
+            hub = held(tmp_path, names, vetted)
+            outcome = await install(hub, vetted.url(spelled, "/repo.git"), "notes")
+            assert outcome.status is Status.INSTALLED, outcome.message
+            assert [each.method for each in vetted.seen].count("POST") >= 1
+            assert other.seen == []
+            assert set(names.asked) == {NAME}
+
+    run(tried())
+
+
 @pytest.mark.parametrize("looks", [1, 2])
 def test_a_name_that_means_another_address_before_git_is_started_is_refused(
     tmp_path: Path, looks: int

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from ipaddress import ip_address
+from urllib.parse import urlsplit, urlunsplit
 
 from agent_service.security.destinations import Destinations, FetchFailed, FetchRefused, Origin
 from agent_service.security.urls import Fetched, Fetcher, FetchLimits
@@ -46,7 +47,7 @@ class HubReach:
             raise HubFailed(f"{url} wants a login, which hubs are not given")
         if answer.status != 200 or answer.content_type != _ADVERTISEMENT:
             return None
-        return answer.url.partition("?")[0].removesuffix(_REFS)
+        return _spelled_out(answer.url.partition("?")[0].removesuffix(_REFS))
 
     async def pinned(self, url: str) -> Sequence[str]:
         """The addresses of a URL as git is held to them; none where it is one itself."""
@@ -80,6 +81,15 @@ class HubReach:
         for address in await self._destinations.addresses(url):
             if await asyncio.to_thread(self._vetting.allows, address):
                 raise HubRefused(f"{url} is not fetched without TLS; use https")
+
+
+def _spelled_out(url: str) -> str:
+    """The URL with its host as it is pinned: git asks for another spelling, such as one with a dot
+    behind it, on its own."""
+    origin, parts = Origin.of(url), urlsplit(url)
+    host = f"[{origin.host}]" if ":" in origin.host else origin.host
+    place = host if parts.port is None else f"{host}:{origin.port}"
+    return urlunsplit((origin.scheme, place, parts.path, "", ""))
 
 
 def _is_address(host: str) -> bool:
