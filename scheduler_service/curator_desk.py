@@ -22,6 +22,8 @@ from services.clock import Clock
 from services.database import Database
 from services.errors import AlreadyExists, FailedPrecondition, NotFound
 
+_MOST_REPORTS = 100
+
 
 class Homes(Protocol):
     """Where libraries, their backups and reports are. Fails as the agent does."""
@@ -109,6 +111,8 @@ class CuratorDesk:
         asked = await self._asked(curation, run_id, backup_id)
         if asked.report is not None:
             return asked.report
+        if asked.is_past:
+            return await self._done_before(asked)
         try:
             report = await self._homes.restore(profile, asked.restore_id, asked.backup_id)
         except (NotFound, FailedPrecondition):
@@ -118,6 +122,18 @@ class CuratorDesk:
         finish = partial(roll_backs.finish, asked=asked, report=report, now=self._clock.now())
         await self._database.write(finish)
         return report
+
+    async def _done_before(self, asked: RollBack) -> Report:
+        """What a request did whose answer was lost before another one went back: it is not done
+        now, as that would take back what was asked for since."""
+        reports = await self._homes.reports(asked.profile, _MOST_REPORTS)
+        found = next((each for each in reports if each.run_id == asked.restore_id), None)
+        if found is None:
+            raise FailedPrecondition(
+                f"the roll-back {asked.id} has changed nothing that is known of, and another one "
+                "was made since; ask for it again under another id"
+            )
+        return found
 
     async def _asked(self, curation: Curation, run_id: str, backup_id: str) -> RollBack:
         """What is gone back to, the same whoever asks again: the latest backup is another one as

@@ -25,6 +25,8 @@ class RollBack(Struct, frozen=True):
     backup_id: str
     report: Report | None = None
     """What came of it; None while it is not done."""
+    is_past: bool = False
+    """It was not known to be done when another one was."""
 
 
 def begin(connection: sa.Connection, wanted: RollBack, now: datetime) -> RollBack:
@@ -68,9 +70,9 @@ def finish(connection: sa.Connection, asked: RollBack, report: Report, now: date
     stored = msgspec.json.encode(report).decode()
     this = roll_back.c.restore_id == asked.restore_id
     connection.execute(sa.update(roll_back).where(this).values(finished_at=now, report=stored))
-    # What was asked for before it and could not be done is past.
+    # What was asked for before it and is not known to be done is past, and not begun anew.
     of_profile = sa.and_(roll_back.c.profile == asked.profile, roll_back.c.finished_at.is_(None))
-    connection.execute(sa.delete(roll_back).where(of_profile))
+    connection.execute(sa.update(roll_back).where(of_profile).values(finished_at=now))
     done = sa.select(roll_back.c.id).where(roll_back.c.profile == asked.profile)
     old = done.order_by(roll_back.c.asked_at.desc()).offset(KEPT)
     connection.execute(sa.delete(roll_back).where(roll_back.c.id.in_(old)))
@@ -87,4 +89,5 @@ def _first(connection: sa.Connection, which: sa.ColumnElement[bool]) -> RollBack
     if row is None:
         return None
     report = None if row.report is None else msgspec.json.decode(row.report, type=Report)
-    return RollBack(row.id, row.profile, row.restore_id, row.backup_id, report)
+    is_past = report is None and row.finished_at is not None
+    return RollBack(row.id, row.profile, row.restore_id, row.backup_id, report, is_past)

@@ -266,7 +266,10 @@ class Homes:
     def __init__(self) -> None:
         self.backup_ids: tuple[str, ...] = ("20260101-120000",)
         self.restored: list[tuple[str, str]] = []
+        self.written: list[Report] = []
         self.failure: HermesError | None = None
+        self.is_answer_lost = False
+        """It is given one, and whoever asks does not hear of that."""
 
     async def curations(self, profile: str = "") -> Sequence[Curation]:
         return [curation(profile, backup_ids=self.backup_ids)]
@@ -280,10 +283,13 @@ class Homes:
         self.backup_ids = ("20260102-120000", "20260101-120000")
         if self.failure is not None:
             raise self.failure
-        return Report(run_id, datetime.now(UTC), "skills: 1 restored")
+        self.written.append(Report(run_id, datetime.now(UTC), "skills: 1 restored"))
+        if self.is_answer_lost:
+            raise ServiceUnavailable("the connection was cut")
+        return self.written[-1]
 
     async def reports(self, profile: str, most: int) -> Sequence[Report]:
-        return []
+        return self.written[-most:]
 
 
 def renamed(connection: sa.Connection) -> None:
@@ -337,6 +343,31 @@ async def test_jobs_get_the_names_back_after_the_library_and_however_often_it_is
     homes.failure = None
     await desk.roll_back("default", "latest", "")
     assert homes.restored[-1] == ("latest", "20260102-120000")
+
+
+@pytest.mark.parametrize("was_done", [True, False])
+async def test_a_rollback_is_not_made_after_another_one_and_answers_with_what_it_did(
+    database: Database, was_done: bool
+) -> None:
+    await database.migrate(metadata.create_all)
+    homes = Homes()
+    desk = CuratorDesk(database, homes, SystemClock(), SOON)
+    homes.is_answer_lost = was_done
+    homes.failure = None if was_done else ServiceUnavailable("the agent is away")
+    with pytest.raises(ServiceUnavailable):
+        await desk.roll_back("default", "old", "")
+    homes.is_answer_lost, homes.failure = False, None
+    explicit = await desk.roll_back("default", "new", "20260102-120000")
+    asked = list(homes.restored)
+    for _ in range(2):
+        if was_done:
+            assert await desk.roll_back("default", "old", "") == homes.written[0]
+        else:
+            with pytest.raises(FailedPrecondition, match="under another id"):
+                await desk.roll_back("default", "old", "")
+    assert await desk.roll_back("default", "new", "") == explicit
+    assert homes.restored == asked
+    assert (await desk.roll_back("default", "next", "")).run_id == "next"
 
 
 @pytest.mark.parametrize(
