@@ -284,7 +284,7 @@ class Runner:
         refusals: list[str] = []
         for number, to in enumerate(telling.to if telling.text else ()):
             delivery_id = f"{claim.run_id}.to{number}" if number else claim.run_id
-            order = (claim.job.profile, delivery_id, to, telling.text)
+            order = (claim.job.profile, delivery_id, to, telling.text_for(to))
             try:
                 await self._persist(claim, partial(self._gateway.deliver, *order))
             except CallRefused as refusal:

@@ -7,6 +7,8 @@ from scheduler_service.options import LOCAL, ORIGIN, Target
 from scheduler_service.prompts import is_silent
 from scheduler_service.schedule import Once
 
+TERMINAL = "cli"
+"""The platform of terminals."""
 _AT_ORIGIN = (Target(ORIGIN),)
 _ONCE = "Further failures of it are not told, until it works again."
 
@@ -17,6 +19,14 @@ class Telling(Struct, frozen=True):
     text: str
     """Empty is nothing."""
     to: tuple[Origin, ...]
+    job_name: str = ""
+    """Where the text does not begin with it."""
+
+    def text_for(self, to: Origin) -> str:
+        """What is told in one place: a terminal, which may be any, is told what speaks there."""
+        if to.platform != TERMINAL or not self.job_name:
+            return self.text
+        return f'The job "{self.job_name}" has come to:\n\n{self.text}'
 
 
 def telling_of(claim: Claim, *, failed_before: bool) -> Telling:
@@ -27,7 +37,9 @@ def telling_of(claim: Claim, *, failed_before: bool) -> Telling:
     job = claim.job
     places = [_place(target, job.origin) for target in job.options.deliver_to or _AT_ORIGIN]
     to = tuple(dict.fromkeys(place for place in places if place is not None))
-    return Telling(_text(claim, failed_before=failed_before), to)
+    is_named = bool(claim.error) or failed_before
+    text = _text(claim, failed_before=failed_before)
+    return Telling(text, to, "" if is_named else job.name)
 
 
 def _place(target: Target, origin: Origin | None) -> Origin | None:

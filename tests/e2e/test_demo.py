@@ -46,7 +46,7 @@ def test_the_tour_shows_everything_and_waits_for_the_job(demo: Home, tmp_path: P
 def test_in_a_terminal_one_types_and_the_job_reports_meanwhile(demo: Home, tmp_path: Path) -> None:
     with terminal(demo, "demo", "--job", "in 1 second") as shown:
         shown.wait_for("^DEMO: ")
-        shown.wait_for("^── news\n.*The command really ran")
+        shown.wait_for("^── news\nThe job .* has come to:\n\n.*The command really ran")
         shown.wait_for(PROMPT)
         shown.type("hello")
         shown.wait_for("start\nhermes chat")

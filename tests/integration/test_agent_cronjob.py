@@ -109,7 +109,7 @@ async def test_the_terminal_that_asked_for_a_job_is_told_what_came_of_it(tmp_pat
         async with asyncio.timeout(40), aclosing(terminal.responses()) as responses:
             replies = (each.reply async for each in responses if each.HasField("reply"))
             news = await anext(reply async for reply in replies if not reply.message_id)
-        assert "the tea is ready" in news.text
+        assert news.text == 'The job "tea" has come to:\n\nthe tea is ready'
 
 
 async def test_jobs_are_shown_and_changed(tmp_path: Path) -> None:
