@@ -241,11 +241,13 @@ class Curator:
             run.id,
             partial(self._database.read, partial(curator_runs.skills_of_jobs, profile=profile)),
         )
-        skills = await self._persist(run.id, partial(libraries.skills, profile))
+        skills = await self._persist(
+            run.id, self._telling(lease, partial(libraries.skills, profile))
+        )
         found = transitions(skills, of_jobs, self._clock.now(), self._settings.ages)
         if run.plan is None:
             gone = {each.name for each in found if each.to is SkillState.ARCHIVED}
-            plan, failure = await self._plan(run, gone, of_jobs)
+            plan, failure = await self._plan(lease, run, gone, of_jobs)
             keep = partial(
                 curator_runs.keep_plan,
                 leases=self._leases,
@@ -257,17 +259,39 @@ class Curator:
             run = replace(run, plan=plan, plan_failure=failure)
         used = {skill.name: skill.last_active_at for skill in skills}
         order = Order(run, found, {each.name: used[each.name] for each in found}, of_jobs)
-        return await self._persist(run.id, partial(libraries.apply, order))
+        return await self._persist(run.id, self._telling(lease, partial(libraries.apply, order)))
 
     async def _plan(
-        self, run: CuratorRun, gone: set[str], of_jobs: frozenset[str]
+        self, lease: Lease, run: CuratorRun, gone: set[str], of_jobs: frozenset[str]
     ) -> tuple[str, str]:
         """What a model wants consolidated, and why nothing is where it was not to be asked."""
         ask = partial(self._libraries.plan, run.profile, gone, of_jobs)
         try:
-            return await self._persist(run.id, ask), ""
+            return await self._persist(run.id, self._telling(lease, ask)), ""
         except _REFUSED as error:
             return "", str(error)
+
+    def _telling(
+        self, lease: Lease, call: Callable[[], Awaitable[_T]]
+    ) -> Callable[[], Awaitable[_T]]:
+        """The call, which leaves with the run why it could not be made, for people."""
+        told = ""
+
+        async def tell(reason: str) -> None:
+            nonlocal told
+            keep = partial(curator_runs.keep_reason, leases=self._leases, lease=lease)
+            if reason != told:
+                await self._database.write(partial(keep, reason=reason))
+                told = reason
+
+        async def make() -> _T:
+            try:
+                return await call()
+            except Unavailable as error:
+                await tell(error.message)
+                raise
+
+        return make
 
     async def _persist(self, what: str, call: Callable[[], Awaitable[_T]]) -> _T:
         """Call until there is an answer, however long that takes."""

@@ -97,6 +97,11 @@ def keep_plan(
     leases.fence(connection, lease, plan=plan, plan_failure=failure)
 
 
+def keep_reason(connection: sa.Connection, leases: LeaseTable, lease: Lease, reason: str) -> None:
+    """Store why a run does not go on at the moment; raises Fenced."""
+    leases.fence(connection, lease, error=reason)
+
+
 def close_run(
     connection: sa.Connection,
     leases: LeaseTable,
@@ -109,7 +114,8 @@ def close_run(
     if isinstance(outcome, str):
         values: dict[str, object] = {"state": RunState.FAILED, "error": outcome}
     else:
-        values = {"state": RunState.SUCCEEDED, "report": msgspec.json.encode(outcome).decode()}
+        report = msgspec.json.encode(outcome).decode()
+        values = {"state": RunState.SUCCEEDED, "report": report, "error": ""}
     # Before anything else, so that who was taken over changes no job.
     leases.release(connection, lease, finished_at=now, **values)
     if isinstance(outcome, Report) and not outcome.dry_run and outcome.merged:

@@ -188,10 +188,12 @@ def _show(found: curator_pb2.Curator, arguments: argparse.Namespace) -> None:
     if found.last_summary:
         say(f"last time    {printable(found.last_summary)}")
         say(f"report       {printable(found.last_report_path)}")
-    if found.latest_run.error:
-        say(f"latest run   failed: {printable(found.latest_run.error)}")
-    elif found.latest_run.state == curator_pb2.CURATOR_RUN_STATE_OPEN:
-        say("latest run   is under way")
+    latest = found.latest_run
+    if latest.state == curator_pb2.CURATOR_RUN_STATE_OPEN:
+        why = f"; it has waited: {printable(latest.error)}" if latest.error else ""
+        say(f"latest run   is under way{why}")
+    elif latest.error:
+        say(f"latest run   failed: {printable(latest.error)}")
     if found.backup_ids:
         say(f"backups      {', '.join(found.backup_ids)}")
 

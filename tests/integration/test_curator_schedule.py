@@ -60,6 +60,7 @@ class Libraries:
         self.may_answer = asyncio.Event()
         self.may_answer.set()
         self.failure = ""
+        self.away = ""
 
     async def curations(self, profile: str = "") -> Sequence[Curation]:
         return list(self.known.values())
@@ -80,6 +81,8 @@ class Libraries:
     async def apply(self, order: Order) -> Report:
         if self.failure:
             raise FailedPrecondition(self.failure)
+        if self.away:
+            raise ServiceUnavailable(self.away)
         self.orders.append(order)
         profile = order.run.profile
         self.known[profile] = replace(self.known[profile], last_run_at=datetime.now(UTC))
@@ -248,6 +251,19 @@ async def test_a_run_is_taken_over_with_the_plan_that_is_paid(database: Database
 async def _never(order: Order) -> Report:
     await asyncio.Event().wait()
     raise AssertionError(order)
+
+
+async def test_a_run_that_waits_says_what_for_until_it_has_ended(database: Database) -> None:
+    libraries = Libraries(curation())
+    libraries.away = "the library is held by another program"
+    async with schedulers(database, libraries):
+        async with asyncio.timeout(20):
+            while not (found := await runs(database)) or not found[0].error:  # noqa: ASYNC110 - rows change without an event
+                await asyncio.sleep(0.02)
+        assert (found[0].state, found[0].error) == (RunState.OPEN, libraries.away)
+        libraries.away = ""
+        (run,) = await ended(database)
+        assert (run.state, run.error) == (RunState.SUCCEEDED, "")
 
 
 async def test_after_a_failed_run_it_rests(database: Database) -> None:

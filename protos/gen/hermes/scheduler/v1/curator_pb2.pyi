@@ -428,7 +428,7 @@ class CuratorRun(_message.Message):
     dry_run: _builtins.bool
     """Only says what would be done."""
     error: _builtins.str
-    """Why it failed; empty when it has not."""
+    """Why it failed or, while it is under way, what it has waited for last; empty when there is nothing."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
         """When it was begun."""
