@@ -21,9 +21,11 @@ _TOKEN = re.compile(
     r"|\b(?:auth|credentials|secrets)\.json\b|(?<![\w*-])[\w*-]{1,64}\.(?:pem|kdbx|p12|pfx)\b"
     r"|wallet\.dat)"
     r"|(?P<word>(?:(?<!\w)\.)?[^\W_][\w'\u2019]*(?:\.md)?)"
-    # Code and tables are no sentences, and the address of a link is none of its words.
+    # Code and tables are no sentences, and the address of a link is none of its words. What a
+    # line says of a name, as in front matter, is a sentence of its own.
     r"|(?P<end>[;{}|\u2500-\u257f]|\]\([^)\s]{0,300}\)|(?<=\w)[(\[=]|[\"']{3}"
-    r"|[\"'`](?::|[,)]?\s*\n)|<--|[.!?](?=\W|$)|\n\s*(?:\n|[-*#>+|)\]]|\d+[.)]))"
+    r"|[\"'`](?::|[,)]?\s*\n)|<--|[.!?](?=\W|$)|\n\s*(?:\n|[-*#>+|)\]]|\d+[.)])"
+    r"|\n(?=[ \t]*[\w-]{1,30}:\s))"
     r"|(?P<mark>[,:]|->)"
 )
 _WINDOW = 16

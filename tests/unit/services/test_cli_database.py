@@ -27,13 +27,13 @@ def test_every_service_with_a_database_has_its_tables_here() -> None:
 
 
 @pytest.mark.timeout(120)
-def test_tables_are_made_once_and_then_left_alone(tmp_path: Path, postgres_url: str) -> None:
-    first = upgrade(tmp_path, "--json", url=postgres_url)
+def test_tables_are_made_once_and_then_left_alone(tmp_path: Path, empty_postgres_url: str) -> None:
+    first = upgrade(tmp_path, "--json", url=empty_postgres_url)
     assert first.returncode == 0, first.stderr
     made = {each["service"]: each for each in json.loads(first.stdout)}
     assert set(made) == set(SCHEMAS)
     assert made["agent"] == {"service": "agent", "before": None, "after": of_the_agent.HEAD}
-    second = upgrade(tmp_path, "scheduler", url=postgres_url)
+    second = upgrade(tmp_path, "scheduler", url=empty_postgres_url)
     assert second.returncode == 0, second.stderr
     assert second.stdout == f"the tables of the scheduler are those of {of_the_scheduler.HEAD}\n"
 
