@@ -64,6 +64,8 @@ class _Combination(Struct, frozen=True):
     chain: tuple[int, ...]
     """Those of them that stand in this order."""
     window: int
+    senses: int
+    """All that it needs."""
 
     def holds(self, masks: Sequence[int]) -> bool:
         """Whether words of these senses stand close together in the sentence."""
@@ -111,23 +113,21 @@ class SenseJudge:
         """The attacks among the sentences of a text, which is in lower case."""
         words: list[str] = []
         masks: list[int] = []
-        begin = end = 0
+        spots: list[tuple[int, int]] = []
         for match in _TOKEN.finditer(text):
             kind = match.lastgroup or ""
             if kind == "end" or len(words) == _LONGEST:
-                yield from self._judge_sentence(words, masks, begin, end)
-                words, masks = [], []
+                yield from self._judge_sentence(words, masks, spots)
+                words, masks, spots = [], [], []
             if kind == "end":
                 continue
-            if not words:
-                begin = match.start()
-            end = match.end()
+            spots.append(match.span())
             words.append(match[0].replace("\u2019", "'"))
             masks.append(0 if kind == "word" else self._bits[kind])
-        yield from self._judge_sentence(words, masks, begin, end)
+        yield from self._judge_sentence(words, masks, spots)
 
     def _judge_sentence(
-        self, words: list[str], masks: list[int], begin: int, end: int
+        self, words: list[str], masks: list[int], spots: list[tuple[int, int]]
     ) -> Iterator[Judgement]:
         if len(words) < 3:
             return
@@ -137,7 +137,9 @@ class SenseJudge:
             union |= masks[at]
         for each in self._combinations:
             if all(union & need for need in each.needs) and each.holds(masks):
-                yield Judgement(each.family, begin, end)
+                # What has no part in it, such as the lines around it, stays.
+                part = [at for at, mask in enumerate(masks) if mask & each.senses]
+                yield Judgement(each.family, spots[part[0]][0], spots[part[-1]][1])
 
     def _senses(self, words: list[str], at: int) -> int:
         """The senses of a word where it stands."""
@@ -174,7 +176,7 @@ class SenseJudge:
         """A combination as it is written in the table."""
         needs: list[int] = []
         chain: list[int] = []
-        without, window = 0, _WINDOW
+        without, window, senses = 0, _WINDOW, 0
         parts = text.split()
         for at, part in enumerate(parts):
             mask = sum(self._bits.get(name, 0) for name in set(part.lstrip("-").split("|")))
@@ -184,6 +186,7 @@ class SenseJudge:
                 without |= mask
             elif part != ">":
                 needs.append(mask)
+                senses |= mask
                 if ">" in parts[max(at - 1, 0) : at + 2]:
                     chain.append(mask)
-        return _Combination(family, tuple(needs), without, tuple(chain), window)
+        return _Combination(family, tuple(needs), without, tuple(chain), window, senses)
