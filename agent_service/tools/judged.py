@@ -63,8 +63,6 @@ class JudgeCommands(Wrapper[A]):
         self._typed = typed
         self._policy = policy
         self._classifier = CommandClassifier()
-        self._of_long = CommandClassifier()
-        self._long = asyncio.Lock()
 
     async def run(self, arguments: A, context: ToolContext) -> ToolResult:
         """Run the inner tool if its command may run."""
@@ -80,8 +78,9 @@ class JudgeCommands(Wrapper[A]):
     async def _classify(self, typed: Typed) -> Verdict:
         if len(typed.command) <= LONG_CHARS:
             return self._classifier.classify(typed.command, typed.folder)
-        async with self._long:
-            return await asyncio.to_thread(self._of_long.classify, typed.command, typed.folder)
+        # By one of its own: each is for one thread at a time.
+        apart = CommandClassifier()
+        return await asyncio.to_thread(apart.classify, typed.command, typed.folder)
 
     async def _check(self, typed: Typed, verdict: Verdict, context: ToolContext) -> None:
         if verdict.kind is CommandClass.HARDLINE:

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from agent_service.security.families import Verdict
 from agent_service.tools.base import SessionState
+from agent_service.tools.texts import WORKSPACE
 
-WORKSPACE = "/workspace"
 MOST_CHARS = 8_192
 """Of a line that is not finished."""
 _FOLDER = "judged_folder"
