@@ -80,9 +80,9 @@ class Usage(Struct, frozen=True):
     def archived(self, at: str, folder: str, target: str) -> "Usage":
         """After its folder was put away as another one of the archive."""
         category, away = folder.rpartition("/")[0], target.rpartition("/")[2]
-        known = {**self.archived_from, away: category}
-        kept = known if category else {each: known[each] for each in known if each != away}
-        return replace(self, state=SkillState.ARCHIVED, archived_at=at, archived_from=kept)
+        others = self.without(away).archived_from
+        places = {**others, away: category} if category else others
+        return replace(self, state=SkillState.ARCHIVED, archived_at=at, archived_from=places)
 
     def restored(self, at: str) -> "Usage":
         """After it was brought back, from which on it counts as used: it was wanted."""
