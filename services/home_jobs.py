@@ -7,7 +7,6 @@ from pathlib import Path
 JOBS = "cron/jobs.json"
 MARK = "cron/jobs.json.taken"
 """Says which database keeps the jobs of a home, by its path from there."""
-OWN_DATABASE = "state/scheduler.db"
 DATABASE_ABOVE = "../../state/scheduler.db"
 """That of the home whose profile a home is."""
 MAX_SCRIPT_BYTES = 64 * 1024

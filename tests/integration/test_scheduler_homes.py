@@ -9,10 +9,12 @@ import pytest
 
 from services.config import Settings, load_settings
 from services.errors import Reason
-from services.home_jobs import DATABASE_ABOVE, MARK, OWN_DATABASE, kept_by
+from services.home_jobs import DATABASE_ABOVE, MARK, kept_by
 from tests.integration.scheduler_parts import Wire, fake_services
 from tests.integration.scheduler_served import refused, request, serving, settings_of
 from tests.integration.test_scheduler_import import job, lay_out, listed, take
+
+OWN_DATABASE = "state/scheduler.db"
 
 OLD = "0a1b2c3d4e5f"
 HER = "ann"
