@@ -5,16 +5,15 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from agent_service.security.deletions import deletes, with_home, without_separators
 from agent_service.security.paths import (
-    Place,
     is_credential,
     is_device,
     is_outside,
-    place,
     written_family,
 )
 from agent_service.security.quoting import decode_escapes
-from agent_service.security.scene import Finding, Reach
+from agent_service.security.scene import Finding
 
 
 class Judged(Struct, frozen=True):
@@ -103,20 +102,6 @@ _DECODES = re.compile(
     r"|hex2bin|codecs\.decode|\[::-1\]|strrev|\.reverse\b|marshal\.loads|bytes\(\s*\[|"
     r"bytearray\(\s*\["
 )
-_DELETES = re.compile(
-    r"rmtree|rm_rf|rm_r\b|remove_dir|remove_tree|rimraf|rmSync|fs\.rm\b|rmdirSync|rmdir\b|"
-    r"remove_entry|secure_rm"
-    r"|deltree|File::Path|removeSync|emptyDir|RemoveAll|DirectoryNotEmpty|Remove-Item|"
-    r"\bremovedirs\b"
-    r"|unlink\s*\(?\s*(?:glob|<)|Deno\.remove|FileUtils\.remove|file\.remove|Dir\.delete|rm_tree|"
-    r"delete_recursive|deleteDirectory|recursive\s*[=:]\s*(?:true|TRUE|True)"
-)
-# Every file of a folder, one by one.
-_DELETES_EACH = re.compile(
-    r"(?:glob|Dir)\w*\s*[(\[]\s*[\"'](?:\*\*?/?)+[\"']|listdir|iterdir|os\.walk|scandir|readdir"
-    r"|each_child|Dir\.children"
-)
-_DELETES_ONE = re.compile(r"\bunlink|os\.remove\b|File\.delete|rmSync|Deno\.remove")
 _WRITES = re.compile(
     r"open\w{0,20}+\s*\(?[^;\n]{0,200}?[\"'](?:[wax]\+?b?\+?|r\+b?|>>?|\+<)[\"',]|[\"']\+?>{1,2}\s*[/~$]|\.write|writeFile|"
     r"appendFile|file_put_contents"
@@ -129,7 +114,8 @@ _WRITES = re.compile(
     r"|os\.remove|\bopen\(f\s*->|symlink|download\(|chmod|\bsed\b",
 )
 _PATH = re.compile(
-    r"(?:~|\.{0,2}/|[A-Za-z]:[\\/])[\w./@*~-]+|/|\.(?:ssh|aws|env|hermes|bashrc|netrc)[\w./-]*"
+    # What an unknown name goes on with is kept, since it is no whole folder then.
+    r"(?:~|\.{0,2}/|[A-Za-z]:[\\/])[\w./@*~\x91-]+|/|\.(?:ssh|aws|env|hermes|bashrc|netrc)[\w./-]*"
 )
 _KILL = re.compile(
     r"\bkill\s*\(?\s*(?:-1\b|['\"]?(?:SIG)?KILL['\"]?\s*,\s*-1|9\s*,\s*-1|-1\s*,)|"
@@ -187,7 +173,7 @@ _WAITS = re.compile(r"createServer|HTTPServer|BaseHTTPRequestHandler|HandleFunc|
 def judge(code: str) -> Judged:
     """The families that program text belongs to, and the shell texts that it runs."""
     # Runs of blanks say nothing, and would let some patterns take long.
-    code = _JOINED.sub("", _BLANKS.sub(_one_blank, code))
+    code = without_separators(_JOINED.sub("", with_home(_BLANKS.sub(_one_blank, code))))
     literals = [found for found in _literals(code) if found]
     findings = [*_network(code), *_endings(code), *_files(code, literals)]
     texts = literals if _EVALUATES_TEXT.search(code) else []
@@ -252,12 +238,10 @@ def _endings(code: str) -> Iterator[Finding]:
 
 def _files(code: str, literals: list[str]) -> Iterator[Finding]:
     paths = [text for text in literals if _PATH.fullmatch(text) or text in (".", "..", "*")]
-    paths += [match[0] for match in _PATH.finditer(_URL.sub(" ", code)) if len(match[0]) > 4]
-    deletes, writes = _DELETES.search(code), _WRITES.search(code)
-    if deletes:
-        yield from _deleted(paths)
-    elif _DELETES_ONE.search(code) and _DELETES_EACH.search(code):
-        yield Finding("workspace-delete")
+    named = _PATH.finditer(_URL.sub(" ", code))
+    paths += [match[0] for match in named if len(match[0]) > 4]
+    writes = _WRITES.search(code)
+    yield from deletes(code, paths)
     for path in paths:
         if is_credential(path):
             yield Finding("credential-files")
@@ -286,10 +270,3 @@ def _moved(code: str) -> Iterator[Finding]:
         yield Finding("download")
     elif _READS.search(code):
         yield Finding("upload")
-
-
-def _deleted(paths: list[str]) -> Iterator[Finding]:
-    found = {place(path) for path in paths}
-    if Place.ROOT in found:
-        yield Finding("delete-root")
-    yield Finding("recursive-delete", Reach.OUTSIDE if Place.TMP not in found else None)

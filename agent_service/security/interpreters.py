@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from agent_service.security.invocation import Invocation, listed
 from agent_service.security.marks import is_known
+from agent_service.security.powershell import texts_of
 
 SHELLS = listed(
     "sh bash dash ash zsh ksh ksh93 mksh pdksh rbash rzsh fish csh tcsh posh yash sash oksh "
@@ -18,6 +19,9 @@ _COMPILED = listed(
     "zig nim v dart tsx ts-node fpc gfortran dmd ldc2 swiftc"
 )
 """Compilers and their like, which are given files."""
+
+POWERSHELLS = ("pwsh", "powershell")
+"""Shells whose text is not bash's."""
 
 CODE_OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -66,8 +70,7 @@ CODE_OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "ghc": ("-e",),
         "gdb": ("-ex", "--eval-command", "-iex"),
         "lldb": ("-o", "-O"),
-        "pwsh": ("-c", "-Command", "-command", "-e", "-enc", "-EncodedCommand"),
-        "powershell": ("-c", "-Command", "-command", "-e", "-enc", "-EncodedCommand", "-nop"),
+        **dict.fromkeys(POWERSHELLS, ("-e", "-enc", "-EncodedCommand")),
         "cmd": ("/c", "/C", "/k"),
         "expect": ("-c",),
         "crystal": ("eval",),
@@ -124,6 +127,8 @@ def code_of(invocation: Invocation, files: Mapping[str, str]) -> list[str]:
     language = language_of(invocation.name)
     options = CODE_OPTIONS[language]
     found = invocation.value_of(*options) + _clustered(invocation, options)
+    if language in POWERSHELLS:
+        found += texts_of(invocation.args)
     found += [arg[1:] for arg in invocation.args if arg.startswith("+") and language in _EDITORS]
     if language == "awk":
         found += invocation.without_options(("-v", "-F", "-f", "--file", "-i", "-l"))[:1]

@@ -12,7 +12,9 @@ REMOTE = "\x92"
 """Text that comes from the network."""
 DECODED = "\x93"
 """Text that was encoded, and could not be decoded here."""
-ANY = UNKNOWN + REMOTE + DECODED
+EVERY_PROCESS = "\x94"
+"""The list of all processes, as far as nothing was picked out of it."""
+ANY = UNKNOWN + REMOTE + DECODED + EVERY_PROCESS
 
 _MARKS = str.maketrans("", "", ANY)
 _INVISIBLE = re.compile(

@@ -6,8 +6,10 @@ import codecs
 import re
 from collections.abc import Callable, Mapping
 
+from msgspec.structs import replace
+
 from agent_service.security.invocation import Invocation, listed
-from agent_service.security.marks import DECODED, REMOTE, UNKNOWN, marks
+from agent_service.security.marks import DECODED, EVERY_PROCESS, REMOTE, UNKNOWN, marks
 from agent_service.security.quoting import decode_escapes
 from agent_service.security.scene import Scene
 
@@ -41,6 +43,9 @@ _SET = re.compile(r"s(.)((?:\\.|(?!\1)[^\\])*)\1((?:\\.|(?!\1)[^\\])*)\1([gIi0-9
 def output_of(invocation: Invocation, scene: Scene) -> str:
     """What the program prints, as far as the scene tells it."""
     name, read = invocation.name, scene.read
+    if EVERY_PROCESS in invocation.stdin and _picks(invocation):
+        some = invocation.stdin.replace(EVERY_PROCESS, UNKNOWN)
+        invocation = replace(invocation, stdin=some)
     if name == "sed":
         return _sed(invocation, scene)[:_LONGEST]
     teller = _TELLERS.get(name)
@@ -263,6 +268,40 @@ def _ls(invocation: Invocation, read: Callable[[str], str]) -> str:
     return " ".join(f"{operand.rstrip('/')}/*" for operand in invocation.operands) or "*"
 
 
+def _ps(invocation: Invocation, read: Callable[[str], str]) -> str:
+    letters = "".join(arg for arg in invocation.args[:1] if re.fullmatch(r"[a-zA-Z]+", arg))
+    is_every = invocation.short("eA") or {"a", "x"} <= {*letters, *invocation.letters}
+    is_some = invocation.value_of("-C", "-p", "-t", "-g", "-G", "--pid", "--ppid", "--user")
+    return EVERY_PROCESS if is_every and not is_some else UNKNOWN
+
+
+def _pgrep(invocation: Invocation, read: Callable[[str], str]) -> str:
+    is_every = invocation.operand(0) in ("", ".", ".*", "^", "$") and bool(invocation.operands)
+    return EVERY_PROCESS if is_every else UNKNOWN
+
+
+_PICKS = re.compile(r"/[^/]+/|[~<>=]")
+_SKIPS_HEAD = re.compile(r"\bF?NR\s*[!<>=]+\s*\d+")
+
+
+def _picks(invocation: Invocation) -> bool:
+    """Whether it hands on some lines of many only, more than their heading left out."""
+    if invocation.name in ("grep", "egrep", "fgrep", "rg"):
+        return not (invocation.short("v") or invocation.long("invert-match"))
+    if invocation.name == "tail":
+        return "+" not in invocation.text
+    if invocation.name in ("awk", "gawk", "mawk"):
+        return bool(_PICKS.search(_SKIPS_HEAD.sub("", invocation.text)))
+    return invocation.name in ("head", "fzf", "shuf") or (
+        invocation.name == "sed" and invocation.short("n")
+    )
+
+
+def _children(invocation: Invocation, read: Callable[[str], str]) -> str:
+    is_some = any(arg.lower().startswith(("-fi", "-in")) for arg in invocation.args)
+    return UNKNOWN if is_some else _ls(invocation, read)
+
+
 def _python(invocation: Invocation, read: Callable[[str], str]) -> str:
     literals = re.findall(r"print\s*+(?:\(\s*+)?(['\"])(.*?)\1", invocation.text, re.DOTALL)
     return "\n".join(text for _, text in literals) or marks(invocation.stdin) or UNKNOWN
@@ -296,6 +335,9 @@ _TELLERS: Mapping[str, Callable[[Invocation, Callable[[str], str]], str]] = {
     "whereis": _which,
     "find": _find,
     "ls": _ls,
+    "Get-ChildItem": _children,
+    "ps": _ps,
+    "pgrep": _pgrep,
     "tee": _tee,
     "rot13": _rot,
     "python": _python,

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 from agent_service.security import code
 from agent_service.security.builtins import BUILTINS
-from agent_service.security.interpreters import SHELLS, code_of, language_of
+from agent_service.security.interpreters import POWERSHELLS, SHELLS, code_of, language_of
 from agent_service.security.invocation import Invocation, listed, program_name
 from agent_service.security.marks import UNKNOWN, is_known, without_marks
 from agent_service.security.outputs import DECODERS, FETCHERS, output_of
@@ -17,6 +17,7 @@ from agent_service.security.paths import (
     is_trace,
     written_family,
 )
+from agent_service.security.powershell import as_shell
 from agent_service.security.rules.base import Rule
 from agent_service.security.runners import (
     RUNNERS,
@@ -249,8 +250,8 @@ class Programs:
         for text in texts:
             scene.spend(len(text) * _CODE)
             judge_origin(scene, text)
-            if invocation.name in ("pwsh", "powershell", "cmd"):
-                try_text(shell, text)
+            if invocation.name in (*POWERSHELLS, "cmd"):
+                try_text(shell, as_shell(text))
             judged = code.judge(without_marks(text))
             for found in judged.findings:
                 scene.find(found.family, found.reach)

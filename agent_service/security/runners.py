@@ -45,7 +45,13 @@ def with_items(
         return [], [text.replace("{}", joined) if "{}" in text else f"{text} {joined}"]
     if not argv:
         return [], []
-    if argv[0] in ("rm", "unlink") and invocation.feeds & {"find", "ls", "fd", "locate", "git"}:
+    if argv[0] in ("rm", "unlink", "shred") and invocation.feeds & {
+        "find",
+        "ls",
+        "fd",
+        "locate",
+        "git",
+    }:
         argv.insert(1, "-r")
     if any(mark and mark in arg for mark in marks for arg in argv):
         for mark in filter(None, marks):
@@ -102,6 +108,26 @@ def _found_exec(invocation: Invocation) -> Started:
         end = next((n for n in range(number, len(args)) if args[n] in _ENDS), len(args))
         found.append(_filled(args[number + 1 : end], "{}", [name]))
     return found
+
+
+def _fd_exec(invocation: Invocation) -> Started:
+    args = list(invocation.args)
+    at = next((n for n, arg in enumerate(args) if arg in _EXECS), len(args))
+    told = replace(invocation, args=tuple(args[:at]))
+    roots = told.without_options(
+        ("-e", "-t", "-E", "-d", "-S", "-c", "-j", "--extension", "--type")
+    )
+    pattern, folders = roots[:1], roots[1:] or told.value_of("--search-path", "--base-directory")
+    is_all = pattern in ([], ["."], [""], [".*"])
+    root = (folders or ["."])[0]
+    name = root if is_all else f"{root}/{UNKNOWN}"
+    return (
+        [_filled(args[at + 1 :], "{}", [name])]
+        if "{}" in args[at:]
+        else [[*args[at + 1 :], name]]
+        if args[at + 1 :]
+        else []
+    )
 
 
 def _ssh_command(invocation: Invocation) -> Started:
@@ -239,7 +265,8 @@ def _macros(invocation: Invocation) -> Started:
 RUNNERS: Mapping[str, Callable[[Invocation], Started]] = {
     "find": _found_exec,
     "gfind": _found_exec,
-    "fd": _found_exec,
+    "fd": _fd_exec,
+    "fdfind": _fd_exec,
     "ssh": _ssh_command,
     "sshpass": _ssh_command,
     "mosh": _ssh_command,

@@ -52,6 +52,8 @@ _GIVEN = {
     "PAGER": "less",
     **{str(number): "" for number in range(1, 10)},
 }
+_BEFORE_TILDE = re.compile(r"(?:[A-Za-z_]\w*=)?(?=~)")
+_TILDE = re.compile(r"~(\w*)(?=/|$|:)")
 _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
 _PARAMETER = re.compile(r"(?P<bang>!?)(?P<name>[A-Za-z_]\w*|\d+|[@*#?$!-])")
 _SLICE = re.compile(r":\s*(?P<from>\(?\s*-?\d+\s*\)?)\s*(?::\s*(?P<count>-?\d+))?")
@@ -209,7 +211,9 @@ class _Word:
     def fields(self) -> list[str]:
         """Its arguments."""
         text = self._text
-        if text.startswith("~"):
+        if "~" in text and (named := _BEFORE_TILDE.match(text)):
+            self._add(named[0]) if named[0] else None
+            self._at = named.end()
             self._tilde()
         while self._at < len(text) and len(self._current) < _LONGEST:
             if plain := _WORDS.match(text, self._at):
@@ -226,7 +230,7 @@ class _Word:
         return self._inside(self._text)
 
     def _tilde(self) -> None:
-        match = re.match(r"~(\w*)(?=/|$|:)", self._text)
+        match = _TILDE.match(self._text, self._at)
         if match is not None:
             self._add("/root" if match[1] == "root" else HOME)
             self._at = match.end()

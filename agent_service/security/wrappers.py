@@ -23,6 +23,8 @@ class Wrapper(Struct, frozen=True):
     """Options whose value is shell text."""
     as_text: bool = False
     """Whether the inner words are joined and read as shell text."""
+    paired: frozenset[str] = frozenset()
+    """Options that take the next two arguments."""
     after: str = ""
     """A word behind which the inner command stands; nothing is run where it is missing."""
 
@@ -31,6 +33,7 @@ def _wrapper(valued: str = "", skipped: int = 0, scripts: str = "", **more: obje
     return Wrapper(
         frozenset((valued + " " + scripts).split()),
         skipped,
+        paired=listed(str(more.get("paired", ""))),
         settings=bool(more.get("settings")),
         scripts=frozenset(scripts.split()),
         as_text=bool(more.get("as_text")),
@@ -41,6 +44,17 @@ def _wrapper(valued: str = "", skipped: int = 0, scripts: str = "", **more: obje
 _SUDO = (
     "-u --user -g --group -h --host -p --prompt -C --close-from -r --role -t --type -T "
     "--command-timeout -U --other-user -D --chdir -R --chroot -a"
+)
+
+_BWRAP = (
+    "--args --argv0 --userns --userns2 --pidns --uid --gid --hostname --chdir --unsetenv "
+    "--lock-file --sync-fd --exec-label --file-label --proc --dev --tmpfs --mqueue --dir "
+    "--remount-ro --overlay-src --tmp-overlay --ro-overlay --seccomp --add-seccomp-fd --block-fd "
+    "--userns-block-fd --info-fd --json-status-fd --cap-add --cap-drop --perms --size"
+)
+_BWRAP_PAIRED = (
+    "--bind --bind-try --dev-bind --dev-bind-try --ro-bind --ro-bind-try --bind-fd --ro-bind-fd "
+    "--file --bind-data --ro-bind-data --symlink --setenv --chmod"
 )
 
 WRAPPERS: Mapping[str, Wrapper] = MappingProxyType(
@@ -84,7 +98,7 @@ WRAPPERS: Mapping[str, Wrapper] = MappingProxyType(
         "fakeroot": _wrapper("-s -i -b"),
         "fakechroot": _wrapper(),
         "firejail": _wrapper(),
-        "bwrap": _wrapper("--bind --ro-bind --dev-bind --setenv --symlink", after="--"),
+        "bwrap": _wrapper(_BWRAP, paired=_BWRAP_PAIRED),
         "systemd-run": _wrapper(
             "-p -u --unit --property -E --setenv -M --machine -H --host --slice --uid --gid "
             "--on-calendar --on-active --on-boot --working-directory -d"
@@ -105,7 +119,7 @@ WRAPPERS: Mapping[str, Wrapper] = MappingProxyType(
         "parallel": _wrapper("-j -n -N -I -a -L -S --jobs --colsep --arg-file -d", as_text=True),
         "watch": _wrapper("-n --interval -q --equexit", as_text=True),
         "entr": _wrapper(),
-        "script": _wrapper("-I -O -B -o -m -E -T", scripts="-c --command", after="\0"),
+        "script": _wrapper("-I -O -B -o -m -E -T", scripts="-c --command", skipped=1),
         "su": _wrapper("-g -G -w -s", scripts="-c --command --session-command", after="\0"),
         "runuser": _wrapper("-u -g -G -w -s", scripts="-c --command --session-command"),
         "sg": _wrapper(scripts="-c", skipped=1, as_text=True),
@@ -264,7 +278,10 @@ def _behind_options(args: list[str], wrapper: Wrapper) -> list[str]:
             return args[at + 1 :]
         if not arg.startswith("-") and not (arg.startswith("+") and len(arg) > 1):
             break
-        at += 2 if arg in wrapper.valued or _ends_valued(arg, wrapper) else 1
+        if arg in wrapper.paired:
+            at += 3
+        else:
+            at += 2 if arg in wrapper.valued or _ends_valued(arg, wrapper) else 1
     return args[at:]
 
 
@@ -289,7 +306,32 @@ def _ran(args: list[str]) -> Inner:
         at += 1 if _RUN_SWITCHES.fullmatch(args[at]) else 2
     entry = [value for option, value in pairwise(args[: at + 1]) if option == "--entrypoint"]
     entry += [arg.partition("=")[2] for arg in args[:at] if arg.startswith("--entrypoint=")]
-    return Inner((*entry, *args[at + 1 :]))
+    mounted = _mounts(args[:at])
+    return Inner(tuple(_outside(word, mounted) for word in (*entry, *args[at + 1 :])))
+
+
+_MOUNT = re.compile(r"(?:^|,)(source|src|target|destination|dst)=([^,]+)")
+
+
+def _mounts(args: list[str]) -> list[tuple[str, str]]:
+    """Folders of the machine that a container is given, each behind its name in there."""
+    found: list[tuple[str, str]] = []
+    for value in Invocation("run", tuple(args)).value_of("-v", "--volume", "--mount"):
+        told = {name[0]: path for name, path in _MOUNT.findall(value)}
+        host, _, inside = value.partition(":")
+        if told:
+            host, inside = told.get("s", ""), told.get("t") or told.get("d", "")
+        if host.startswith("/") and inside.startswith("/"):
+            found.append((inside.partition(":")[0].rstrip("/"), host.rstrip("/")))
+    return [mount for mount in found if mount[0]]
+
+
+def _outside(word: str, mounted: list[tuple[str, str]]) -> str:
+    """The word with the folders of a container as they are called outside of it."""
+    for inside, host in mounted:
+        place = re.compile(rf"(?<![\w./-]){re.escape(inside)}(?=(/?)(?:$|[\s/'\";*&|]))")
+        word = place.sub(lambda match, host=host: host or ("" if match[1] else "/"), word)
+    return word
 
 
 def _executed(invocation: Invocation) -> Inner:

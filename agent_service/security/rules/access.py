@@ -167,12 +167,39 @@ def _converts(invocation: Invocation) -> bool:
     return len(operands) > 1 and bool(written_family(operands[-1], invocation.cwd))
 
 
+_VAULTS = {
+    "secret-tool": r"^(?:lookup|search)\b",
+    "gh": r"^auth token\b",
+    "pass": r"^(?:show\b|-c\b|[\w@.-]+/\S)",
+    "gopass": r"^show\b",
+    "vault": r"^(?:kv get|read)\b",
+    "aws": r"\bsecretsmanager get-secret-value\b|\bssm get-parameters?\b.*--with-decryption",
+    "gcloud": r"\bsecrets versions access\b|\bauth print-\w+-token\b",
+    "az": r"^keyvault secret show\b|^account get-access-token\b",
+    "kubectl": r"\bget\s+secrets?\b.*(?:-o|--output)",
+    "op": r"^(?:read|item get)\b",
+    "bw": r"^get\b",
+    "keyring": r"^get\b",
+    "cmdkey": r"/list",
+}
+"""What shows secrets that are kept for others to use, by program."""
+
+
+def _opens_vault(invocation: Invocation) -> bool:
+    return bool(re.search(_VAULTS[invocation.name], invocation.text))
+
+
 _METADATA = re.compile(r"\b169\.254\.(?:169\.254|170\.2)\b|\bmetadata\.google\.internal\b")
 _OWN_CHANGES = frozenset(
     {
         ("config", "set"),
+        ("config", "unset"),
         ("config", "edit"),
+        ("budget", "set"),
+        ("home", "import"),
+        ("memory", "undo"),
         ("pairing", "approve"),
+        ("tools", "enable"),
         ("approvals", "approve"),
         ("approvals", "deny"),
     }
@@ -227,6 +254,7 @@ ACCESS_RULES: tuple[Rule, ...] = (
         lambda i: any(arg.startswith("--export-secret") for arg in i.args),
         "gpg --export-secret-keys -a",
     ),
+    Rule("credential-files", " ".join(_VAULTS), _opens_vault, "secret-tool lookup service mail"),
     Rule("credential-files", "getent", lambda i: "shadow" in i.args, "getent shadow"),
     Rule("credential-files", _WRITERS, _writes("credential-files"), "tee ~/.netrc"),
     Rule("startup-files", _WRITERS, _writes("startup-files"), "cp evil ~/.bashrc"),

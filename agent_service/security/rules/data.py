@@ -12,10 +12,11 @@ _DROPS = re.compile(
     r"\bdrop\s+(?:temporary\s+)?(?:table|database|schema|view|index|keyspace|user|role|"
     r"owned|tablespace"
     r"|materialized\s+view|column|collection|stream|dictionary|function|trigger|extension)\b"
-    r"|\btruncate\s+(?:table\s+)?[\w\"`\[.]|\balter\s+table\s+\S+\s+drop\b"
+    r"|\btruncate\s+(?:table\s+)?[\w\"`\[.]|\balter\s+table\s+\S+\s+(?:on\s+cluster\s+\S+\s+)?(?:drop|delete)\b"
     r"|\bdelete\s+from\s+(?:only\s+)?[\w\"`\[\].]+(?:\s+(?:as\s+)?(?!where\b|using\b)\w+)?\s*(?:;|$|\\|'|\")"
     r"|\bupdate\s+[\w\"`\[\].]+\s+set\s+(?:(?!\bwhere\b)[^;])*(?:;|$)"
-    r"|\bdelete\s+from\s+[\w\"`\[\].]+\s+where\s+(?:1\s*=\s*1|true|1|''='')",
+    r"|\b(?:delete\s+from\s+[\w\"`\[\].]+|update\s+[\w\"`\[\].]+\s+set\s[^;]{0,400}?)\s+where\s+"
+    r"(?:[^;]{0,400}\bor\s+)?(?:true|not\s+false|1|(\S+)\s*=\s*\1)(?=\s*(?:;|$|\\|'|\"))",
     re.IGNORECASE,
 )
 _OVER_SQL = re.compile(
@@ -28,7 +29,8 @@ _SQL_PROGRAMS = (
     "psql mysql mariadb sqlite3 sqlite sqlcmd sqlplus duckdb cqlsh clickhouse-client clickhouse "
     "cockroach pgcli mycli litecli usql bq snowsql trino presto impala-shell hive beeline "
     "spark-sql "
-    "isql osql tsql db2 vsql influx dbt rails php python python3 surreal turso wrangler d1 "
+    "isql osql tsql db2 vsql influx dbt rails php python python3 node ruby "
+    "perl deno bun surreal turso wrangler d1 "
     "supabase "
     "prisma heroku mycli sqlite-utils docker"
 )

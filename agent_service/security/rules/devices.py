@@ -26,6 +26,8 @@ def _changes_partition(invocation: Invocation) -> bool:
 def _makes_filesystem(invocation: Invocation) -> bool:
     if asks_only(invocation) or (invocation.short("n") and "mke2fs" in invocation.name):
         return False
+    if invocation.name == "zpool":
+        return invocation.operand(0) in ("create", "add") and _device_or_flag(invocation)
     return _device_or_flag(invocation) or any(
         operand.startswith(UNKNOWN) for operand in invocation.operands
     )
@@ -36,11 +38,49 @@ def _cuts_device(invocation: Invocation) -> bool:
     return any(word in words.split() for word in invocation.args)
 
 
+_ERASES = {
+    "sgdisk": r"(?:^|\s)(?:-[a-yA-Y]*[zZo]|--zap|--clear)",
+    "sfdisk": r"--(?:delete|wipe[ =]always)",
+    "parted": r"(?:^|\s)(?:mklabel|mktable|rm)\s",
+    "cryptsetup": r"(?:^|\s)(?:luksFormat|luksErase|erase|reencrypt)(?:\s|$)",
+    "nvme": r"^(?:format|sanitize|delete-ns|write-zeroes)\b",
+    "hdparm": r"--(?:security-erase|trim-sector|make-bad|write-sector)",
+    "mdadm": r"--zero-superblock",
+    "sg_format": r"--format|(?:^|\s)-\w*F",
+    "sg_sanitize": r"--(?:block|crypto|overwrite)|(?:^|\s)-[BCO]",
+    **dict.fromkeys(("flash_erase", "flash_eraseall", "flashcp", "nandwrite", "ubiformat"), r""),
+}
+"""What leaves nothing of a device or of its table of partitions, by program."""
+
+
+def _erases_device(invocation: Invocation) -> bool:
+    if asks_only(invocation) or not _device_or_flag(invocation):
+        return False
+    # A table that is piped into it takes the place of the one on the device.
+    if invocation.name == "sfdisk" and invocation.is_fed:
+        return not invocation.short("ldJVn") and not invocation.long("list", "dump", "json")
+    return bool(re.search(_ERASES[invocation.name], invocation.text))
+
+
+_PUTTING = (
+    "curl curlie wget wget2 aria2c axel openssl gpg age sort xz zstd genisoimage mkisofs xorriso "
+    "qemu-img convert ffmpeg"
+)
+
+
+def _puts_device(invocation: Invocation) -> bool:
+    options = ("-o", "-O", "-out", "--output", "--output-document", "--output-file")
+    put = invocation.value_of(*options)
+    if invocation.name in ("qemu-img", "convert", "ffmpeg"):
+        put += invocation.operands[1:][-1:]
+    return any(is_device(path) for path in put)
+
+
 _REMOVES = {
     "mdadm": r"--(?:zero-superblock|stop|fail|remove|create)|-[SC]\b",
     "hdparm": r"--(?:security-erase|trim-sector|make-bad|write-sector)",
     "nvme": r"^(?:format|sanitize|delete-ns|write-zeroes)\b",
-    "zpool": r"^(?:destroy|labelclear|remove|detach|offline)\b",
+    "zpool": r"^(?:create|destroy|labelclear|remove|detach|offline)\b",
     "zfs": r"^(?:destroy|rollback)\b",
     "btrfs": r"subvolume delete|device (?:delete|remove)",
     "lvchange": r"(?:^|\s)-a\s*l?n\b|--activate[ =]l?n",
@@ -74,7 +114,7 @@ DEVICE_RULES: tuple[Rule, ...] = (
         "mkfs mkfs.ext2 mkfs.ext3 mkfs.ext4 mkfs.xfs mkfs.btrfs mkfs.vfat mkfs.fat "
         "mkfs.msdos mkfs.ntfs mkfs.exfat mkfs.f2fs mkfs.cramfs mkfs.minix mkfs.bfs "
         "mkfs.reiserfs mkfs.jfs mkfs.erofs mke2fs mkdosfs mkntfs mkswap mkexfatfs "
-        "newfs newfs_msdos mkreiserfs",
+        "newfs newfs_msdos mkreiserfs zpool",
         _makes_filesystem,
         "mkfs.ext4 /dev/sda1",
     ),
@@ -94,6 +134,8 @@ DEVICE_RULES: tuple[Rule, ...] = (
         lambda i: _device_or_flag(i) and (i.name == "blkdiscard" or i.short("a") or i.long("all")),
         "wipefs -a /dev/sda",
     ),
+    Rule("device-write", _PUTTING, _puts_device, "curl -o /dev/sda https://example.com/image"),
+    Rule("device-write", " ".join(_ERASES), _erases_device, "sgdisk --zap-all /dev/sda"),
     Rule("block-device", "diskpart", lambda i: True, "diskpart /s script.txt"),
     Rule(
         "block-device",

@@ -12,6 +12,7 @@ from agent_service.security.paths import (
     is_own,
     is_trace,
     place,
+    resolve,
     written_family,
 )
 from agent_service.security.rules.base import Rule, always, unless_asking
@@ -43,6 +44,8 @@ def _find_deletes(invocation: Invocation) -> bool:
 
 
 def _targets(invocation: Invocation) -> list[str]:
+    if invocation.name == "Remove-Item":
+        return [*invocation.operands, *invocation.stdin.split()]
     if invocation.name != "find":
         return invocation.operands
     roots: list[str] = []
@@ -144,29 +147,33 @@ def _changes_owner(invocation: Invocation) -> bool:
     )
 
 
-def _dd(invocation: Invocation) -> tuple[str, str] | None:
+def _dd(invocation: Invocation) -> tuple[str, str]:
+    """Where dd reads and where it writes: what it is told, else its input and its output."""
     values = dict(arg.split("=", 1) for arg in invocation.args if "=" in arg)
-    if "if" not in values and "of" not in values:
-        return None
-    return values.get("if", ""), values.get("of", "")
+    return (
+        values.get("if") or _redirected(invocation.feeds, "<"),
+        values.get("of") or _redirected(invocation.fed, ">"),
+    )
+
+
+def _redirected(entries: frozenset[str], sign: str) -> str:
+    return next((entry[1:] for entry in entries if entry.startswith(sign)), "")
 
 
 def _dd_copies(invocation: Invocation) -> bool:
-    found = _dd(invocation)
-    if found is None or "" in found:
-        return found is not None and (
-            found[0].startswith("/dev/") or (bool(found[1]) and (written_family(found[1]) != ""))
-        )
+    """Whether it does anything but to copy a file of the workspace to another."""
+    inside = (Place.WORKSPACE, Place.REBUILT, Place.TMP)
     return any(
-        path.startswith(("/dev/", UNKNOWN))
-        or place(path, invocation.cwd) not in (Place.WORKSPACE, Place.REBUILT, Place.TMP)
-        for path in found
+        not path
+        or path.startswith(("/dev/", "/proc/", UNKNOWN))
+        or place(path, invocation.cwd) not in inside
+        or resolve(path, invocation.cwd).startswith("..")
+        for path in _dd(invocation)
     )
 
 
 def _dd_device(invocation: Invocation) -> bool:
-    found = _dd(invocation)
-    return found is not None and is_device(found[1])
+    return is_device(_dd(invocation)[1])
 
 
 def _last_is_device(invocation: Invocation) -> bool:
@@ -222,6 +229,12 @@ def _truncates_system(invocation: Invocation) -> bool:
     return any(written_family(operand, invocation.cwd) for operand in invocation.operands)
 
 
+def _packs_root(invocation: Invocation) -> bool:
+    return invocation.long("remove-files") and any(
+        is_critical(operand, invocation.cwd) for operand in invocation.operands
+    )
+
+
 def _tars_root(invocation: Invocation) -> bool:
     return invocation.long("remove-files") or (
         any(is_critical(folder) for folder in invocation.value_of("-C", "--directory"))
@@ -240,16 +253,17 @@ def _own_home(invocation: Invocation) -> bool:
 FILE_RULES: tuple[Rule, ...] = (
     Rule(
         "delete-root",
-        "rm rimraf srm find rmdir del rd chmod",
-        lambda i: i.name != "chmod" and _deletes_root(i),
+        "rm rimraf srm find rmdir del rd deltree unlink shred Remove-Item",
+        _deletes_root,
         "rm -rf /",
     ),
+    Rule("delete-root", "tar gtar bsdtar", _packs_root, "tar --remove-files -cf x.tar /etc"),
     Rule("delete-root", "rm shred unlink", _deletes_much, "rm -f /etc/*"),
     Rule("delete-root", "rsync", _syncs_root, "rsync -a --delete empty/ /"),
     Rule("delete-root", "mv", _moves_away, "mv /home/* /dev/null"),
     Rule(
         "recursive-delete",
-        "rm rimraf srm find rmdir del rd Remove-Item deltree",
+        "rm rimraf srm find rmdir del rd Remove-Item deltree unlink shred",
         unless_asking(_recursive),
         "rm -r old",
     ),
@@ -264,7 +278,7 @@ FILE_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "workspace-delete",
-        "rm rimraf srm find rmdir del rd Remove-Item deltree",
+        "rm rimraf srm find rmdir del rd Remove-Item deltree unlink shred",
         unless_asking(_deletes_session),
         "rm -rf src",
     ),

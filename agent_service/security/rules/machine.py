@@ -1,9 +1,10 @@
 """Rules for devices, services, processes, accounts and the kernel."""
 
 import re
+from collections.abc import Callable
 
 from agent_service.security.invocation import Invocation, listed
-from agent_service.security.marks import UNKNOWN
+from agent_service.security.marks import EVERY_PROCESS, UNKNOWN
 from agent_service.security.paths import is_critical, is_trace
 from agent_service.security.rules.base import Rule, asks_only, verb
 from agent_service.security.scene import Reach
@@ -15,9 +16,16 @@ def _shuts_down(invocation: Invocation) -> bool:
     return not (invocation.name == "halt" and invocation.long("wtmp-only"))
 
 
+_EVERY_NUMBER = re.compile(r"(?:/proc/)?(?:\[[01]-9\]|[*?])+")
+
+
 def _kills_all(invocation: Invocation) -> bool:
     if invocation.name == "killall5":
         return True
+    if not asks_only(invocation) and not invocation.has("-0", "-l", "-CONT", "-18"):
+        every = (EVERY_PROCESS in arg or _EVERY_NUMBER.fullmatch(arg) for arg in invocation.args)
+        if any(every):
+            return True
     args = [arg for arg in invocation.args if arg != "--"]
     signal = bool(args) and args[0].startswith("-") and args[0] not in ("-1", "-l", "-L")
     targets = [arg for arg in args[1:] if not arg.startswith("-s")] if signal else args
@@ -84,6 +92,16 @@ def _powers_off(invocation: Invocation) -> bool:
     )
 
 
+def _starts_kernel(invocation: Invocation) -> bool:
+    return invocation.short("e") or invocation.long("exec")
+
+
+def _goes_to_sleep(*modes: str) -> Callable[[Invocation], bool]:
+    return lambda invocation: any(
+        mode.lstrip("=") in modes for mode in invocation.value_of("-m", "--mode")
+    )
+
+
 def _writes_sysrq(invocation: Invocation) -> bool:
     return any(arg.removeprefix("of=").startswith("/proc/sysrq") for arg in invocation.args)
 
@@ -110,7 +128,10 @@ def _changes_account(invocation: Invocation) -> bool:
     if invocation.name in ("useradd", "visudo"):
         return not invocation.short("Dc")  # what is new by default, and a check
     if invocation.name in ("chsh", "chfn"):
-        return invocation.operand(1) == "root"
+        shells = invocation.value_of("-s", "--shell")
+        return invocation.operand(1) == "root" or any(
+            not shell.startswith(("/bin/", "/usr/")) for shell in shells if shell.startswith("/")
+        )
     return True
 
 
@@ -198,6 +219,9 @@ MACHINE_RULES: tuple[Rule, ...] = (
     ),
     Rule("shutdown", "init telinit", _runlevel, "init 0"),
     Rule("shutdown", "systemctl loginctl", _powers_off, "systemctl poweroff"),
+    Rule("shutdown", "kexec", _starts_kernel, "kexec -e"),
+    Rule("shutdown", "rtcwake", _goes_to_sleep("off", "disk"), "rtcwake -m off -s 600"),
+    Rule("services", "rtcwake", _goes_to_sleep("mem", "standby", "freeze"), "rtcwake -m mem -s 9"),
     Rule("shutdown", "tee dd cp sponge", _writes_sysrq, "echo b | tee /proc/sysrq-trigger"),
     Rule(
         "shutdown",
@@ -344,10 +368,16 @@ MACHINE_RULES: tuple[Rule, ...] = (
         "persistence",
         "systemctl",
         lambda i: (
-            i.operand(0) in ("link", "edit")
-            and any(o.startswith(("/tmp", "/dev/shm", "/path")) for o in i.operands[1:])
+            i.operand(0) in ("link", "edit", "enable")
+            and any(o.startswith("/") for o in i.operands[1:])
         ),
         "systemctl link /tmp/evil.service",
+    ),
+    Rule(
+        "persistence",
+        "launchctl",
+        verb("load", "bootstrap", "submit", "enable"),
+        "launchctl load ~/Library/LaunchAgents/x.plist",
     ),
     Rule(
         "traces",

@@ -26,7 +26,7 @@ def _pushes_over(invocation: Invocation) -> bool:
     if args[:1] != ["push"] or "--dry-run" in args or "-n" in args:
         return False
     return (
-        any(arg.startswith(("--force", "--mirror", "--delete")) for arg in args)
+        any(arg.startswith(("--force", "--mirror", "--delete", "--prune")) for arg in args)
         or any(re.fullmatch(r"-[a-zA-Z]*[fd][a-zA-Z]*", arg) for arg in args)
         or any(re.match(r"[+:]\S", arg) for arg in args[1:])
     )
@@ -82,6 +82,19 @@ def _git_runs(invocation: Invocation) -> bool:
         )
         or re.search(r"--upload-pack=.*[;|`$]|ext::", text)
     )
+
+
+_RUN_BY_GIT = re.compile(
+    r"\bconfig\b.*\s(?:core\.(?:hooksPath|sshCommand)|core\.fsmonitor\s+(?!true|false)|"
+    r"diff\.external|gpg\.(?:\w+\.)?program|init\.templateDir)\s+\S",
+    re.IGNORECASE,
+)
+
+
+def _keeps_program(invocation: Invocation) -> bool:
+    """Whether git is told a program that it runs from now on, or where its hooks are."""
+    reads = invocation.long("get", "unset", "unset-all", "get-all", "list")
+    return not reads and bool(_RUN_BY_GIT.search(invocation.text))
 
 
 _PARTS = listed(
@@ -266,6 +279,7 @@ def _hypervisor(invocation: Invocation) -> bool:
 TOOL_RULES: tuple[Rule, ...] = (
     Rule("git-force-push", "git", _pushes_over, "git push --force origin main"),
     Rule("git-discard", "git", unless_asking(_discards), "git reset --hard HEAD~1"),
+    Rule("persistence", "git", _keeps_program, "git config core.hooksPath /tmp/hooks"),
     Rule("hidden-command", "git", _git_runs, "git -c core.pager='!sh -c id' log"),
     Rule("container-lifecycle", _ENGINES, _ends_containers, "docker rm -f web"),
     Rule(

@@ -64,6 +64,31 @@ def test_everyday_commands_are_safe(command: str, _: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "command",
+    [
+        *("kill -9 $(ps aux | grep python | awk '{print $2}')", "kill -9 $(ps -u me -o pid=)"),
+        *("kill -9 $(ps aux --sort=-%mem | head -5 | awk '{print $2}')", "kill -9 $(pgrep node)"),
+        "python3 -c \"import shutil; shutil.rmtree('build'); print('a/b'.split('/'))\"",
+        "python3 -c \"import shutil,os; shutil.rmtree(os.path.join(expanduser('~'), 'p'))\"",
+        "python3 -c \"import shutil,pathlib; shutil.rmtree(pathlib.Path.home() / 'p' / 'build')\"",
+        "node -e \"fs.rmSync(require('path').join(process.env.HOME,'x'),{recursive:true})\"",
+        "python3 -c \"import os\nfor f in os.listdir('logs'): os.remove('logs' + '/' + f)\"",
+        "ruby -e 'Dir.glob(\"tmp/*\").each { |f| File.delete(f) }'",
+        "pwsh -c 'Get-ChildItem / -Recurse -Filter *.tmp | Remove-Item'",
+        *(
+            "sgdisk --zap-all disk.img",
+            "parted /dev/sda mkpart primary 0% 50%",
+            "rtcwake -m mem -s 9",
+        ),
+        *("docker run -v /srv/a:/data alpine rm -rf /data", "find . -type f | xargs unlink"),
+        "nsenter -t 1 -m rm -rf /tmp/x",
+    ],
+)
+def test_what_only_resembles_the_worst_asks_and_is_not_refused(command: str) -> None:
+    assert CLASSIFIER.classify(command).kind is CommandClass.DANGEROUS
+
+
+@pytest.mark.parametrize(
     ("command", "leaves"),
     [
         ("rm -rf node_modules", False),
