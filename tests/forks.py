@@ -7,22 +7,25 @@ names the program and carries where its output goes.
 
 import asyncio
 import atexit
+import fcntl
 import gc
 import importlib
-import json
 import os
 import selectors
 import signal
 import socket
 import subprocess
 import sys
+import termios
 import threading
+import time
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
-from msgspec import Struct
+from msgspec import Struct, json
 
 _LARGEST = 1 << 17
 _EARLY = (
@@ -51,7 +54,19 @@ class Program(Struct, frozen=True):
     module: str
     arguments: tuple[str, ...] = ()
     said: str = ""
-    """What standard input holds."""
+    """What standard input holds, as far as it has no other."""
+    early: tuple[str, ...] = ()
+    """What is imported before the first of its kind is forked, for all that come later."""
+
+
+class Request(Struct, frozen=True):
+    """What is asked of the process that forks."""
+
+    program: Program
+    environ: Mapping[str, str]
+    folder: str
+    leads_session: bool = False
+    """Whether it leads a session of its own, with the terminal that is its standard input."""
 
 
 class Forked:
@@ -118,10 +133,17 @@ class _Pipe(Struct, frozen=True):
 _starting = threading.Lock()
 
 
-def _ask(program: Program, stderr: Path | None, pipes: tuple[int, int]) -> None:
-    """Send what is to be forked, with its own ends of the pipes, which are closed here."""
+def ask(request: Request, fds: tuple[int, int, int, int]) -> None:
+    """Have a program forked, with these as its standard input, output and errors; on the last one
+    come its process id and then how it ended, a line each.
+    """
     with _starting:
         channel = _forking()
+    socket.send_fds(channel, [json.encode(request)], fds)
+
+
+def _ask(program: Program, stderr: Path | None, pipes: tuple[int, int]) -> None:
+    """Send what is to be forked, with its own ends of the pipes, which are closed here."""
     reading, writing = os.pipe()
     os.write(writing, program.said.encode())
     errors = os.dup(2)
@@ -129,9 +151,8 @@ def _ask(program: Program, stderr: Path | None, pipes: tuple[int, int]) -> None:
         os.close(errors)
         errors = os.open(stderr, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     written, told = pipes
-    fds = [reading, written, errors, told]
-    message = json.dumps([program.module, program.arguments, dict(os.environ)]).encode()
-    socket.send_fds(channel, [message], fds)
+    fds = (reading, written, errors, told)
+    ask(Request(program, dict(os.environ), str(Path.cwd())), fds)
     for fd in (*fds, writing):
         os.close(fd)
 
@@ -172,13 +193,17 @@ class _Forking:
                 if not message:
                     self._kill_all()
                     return
+                request = json.decode(message, type=Request)
+                for name in request.program.early:
+                    importlib.import_module(name)
                 if self._fork(fds) == 0:
                     self._selector.close()
                     self._channel.detach()
-                    _become(message, fds)
+                    _become(request, fds)
                     return
 
     def _fork(self, fds: list[int]) -> int:
+        gc.freeze()
         pid = os.fork()
         if pid:
             *given, told = fds
@@ -209,24 +234,29 @@ def _tell(fd: int, number: int) -> None:
         os.write(fd, b"%d\n" % number)
 
 
-def _become(message: bytes, fds: list[int]) -> None:
+def _become(request: Request, fds: list[int]) -> None:
     """Be the program, with nothing of who forked it but what was imported."""
-    module, arguments, environ = json.loads(message)
     for number, fd in enumerate(fds[:3]):
         os.dup2(fd, number)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    if request.leads_session:
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    os.chdir(request.folder)
     os.environ.clear()
-    os.environ.update(environ)
-    sys.argv = [module, *arguments]
+    os.environ.update(request.environ)
+    time.tzset()
+    sys.argv = [request.program.module, *request.program.arguments]
+    stdout: Any = sys.stdout
+    stdout.reconfigure(line_buffering=os.isatty(1))
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    importlib.import_module(module).main()
+    importlib.import_module(request.program.module).main()
 
 
 def _main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all who may end us
     for name in _EARLY:
         importlib.import_module(name)
-    gc.freeze()
     _Forking(socket.socket(fileno=int(sys.argv[1]))).run()
 
 

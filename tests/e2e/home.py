@@ -12,6 +12,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from ruamel.yaml import YAML
 
+from tests.forked_popen import ForkedPopen, hermes
+
 HERMES = Path(sys.executable).with_name("hermes")
 REPOSITORY = Path(__file__).parents[2]
 
@@ -46,6 +48,10 @@ class Home(Struct, frozen=True):
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
     prefix: Sequence[str] = ()
     """What `hermes` is run through."""
+    forks: bool = True
+    """Whether it has been imported when it starts, as far as it is run through nothing; else it
+    starts as a user's does, and its environment is its own from its first moment.
+    """
 
     @staticmethod
     def make(folder: Path, config: Mapping[str, Any] | None = None, **variables: str) -> "Home":
@@ -80,8 +86,13 @@ class Home(Struct, frozen=True):
             **self.variables,
         }
 
-    def spawn(self, *argv: str | Path, **options: Any) -> "subprocess.Popen[str]":
-        """Start `hermes` with these arguments, by default with pipes and no standard input."""
+    def spawn(
+        self, *argv: str | Path, in_terminal: bool = False, **options: Any
+    ) -> "subprocess.Popen[str]":
+        """Start `hermes` with these arguments, by default with pipes and no standard input.
+
+        In a terminal, which then is its standard input, it leads a session.
+        """
         chosen: dict[str, Any] = {
             "stdin": subprocess.DEVNULL,
             "stdout": subprocess.PIPE,
@@ -91,7 +102,10 @@ class Home(Struct, frozen=True):
             "text": True,
             **options,
         }
-        return subprocess.Popen([*self.prefix, HERMES, *argv], **chosen)
+        if self.forks and not self.prefix:
+            return ForkedPopen(hermes(argv), start_new_session=in_terminal, **chosen)
+        session = ("setsid", "--ctty") if in_terminal else ()
+        return subprocess.Popen([*session, *self.prefix, HERMES, *argv], **chosen)
 
     def run(
         self,

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 import pyte
 
-from tests.e2e.home import HERMES, Home
+from tests.e2e.home import Home
 
 ROWS, COLUMNS = 100, 110
 WAIT_S = 40.0
@@ -46,13 +46,12 @@ class Terminal:
         self._stream = pyte.Stream(self._emulated)
         self._lock = threading.Lock()
         # The command leads a session with this terminal, so that Ctrl-C is a signal to it.
-        self.process = subprocess.Popen(
-            ["setsid", "--ctty", *home.prefix, HERMES, *argv],
+        self.process = home.spawn(
+            *argv,
+            in_terminal=True,
             stdin=slave,
             stdout=subprocess.PIPE if piped else slave,
             stderr=slave,
-            env=home.environ,
-            cwd=home.path.parent,
         )
         os.close(slave)
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -109,7 +108,7 @@ class Terminal:
         """All that it wrote to its standard output; returns when that is closed."""
         assert self.process.stdout is not None, "the terminal was opened with `piped`"
         with self.process.stdout as stream:
-            return stream.read().decode()
+            return stream.read()
 
     def close(self) -> None:
         """Hang up, and end the command if that did not."""

@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from tests.e2e.backends import need_backend, sandboxed
 from tests.e2e.deployment import Deployment, four_processes, one_process, running
@@ -167,6 +168,7 @@ def deploy(
     variables = {name: values[name] for name in (*IN_VARIABLES, "TELEGRAM_BOT_TOKEN")}
     made = make(folder, model_url, sandboxed("bubblewrap"), **{**settings, **variables})
     for server in made.servers.values():
+        server.home = replace(server.home, forks=False)  # else its environment is not its own
         lines = [f"{name}={values[name]}\n" for name in IN_ENV_FILE]
         write_private(server.home.path / ".env", "".join(lines))
         kept = {name: values[name] for name in IN_AUTH_FILE}

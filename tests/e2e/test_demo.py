@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.e2e.home import Home, check_complaint
 from tests.e2e.processes import check_nothing_left, end_users_of, wait_until
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.timeout(90)
 @pytest.fixture
 def demo(tmp_path: Path) -> Iterator[Home]:
     """A home in which nothing is set, and a folder of its own for what is temporary."""
-    yield Home.make(tmp_path).set(TMPDIR=str(tmp_path))
+    yield replace(Home.make(tmp_path).set(TMPDIR=str(tmp_path)), forks=False)
     end_users_of(tmp_path)
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent_service.models.discovery import LOCAL_PORTS
 from tests.e2e.backends import sandboxed
@@ -45,8 +46,8 @@ def local(tmp_path: Path) -> Generator[str]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
-    """A home without a model."""
-    return Home.make(tmp_path, sandboxed("bubblewrap"))
+    """A home without a model, of somebody who has just installed Hermes."""
+    return replace(Home.make(tmp_path, sandboxed("bubblewrap")), forks=False)
 
 
 def test_a_script_is_told_what_to_set_and_never_asked(home: Home, local: str) -> None:

@@ -1,10 +1,6 @@
 """An update that is killed at any write leaves a skill as it was, or as it is to be."""
 
-import os
 import shutil
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,42 +8,12 @@ import pytest
 from agent_service.skills.home_files import HomeSkillFiles
 from agent_service.skills.hub.outcomes import Terms
 from tests.curation import tree
+from tests.dying import dies
 from tests.hubs import SAFE, committed, hub, made, repository
-from tests.markdown import ROOT
+from tests.integration import hub_dying
 from tests.skills import run
 
 NEW = {"SKILL.md": SAFE["SKILL.md"] + "\nMore.\n", "assets/list.txt": "a\n"}
-DYING = """
-import asyncio, os, signal, sys
-from pathlib import Path
-from agent_service.skills import home_files
-from agent_service.skills.hub.outcomes import Terms
-from tests.hubs import hub, made
-
-left = int(sys.argv[2])
-
-def watched(change):
-    def changed(self, *arguments):
-        global left
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        left -= 1
-        change(self, *arguments)
-    return changed
-
-for name in ("_write", "_remove", "_move"):
-    setattr(home_files.HomeSkillFiles, name, watched(getattr(home_files.HomeSkillFiles, name)))
-files = home_files.HomeSkillFiles(Path(sys.argv[1]))
-asyncio.run(made(hub(files).update(["notes"], Terms())))
-"""
-
-
-def dies(library: Path, after: int) -> bool:
-    """Whether an update that is killed before its write of that number, from 0, gets so far."""
-    command = [sys.executable, "-c", DYING, str(library), str(after)]
-    ended = subprocess.run(command, cwd=ROOT, check=False, env=dict(os.environ), timeout=60)
-    assert ended.returncode in (0, -signal.SIGKILL)
-    return ended.returncode != 0
 
 
 @pytest.mark.timeout(180)
@@ -64,7 +30,7 @@ def test_an_update_that_is_killed_at_any_write_is_whole_in_the_end(tmp_path: Pat
     while True:
         copy = tmp_path / f"skills{len(seen)}"
         shutil.copytree(library, copy)
-        if not dies(copy, len(seen)):
+        if not dies(hub_dying.__name__, copy, len(seen)):
             break
         run(hub(HomeSkillFiles(copy)).recover())
         found = tree(copy)

@@ -1,0 +1,28 @@
+"""A curator that is killed at its step of a number: HOME NUMBER [BACKUP].
+
+It goes back to the backup, or makes the run where none is named.
+"""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from agent_service.curation.curation import Order
+from tests.curation import curation, plan
+from tests.dying import Steps
+
+ORDER = Order(
+    "killed",
+    plan=plan(
+        *("git-log -> git-history", "git-rebase -> git-history", "mail-send -> mail-read"),
+        prunings=("oddity",),
+    ),
+)
+
+
+def main() -> None:
+    """Work until it is killed, or done."""
+    home, left, *backups = sys.argv[1:]
+    Steps(int(left)).count_what_is_halfway()
+    curating = curation(Path(home))
+    asyncio.run(curating.restore("undone", backups[0]) if backups else curating.apply(ORDER))

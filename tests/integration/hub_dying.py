@@ -1,0 +1,17 @@
+"""An update from a hub that is killed before its write of a number: LIBRARY NUMBER."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from agent_service.skills.home_files import HomeSkillFiles
+from agent_service.skills.hub.outcomes import Terms
+from tests.dying import Steps
+from tests.hubs import hub, made
+
+
+def main() -> None:
+    """Update until it is killed, or done."""
+    library, left = sys.argv[1:]
+    Steps(int(left))
+    asyncio.run(made(hub(HomeSkillFiles(Path(library))).update(["notes"], Terms())))
