@@ -34,9 +34,13 @@ def hermes(arguments: Sequence[object]) -> Program:
 class ForkedPopen(subprocess.Popen[str]):
     """A `subprocess.Popen` of a program of ours, with a working directory and an environment.
 
-    The process is a child of the one that forks, which tells of its end: the three methods here
-    are those in which Popen makes a child of its own and waits for it.
+    The process is a child of the one that forks, which tells of its end: the three methods
+    below are those in which Popen makes a child of its own and waits for it.
     """
+
+    def __init__(self, program: Program, **options: Any) -> None:
+        command: Any = program
+        super().__init__(command, **options)
 
     def _execute_child(self, program: Program, *options: Any) -> None:
         folder, environ, leads_session = options[4], options[5], options[20]
