@@ -85,12 +85,12 @@ ATTACKS: dict[str, Callable[[], bytes]] = {
         entry("sparse", b"x", pax_headers={"GNU.sparse.major": "1", "GNU.sparse.realsize": "9"})
     ),
     "more than there is room for": lambda: announced(entry("big", size=TIB)[0]),
-    "bomb": lambda: gzip.compress(tar(entry("zeros", bytes(300_000_000)))),
+    "bomb": lambda: gzip.compress(tar(entry("zeros", bytes(300_000_000))), compresslevel=1),
     "header bomb": lambda: gzip.compress(
         announced(entry("long", type=tarfile.XHDTYPE, size=1 << 32)[0]) + bytes(1 << 20)
     ),
     "too deep": lambda: tar(entry("d/" * MAX_DEPTH + "file", b"x")),
-    "headers without end": lambda: gzip.compress(names_alone("y" * 60_000) * 5_000),
+    "headers without end": lambda: gzip.compress(names_alone("y" * 60_000) * 5_000, 1),
     "the same name twice": lambda: tar(entry("file", b"1"), entry("file", b"2")),
     "a file where a folder is": lambda: tar(entry("x/y", b"1"), entry("x", b"2")),
     "no archive": lambda: b"this is no archive" * 100,
@@ -183,7 +183,8 @@ class ArchiveSuite:
         archive = ATTACKS[attack]()
         with pytest.raises(FileRefused):
             await unpack(console, "attacked", archive)
-        left = await console.output("find / -xdev -name planted 2>/dev/null; ls -A")
+        search = "find / -xdev -name planted 2>/dev/null; " if b"planted" in archive else ""
+        left = await console.output(f"{search}ls -A")
         assert "planted" not in left
         assert "attacked" not in left
         assert ".hermes-" not in left
