@@ -32,22 +32,21 @@ from agent_service.home.moving import Moving
 from agent_service.logins import login_store
 from agent_service.memory.limits import Limits, Target
 from agent_service.memory.store import MemoryStore
-from agent_service.metrics import AgentMetrics
+from agent_service.metrics import AgentMetrics, Gauges, counting_scanner
 from agent_service.model_parts import ModelParts, model_parts
 from agent_service.models.catalog import Catalog
 from agent_service.models.configured import ConfiguredModel
 from agent_service.models.consult import Consult
-from agent_service.models.fallback import Routed
 from agent_service.notices import Notices
 from agent_service.nudges import Nudges
 from agent_service.prompt.context_files import ContextFiles
 from agent_service.prompt.personal import PersonalLayers
 from agent_service.prompt.personalities import Personalities
+from agent_service.readings import Readings
 from agent_service.requests import Unattended
 from agent_service.reviews import Reviews
 from agent_service.runner import Books, Runner
 from agent_service.search.past import PastSessions
-from agent_service.security.threats import ThreatScanner
 from agent_service.servicer.approvals import ApprovalServicer
 from agent_service.servicer.catalog import CatalogServicer
 from agent_service.servicer.curation import CurationServicer
@@ -63,6 +62,7 @@ from agent_service.servicer.turns import TurnServicer
 from agent_service.servicer.usage import UsageServicer
 from agent_service.skills.hub.hubs import hubs_of
 from agent_service.skills.prompt import SkillIndexes
+from agent_service.skills.shelf import SkillShelves
 from agent_service.spending import Spending
 from agent_service.starting import beside_start, shelves_of
 from agent_service.storage import migrations
@@ -91,6 +91,7 @@ from services.clock import Clock, SystemClock
 from services.config import Settings
 from services.config_models import ServiceConfig
 from services.database import Database
+from services.database.metrics import show
 from services.leases import LeaseTable, new_owner
 from services.lifecycle import Workers
 from services.metrics import Meter
@@ -104,10 +105,10 @@ def build(
     """Puts the agent together; nothing is opened yet."""
     config, chassis = settings.load(AgentConfig), settings.load(ServiceConfig)
     clock, personas = clock or SystemClock(), Personalities(config.overlays.personalities)
-    database = Database(chassis.database.url_of("agent", settings.home), "agent", clock)
-    models = model_parts(settings, config, login_store(settings, config, database), clock)
+    database = _database(settings, chassis, clock, meter)
+    models = model_parts(settings, config, login_store(settings, config, database), clock, meter)
     model, catalog, leases = models.first, models.catalog, turn_leases(config.lease_s)
-    scanner, executors = ThreatScanner(), Executors(channels, config.executor_away_s)
+    scanner, executors = counting_scanner(meter), Executors(channels, config.executor_away_s)
     stores, redactor = _stores(settings, config, chassis, database, clock), settings.redactor()
     shelves, profiles = shelves_of(config, stores, clock, scanner), stores.documents
     memories = MemoryStore(profiles, database, _limits(config, model, catalog), clock, scanner)
@@ -120,10 +121,9 @@ def build(
     sandboxes, left = SandboxLeases(executors, database), LeftSandboxes(executors, database)
     projects, hubs = Projects(executors, database, context_files), hubs_of(stores, config, clock)
     contexts, workers = ToolContexts(database, leases, sandboxes, shelves, delegation), Workers()
-    metrics, files = AgentMetrics.create(meter), AnswerFiles(reach.messenger, contexts.files)
+    metrics, files = AgentMetrics.create(meter, tools), AnswerFiles(reach.messenger, contexts.files)
     scripts = job_scripts(config, contexts.of, redactor, scanner)
-    spending = _spending(config, models, database, leases, clock)
-    consult = Consult(models.catalogued, model.default_name, config.model.max_tokens)
+    spending, consult = _spending(config, models, database, leases, clock), models.consult
     curate = curations(stores, config.auxiliary, consult, spending, database, redactor, clock)
     toolbox = Toolbox(tools, contexts.of, redactor, Consulting(consult, spending).of)
     parts = loop_parts(config, models, toolbox, scripts, database, files)
@@ -156,8 +156,9 @@ def build(
     )
     recovering = (stores.homes.recover, curate.recover, hubs.recover, watches.recover)
     first = (*recovering, beside_start(config, model, shelves, stores.homes, workers))
-    chores = Chores(first, (left.run, histories.run, watches.run, reviews.run, models.keep_logins))
-    return AgentService(database, models.routed, catalog, turns, chores, workers, servicers)
+    readings = _readings(stores, database, spending, memories, shelves, meter, clock)
+    beside = (left.run, histories.run, watches.run, reviews.run, models.keep_logins, readings.run)
+    return AgentService(database, models, turns, Chores(first, beside), workers, servicers)
 
 
 class Chores(Struct, frozen=True):
@@ -178,16 +179,14 @@ class AgentService:
     def __init__(
         self,
         database: Database,
-        model: Routed,
-        catalog: Catalog,
+        models: ModelParts,
         turns: Turns,
         chores: Chores,
         workers: Workers,
         servicers: Servicers,
     ) -> None:
         self._database = database
-        self._model = model
-        self._catalog = catalog
+        self._models = models
         self._turns = turns
         self._chores = chores
         self._workers = workers
@@ -198,8 +197,8 @@ class AgentService:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._database)
             await prepare(self._database, metadata, migrations)
-            await self._catalog.open()
-            await stack.enter_async_context(self._model)
+            await self._models.catalog.open()
+            await stack.enter_async_context(self._models.routed)
             await stack.enter_async_context(self._workers)
             for chore in self._chores.first:
                 await chore()
@@ -232,6 +231,25 @@ class AgentService:
     async def drain(self) -> None:
         """Lets every turn go for another replica or the next start."""
         await self._turns.drain()
+
+
+def _database(settings: Settings, chassis: ServiceConfig, clock: Clock, meter: Meter) -> Database:
+    database = Database(chassis.database.url_of("agent", settings.home), "agent", clock)
+    show(database, meter)
+    return database
+
+
+def _readings(
+    stores: Stores,
+    database: Database,
+    spending: Spending,
+    memories: MemoryStore,
+    shelves: SkillShelves,
+    meter: Meter,
+    clock: Clock,
+) -> Readings:
+    gauges, profiles = Gauges.create(meter), stores.homes.profiles
+    return Readings(database, spending, memories, shelves, profiles, gauges, clock)
 
 
 def _stores(
@@ -276,7 +294,7 @@ def _titled(
     if not config.auxiliary.get("title", AuxiliaryModel()).is_chosen:
         return inner
     longest = min(MAX_TITLE_TOKENS, config.model.max_tokens)
-    consult = Consult(models.catalogued, models.first.default_name, longest)
+    consult = Consult(models.priced, models.first.default_name, longest)
     naming = Naming(consult, route_of(config.auxiliary, "title"), redactor.redact)
     return Titling(inner, naming, spending, database, workers)
 
@@ -289,7 +307,7 @@ def _spending(
     clock: Clock,
 ) -> Spending:
     budgets = Budgets(database, leases, config.budget.policy, clock)
-    return Spending(models.catalogued, models.chain, models.catalog, budgets, clock, config.zone)
+    return Spending(models.priced, models.chain, models.catalog, budgets, clock, config.zone)
 
 
 def _directions(config: AgentConfig, model: ConfiguredModel) -> Instructions:

@@ -69,13 +69,21 @@ class Standing(Struct, frozen=True):
         """Whether so much more can be spent for certain."""
         return not self._over(self.spent + self.reserved + asked)
 
-    def is_past(self, percent: int) -> bool:
-        """Whether so much of the limit is spent."""
-        pairs = (
+    @property
+    def used_ratio(self) -> float:
+        """How much of the limit is spent, of money or tokens what is nearer to its end."""
+        return max((spent / limit for spent, limit in self._pairs if limit), default=0.0)
+
+    @property
+    def _pairs(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        return (
             (self.spent.micro_usd, self.limit.micro_usd),
             (self.spent.tokens, self.limit.tokens),
         )
-        return any(limit and spent * 100 >= limit * percent for spent, limit in pairs)
+
+    def is_past(self, percent: int) -> bool:
+        """Whether so much of the limit is spent."""
+        return any(limit and spent * 100 >= limit * percent for spent, limit in self._pairs)
 
     def refusal(self, asked: Amount) -> str:
         """Why a model call is not made, and what to do about it."""

@@ -8,11 +8,15 @@ from msgspec import Struct, field
 from agent_service.calls import PendingCall, PendingScript
 from agent_service.context.compaction import NOTHING, Compaction
 from agent_service.events import Decision, TurnFinished
+from agent_service.models.base import Purpose
 from agent_service.prompt.overlays import NOTHING as NO_OVERLAY
 from agent_service.prompt.overlays import Overlay
-from agent_service.requests import PARENT_SESSION, Unattended
+from agent_service.requests import JOB, PARENT_SESSION, REVIEW, SUBAGENT, Unattended
 from agent_service.usage import Usage
 from services.leases import Lease
+
+_PURPOSES = frozenset({JOB, SUBAGENT, REVIEW})
+"""Kinds of turns whose calls are counted apart from answers to somebody."""
 
 
 class LiveTurn(Struct):
@@ -94,6 +98,11 @@ class LiveTurn(Struct):
     def epoch(self) -> int:
         """Counts the owners of the turn, from 1."""
         return self.lease.epoch
+
+    @property
+    def purpose(self) -> Purpose:
+        """What its model is asked for."""
+        return Purpose(self.kind) if self.kind in _PURPOSES else Purpose.TURN
 
     @property
     def result_chars_sent(self) -> int:

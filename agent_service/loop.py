@@ -159,6 +159,7 @@ async def _ask(
         tools=tools,
         max_tokens=turn.max_tokens,
         route=turn.route,
+        purpose=turn.purpose,
     )
     said = thought = 0
     async with model.stream(request) as events:

@@ -1,96 +1,174 @@
 """What the agent tells Prometheus."""
 
-from typing import Self
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Self
 
 from msgspec import Struct
 from prometheus_client import Counter, Gauge, Histogram
 
-from agent_service.events import TurnFinished
-from agent_service.facts import (
-    ApprovalNeeded,
-    Fact,
-    ModelAnswered,
-    ScriptReturned,
-    ToolReturned,
-)
+from agent_service.calls import SCRIPT
+from agent_service.events import CLARIFY, Decision, TurnFinished
+from agent_service.facts import ApprovalNeeded, Compacted, Fact, ScriptReturned, ToolReturned
+from agent_service.learning import ReviewKind
 from agent_service.live_turn import LiveTurn
-from agent_service.models.base import Usage as CallUsage
-from services.metrics import LONG_SECONDS, Meter
+from agent_service.requests import REVIEW, SUBAGENT
+from agent_service.security.threats import Source, ThreatScanner
+from agent_service.storage.approvals import ApprovalInfo
+from agent_service.tools.base import Tool
+from services.metrics import LONG_SECONDS, LabelValues, Meter
 
-_MODEL = ("gen_ai_request_model", "gen_ai_provider_name")
+_MOST_PLATFORMS = 30
+"""With names of their own: those that there are, and what else callers say."""
+
+
+def counting_scanner(meter: Meter) -> ThreatScanner:
+    """What finds threats, and counts those that were kept from the model or refused."""
+    blocked = meter.counter(
+        "hermes_threats_blocked_total",
+        "Attempts to give the agent orders, by where they were, and commands never run.",
+        *("source", "family"),
+    )
+
+    def count(source: Source, families: Iterable[str]) -> None:
+        for family in families:
+            blocked.labels(source, family).inc()
+
+    return ThreatScanner(count)
 
 
 class AgentMetrics(Struct, frozen=True):
-    """Turns, model calls, tools and approvals."""
+    """Turns, tools and approvals."""
 
     turns: Counter
     turn_seconds: Histogram
     active: Gauge
+    subagents: Gauge
     resumes: Counter
     uncertain: Counter
+    compressions: Counter
+    reviews: Counter
     tool_seconds: Histogram
-    tokens: Counter
-    cost_usd: Counter
-    cache_read: Counter
     approvals: Counter
+    approval_wait: Histogram
     asked: Counter
+    tools: LabelValues
+    platforms: LabelValues
 
     @classmethod
-    def create(cls, meter: Meter) -> Self:
-        """The metrics, registered."""
-        return cls(
+    def create(cls, meter: Meter, tools: Iterable[Tool[Any]]) -> Self:
+        """The metrics, registered; calls of what is no tool share one name."""
+        known = frozenset((*(tool.name for tool in tools), SCRIPT))
+        metrics = cls(
             turns=meter.counter("hermes_turns_total", "Turns ended.", "platform", "outcome"),
             turn_seconds=meter.histogram(
                 "hermes_turn_duration_seconds", "From message to end.", buckets=LONG_SECONDS
             ),
             active=meter.gauge("hermes_turns_active", "Turns that run here now."),
+            subagents=meter.gauge(
+                "hermes_subagents_active", "Turns among them that others have handed over."
+            ),
             resumes=meter.counter("hermes_turn_resumes_total", "Turns taken over."),
             uncertain=meter.counter(
                 "hermes_steps_uncertain_total", "Steps of which nobody knows whether they happened."
             ),
+            compressions=meter.counter(
+                "hermes_compressions_total",
+                "Conversations made shorter, by whether they are short enough now.",
+                "outcome",
+            ),
+            reviews=meter.counter(
+                "hermes_reviews_total",
+                "Looks back at a conversation, by what they may change.",
+                *("kind", "outcome"),
+            ),
             tool_seconds=meter.histogram(
                 "hermes_tool_duration_seconds",
                 "Time that a tool call took.",
-                "tool",
-                "outcome",
+                *("tool", "outcome"),
                 buckets=LONG_SECONDS,
             ),
-            tokens=meter.counter(
-                "gen_ai_client_token_usage_total", "Tokens.", "gen_ai_token_type", *_MODEL
-            ),
-            cost_usd=meter.counter("hermes_llm_cost_usd_total", "Cost.", "provider", "model"),
-            cache_read=meter.counter(
-                "hermes_prompt_cache_read_tokens_total", "Prompt tokens that were cached."
-            ),
             approvals=meter.counter("hermes_approvals_total", "Decisions.", "decision"),
+            approval_wait=meter.histogram(
+                "hermes_approval_wait_seconds",
+                "From a question to a person until its decision.",
+                buckets=LONG_SECONDS,
+            ),
             asked=meter.counter("hermes_approvals_asked_total", "Questions to a person."),
+            tools=LabelValues(len(known), known.__contains__),
+            platforms=LabelValues(_MOST_PLATFORMS),
         )
+        for decision in set(Decision) - {Decision.ANSWERED}:
+            metrics.approvals.labels(decision)
+        return metrics
+
+    def began(self, turn: LiveTurn) -> None:
+        """Count a turn that is driven here from now on."""
+        self.active.inc()
+        self.subagents.inc(turn.kind == SUBAGENT)
+
+    def let_go(self, turn: LiveTurn) -> None:
+        """Count a turn that is driven here no longer."""
+        self.active.dec()
+        self.subagents.dec(turn.kind == SUBAGENT)
 
     def committed(self, turn: LiveTurn, facts: tuple[Fact, ...], seconds: float) -> None:
         """Count facts that are stored; `seconds` is the turn's age."""
         for fact in facts:
             match fact:
-                case ModelAnswered(_, message):
-                    self._model_call(turn, message.provider, message.usage)
                 case ToolReturned() | ScriptReturned():
                     outcome = "error" if fact.is_error else "ok"
-                    name = fact.call.call.name
+                    name = self.tools.of(fact.call.call.name)
                     self.tool_seconds.labels(name, outcome).observe(fact.duration_ms / 1000)
                     self.uncertain.inc(fact.uncertain)
                 case ApprovalNeeded():
                     self.asked.inc()
+                case Compacted(helped=helped):
+                    self.compressions.labels("helped" if helped else "in_vain").inc()
                 case TurnFinished(outcome):
-                    self.turns.labels(turn.platform, outcome).inc()
+                    self.turns.labels(self.platforms.of(turn.platform), outcome).inc()
                     self.turn_seconds.observe(seconds)
+                    if turn.kind == REVIEW:
+                        self.reviews.labels(ReviewKind.of_origin(turn.origin), outcome).inc()
                 case _:
                     pass
 
-    def _model_call(self, turn: LiveTurn, provider: str, usage: CallUsage | None) -> None:
-        if usage is None:
-            return
-        named = (turn.model, provider)
-        self.tokens.labels("input", *named).inc(usage.prompt_tokens)
-        self.tokens.labels("output", *named).inc(usage.completion_tokens)
-        self.cache_read.inc(usage.cached_tokens)
-        if usage.cost_micro_usd:
-            self.cost_usd.labels(provider, turn.model).inc(usage.cost_micro_usd / 1e6)
+    def decided(self, approval: ApprovalInfo, decision: Decision, now: datetime) -> None:
+        """Count what has become of a question to a person."""
+        if approval.tool != CLARIFY:
+            self.approvals.labels(decision).inc()
+            self.approval_wait.observe(max(0.0, (now - approval.created_at).total_seconds()))
+
+
+class Gauges(Struct, frozen=True):
+    """Where is shown what has to be looked up."""
+
+    queue_oldest: Gauge
+    approvals: Gauge
+    approvals_oldest: Gauge
+    budgets: Gauge
+    memories: Gauge
+    skills: Gauge
+
+    @classmethod
+    def create(cls, meter: Meter) -> Self:
+        """The metrics, registered."""
+        return cls(
+            meter.gauge(
+                "hermes_turn_queue_oldest_seconds",
+                "How long the oldest turn has waited that has not begun.",
+            ),
+            meter.gauge("hermes_approvals_pending", "Questions that wait for a person."),
+            meter.gauge(
+                "hermes_approvals_oldest_seconds", "How long the oldest of them has waited."
+            ),
+            meter.gauge(
+                "hermes_budget_used_ratio",
+                "How much is spent of the budget that is nearest to its limit.",
+                "scope",
+            ),
+            meter.gauge(
+                "hermes_memory_used_ratio", "How full the fullest memory of a profile is.", "store"
+            ),
+            meter.gauge("hermes_skills", "Skills of all profiles.", "state"),
+        )

@@ -11,8 +11,9 @@ from agent_service.config_auxiliary import AuxiliaryModel, auxiliaries, route_of
 from agent_service.config_fallback import fallbacks
 from agent_service.models.access import access_of
 from agent_service.models.catalog import Catalog
-from agent_service.models.catalogued import Catalogued
+from agent_service.models.catalogued import Catalogued, Priced
 from agent_service.models.configured import Calling, ConfiguredModel, provider_of
+from agent_service.models.consult import Consult
 from agent_service.models.endpoints import (
     Endpoint,
     EndpointSettings,
@@ -22,6 +23,8 @@ from agent_service.models.endpoints import (
 from agent_service.models.errors import EndpointError
 from agent_service.models.fallback import USUAL, Chain, Route, Routed
 from agent_service.models.listing import fetch_models
+from agent_service.models.metered import Metered
+from agent_service.models.metrics import ModelMetrics
 from agent_service.models.openrouter import FLASH_MODEL, AppIdentity
 from agent_service.models.provider import Provider
 from agent_service.models.retries import RetryPolicy
@@ -30,6 +33,7 @@ from agent_service.oauth.store import LoginStore
 from services.clock import Clock
 from services.config import Settings
 from services.logins import PROVIDERS
+from services.metrics import Meter
 
 COMPRESSION = "compression"
 """The task of making notes of long conversations."""
@@ -44,8 +48,10 @@ class ModelParts(Struct, frozen=True):
     """All of them, by route."""
     chain: Chain
     catalog: Catalog
-    catalogued: Catalogued
-    """The same as `routed`, with what the catalogue knows of them."""
+    priced: Priced
+    """The same as `routed`, with what the catalogue knows of them, and counted."""
+    consult: Consult
+    """Asks the configured one single questions."""
     notes: Route
     """To what makes notes of long conversations; without a model it is their own."""
     keep_logins: Callable[[], Coroutine[None, None, None]]
@@ -53,7 +59,7 @@ class ModelParts(Struct, frozen=True):
 
 
 def model_parts(
-    settings: Settings, config: AgentConfig, logins: LoginStore, clock: Clock
+    settings: Settings, config: AgentConfig, logins: LoginStore, clock: Clock, meter: Meter
 ) -> ModelParts:
     """Puts the models together; nothing is opened yet."""
     connect = partial(_connect, config, credentials(logins, config, clock), clock)
@@ -66,9 +72,19 @@ def model_parts(
         partial(fetch_models, config.model.catalog_url),
         {name: told.override for name, told in config.models.items()},
     )
-    catalogued, notes = Catalogued(routed, catalog), notes_route(settings, config)
-    keep_logins = partial(logins.run, clock)
-    return ModelParts(first, routed, chain, catalog, catalogued, notes, keep_logins)
+    configured = {route.model for route in chain.routes} | {
+        one.model for one in config.auxiliary.values()
+    }
+
+    def is_known(model: str) -> bool:
+        is_ours = model in configured or model == first.configured_name
+        return is_ours or bool(catalog.find(model).source)
+
+    metrics = ModelMetrics.create(meter, is_known)
+    priced = Metered(Catalogued(routed, catalog), metrics, clock)
+    consult = Consult(priced, first.default_name, config.model.max_tokens)
+    notes, keep_logins = notes_route(settings, config), partial(logins.run, clock)
+    return ModelParts(first, routed, chain, catalog, priced, consult, notes, keep_logins)
 
 
 def endpoint_settings(settings: Settings, config: AgentConfig) -> EndpointSettings:

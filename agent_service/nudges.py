@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from agent_service.events import Outcome
-from agent_service.learning import NudgePolicy, Telling
+from agent_service.learning import NudgePolicy, ReviewKind, Telling
 from agent_service.live_turn import LiveTurn
 from agent_service.prompt.review import review_prompt
 from agent_service.storage import nudges, reviews
@@ -68,6 +68,7 @@ class Nudges:
             session_id=turn.session_id,
             parent_turn_id=turn.id,
             prompt=review_prompt(memory=memory, skills=skills),
+            kind=ReviewKind.of(memory=memory, skills=skills),
             request=request,
             is_told=self.policy.telling is Telling.OFF,
         )

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection
 
-from agent_service.learning import NudgePolicy, Telling
+from agent_service.learning import NudgePolicy, ReviewKind, Telling
 from agent_service.memory.entries import parse
 from agent_service.messaging import (
     NO_CHATS,
@@ -188,12 +188,14 @@ def _asked(conn: Connection, request: TurnRequest, has: Collection[str]) -> revi
     usable = set(last.request["toolsets"] or has) & set(has)
     if not usable & {MEMORY, SKILLS}:
         raise FailedPrecondition("neither memory nor skills can be used in the session")
+    memory, skills = MEMORY in usable, SKILLS in usable
     return reviews.Asked(
         turn_id=request.turn_id,
         profile=request.profile,
         session_id=request.session_id,
         parent_turn_id=last.id,
-        prompt=review_prompt(memory=MEMORY in usable, skills=SKILLS in usable, is_last=True),
+        prompt=review_prompt(memory=memory, skills=skills, is_last=True),
+        kind=ReviewKind.of(memory=memory, skills=skills),
         request=last.request,
         is_told=True,
         digest=_digest(request),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from agent_service.prompt.chat import quoted_name
 from agent_service.requests import Quote, Said, TurnRequest
-from agent_service.security.threats import ThreatScanner
+from agent_service.security.threats import Source, ThreatScanner
 from agent_service.tools.taint import fenced, of_blocked
 
 FORWARDED = "a forwarded message"
@@ -37,7 +37,7 @@ async def screened(quotes: Sequence[Quote], scanner: ThreatScanner) -> tuple[str
 def _screened(quote: Quote, scanner: ThreatScanner) -> str:
     name = quoted_name(quote.author)
     wrote = f"{name} {'came to' if quote.is_output else 'wrote'}:\n" if name else ""
-    text, threats = scanner.clean(f"{wrote}{quote.text}")
+    text, threats = scanner.clean(f"{wrote}{quote.text}", Source.QUOTE)
     parts = [_LEADS[_source(quote)], fenced(text, _source(quote))]
     return "\n".join([*parts, of_blocked(threats)] if threats else parts)
 

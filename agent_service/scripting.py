@@ -14,7 +14,7 @@ from agent_service.facts import ApprovalNeeded, Fact, Prompted, ScriptReturned
 from agent_service.live_turn import LiveTurn
 from agent_service.requests import ScriptMode, Unattended
 from agent_service.sandbox import CommandUncertain
-from agent_service.security.threats import ThreatScanner
+from agent_service.security.threats import Source, ThreatScanner
 from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import Tool, ToolContext, ToolResult
 from agent_service.tools.script import ScriptArguments
@@ -107,7 +107,7 @@ class Scripts:
             return asked
         if (opening := context.place().opening) is not None:
             await taint(context.state, opening)
-        text, threats = await asyncio.to_thread(self._scanner.clean, printed)
+        text, threats = await asyncio.to_thread(self._scanner.clean, printed, Source.SCRIPT)
         parts = [asked, f"{_SHOWN}\n{fenced(text, SOURCE)}"]
         if threats:
             _log.warning("what looks like an attack in what a script has printed is blocked")

@@ -17,7 +17,7 @@ from agent_service.models.base import (
     ModelRequest,
 )
 from agent_service.models.catalog import Catalog
-from agent_service.models.catalogued import Catalogued
+from agent_service.models.catalogued import Priced
 from agent_service.models.fallback import Chain
 from agent_service.models.pricing import estimated_tokens
 from agent_service.storage import budgets as budget_rows
@@ -35,7 +35,7 @@ class Spending:
 
     def __init__(
         self,
-        model: Catalogued,
+        model: Priced,
         chain: Chain,
         catalog: Catalog,
         budgets: Budgets,
@@ -60,7 +60,7 @@ class Spending:
 
     def interrupted(self, turn: LiveTurn, partial: str) -> ModelMessage:
         """What an interrupted call had said, with what it is taken to have cost."""
-        return self._model.interrupted(ModelRequest(turn.model, turn.messages), partial)
+        return self._model.interrupted(_broken_off(turn), partial)
 
     def record(self, conn: Connection, transition: Transition) -> None:
         """Count what a transition's answers used, in the transaction that stores them."""
@@ -176,6 +176,10 @@ class _Budgeted:
         if message.usage is not None:
             estimate = estimated_tokens((*request.messages, request.tools))
             self._scale = max(1.0, message.usage.prompt_tokens / max(1, estimate))
+
+
+def _broken_off(turn: LiveTurn) -> ModelRequest:
+    return ModelRequest(turn.model, turn.messages, purpose=turn.purpose)
 
 
 def _unpriced(model: str) -> str:

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from agent_service.events import Outcome
 from agent_service.live_turn import LiveTurn
+from agent_service.models.base import Purpose
 from agent_service.models.consult import Consult, NoAnswer
 from agent_service.models.fallback import Route
 from agent_service.spending import Spending
@@ -91,7 +92,8 @@ class Titling:
 
     async def _ask(self, turn: LiveTurn, found: Untitled, answer: str) -> None:
         naming, spending = self._naming, self._spending
-        request = await naming.consult.request(self._messages(found.said, answer), naming.route)
+        messages = self._messages(found.said, answer)
+        request = await naming.consult.request(messages, naming.route, Purpose.TITLE)
         call_id = await spending.hold_outside(turn, request, TIME_LIMIT_S)
         given = await naming.consult.answer(request, TIME_LIMIT_S)
         title = made_title(naming.redact(given.text))

@@ -54,7 +54,7 @@ def listed_tools(
     return builtin_tools(
         reach,
         hints=hints,
-        asking=Asking(_commands(config, redactor), config.fetch.taint == "ask"),
+        asking=Asking(_commands(config, redactor, reach.scanner), config.fetch.taint == "ask"),
         memories=memories if config.memory.enabled else None,
         past=past,
         cwd=config.terminal.cwd,
@@ -80,7 +80,7 @@ def job_scripts(
 ) -> Scripts:
     """What runs the scripts of jobs, which are judged as commands are."""
     script = ScriptTool(config.jobs.script_timeout_s)
-    judged = JudgeCommands(script, _typed, _commands(config, redactor))
+    judged = JudgeCommands(script, _typed, _commands(config, redactor, scanner))
     return Scripts(judged, context, redactor, scanner)
 
 
@@ -101,14 +101,14 @@ def loop_parts(
 
     policy = config.compression.policy(models.notes)
     compressor = Compressor(models.catalog.window_of, plan_of, policy, SystemClock())
-    return LoopParts(models.catalogued, models.catalogued, toolbox, scripts, compressor, files)
+    return LoopParts(models.priced, models.priced, toolbox, scripts, compressor, files)
 
 
 def _typed(arguments: ScriptArguments) -> Typed:
     return Typed(arguments.command)
 
 
-def _commands(config: AgentConfig, redactor: Redactor) -> CommandPolicy:
+def _commands(config: AgentConfig, redactor: Redactor, scanner: ThreatScanner) -> CommandPolicy:
     asked, judge = config.approvals, route_of(config.auxiliary, "approval")
     return CommandPolicy(
         asks=asked.mode != "off",
@@ -116,4 +116,5 @@ def _commands(config: AgentConfig, redactor: Redactor) -> CommandPolicy:
         denied=asked.deny,
         opinion=SecondOpinion(judge) if asked.mode == "smart" else None,
         redactor=redactor,
+        blocked=scanner.blocked,
     )

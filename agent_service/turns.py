@@ -177,6 +177,7 @@ class Turns:
         )
         self._wake.set()
         if resolved.event is not None:
+            self._metrics.decided(resolved.approval, decision, now)
             _note_decision(resolved.approval)
         return resolved.approval
 
@@ -191,7 +192,7 @@ class Turns:
         """Take over what has no owner, for as long as the service runs."""
         while not self._draining:
             try:
-                await self._expire_approvals()
+                await _expire_approvals(self._database, self._metrics, self._clock.now())
                 await self._claim_all()
                 await self._stop_cancelled()
             except DatabaseUnavailable as error:
@@ -235,7 +236,7 @@ class Turns:
         )
         self._driven[turn.id] = driving
         self.watching.owned(turn.id)
-        self._metrics.active.inc()
+        self._metrics.began(turn)
         self._keeper.hold(turn.lease, since, partial(driving.stop, Stop.DETACH))
         driving.task = self._workers.start(f"turn {turn.id}", self._driven_to_end(driving, claimed))
 
@@ -248,7 +249,7 @@ class Turns:
         finally:
             del self._driven[turn.id]
             self._keeper.drop(turn.lease)
-            self._metrics.active.dec()
+            self._metrics.let_go(turn)
             driving.stream.close()
             if turn.finished is not None and turn.kind != REVIEW:
                 self._conversations.keep(turn)
@@ -320,11 +321,6 @@ class Turns:
                 if turn_id in self._driven:
                     self._driven[turn_id].stop(Stop.INTERRUPT)
 
-    async def _expire_approvals(self) -> None:
-        now = self._clock.now()
-        for late in await self._database.read(lambda conn: approvals.expired(conn, now)):
-            await self._database.write(partial(_expire, late.id, now))
-
     async def _wait(self) -> None:
         try:
             async with asyncio.timeout(POLL_S):
@@ -342,12 +338,18 @@ class Turns:
             return await self._database.write(store)
 
 
-def _expire(approval_id: str, now: datetime, conn: Connection) -> None:
+async def _expire_approvals(database: Database, metrics: AgentMetrics, now: datetime) -> None:
+    for late in await database.read(lambda conn: approvals.expired(conn, now)):
+        if await database.write(partial(_expire, late.id, now)):
+            metrics.decided(late, Decision.EXPIRED, now)
+
+
+def _expire(approval_id: str, now: datetime, conn: Connection) -> bool:
     try:
         approvals.resolve(conn, approval_id, None, Decision.EXPIRED, "", now)
     except FailedPrecondition:
-        # Somebody decided at the last moment.
-        return
+        return False  # somebody decided at the last moment
+    return True
 
 
 def _note_decision(info: ApprovalInfo) -> None:

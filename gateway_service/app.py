@@ -42,6 +42,7 @@ from services.clock import SystemClock
 from services.config import Settings
 from services.config_models import ServiceConfig
 from services.database import Database
+from services.database.metrics import show
 from services.lease_keeper import LeaseKeeper
 from services.leases import new_owner
 from services.lifecycle import Workers
@@ -79,6 +80,7 @@ def build_with(
     config, chassis = settings.load(GatewayConfig), settings.load(ServiceConfig)
     clock, workers, metrics = SystemClock(), Workers(), GatewayMetrics.create(meter)
     database = Database(chassis.database.url_of("gateway", settings.home), "gateway", clock)
+    show(database, meter)
     agent = AgentClient(channels.to("agent"))
     keys = KeyPolicy(config.group_sessions_per_user, config.thread_sessions_per_user)
     platforms = {each.platform.name: each.platform for each in configured}

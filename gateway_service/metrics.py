@@ -1,5 +1,6 @@
 """What the gateway tells Prometheus."""
 
+from collections.abc import Iterable
 from typing import Self
 
 from msgspec import Struct
@@ -51,3 +52,9 @@ class GatewayMetrics(Struct, frozen=True):
                 "platform",
             ),
         )
+
+    def known(self, platform: str, outcomes: Iterable[str]) -> None:
+        """Show what has not happened yet, so that the first time is seen as a change."""
+        for outcome in outcomes:
+            self.deliveries.labels(platform, outcome)
+        self.rate_limited.labels(platform)

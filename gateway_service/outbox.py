@@ -33,6 +33,7 @@ from services.lifecycle import Workers
 _log = logging.getLogger(__name__)
 
 PLACEHOLDER = Content("…")
+SETTLED = (State.SENT, State.MARKED_DUPLICATE, State.ABANDONED)
 
 FIRST_WAIT_S = 1.0
 LONGEST_WAIT_S = 60.0
@@ -80,6 +81,7 @@ class Sender:
 
     async def run(self) -> None:
         """Send what waits until cancelled."""
+        self._metrics.known(self._held.platform, map(str.lower, SETTLED))
         async with self._workers:
             while True:
                 try:

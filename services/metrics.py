@@ -65,6 +65,27 @@ class Meter:
         )
 
 
+class LabelValues:
+    """Bounds a label of which the values come from outside: the first have series of their own."""
+
+    OTHER = "other"
+
+    def __init__(self, most: int, known: Callable[[str], bool] = bool) -> None:
+        """Take how many there may be, and which; none is empty."""
+        self._most = most
+        self._known = known
+        self._seen: set[str] = set()
+
+    def of(self, value: str) -> str:
+        """The value as a label."""
+        if value in self._seen:
+            return value
+        if len(self._seen) >= self._most or not self._known(value):
+            return self.OTHER
+        self._seen.add(value)
+        return value
+
+
 class CallMetrics(Struct, frozen=True):
     """The gRPC calls of one side: a `CallObserver`."""
 

@@ -14,7 +14,7 @@ from agent_service.errors import ModelNotConfigured
 from agent_service.events import Live, Notice
 from agent_service.facts import Compacted, Fact
 from agent_service.live_turn import LiveTurn
-from agent_service.models.base import Model, ModelMessage, ModelRequest, Unwatched
+from agent_service.models.base import Model, ModelMessage, ModelRequest, Purpose, Unwatched
 from agent_service.models.errors import ModelError
 from agent_service.models.fallback import Route
 from agent_service.usage import Usage
@@ -123,6 +123,7 @@ class Compressor:
                 max_tokens=min(SUMMARY_TOKENS, turn.max_tokens),
                 route=route.name,
                 temperature=SUMMARY_TEMPERATURE,
+                purpose=Purpose.COMPRESSION,
             )
             call = Unwatched(model, request)
             try:

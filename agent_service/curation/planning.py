@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from agent_service.curation.prompt import Shown, messages
 from agent_service.errors import BudgetReached
+from agent_service.models.base import Purpose
 from agent_service.models.consult import Consult, NoAnswer
 from agent_service.models.fallback import Route
 from agent_service.security.threats import ThreatScanner
@@ -54,7 +55,9 @@ class Planning(Struct, frozen=True):
         """What the model answers; FailedPrecondition says why it does not."""
         charge = Charge(profile)
         try:
-            request = await self.consult.request(self._messages(skills), self.route)
+            request = await self.consult.request(
+                self._messages(skills), self.route, Purpose.CURATOR
+            )
             call_id = await self.spending.hold_outside(charge, request, TIME_LIMIT_S)
         except (NoAnswer, BudgetReached) as error:
             raise FailedPrecondition(str(error)) from None

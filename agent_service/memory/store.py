@@ -22,7 +22,7 @@ from agent_service.memory.entries import (
     rewrites,
 )
 from agent_service.memory.limits import Limits, Target
-from agent_service.security.threats import ThreatScanner
+from agent_service.security.threats import Source, ThreatScanner
 from agent_service.storage import memory as storage
 from agent_service.storage.memory import MemoryChange
 from agent_service.storage.profiles import Document, ProfileStore
@@ -67,15 +67,24 @@ class Memory(Struct, frozen=True):
         return sha256(self.text.encode()).hexdigest()[:16]
 
     @property
+    def length(self) -> int:
+        """Characters that it has."""
+        return len(self.text.rstrip("\n"))
+
+    @property
+    def used_ratio(self) -> float:
+        """How full it is."""
+        return self.length / self.limit
+
+    @property
     def used(self) -> str:
         """How full it is, in words."""
-        count = len(self.text.rstrip("\n"))
-        return f"{count * 100 // self.limit}% — {count}/{self.limit} chars"
+        return f"{self.length * 100 // self.limit}% — {self.length}/{self.limit} chars"
 
     @property
     def too_long(self) -> str:
         """What a person is to hear where it has more than it may; empty where it has not."""
-        if len(self.text.rstrip("\n")) <= self.limit:
+        if self.length <= self.limit:
             return ""
         return (
             f"{_DOCUMENTS[self.target]} is longer than its limit ({self.used}). All of it is in "
@@ -229,8 +238,10 @@ class MemoryStore:
         return f"[BLOCKED: {families}]"
 
     def _families(self, text: str) -> str:
-        found = self._scanner.scan(text, strict=True)
-        return ", ".join(sorted({threat.family for threat in found}))
+        found = {threat.family for threat in self._scanner.scan(text, strict=True)}
+        if found:
+            self._scanner.blocked(Source.MEMORY, found)
+        return ", ".join(sorted(found))
 
     async def _write(self, document: Document, memory: Memory, after: str, asked: Asked) -> Memory:
         if after == memory.text:

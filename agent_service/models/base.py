@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from enum import StrEnum
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -10,6 +11,27 @@ from msgspec import Struct
 from agent_service.models.errors import ModelErrorKind
 
 DEFAULT_MAX_TOKENS = 16_384
+
+
+class Purpose(StrEnum):
+    """What a model is asked for."""
+
+    TURN = "turn"
+    """To answer somebody."""
+    JOB = "job"
+    """To do a scheduled job."""
+    SUBAGENT = "subagent"
+    """To do a task that another turn has handed over."""
+    REVIEW = "review"
+    """To look back at a conversation."""
+    COMPRESSION = "compression"
+    """For notes of a long conversation."""
+    TITLE = "title"
+    """To name a session."""
+    CURATOR = "curator"
+    """For what is to be done with a library of skills."""
+    TOOL = "tool"
+    """A question that a tool has."""
 
 
 class ModelRequest(Struct, frozen=True):
@@ -29,6 +51,8 @@ class ModelRequest(Struct, frozen=True):
     """Of the chain of models; empty is the configured endpoint."""
     temperature: float | None = None
     """How freely to choose words, where the model can be told; None leaves it to the model."""
+    purpose: Purpose = Purpose.TURN
+    """As which it is counted."""
 
 
 class TextDelta(Struct, frozen=True):

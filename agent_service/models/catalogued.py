@@ -2,12 +2,21 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from typing import Protocol
 
 from msgspec.structs import replace
 
 from agent_service.models.base import Model, ModelEvent, ModelMessage, ModelRequest, ModelWasted
 from agent_service.models.catalog import Catalog
 from agent_service.models.pricing import counted
+
+
+class Priced(Model, Protocol):
+    """A Model whose answers have their cost."""
+
+    def interrupted(self, request: ModelRequest, said: str) -> ModelMessage:
+        """What a call had said when it was broken off, with what it is taken to have cost."""
+        ...
 
 
 class Catalogued:

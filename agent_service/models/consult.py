@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from agent_service.models.base import ModelMessage, ModelRequest, Unwatched, encoded
-from agent_service.models.catalogued import Catalogued
+from agent_service.models.base import ModelMessage, ModelRequest, Purpose, Unwatched, encoded
+from agent_service.models.catalogued import Priced
 from agent_service.models.errors import ModelError
 from agent_service.models.fallback import USUAL, Route
 from services.errors import HermesError
@@ -50,13 +50,18 @@ class Consult:
     """Makes single questions into requests, and gets their answers."""
 
     def __init__(
-        self, model: Catalogued, default_name: Callable[[], Awaitable[str]], max_tokens: int
+        self, model: Priced, default_name: Callable[[], Awaitable[str]], max_tokens: int
     ) -> None:
         self._model = model
         self._default_name = default_name
         self._max_tokens = max_tokens
 
-    async def request(self, messages: Sequence[Mapping[str, Any]], route: Route) -> ModelRequest:
+    async def request(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        route: Route,
+        purpose: Purpose = Purpose.TOOL,
+    ) -> ModelRequest:
         """The request that a question is; NoAnswer where nobody can be asked."""
         try:
             model = route.model or await self._default_name()
@@ -68,6 +73,7 @@ class Consult:
             # A picture of some megabytes would hold everybody else up.
             messages=await asyncio.to_thread(lambda: [encoded(message) for message in messages]),
             max_tokens=self._max_tokens,
+            purpose=purpose,
         )
 
     async def answer(self, request: ModelRequest, time_limit_s: float | None) -> Given:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from agent_service.requests import SUBAGENT, TurnRequest
 from agent_service.sandbox import Files, PathRefused
-from agent_service.security.threats import ThreatScanner
+from agent_service.security.threats import Source, ThreatScanner
 from services.project_notes import MAX_BYTES, OWN_NAMES, NotesAbove, said
 
 ROOT = "/workspace"
@@ -114,7 +114,7 @@ class ContextFiles:
         if not text:
             return NOTHING
         short = shortened(text, name, self._max_chars)
-        cleaned, threats = await asyncio.to_thread(self._scanner.clean, short)
+        cleaned, threats = await asyncio.to_thread(self._scanner.clean, short, Source.CONTEXT_FILE)
         if not threats:
             return Shown(cleaned)
         families = ", ".join(sorted({threat.family for threat in threats}))

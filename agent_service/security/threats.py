@@ -2,7 +2,8 @@
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from enum import StrEnum
 
 from msgspec import Struct
 
@@ -31,10 +32,35 @@ class Threat(Struct, frozen=True):
     end: int
 
 
+class Source(StrEnum):
+    """Where a threat was found."""
+
+    TOOL = "tool"
+    """In what a tool has brought from elsewhere."""
+    QUOTE = "quote"
+    """In what somebody else has said."""
+    CONTEXT_FILE = "context_file"
+    SKILL = "skill"
+    MEMORY = "memory"
+    SCRIPT = "script"
+    """In what the script of a job has printed."""
+    COMMAND = "command"
+    """It is a command that is never run."""
+
+
+Blocked = Callable[[Source, Iterable[str]], None]
+"""Counts what was kept from the model, or refused, by its families; from any thread."""
+
+
+def _uncounted(source: Source, families: Iterable[str]) -> None:
+    """Nobody counts them."""
+
+
 class ThreatScanner:
     """Finds threats; one is made for each process, since its patterns are costly to make."""
 
-    def __init__(self) -> None:
+    def __init__(self, blocked: Blocked = _uncounted) -> None:
+        self.blocked = blocked
         self._usual = tuple(
             each
             for table in (FAMILIES, WORDINGS, SENTENCES, REQUESTS, SIGNS)
@@ -69,9 +95,11 @@ class ThreatScanner:
         for each in self._judge.judge(plain.text):
             yield each.family, plain.place(each.begin), plain.place(max(each.end - 1, 0)) + 1
 
-    def clean(self, text: str, *, strict: bool = False) -> tuple[str, tuple[Threat, ...]]:
+    def clean(self, text: str, source: Source = Source.TOOL) -> tuple[str, tuple[Threat, ...]]:
         """The text with each offending line replaced by `[BLOCKED: family]`, and what was found."""
-        threats = self.scan(text, strict=strict)
+        threats = self.scan(text)
+        if threats:
+            self.blocked(source, {threat.family for threat in threats})
         parts: list[str] = []
         at = 0
         for begin, end, families in _merged(threats):

@@ -32,7 +32,7 @@ class SkillKeeping:
         """Put a skill away; returns where it is kept."""
         async with self._files.locked():
             now = self._clock.now()
-            there = await self._archived()
+            there = await self.archived()
             stamped = f"{skill.name}-{now:%Y%m%d%H%M%S}"
             target = skill.name if skill.name not in there else stamped
             await self._files.move(skill.folder, f"{ARCHIVE}/{target}")
@@ -46,7 +46,7 @@ class SkillKeeping:
     async def restore(self, folder: str) -> str:
         """Bring a skill back into its category; returns its name, which is that of its folder."""
         async with self._files.locked():
-            there = await self._archived()
+            there = await self.archived()
             if folder not in there:
                 known = ", ".join(there) or "nothing"
                 raise NotFound(f"the archive has no skill {folder!r}; it has {known}")
@@ -74,7 +74,7 @@ class SkillKeeping:
         usage.put(name, record)
         await self._files.write(USAGE, usage.encoded())
 
-    async def _archived(self) -> Sequence[str]:
+    async def archived(self) -> Sequence[str]:
         """The folders of the archive that are skills."""
         tree = await self._files.tree()
         parts = (path.split("/") for path in tree if path.startswith(f"{ARCHIVE}/"))

@@ -9,7 +9,7 @@ import logging
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent_service.security.threats import ThreatScanner
+from agent_service.security.threats import Source, ThreatScanner
 from agent_service.skills.library import Catalogue
 
 _log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class SkillScreen:
         return Catalogue(skills, about)
 
     def _cleaned(self, name: str, text: str) -> Screened:
-        cleaned, threats = self._scanner.clean(text)
+        cleaned, threats = self._scanner.clean(text, Source.SKILL)
         families = tuple(sorted({threat.family for threat in threats}))
         if families:
             _log.warning("%s is not shown to models as it is: %s", name, ", ".join(families))

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
@@ -20,7 +20,7 @@ from agent_service.skills.manage import Notes, SkillManager
 from agent_service.skills.names import DOCUMENT, MAX_SUPPORT_BYTES, support_file
 from agent_service.skills.screen import Screened, SkillScreen
 from agent_service.skills.trust import trust_of
-from agent_service.skills.usage import Usage
+from agent_service.skills.usage import SkillState, Usage
 from services.clock import Clock
 
 PLACE = "/skills"
@@ -119,6 +119,11 @@ class ProfileSkills:
         """All skills with their records."""
         catalogue, provenance = await self.catalogue(), await self._library.provenance()
         return [_record(skill, provenance) for skill in catalogue.skills]
+
+    async def states(self) -> Mapping[SkillState, int]:
+        """How many there are of each state."""
+        found = Counter(record.usage.state for record in await self.records())
+        return found | {SkillState.ARCHIVED: len(await self._keeping.archived())}
 
     async def record(self, skill: Skill) -> SkillRecord:
         """A skill with its record."""

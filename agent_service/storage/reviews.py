@@ -14,6 +14,7 @@ from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
 from agent_service.events import to_ms
+from agent_service.learning import REVIEW_KIND, ReviewKind
 from agent_service.requests import REVIEW, Unattended
 from agent_service.storage.review_schema import review
 from agent_service.storage.schema import compaction, session, session_state, turn
@@ -104,6 +105,7 @@ class Asked(Struct, frozen=True):
     parent_turn_id: str
     """The last turn of it."""
     prompt: str
+    kind: ReviewKind
     request: Mapping[str, Any]
     """What is kept of that turn's request: its model, its toolsets and what is denied to it are
     the review's, too."""
@@ -206,6 +208,7 @@ def _row(asked: Asked, session_id: str, now: datetime) -> dict[str, Any]:
             "platform": REVIEW,
             "parent_session_id": asked.session_id,
             "parent_turn_id": asked.parent_turn_id,
+            REVIEW_KIND: asked.kind,
         },
         "max_model_calls": MAX_MODEL_CALLS,
         "toolsets": asked.request["toolsets"],

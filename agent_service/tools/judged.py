@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from agent_service.security.commands import CommandClassifier
 from agent_service.security.families import FAMILIES, CommandClass, Verdict
+from agent_service.security.threats import Blocked, Source
 from agent_service.tools.approval import ApprovalRequired, check_decision
 from agent_service.tools.base import (
     Tool,
@@ -51,6 +52,8 @@ class CommandPolicy(Struct, frozen=True):
     """Who may allow what is dangerous before a person is asked."""
     redactor: Redactor = field(default_factory=Redactor)
     """Takes secrets out of what a person or a model is shown."""
+    blocked: Blocked | None = None
+    """Counts what is never run."""
 
 
 class JudgeCommands(Wrapper[A]):
@@ -84,6 +87,8 @@ class JudgeCommands(Wrapper[A]):
 
     async def _check(self, typed: Typed, verdict: Verdict, context: ToolContext) -> None:
         if verdict.kind is CommandClass.HARDLINE:
+            if self._policy.blocked is not None:
+                self._policy.blocked(Source.COMMAND, _hardline(verdict))
             raise ToolFailed(refusal(verdict))
         if pattern := _denied(self._policy.denied, typed.command, verdict):
             raise ToolFailed(
@@ -149,8 +154,12 @@ def _denied(patterns: tuple[str, ...], command: str, verdict: Verdict) -> str:
 
 def refusal(verdict: Verdict) -> str:
     """Why a command is never run."""
-    reasons = [FAMILIES[name].about for name in verdict.families if FAMILIES[name].hardline]
+    reasons = [FAMILIES[name].about for name in _hardline(verdict)]
     return (
         f"This command was refused and not run: it {', and '.join(reasons)}. No setting and no "
         "person can allow it. Do not try the same in another form; say what you wanted to do."
     )
+
+
+def _hardline(verdict: Verdict) -> list[str]:
+    return [name for name in verdict.families if FAMILIES[name].hardline]

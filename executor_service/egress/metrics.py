@@ -6,10 +6,13 @@ from msgspec import Struct, field
 from prometheus_client import Counter, Gauge
 
 from executor_service.egress.policy import Rule
-from services.metrics import Meter
+from services.metrics import LabelValues, Meter
 
 _MOST_RULES = 100
 """With names of their own; the others share one, as each makes series."""
+
+_NOT_DENIED = frozenset({"allowed", "unresolved", "unreachable"})
+"""Outcomes of connections that nothing forbids."""
 
 
 class EgressMetrics(Struct, frozen=True):
@@ -17,8 +20,9 @@ class EgressMetrics(Struct, frozen=True):
 
     connections: Counter
     bytes: Counter
+    denied: Counter
     open: Gauge
-    _names: set[str] = field(default_factory=set[str])
+    rules: LabelValues = field(default_factory=lambda: LabelValues(_MOST_RULES))
 
     @classmethod
     def create(cls, meter: Meter) -> Self:
@@ -36,6 +40,11 @@ class EgressMetrics(Struct, frozen=True):
                 "rule",
                 "direction",
             ),
+            meter.counter(
+                "hermes_egress_denied_total",
+                "Connections that were refused, by the rule that they came under.",
+                "rule",
+            ),
             meter.gauge(
                 "hermes_egress_open_connections", "Connections of sandboxes that are open now."
             ),
@@ -43,14 +52,11 @@ class EgressMetrics(Struct, frozen=True):
 
     def count(self, rule: Rule | None, outcome: str) -> None:
         """Count a connection, by the rule that it came under and what became of it."""
-        self.connections.labels(self.name(rule), outcome).inc()
+        name = self.name(rule)
+        self.connections.labels(name, outcome).inc()
+        if outcome not in _NOT_DENIED:
+            self.denied.labels(name).inc()
 
     def name(self, rule: Rule | None) -> str:
         """The rule as a label: its host."""
-        if rule is None:
-            return "none"
-        if rule.host not in self._names:
-            if len(self._names) >= _MOST_RULES:
-                return "other"
-            self._names.add(rule.host)
-        return rule.host
+        return "none" if rule is None else self.rules.of(rule.host)

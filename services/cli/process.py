@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from services.addresses import Address, UnixAddress
 from services.auth import Identity, Tokens, new_tokens
+from services.calls import CallObserver
 from services.channels import Channels
 from services.cli import collector
 from services.component import Component
@@ -135,7 +136,7 @@ def _assemble(settings: Settings, plan: Plan) -> _Assembled:
     assembled = _Assembled(config, [], [], Exposition(own), grpc, in_process)
     registries: dict[str, CollectorRegistry] = {}
     for name in plan.services:
-        channels = _channels(settings, config, plan, name, in_process)
+        channels = _channels(settings, config, plan, name, in_process, grpc.client)
         registry = registries[name] = CollectorRegistry()
         assembled.channels.append(channels)
         assembled.components.append(_builder(name)(settings, channels, Meter(registry)))
@@ -143,7 +144,12 @@ def _assemble(settings: Settings, plan: Plan) -> _Assembled:
 
 
 def _channels(
-    settings: Settings, config: ServiceConfig, plan: Plan, name: str, in_process: InProcessServer
+    settings: Settings,
+    config: ServiceConfig,
+    plan: Plan,
+    name: str,
+    in_process: InProcessServer,
+    observer: CallObserver,
 ) -> Channels:
     identity = Identity(name)
     together = dict.fromkeys(plan.services, in_process)
@@ -153,7 +159,9 @@ def _channels(
         if service not in together
     }
     token = plan.tokens[identity] if plan.tokens is not None else None
-    return Channels(identity, {**together, **apart}, tls=config.tls.files, token=token)
+    return Channels(
+        identity, {**together, **apart}, tls=config.tls.files, token=token, observer=observer
+    )
 
 
 def _builder(name: str) -> Callable[[Settings, Channels, Meter], Component]:

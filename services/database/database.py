@@ -12,7 +12,7 @@ from services.clock import Clock, SystemClock
 from services.database.hints import Hint
 from services.database.postgresql import PostgresqlStore
 from services.database.sqlite import SqliteStore
-from services.errors import InvalidArgument
+from services.errors import DatabaseUnavailable, InvalidArgument
 
 _T = TypeVar("_T")
 
@@ -43,6 +43,24 @@ class Store(Protocol):
     def listen(self, channel: str) -> Hint: ...
 
 
+class _Watch:
+    """Notes at each operation whether the database did it."""
+
+    def __init__(self) -> None:
+        self.is_up = True
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.is_up = not isinstance(error, DatabaseUnavailable)
+
+
 class Database:
     """A service's database, open inside `async with`.
 
@@ -56,6 +74,12 @@ class Database:
     def __init__(self, url: str, service: str, clock: Clock | None = None) -> None:
         """Name it: `sqlite:///path`, or `postgresql://…` and there the schema `service`."""
         self._store = _store(url, service, clock or SystemClock())
+        self._watch = _Watch()
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it did what was last asked of it."""
+        return self._watch.is_up
 
     @property
     def dialect(self) -> Literal["sqlite", "postgresql"]:
@@ -80,11 +104,13 @@ class Database:
         Cancelling the caller does not cancel the commit. DatabaseUnavailable means that it is not
         known whether it was saved.
         """
-        return await self._store.write(fn, notify)
+        with self._watch:
+            return await self._store.write(fn, notify)
 
     async def read(self, fn: Callable[[sa.Connection], _T]) -> _T:
         """Run `fn` on one snapshot that holds every write that returned before."""
-        return await self._store.read(fn)
+        with self._watch:
+            return await self._store.read(fn)
 
     async def migrate(self, fn: Callable[[sa.Connection], _T]) -> _T:
         """Run `fn`, which changes the schema, while no other replica does the same."""

@@ -1,0 +1,100 @@
+"""What Prometheus is told that has to be looked up: read now and then, never by who scrapes."""
+
+import logging
+from collections import Counter as Counts
+from collections.abc import Awaitable, Callable, Collection
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from agent_service.budget import Scope
+from agent_service.memory.limits import Target
+from agent_service.memory.store import MemoryStore
+from agent_service.metrics import Gauges
+from agent_service.skills.document import BadSkill
+from agent_service.skills.files import FileRefused
+from agent_service.skills.shelf import PROFILES_KEPT, SkillShelves
+from agent_service.skills.usage import SkillState
+from agent_service.spending import Spending
+from agent_service.storage.budget_ratios import used_ratios
+from agent_service.storage.waiting import Waiting, waiting
+from services.clock import Clock
+from services.database import Database
+from services.errors import HermesError
+
+READ_S = 10.0
+"""How often the database is asked, and how long after the start the first time."""
+FILES_EVERY = 6
+"""After how many times memories and skills are looked at as well."""
+
+_log = logging.getLogger(__name__)
+
+
+class Readings:
+    """Looks things up."""
+
+    def __init__(
+        self,
+        database: Database,
+        spending: Spending,
+        memories: MemoryStore,
+        shelves: SkillShelves,
+        profiles: Callable[[], Awaitable[Collection[str]]],
+        gauges: Gauges,
+        clock: Clock,
+    ) -> None:
+        self._database = database
+        self._spending = spending
+        self._memories = memories
+        self._shelves = shelves
+        self._profiles = profiles
+        self._gauges = gauges
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Do it until cancelled."""
+        count = 0
+        while True:
+            await self._clock.sleep(READ_S)
+            try:
+                await self.read_database()
+                if count % FILES_EVERY == 0:
+                    await self.read_files()
+            except (HermesError, BadSkill, FileRefused, OSError) as error:
+                _log.info("some metrics stay as they are: %s", error)
+            count += 1
+
+    async def read_database(self) -> None:
+        """Show what the rows say."""
+        policy = self._spending.budgets.policy
+        day = self._spending.account("", "").day
+
+        def read(conn: Connection) -> tuple[Waiting, dict[Scope, float]]:
+            return waiting(conn), dict(used_ratios(conn, policy, day))
+
+        found, ratios = await self._database.read(read)
+        gauges = self._gauges
+        gauges.queue_oldest.set(self._age_s(found.queued_at))
+        gauges.approvals.set(found.approvals)
+        gauges.approvals_oldest.set(self._age_s(found.asked_at))
+        for scope in Scope:
+            if scope in ratios:
+                gauges.budgets.labels(scope).set(ratios[scope])
+            else:
+                gauges.budgets.remove(scope)
+
+    async def read_files(self) -> None:
+        """Show how memories and skills are, of so many profiles as are kept at hand."""
+        used = dict.fromkeys(Target, 0.0)
+        states = Counts[SkillState](dict.fromkeys(SkillState, 0))
+        for profile in sorted(await self._profiles())[:PROFILES_KEPT]:
+            for memory in await self._memories.load(profile):
+                used[memory.target] = max(used[memory.target], memory.used_ratio)
+            states.update(await self._shelves.of(profile).states())
+        for target, ratio in used.items():
+            self._gauges.memories.labels(target).set(ratio)
+        for state, count in states.items():
+            self._gauges.skills.labels(state).set(count)
+
+    def _age_s(self, since: datetime | None) -> float:
+        return 0.0 if since is None else max(0.0, (self._clock.now() - since).total_seconds())

@@ -1,0 +1,132 @@
+"""What services declare is what is wanted, and nobody's inventions make series."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from agent_service.calls import PendingCall
+from agent_service.events import Decision, Outcome, TurnFinished
+from agent_service.facts import ToolReturned
+from agent_service.live_turn import LiveTurn
+from agent_service.metrics import AgentMetrics
+from agent_service.models.base import ModelMessage, ModelRequest, Purpose, ToolCall, Usage
+from agent_service.models.metrics import ModelMetrics
+from agent_service.storage.approvals import ApprovalInfo
+from agent_service.usage import Usage as TurnUsage
+from executor_service.egress.metrics import EgressMetrics
+from executor_service.egress.policy import Rule
+from services.leases import Lease
+from services.metrics import LabelValues, Meter
+from tests.observability.declared import WANTED, declared
+
+INVENTIONS = 10_000
+CLOSED = {
+    *("backend", "decision", "direction", "family", "gen_ai_token_type", "grpc_status", "kind"),
+    *(
+        "launch",
+        "outcome",
+        "policy",
+        "purpose",
+        "reason",
+        "scope",
+        "source",
+        "state",
+        "store",
+        "to",
+    ),
+}
+"""Labels whose values are those of an enumeration or a table of ours."""
+CONFIGURED = {"platform", "provider", "gen_ai_provider_name", "template", "grpc_method"}
+"""Labels whose values settings or contracts name."""
+BOUNDED = {"tool", "model", "gen_ai_request_model", "rule"}
+"""Labels whose values come from outside, and of which there are so many at most."""
+
+
+def test_what_is_wanted_is_declared_with_its_labels() -> None:
+    found = {one.name: one.labels for metrics in declared().values() for one in metrics}
+    assert {name: found.get(name) for name in WANTED} == dict(WANTED)
+
+
+def test_no_label_has_values_without_end() -> None:
+    for metrics in declared().values():
+        for one in metrics:
+            assert set(one.labels) <= CLOSED | CONFIGURED | BOUNDED, one.name
+
+
+def series(registry: CollectorRegistry) -> int:
+    return sum(len(metric.samples) for metric in registry.collect())
+
+
+def turn() -> LiveTurn:
+    return LiveTurn(
+        id="trn_1",
+        kind="user",
+        profile="default",
+        session_id="session",
+        platform="cli",
+        lease=Lease("trn_1", "nobody", 1, datetime.now(UTC)),
+        model="scripted",
+        max_model_calls=1,
+        max_tokens=1,
+        toolsets=frozenset(),
+        messages=[],
+        message_count=0,
+        sequence=0,
+        steps=0,
+        started_at=datetime.now(UTC),
+        approval_timeout=timedelta(),
+        session_usage=TurnUsage(),
+    )
+
+
+def test_inventions_of_models_and_callers_share_a_name() -> None:
+    registry = CollectorRegistry()
+    meter = Meter(registry)
+    agent = AgentMetrics.create(meter, ())
+    models = ModelMetrics.create(meter, lambda name: name != "model-7")
+    egress, live = EgressMetrics.create(meter), turn()
+    for number in range(INVENTIONS):
+        call = PendingCall("key", ToolCall("1", f"tool-{number}", "{}"), 1, 1)
+        facts = ToolReturned(call, ""), TurnFinished(Outcome.COMPLETED)
+        live.platform = f"platform-{number}"
+        agent.committed(live, facts, 1.0)
+        said = ModelMessage(
+            "", "", (), Usage(1, 1, 1, 0, 1), "stop", f"model-{number}", f"provider-{number}"
+        )
+        models.paid(ModelRequest("m", (), purpose=Purpose.TURN), said)
+        models.answered(said, 0.1, 0.2)
+        egress.count(Rule(f"host-{number}.example"), "not_listed")
+    assert (
+        registry.get_sample_value(
+            "hermes_tool_duration_seconds_count", {"tool": "other", "outcome": "ok"}
+        )
+        == INVENTIONS
+    )
+    assert (
+        registry.get_sample_value(
+            "hermes_turns_total", {"platform": "other", "outcome": "completed"}
+        )
+        > INVENTIONS - 100
+    )
+    assert series(registry) < 3000, "all of them together"
+
+
+def test_names_that_are_known_and_come_first_are_kept() -> None:
+    values = LabelValues(2, lambda name: name != "x")
+    assert [values.of(name) for name in ("x", "a", "b", "c", "a", "")] == [
+        *("other", "a", "b", "other", "a", "other")
+    ]
+
+
+@pytest.mark.parametrize(("tool", "counted"), [("terminal", 1), ("clarify", 0)])
+def test_decisions_are_counted_and_timed(tool: str, counted: int) -> None:
+    registry = CollectorRegistry()
+    metrics = AgentMetrics.create(Meter(registry), ())
+    now = datetime.now(UTC)
+    asked = ApprovalInfo("apr_1", "t", "s", tool, "", now - timedelta(seconds=40), now, None, "")
+    metrics.decided(asked, Decision.DENY, now)
+    value = registry.get_sample_value
+    assert value("hermes_approvals_total", {"decision": "deny"}) == counted
+    assert value("hermes_approvals_total", {"decision": "expired"}) == 0
+    assert value("hermes_approval_wait_seconds_sum") == counted * 40
