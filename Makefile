@@ -79,6 +79,10 @@ docs: $(TESTABLE) ## write what the documentation has from the code; tries every
 	@$(BIN)/python -m tests.unit.docs_reference
 	@$(BIN)/python -m tests.capability_table
 
+.PHONY: dashboards
+dashboards: $(TESTABLE) ## write Grafana's dashboards and the alert rules where compose and the chart have them
+	@$(BIN)/python -m tests.observability.dashboards
+
 .PHONY: bench
 bench: $(TESTABLE) ## measure latency, throughput and memory; JSON=file writes the figures as well
 	@$(BIN)/python -m tests.bench $(if $(JSON),--json "$(JSON)")

@@ -17,6 +17,7 @@ from gateway_service.commands.base import Command, Group, Places, Verb
 from gateway_service.commands.registry import COMMANDS as SLASH_COMMANDS
 from services.cli.main import COMMANDS, parser_of
 from tests.markdown import ROOT
+from tests.observability.declared import declared, table
 from tests.reach import out_of_reach
 
 TOOLS = [
@@ -86,6 +87,7 @@ GENERATED: Mapping[str, tuple[Callable[[str], str], tuple[str, ...]]] = {
         tuple(each.name for each in TOOLS),
     ),
     "docs/commands.md": (commands, tuple(group.value for group in Group)),
+    "docs/observability.md": (table, tuple(declared())),
 }
 """Each page with what makes its parts, and the names of the parts, in their order."""
 

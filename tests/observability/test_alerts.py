@@ -1,0 +1,98 @@
+"""Every alert fires when it should and not else, and somebody woken by it knows what to do."""
+
+import re
+import shutil
+import subprocess
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.observability.dashboards import ROOT, RULES
+from tests.observability.declared import declared
+from tests.requirements import require
+
+CASES = Path(__file__).with_name("alerts.yml")
+RUNBOOKS = ROOT / "docs" / "runbooks"
+COMPOSE = ROOT / "docker" / "prometheus" / "prometheus.yml"
+OURS = re.compile(r"\b(?:hermes|grpc|gen_ai)_[a-z0-9_]+")
+SUFFIX = re.compile(r"_(?:count|sum|bucket)$")
+
+
+def alerts() -> list[dict[str, Any]]:
+    groups = yaml.safe_load(RULES.read_text("utf-8"))["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+def promtool(*arguments: str, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
+    found = shutil.which("promtool")
+    require("prometheus", found is not None, "apt install prometheus")
+    assert found is not None
+    return subprocess.run([found, *arguments], capture_output=True, text=True, cwd=cwd, check=False)
+
+
+def judged(folder: Path, rules: str) -> "subprocess.CompletedProcess[str]":
+    """The cases, run with these rules."""
+    (folder / "rules.yml").write_text(rules, "utf-8")
+    shutil.copy(CASES, folder)
+    return promtool("test", "rules", CASES.name, cwd=folder)
+
+
+def test_alerts_fire_when_they_should(tmp_path: Path) -> None:
+    done = judged(tmp_path, RULES.read_text("utf-8"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_cases_notice_other_bounds(tmp_path: Path) -> None:
+    rules = RULES.read_text("utf-8")
+    for bound, other in (("> 900", "> 9000"), ("< 0.5", "< 0.1"), ("for: 2m", "for: 20s")):
+        assert bound in rules
+        rules = rules.replace(bound, other)
+    done = judged(tmp_path, rules)
+    failed = set(re.findall(r"alertname: ?(\w+), time", done.stdout + done.stderr))
+    assert {"HermesApprovalWaiting", "HermesCacheReadLow", "HermesServiceDown"} <= failed
+
+
+def test_each_alert_has_a_case_of_either_kind() -> None:
+    cases: defaultdict[str, set[str]] = defaultdict(set)
+    for case in yaml.safe_load(CASES.read_text("utf-8"))["tests"]:
+        name, kind = case["name"].split()[:2]
+        tested = case["alert_rule_test"]
+        assert {one["alertname"] for one in tested} == {name}
+        assert any(one.get("exp_alerts") for one in tested) is (kind == "fires"), case["name"]
+        cases[name].add(kind)
+    assert cases == {alert["alert"]: {"fires", "quiet"} for alert in alerts()}
+
+
+def test_each_alert_has_a_runbook_that_it_names() -> None:
+    names = {alert["alert"] for alert in alerts()}
+    assert names == {path.stem for path in RUNBOOKS.iterdir()}
+    for alert in alerts():
+        place = ROOT / alert["annotations"]["runbook_url"]
+        assert place == RUNBOOKS / f"{alert['alert']}.md"
+        text = place.read_text("utf-8")
+        assert text.startswith(f"# {alert['alert']}\n")
+        for heading in ("## How to look", "## What to do"):
+            assert heading in text, place
+
+
+def test_alerts_are_about_metrics_that_there_are() -> None:
+    known = {one.name for metrics in declared().values() for one in metrics}
+    for alert in alerts():
+        labels = re.sub(r"\{[^}]*\}|by \([^)]*\)", "", alert["expr"])
+        for name in OURS.findall(labels):
+            assert name in known or SUFFIX.sub("", name) in known, (alert["alert"], name)
+
+
+def test_prometheus_takes_what_compose_gives_it() -> None:
+    done = promtool("check", "config", str(COMPOSE))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(alerts())} rules found" in done.stdout
+    (job,) = yaml.safe_load(COMPOSE.read_text("utf-8"))["scrape_configs"]
+    assert job["job_name"] == "hermes"
+    assert job["honor_labels"] is True
+    targets = {each["labels"]["service"]: each["targets"] for each in job["static_configs"]}
+    assert targets == {
+        name: [f"{name}:9464"] for name in ("agent", "executor", "gateway", "scheduler")
+    }

