@@ -19,7 +19,7 @@ class CuratorMetrics(Struct):
     @classmethod
     def create(cls, meter: Meter) -> Self:
         """The metrics, registered."""
-        return cls(
+        metrics = cls(
             meter.gauge(
                 "hermes_curator_last_run_timestamp_seconds",
                 "When the curator last ran in any profile, in seconds since 1970; 0 is never.",
@@ -30,6 +30,9 @@ class CuratorMetrics(Struct):
                 "to",
             ),
         )
+        for transition in TRANSITIONS:
+            metrics.transitions.labels(transition)
+        return metrics
 
     def last_run(self, timestamp_s: float) -> None:
         """Show when it last ran in a profile."""

@@ -23,7 +23,7 @@ class SchedulerMetrics(Struct, frozen=True):
     @classmethod
     def create(cls, meter: Meter) -> Self:
         """The metrics, registered."""
-        return cls(
+        metrics = cls(
             meter.counter("hermes_cron_runs_total", "Runs ended.", "outcome"),
             meter.histogram(
                 "hermes_cron_lateness_seconds",
@@ -40,6 +40,10 @@ class SchedulerMetrics(Struct, frozen=True):
                 "When the next job is due, in seconds since 1970; 0 when there is none.",
             ),
         )
+        # What has not happened yet is shown, so that the first time is seen as a change.
+        for policy in Missed:
+            metrics.missed_jobs.labels(policy)
+        return metrics
 
     def ended(self, outcome: RunState) -> None:
         """Count a run that ended."""

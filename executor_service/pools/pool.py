@@ -55,6 +55,7 @@ class Pool:
     ) -> None:
         self._options = options
         self._metrics = metrics
+        metrics.pool_misses.labels(options.template)  # none so far
         self._boxes = Inventory(backend, options, workspaces, make_table, workers, self)
         self._ready: list[LiveBox] = []
         self._changed = asyncio.Condition()

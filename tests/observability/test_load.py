@@ -1,0 +1,161 @@
+"""After a load on running services every metric has moved, every panel shows something, and a
+scrape is cheap.
+"""
+
+import asyncio
+import math
+import statistics
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.e2e.backends import need_backend
+from tests.observability.dashboards import PANELS
+from tests.observability.declared import WANTED, declared
+from tests.observability.load import ROUNDS, loaded
+from tests.observability.panels import RATE
+from tests.observability.prometheus import prometheus
+
+pytestmark = pytest.mark.timeout(240)
+
+SCRAPE_MS, SERIES = 50.0, 3000
+PATIENCE_S = 30.0
+OF_ACCIDENTS = {
+    "hermes_turn_resumes_total",
+    "hermes_steps_uncertain_total",
+    "hermes_orphans_reaped_total",
+    "hermes_stale_epoch_rejections_total",
+    "hermes_cron_missed_total",
+    "hermes_curator_transitions_total",
+    "hermes_curator_last_run_timestamp_seconds",
+}
+"""What no load makes happen; tests of what they count kill replicas, or run the curator."""
+BRIEF = {
+    "hermes_turns_active",
+    "hermes_subagents_active",
+    "hermes_turn_queue_oldest_seconds",
+    "hermes_approvals_pending",
+    "hermes_outbox_pending",
+    "hermes_outbox_oldest_seconds",
+    "hermes_spool_bytes",
+    "hermes_cron_next_due_timestamp_seconds",
+}
+"""What may be back at nothing when the load is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What was to be seen after the load."""
+
+    texts: Mapping[str, str]
+    """What each service has served."""
+    scrape_ms: Mapping[str, float]
+    panels: Mapping[str, bool]
+    """Whether each query has come to a figure."""
+    most: Mapping[str, float]
+    """The highest values of gauges that go down again."""
+
+    def samples(self, metric: str) -> list[float]:
+        """The values of a metric, of histograms how many there were."""
+        names = {metric, f"{metric}_count"}
+        return [
+            sample.value
+            for text in self.texts.values()
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if sample.name in names
+        ]
+
+
+@pytest.fixture(scope="module")
+def observed(tmp_path_factory: pytest.TempPathFactory) -> Observed:
+    """The services after the load."""
+    need_backend("bubblewrap", tmp_path_factory.mktemp("probe"))
+    return asyncio.run(observe(tmp_path_factory.mktemp("load")))
+
+
+async def observe(folder: Path) -> Observed:
+    """Run the load, and look."""
+    async with loaded(folder) as load, prometheus(folder, load.ports) as server:
+        await server.until('count(up{job="hermes"} == 1) == 4', PATIENCE_S)
+        for number in range(ROUNDS):
+            await load.one_round(number)
+            await server.until("max(hermes_approvals_pending) >= 1", PATIENCE_S)
+            await load.allow()
+        await server.until(f"sum(hermes_approvals_total) >= {ROUNDS}", PATIENCE_S)
+        await server.until("sum(hermes_cron_runs_total) >= 1", PATIENCE_S)
+        await server.until("sum(hermes_reviews_total) >= 2", PATIENCE_S)
+        await server.until("sum(hermes_skills) >= 1", PATIENCE_S)
+        panels = {
+            f"{name}: {panel.title}: {query.expr}": any(
+                math.isfinite(float(series["value"][1]))
+                for series in await server.query(query.expr.replace(RATE, "5m"))
+            )
+            for name, shown in PANELS.items()
+            for panel in shown
+            for query in panel.queries
+        }
+        most: dict[str, float] = {}
+        for metric in sorted(BRIEF):
+            found = await server.query(f"max(max_over_time({metric}[10m]))")
+            most[metric] = float(found[0]["value"][1]) if found else 0.0
+        scraped = {name: await scrape(port) for name, port in load.ports.items()}
+    return Observed(
+        {name: text for name, (text, _) in scraped.items()},
+        {name: took for name, (_, took) in scraped.items()},
+        panels,
+        most,
+    )
+
+
+async def scrape(port: int) -> tuple[str, float]:
+    """What a service tells, and how many milliseconds it takes, as a rule."""
+    took: list[float] = []
+    text = ""
+    async with httpx.AsyncClient(trust_env=False) as client:
+        for _ in range(9):
+            began = time.perf_counter()
+            text = (await client.get(f"http://127.0.0.1:{port}/metrics")).text
+            took.append((time.perf_counter() - began) * 1000)
+    return text, statistics.median(took)
+
+
+def test_every_wanted_metric_has_moved(observed: Observed) -> None:
+    found = {metric: observed.samples(metric) for metric in (*WANTED, "hermes_build_info")}
+    assert [metric for metric, values in found.items() if not values] == []
+    moved = {metric for metric, values in found.items() if any(value > 0 for value in values)}
+    assert set(found) - moved - OF_ACCIDENTS - BRIEF == set()
+
+
+def test_what_goes_up_and_down_went_up(observed: Observed) -> None:
+    quiet = {"hermes_outbox_oldest_seconds", "hermes_outbox_pending"}
+    quiet.add("hermes_turn_queue_oldest_seconds")
+    assert {metric for metric, value in observed.most.items() if value <= 0} <= quiet
+
+
+def test_every_metric_is_declared(observed: Observed) -> None:
+    known = {one.name.removesuffix("_total") for all_ in declared().values() for one in all_}
+    told = {
+        family.name.removesuffix("_total")
+        for text in observed.texts.values()
+        for family in text_string_to_metric_families(text)
+    }
+    of_processes = {name for name in told if name.startswith("process_")} | {"hermes_build_info"}
+    assert told - known - of_processes - {"hermes_secrets_redacted"} == set()
+
+
+def test_every_panel_shows_something(observed: Observed) -> None:
+    assert len(observed.panels) > 60
+    assert [panel for panel, has_data in observed.panels.items() if not has_data] == []
+
+
+def test_a_scrape_is_cheap(observed: Observed) -> None:
+    assert {name: ms for name, ms in observed.scrape_ms.items() if ms > SCRAPE_MS} == {}
+    for name, text in observed.texts.items():
+        series = [line for line in text.splitlines() if line and not line.startswith("#")]
+        assert len(series) < SERIES, name
