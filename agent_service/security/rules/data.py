@@ -16,7 +16,7 @@ _DROPS = re.compile(
     r"|\bdelete\s+from\s+(?:only\s+)?[\w\"`\[\].]+(?:\s+(?:as\s+)?(?!where\b|using\b)\w+)?\s*(?:;|$|\\|'|\")"
     r"|\bupdate\s+[\w\"`\[\].]+\s+set\s+(?:(?!\bwhere\b)[^;])*(?:;|$)"
     r"|\b(?:delete\s+from\s+[\w\"`\[\].]+|update\s+[\w\"`\[\].]+\s+set\s[^;]{0,400}?)\s+where\s+"
-    r"(?:[^;]{0,400}\bor\s+)?(?:true|not\s+false|1|(\S+)\s*=\s*\1)(?=\s*(?:;|$|\\|'|\"))",
+    r"(?:[^;]{0,400}\bor\s+)?(?:true|not\s+false|1|(\S+)\s*=\s*\1)(?=\s*(?:;|$|\\|'|\"|or\b))",
     re.IGNORECASE,
 )
 _OVER_SQL = re.compile(

@@ -157,7 +157,9 @@ def _dd(invocation: Invocation) -> tuple[str, str]:
 
 
 def _redirected(entries: frozenset[str], sign: str) -> str:
-    return next((entry[1:] for entry in entries if entry.startswith(sign)), "")
+    """The file of a redirection; empty where a program is there before."""
+    is_piped = any(not entry.startswith(sign) for entry in entries)
+    return "" if is_piped else next((entry[1:] for entry in entries), "")
 
 
 def _dd_copies(invocation: Invocation) -> bool:
