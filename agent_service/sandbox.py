@@ -107,6 +107,8 @@ class FileStat(Struct, frozen=True):
     kind: str
     size_bytes: int
     modified_at_ms: int
+    link_target: str = ""
+    """Where a symbolic link points; empty otherwise."""
 
 
 NO_ISOLATION = "none"

@@ -199,4 +199,5 @@ def _stat(file: file_pb2.FileInfo) -> FileStat:
         kind=_KINDS.get(file.kind, "other"),
         size_bytes=file.size_bytes,
         modified_at_ms=file.modify_time.ToMilliseconds(),
+        link_target=file.link_target,
     )

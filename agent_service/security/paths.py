@@ -264,6 +264,22 @@ def is_own(path: str, cwd: str = "") -> bool:
     return bool(_OWN.search(resolve(path, cwd).rstrip("/")))
 
 
+def read_family(path: str, cwd: str = "") -> str:
+    """The family of reading what is at a path; empty where that is nothing special."""
+    if is_credential(path, cwd):
+        return "credential-files"
+    return "own-config" if is_own(path, cwd) else ""
+
+
+def replaced_family(path: str, cwd: str = "") -> str:
+    """The family of putting another file in the place of what is at a path, or of removing it."""
+    if is_device(path):
+        return "device-write"
+    if path.startswith("/proc/sysrq-trigger"):
+        return "shutdown"
+    return "traces" if is_trace(path, cwd) else written_family(path, cwd)
+
+
 def written_family(path: str, cwd: str = "") -> str:
     """The family of a write to a path; empty where a write is nothing special."""
     found = resolve(path, cwd)

@@ -15,7 +15,7 @@ from agent_service.security.paths import (
     is_critical,
     is_device,
     is_trace,
-    written_family,
+    replaced_family,
 )
 from agent_service.security.powershell import as_shell
 from agent_service.security.rules.base import Rule
@@ -322,16 +322,12 @@ def written(scene: Scene, operator: str, target: str) -> None:
         if "<" in operator and is_credential(target, scene.cwd):
             scene.find("credential-files")
         return
-    if is_device(target):
-        scene.find("device-write")
-    elif re.match(r"/dev/(?:tcp|udp)/", target) and operator != ">&":
+    if re.match(r"/dev/(?:tcp|udp)/", target) and operator != ">&":
         if operator == "<>":
             scene.find("download")
-    elif target.startswith("/proc/sysrq-trigger"):
-        scene.find("shutdown")
-    elif operator in (">", ">|", "&>") and is_trace(target, scene.cwd):
-        scene.find("traces")
-    elif family := written_family(target, scene.cwd):
+        return
+    replaces = operator in (">", ">|", "&>") or not is_trace(target, scene.cwd)
+    if replaces and (family := replaced_family(target, scene.cwd)):
         scene.find(family)
     elif is_critical(target) and target != "/":
         scene.find("overwrite")

@@ -11,6 +11,7 @@ from agent_service.jobs import Jobs
 from agent_service.memory.store import MemoryStore
 from agent_service.messaging import Messenger
 from agent_service.models.fallback import Route
+from agent_service.patching.changes import Malformed
 from agent_service.search.past import PastSessions
 from agent_service.security.threats import ThreatScanner
 from agent_service.tools.base import Tool, ToolArguments, ToolContext
@@ -20,6 +21,7 @@ from agent_service.tools.delegate_task import DelegateTask
 from agent_service.tools.execute_code import ExecuteCode, ExecuteCodeArguments
 from agent_service.tools.hints import Hints, hinted
 from agent_service.tools.judged import CommandPolicy, JudgeCommands
+from agent_service.tools.judged_files import JudgeFiles, Touched
 from agent_service.tools.kept import MEMORY_KEPT, SKILL_KEPT, Kept
 from agent_service.tools.list_directory import ListDirectory
 from agent_service.tools.listing import Listed
@@ -28,8 +30,8 @@ from agent_service.tools.mixture_of_agents import SETTINGS as MIXTURE_SETTINGS
 from agent_service.tools.mixture_of_agents import MixtureOfAgents
 from agent_service.tools.patch import Patch, PatchArguments, paths_of
 from agent_service.tools.process import Process, ProcessArguments
-from agent_service.tools.read_file import ReadFile
-from agent_service.tools.search_files import SearchFiles
+from agent_service.tools.read_file import ReadFile, ReadFileArguments
+from agent_service.tools.search_files import SearchFiles, SearchFilesArguments
 from agent_service.tools.send_message import KnownChats, SendMessage
 from agent_service.tools.session_search import SessionSearch
 from agent_service.tools.skill_manage import SkillManage
@@ -42,7 +44,7 @@ from agent_service.tools.typed import Typed
 from agent_service.tools.vision_analyze import VisionAnalyze
 from agent_service.tools.web_extract import WebExtract
 from agent_service.tools.web_search import WebSearch
-from agent_service.tools.write_file import WriteFile
+from agent_service.tools.write_file import WriteFile, WriteFileArguments
 from agent_service.web import pages
 from agent_service.web.access import Web
 from agent_service.web.search import SETTINGS
@@ -90,10 +92,10 @@ def builtin_tools(
     everywhere: list[Tool[Any]] = [
         hinted(FromSandbox(JudgeCommands(terminal, _typed, asking.commands)), hints, folders_of),
         FromSandbox(JudgeCommands(process, _input, asking.commands)),
-        hinted(FromSandbox(ReadFile()), hints),
-        hinted(WriteFile(), hints),
-        hinted(FromSandbox(Patch()), hints, _patched),
-        hinted(FromSandbox(SearchFiles()), hints),
+        hinted(FromSandbox(JudgeFiles(ReadFile(), _read, asking.commands)), hints),
+        hinted(JudgeFiles(WriteFile(), _replaced, asking.commands), hints),
+        hinted(FromSandbox(JudgeFiles(Patch(), _changed, asking.commands)), hints, _patched),
+        hinted(FromSandbox(JudgeFiles(SearchFiles(), _read, asking.commands)), hints),
         hinted(FromSandbox(ListDirectory()), hints),
         Todo(),
         Clarify(),
@@ -136,6 +138,23 @@ def _kept(tool: Tool[Any], noted_as: str, asking: Asking) -> Tool[Any]:
 
 async def _patched(arguments: PatchArguments, _context: ToolContext) -> Sequence[str]:
     return paths_of(arguments)
+
+
+def _read(arguments: ReadFileArguments | SearchFilesArguments) -> Touched:
+    return Touched(reads=(arguments.path,))
+
+
+def _replaced(arguments: WriteFileArguments) -> Touched:
+    return Touched(writes=(arguments.path,), says=arguments.content)
+
+
+def _changed(arguments: PatchArguments) -> Touched:
+    try:
+        paths = tuple(filter(None, paths_of(arguments)))
+    except Malformed:
+        return Touched()
+    said = arguments.patch or f"-{arguments.old_string}\n+{arguments.new_string}"
+    return Touched(paths, paths, said)
 
 
 def _typed(arguments: TerminalArguments) -> Typed:
