@@ -44,8 +44,8 @@ class FetchConfig(ConfigModel):
     """Ports that URLs may name besides 80 and 443."""
     taint: Annotated[Literal["ask", "off"], Yaml("security.taint")] = "ask"
     """`ask` lets a person decide what outlasts or leaves a session that has read what others wrote,
-    in the web or in a sandbox that is open to them: memory, skills, messages to other chats; `off`
-    asks nobody."""
+    in the web or in a sandbox that is open to them: memory, skills, messages to other chats, what
+    commands send, addresses that are new; `off` asks nobody."""
 
     @property
     def private(self) -> tuple[Network, ...]:

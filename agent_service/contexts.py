@@ -1,10 +1,12 @@
 """What each tool call is given to work with."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlalchemy import Connection
 
+from agent_service import links
 from agent_service.calls import PendingCall
 from agent_service.clients.commands import SessionCommands
 from agent_service.clients.files import SessionFiles
@@ -59,6 +61,7 @@ class ToolContexts:
             sandbox=lambda: _held(sandbox),
             skills=self._skills.of(turn.profile),
             caller=_caller(turn),
+            links=_TurnLinks(self._database, self._turns, turn),
             watching=_TurnWatching(self._database, self._turns, turn, sandbox),
             subagents=CallSubagents(self._delegation, turn, call.key),
             terminal_timeout_s=turn.overlay.terminal_timeout_s or FOREGROUND_S,
@@ -131,6 +134,33 @@ class _TurnAllowances:
         await self._database.write(
             lambda conn: journal.put_grant(conn, self._turns, self._turn, (tool, binding), given_by)
         )
+
+
+class _TurnLinks:
+    """The addresses of the turn's session, for a subagent also of the session that has sent it."""
+
+    def __init__(self, database: Database, turns: LeaseTable, turn: LiveTurn) -> None:
+        self._database = database
+        self._turns = turns
+        self._turn = turn
+
+    async def add(self, text: str) -> None:
+        """Keep those in a text."""
+        if found := await asyncio.to_thread(links.keys_in, text):
+            await self._database.write(
+                lambda conn: journal.add_links(conn, self._turns, self._turn, found)
+            )
+
+    async def unknown(self, urls: Sequence[str]) -> list[str]:
+        """Which of these it has not."""
+        own, parent = self._turn.session_id, self._turn.charged_session_id
+
+        def read(conn: Connection) -> set[str]:
+            kept = (sessions.get_state(conn, each, links.STATE) or () for each in (own, parent))
+            return {key for keys in kept for key in keys}
+
+        known = await self._database.read(read)
+        return [url for url in urls if links.key_of(url) not in known]
 
 
 class _TurnWatching:

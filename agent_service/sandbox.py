@@ -131,6 +131,8 @@ class Place(Struct, frozen=True):
     sandbox_id: str = ""
     opening: Opening | None = None
     """None where nothing is in there but what the session itself has put there."""
+    has_network: bool = False
+    """Whether something can be sent from there."""
 
     @property
     def warning(self) -> str:

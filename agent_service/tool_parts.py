@@ -113,6 +113,7 @@ def _commands(config: AgentConfig, redactor: Redactor, scanner: ThreatScanner) -
     return CommandPolicy(
         asks=asked.mode != "off",
         asks_in_sandboxes=asked.sandboxed == "ask",
+        asks_before_sending=config.fetch.taint == "ask",
         denied=asked.deny,
         opinion=SecondOpinion(judge) if asked.mode == "smart" else None,
         redactor=redactor,

@@ -355,14 +355,16 @@ def place_of(sandbox: sandbox_pb2.Sandbox, workdir: str) -> Place:
     """Where a sandbox is, and how texts of others can have come into it."""
     level = sandbox_pb2.IsolationLevel.Name(sandbox.isolation)
     isolation = level.removeprefix("ISOLATION_LEVEL_").lower()
+    is_closed = sandbox.network_policy.mode == network_pb2.NETWORK_MODE_NONE
+    has_network = isolation == NO_ISOLATION or not is_closed
     opening = None
     if isolation == NO_ISOLATION:
         opening = Opening.MACHINE
     elif workdir:
         opening = Opening.FOLDER
-    elif sandbox.network_policy.mode != network_pb2.NETWORK_MODE_NONE:
+    elif has_network:
         opening = Opening.NETWORK
-    return Place(sandbox.backend, isolation, sandbox.sandbox_id, opening)
+    return Place(sandbox.backend, isolation, sandbox.sandbox_id, opening, has_network)
 
 
 def _news(before: Binding, now: Binding) -> str:

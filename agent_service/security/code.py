@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from agent_service.security.deletions import deletes, with_home, without_separators
+from agent_service.security.families import SENDS
 from agent_service.security.paths import (
     is_credential,
     is_device,
@@ -221,6 +222,8 @@ def _network(code: str) -> Iterator[Finding]:
         yield Finding("decode-to-shell")
     if _SERVES.search(code):
         yield Finding("upload")
+    if _SENDS.search(code) or _SOCKET.search(code):
+        yield Finding(SENDS)
 
 
 def _endings(code: str) -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 import re
 
 from agent_service.security import code
-from agent_service.security.families import FAMILIES, CommandClass, Verdict
+from agent_service.security.families import FAMILIES, SENDS, CommandClass, Verdict
 from agent_service.security.interpreters import language_of
 from agent_service.security.invocation import program_name
 from agent_service.security.marks import plain
@@ -47,12 +47,14 @@ class CommandClassifier:
         except (RecursionError, TooMuch):
             scene.is_broken = is_exhausted = True
         names = dict.fromkeys(finding.family for finding in scene.findings)
-        families = tuple(name for name in FAMILIES if name in names)
+        families = tuple(name for name in FAMILIES if name in names and name != SENDS)
         return Verdict(
             _class_of(families, is_broken=scene.is_broken),
             families,
+            SENDS in names,
             # What is not understood may do more than what was found in it.
-            leaves_sandbox=scene.is_broken or any(finding.leaves for finding in scene.findings),
+            leaves_sandbox=scene.is_broken
+            or any(finding.leaves for finding in scene.findings if finding.family != SENDS),
             normalised=tuple(scene.programs),
             certain=scene.is_certain and not scene.is_broken,
             ends_in=scene.cwd,

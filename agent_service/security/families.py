@@ -33,6 +33,8 @@ class Family(Struct, frozen=True):
     reach: Reach = Reach.INSIDE
 
 
+SENDS = "sends"
+"""The family of what makes no command dangerous, and asks where strangers' texts were read."""
 _OUT = Reach.OUTSIDE
 
 _TABLE = (
@@ -77,6 +79,7 @@ _TABLE = (
     Family("kernel", "changes the running kernel"),
     Family("traces", "removes logs, history or backups"),
     Family("package-removal", "removes what the system needs"),
+    Family(SENDS, "sends something elsewhere", reach=_OUT),
 )
 
 FAMILIES = MappingProxyType({family.name: family for family in _TABLE})
@@ -88,6 +91,8 @@ class Verdict(Struct, frozen=True):
 
     kind: CommandClass
     families: tuple[str, ...] = ()
+    sends: bool = False
+    """Whether it sends something elsewhere, which matters where strangers' texts were read."""
     leaves_sandbox: bool = False
     """Whether what is dangerous in it matters outside of a disposable sandbox."""
     normalised: tuple[tuple[str, ...], ...] = ()

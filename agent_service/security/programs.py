@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 
 from agent_service.security import code
 from agent_service.security.builtins import BUILTINS
+from agent_service.security.families import SENDS
 from agent_service.security.interpreters import POWERSHELLS, SHELLS, code_of, language_of
 from agent_service.security.invocation import Invocation, listed, program_name
 from agent_service.security.marks import UNKNOWN, is_known, without_marks
@@ -323,8 +324,7 @@ def written(scene: Scene, operator: str, target: str) -> None:
             scene.find("credential-files")
         return
     if re.match(r"/dev/(?:tcp|udp)/", target) and operator != ">&":
-        if operator == "<>":
-            scene.find("download")
+        scene.find("download" if operator == "<>" else SENDS)
         return
     replaces = operator in (">", ">|", "&>") or not is_trace(target, scene.cwd)
     if replaces and (family := replaced_family(target, scene.cwd)):

@@ -9,7 +9,7 @@ import grpc.aio
 from agent_service.convert.common import profile_of
 from agent_service.prompt.personalities import Personalities
 from agent_service.security.commands import CommandClassifier
-from agent_service.security.families import CommandClass, Verdict
+from agent_service.security.families import SENDS, CommandClass, Verdict
 from agent_service.security.threats import Threat, ThreatScanner
 from agent_service.storage import personalities as storage
 from hermes.agent.v1 import catalog_pb2, catalog_pb2_grpc
@@ -84,7 +84,7 @@ class CatalogServicer(catalog_pb2_grpc.CatalogServiceServicer):
 def _verdict(verdict: Verdict) -> catalog_pb2.CommandVerdict:
     return catalog_pb2.CommandVerdict(
         command_class=_CLASSES[verdict.kind],
-        families=verdict.families,
+        families=(*verdict.families, *((SENDS,) if verdict.sends else ())),
         leaves_sandbox=verdict.leaves_sandbox,
     )
 

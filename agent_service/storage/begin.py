@@ -10,10 +10,10 @@ from msgspec import Struct, convert
 from msgspec.structs import asdict
 from sqlalchemy import Connection, bindparam
 
-from agent_service import events
+from agent_service import events, links
 from agent_service.calls import SCRIPT, PendingCall, PendingScript
 from agent_service.models.base import ToolCall, encoded
-from agent_service.requests import COMPRESS, REVIEW, Script
+from agent_service.requests import COMPRESS, NOTICE, REVIEW, SUBAGENT, Script
 from agent_service.search.terms import searchable, terms
 from agent_service.storage import denials, search_index, sessions, undoing
 from agent_service.storage.event_log import insert_events
@@ -54,6 +54,8 @@ def begin(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> Beg
     """
     if untrusted := turn.request.get("untrusted"):
         sessions.add_texts(conn, turn.session_id, TAINT, untrusted)
+    if turn.kind not in (SUBAGENT, NOTICE, REVIEW):
+        sessions.add_links(conn, turn.session_id, links.keys_in(turn.request["text"]))
     count, revision = turn.message_count, turn.revision
     if turn.request.get("script"):
         return _begin_script(conn, turn, epoch, now)

@@ -1,7 +1,7 @@
 """The journal of a claimed turn: what it is resumed from, and every step that it takes."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -18,7 +18,7 @@ from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ToolCall, encoded
 from agent_service.prompt.overlays import Overlay
 from agent_service.requests import REVIEW, UNATTENDED_KINDS, Unattended
-from agent_service.storage import denials, grants, reviews, search_index
+from agent_service.storage import denials, grants, reviews, search_index, sessions
 from agent_service.storage.begin import SCRIPT_STEP, script_of
 from agent_service.storage.claims import Claimed
 from agent_service.storage.clarifications import answers
@@ -234,6 +234,12 @@ def add_state(conn: Connection, leases: LeaseTable, live: LiveTurn, name: str, t
     """Add a text to a set of them that a tool keeps with the session."""
     leases.fence(conn, live.lease)
     add_texts(conn, live.session_id, name, (text,))
+
+
+def add_links(conn: Connection, leases: LeaseTable, live: LiveTurn, keys: Iterable[str]) -> None:
+    """Keep addresses that the session has been shown."""
+    leases.fence(conn, live.lease)
+    sessions.add_links(conn, live.session_id, keys)
 
 
 def _unattended(row: sa.Row[Any], defaults: Defaults) -> Unattended | None:

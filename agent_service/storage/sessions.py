@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
+from agent_service import links
 from agent_service.requests import REVIEW
 from agent_service.storage.schema import message, session, session_state
 from agent_service.usage import Usage
@@ -154,6 +155,16 @@ def add_texts(conn: Connection, session_id: str, name: str, texts: Iterable[str]
     """Add texts to a set of them that is kept with the session."""
     known: list[str] = get_state(conn, session_id, name) or []
     put_state(conn, session_id, name, sorted({*known, *texts}))
+
+
+def add_links(conn: Connection, session_id: str, keys: Iterable[str]) -> None:
+    """Keep addresses with the session, the newest longest."""
+    keys = tuple(keys)
+    if not keys:
+        return
+    known: list[str] = get_state(conn, session_id, links.STATE) or []
+    if (kept := links.merged(known, keys)) != known:
+        put_state(conn, session_id, links.STATE, kept)
 
 
 def put_state(conn: Connection, session_id: str, name: str, value: Any) -> None:

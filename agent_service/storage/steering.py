@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 from sqlalchemy import Connection, bindparam
 
+from agent_service import links
 from agent_service.events import Outcome, Recorded, TurnFinished
 from agent_service.facts import Denied, Fact, ToolReturned
 from agent_service.live_turn import LiveTurn
@@ -54,6 +55,7 @@ def join(
     if untrusted:
         sessions.add_texts(conn, live.session_id, TAINT, untrusted)
     said = [row.request["text"] for row in joined if row.kind != NOTICE]
+    sessions.add_links(conn, live.session_id, links.keys_in("\n".join(said)))
     told = [row.request["text"] for row in joined if row.kind == NOTICE]
     if said:
         words = "\n\n".join(said)

@@ -5,7 +5,7 @@ the model sees and the validation come, and a `run`. What a command or a file an
 that the model reads, never an exception; the two exceptions are for when there is no result.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
@@ -109,6 +109,29 @@ class NothingAllowed:
         """Forget it."""
 
 
+class Links(Protocol):
+    """The addresses that a session has from its user and from what it was shown of the web."""
+
+    async def add(self, text: str) -> None:
+        """Keep those in a text."""
+        ...
+
+    async def unknown(self, urls: Sequence[str]) -> list[str]:
+        """Which of these it has not, or not word for word."""
+        ...
+
+
+class NoLinks:
+    """A session that has none."""
+
+    async def add(self, text: str) -> None:
+        """Forget it."""
+
+    async def unknown(self, urls: Sequence[str]) -> list[str]:
+        """All."""
+        return list(urls)
+
+
 class Watching(Protocol):
     """Commands in the background that the model is told of, also once its turn has ended."""
 
@@ -175,6 +198,8 @@ class ToolContext(Struct, frozen=True):
     """Asks a model something beside the conversation."""
     inner: "InnerCalls | None" = None
     """Who makes calls on the call's behalf."""
+    links: Links = field(default_factory=NoLinks)
+    """Addresses that may be asked for where others may have said what to ask for."""
     watching: Watching = field(default_factory=NothingWatched)
     """Who tells of commands in the background."""
     terminal_timeout_s: float = 180.0

@@ -37,12 +37,18 @@ from agent_service.tools.session_search import SessionSearch
 from agent_service.tools.skill_manage import SkillManage
 from agent_service.tools.skill_view import SkillView
 from agent_service.tools.skills_list import SkillsList
-from agent_service.tools.taint import AskWhenTainted, FromSandbox, Guard, Untrusted
+from agent_service.tools.taint import (
+    AskForNewAddresses,
+    AskWhenTainted,
+    FromSandbox,
+    Guard,
+    Untrusted,
+)
 from agent_service.tools.terminal import Terminal, TerminalArguments, folders_of
 from agent_service.tools.todo import Todo
 from agent_service.tools.typed import Typed
-from agent_service.tools.vision_analyze import VisionAnalyze
-from agent_service.tools.web_extract import WebExtract
+from agent_service.tools.vision_analyze import VisionAnalyze, VisionAnalyzeArguments
+from agent_service.tools.web_extract import WebExtract, WebExtractArguments
 from agent_service.tools.web_search import WebSearch
 from agent_service.tools.write_file import WriteFile, WriteFileArguments
 from agent_service.web import pages
@@ -113,7 +119,11 @@ def builtin_tools(
 def _reaching(reach: Reach, asking: Asking) -> Sequence[Listed]:
     web, mixed = reach.web, reach.mixture
     send = SendMessage(reach.messenger, reach.chats, asks=asking.tainted)
-    looking = VisionAnalyze(web.fetcher, reach.vision)
+    extract: Tool[Any] = WebExtract(web.fetcher)
+    looking: Tool[Any] = VisionAnalyze(web.fetcher, reach.vision)
+    if asking.tainted:
+        extract = AskForNewAddresses(extract, _pages)
+        looking = AskForNewAddresses(looking, _picture)
     mixture = MixtureOfAgents(mixed.references, mixed.aggregator)
     return (
         Listed(
@@ -121,7 +131,7 @@ def _reaching(reach: Reach, asking: Asking) -> Sequence[Listed]:
             missing=() if web.search.is_possible else SETTINGS,
         ),
         Listed(
-            Untrusted(WebExtract(web.fetcher), "web pages", reach.scanner),
+            Untrusted(extract, "web pages", reach.scanner),
             reason="" if pages.is_installed() else "hermes-services[web] is not installed",
         ),
         Listed(Untrusted(looking, "a picture", reach.scanner)),
@@ -138,6 +148,14 @@ def _kept(tool: Tool[Any], noted_as: str, asking: Asking) -> Tool[Any]:
 
 async def _patched(arguments: PatchArguments, _context: ToolContext) -> Sequence[str]:
     return paths_of(arguments)
+
+
+def _pages(arguments: WebExtractArguments) -> Sequence[str]:
+    return arguments.urls
+
+
+def _picture(arguments: VisionAnalyzeArguments) -> Sequence[str]:
+    return [arguments.image] if "://" in arguments.image else []
 
 
 def _read(arguments: ReadFileArguments | SearchFilesArguments) -> Touched:

@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from agent_service.security.commands import CommandClassifier
 from agent_service.security.families import FAMILIES, CommandClass, Verdict
+from agent_service.security.rules.sending import asked_urls
 from agent_service.security.threats import Blocked, Source
 from agent_service.tools.approval import ApprovalRequired, check_decision
 from agent_service.tools.base import (
@@ -20,7 +21,7 @@ from agent_service.tools.base import (
     ToolResult,
 )
 from agent_service.tools.second_opinion import SecondOpinion
-from agent_service.tools.taint import has_read_strangers
+from agent_service.tools.taint import has_read_strangers, sources
 from agent_service.tools.typed import Before, Typed
 from agent_service.tools.wrapper import A, Wrapper
 from services.redact import Redactor
@@ -46,6 +47,8 @@ class CommandPolicy(Struct, frozen=True):
     """Whether a person is asked; what is never run is refused all the same."""
     asks_in_sandboxes: bool = False
     """Whether also where a disposable sandbox holds all that the command can do."""
+    asks_before_sending: bool = False
+    """Whether also before something is sent elsewhere once strangers' texts were read."""
     denied: tuple[str, ...] = ()
     """Patterns of commands that are refused, with `*` and `?`."""
     opinion: SecondOpinion | None = None
@@ -115,7 +118,7 @@ class JudgeCommands(Wrapper[A]):
     async def _is_harmless(self, shown: str, verdict: Verdict, context: ToolContext) -> bool:
         if self._policy.opinion is None or verdict.kind is not CommandClass.DANGEROUS:
             return False
-        if verdict.is_exhausted:
+        if verdict.is_exhausted or await self._would_send(verdict, context):
             return False
         # What strangers have said may have led to this command, and be meant for its judge, too.
         if await has_read_strangers(context.state):
@@ -123,7 +126,7 @@ class JudgeCommands(Wrapper[A]):
         return await self._policy.opinion.is_harmless(context.ask, shown, verdict.families)
 
     async def _needs_person(self, typed: Typed, verdict: Verdict, context: ToolContext) -> bool:
-        if verdict.is_exhausted:
+        if verdict.is_exhausted or await self._would_send(verdict, context):
             return True
         if not self._policy.asks or verdict.kind is CommandClass.SAFE:
             return False
@@ -132,6 +135,17 @@ class JudgeCommands(Wrapper[A]):
         if verdict.leaves_sandbox or self._policy.asks_in_sandboxes:
             return True
         return (await context.sandbox()).backend not in DISPOSABLE
+
+    async def _would_send(self, verdict: Verdict, context: ToolContext) -> bool:
+        """Whether something strangers may have asked for would leave the sandbox."""
+        if not self._policy.asks_before_sending or not await sources(context.state):
+            return False
+        asked = [url for argv in verdict.normalised for url in asked_urls(argv)]
+        if not (verdict.sends or asked) or not (await context.sandbox()).has_network:
+            return False
+        if verdict.sends:
+            return True
+        return await has_read_strangers(context.state) and bool(await context.links.unknown(asked))
 
 
 def binding_of(typed: Typed, verdict: Verdict) -> str:

@@ -8,13 +8,13 @@ import asyncio
 import logging
 import re
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
 from agent_service.sandbox import Opening
 from agent_service.security.threats import Threat, ThreatScanner
-from agent_service.tools.approval import RequireApproval
+from agent_service.tools.approval import RequireApproval, binding_of, check_allowed
 from agent_service.tools.base import (
     SessionState,
     Tool,
@@ -118,6 +118,7 @@ class Untrusted(Wrapper[A]):
         result = await self._inner.run(arguments, context)
         await taint(context.state, self._source)
         text, threats = await asyncio.to_thread(self._scanner.clean, result.text)
+        await context.links.add(text)
         beside = result.beside
         if threats:
             named = _families(threats)
@@ -156,6 +157,26 @@ async def _explains(source: str, context: ToolContext) -> bool:
         await context.state.put(EXPLAINED, {**told, source: context.key})
     # The call that is made again after a crash says it again: nobody has seen it yet.
     return told.get(source, context.key) == context.key
+
+
+class AskForNewAddresses(Wrapper[A]):
+    """A tool that asks addresses, which can carry what the session knows to whoever has them.
+
+    Where strangers' texts were read a person decides on those that nobody but the model has said.
+    """
+
+    def __init__(self, inner: Tool[A], addresses: Callable[[A], Sequence[str]]) -> None:
+        super().__init__(inner)
+        self._addresses = addresses
+
+    async def run(self, arguments: A, context: ToolContext) -> ToolResult:
+        """Run the inner tool, once a person has allowed it where that is needed."""
+        if await must_ask(context):
+            new = await context.links.unknown(self._addresses(arguments))
+            if new or context.decision is not None:
+                shown = " ".join((self.name, *self._addresses(arguments)))
+                await check_allowed(self.name, shown, binding_of(arguments), context)
+        return await self._inner.run(arguments, context)
 
 
 class AskWhenTainted(Wrapper[A]):

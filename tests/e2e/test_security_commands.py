@@ -8,8 +8,8 @@ from tests.e2e.home import Home
 
 def test_lists_of_ones_own_are_judged(tmp_path: Path) -> None:
     home = Home.make(tmp_path)
-    assert home.run("security", "classify", text="rm -rf /\nls\ngit push -f\n").out == (
-        "hardline\tdelete-root,recursive-delete\nsafe\ndangerous\tgit-force-push\n"
+    assert home.run("security", "classify", text="rm -rf /\nls\ngit push -f\ngit push\n").out == (
+        "hardline\tdelete-root,recursive-delete\nsafe\ndangerous\tgit-force-push,sends\nsafe\tsends\n"
     )
     rows = [{"id": 7, "text": "rm -rf /"}, *({"id": f"n{n}", "text": "ls"} for n in range(1200))]
     given = "".join(json.dumps(row) + "\n" for row in rows)

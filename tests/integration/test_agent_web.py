@@ -18,7 +18,7 @@ from hermes.agent.v1.turn_event_pb2 import APPROVAL_DECISION_DENY, APPROVAL_DECI
 from tests.fakes.model import FakeModel, fake_model
 from tests.fakes.search import BRAVE_KEY, SearchApis
 from tests.fakes.web import Site, site
-from tests.integration.agent_parts import agent, answer
+from tests.integration.agent_parts import AgentClient, agent, answer
 
 ARTICLE = """<html><head><title>Otters</title></head><body><nav><a href="/x">Menu</a></nav>
 <article><h1>Otters</h1><p>Otters live in rivers, and they hold hands while they sleep, so that none
@@ -48,8 +48,9 @@ async def pages() -> AsyncIterator[Site]:
         match request.path:
             case "/article":
                 return web.Response(text=ARTICLE, content_type="text/html")
-            case "/orders":
-                return web.Response(text=ORDERS)
+            case "/orders" | "/links":
+                link = f"More: {running.url('127.0.0.1', '/article')}."
+                return web.Response(text=ORDERS if request.path == "/orders" else link)
             case "/moved":
                 return web.Response(status=301, headers={"Location": "/article"})
             case "/away":
@@ -80,6 +81,21 @@ async def home(folder: Path, pages: Site, taint: str = "ask") -> Path:
 def told(model: FakeModel, request: int = -1) -> str:
     """What the last tool call of a request to the model returned."""
     return str(model.bodies[request]["messages"][-1]["content"])
+
+
+async def decide(client: AgentClient, turn_id: str, decision: Any) -> str:
+    """Decide on the next question of a turn, and give what was asked."""
+    approvals, asked = ApprovalServiceStub(client.channels.to("agent")), None
+    while asked is None:
+        await client.until(turn_id, "approval_requested")
+        open_ones = await approvals.ListApprovals(approval_pb2.ListApprovalsRequest())
+        asked = next(iter(open_ones.approvals), None)
+    await approvals.ResolveApproval(
+        approval_pb2.ResolveApprovalRequest(
+            approval_id=asked.approval_id, decision=decision, decided_by="cli:me"
+        )
+    )
+    return asked.subject
 
 
 async def test_pages_are_read_fenced_and_cannot_leave_their_fence(
@@ -124,13 +140,45 @@ async def test_each_page_says_what_became_of_it(tmp_path: Path, pages: Site) -> 
         {"text": "ok"},
     )
     async with fake_model(script) as model, agent(await home(tmp_path, pages), model.url) as client:
-        await client.ask("read")
+        await client.ask(f"read {pages.url('127.0.0.1', '/long')} as well")
         parts, long = told(model, 1).split("\n\n== "), told(model)
     expected = ('"otters": 7', "image/png", "status 404", "not public", "not public")
     for part, text in zip(parts, expected, strict=True):
         assert text in part
     assert "[the rest of it is left out]" in long
     assert len(long) < 81_000
+
+
+async def test_an_address_that_nobody_has_said_is_not_read_unasked(
+    tmp_path: Path, pages: Site
+) -> None:
+    first, linked, said = (pages.url("127.0.0.1", p) for p in ("/links", "/article", "/data.json"))
+    made_up = f"{linked}?note=secret"
+    script = answers(
+        call("web_extract", urls=[first]),
+        call("web_extract", urls=[linked]),
+        call("web_extract", urls=[said]),
+        call("web_extract", urls=[linked, made_up]),
+        call("web_extract", urls=[made_up]),
+        {"text": "done"},
+    )
+    async with fake_model(script) as model, agent(await home(tmp_path, pages), model.url) as client:
+        started = await client.start(f"learn about otters; their data is in {said}.")
+        asked = [await decide(client, started.turn_id, APPROVAL_DECISION_DENY)]
+        asked.append(await decide(client, started.turn_id, APPROVAL_DECISION_ONCE))
+        assert answer(await client.watch(started.turn_id)) == "done"
+        assert "denied" in told(model, 4)
+    assert asked == [f"web_extract {linked} {made_up}", f"web_extract {made_up}"]
+    assert pages.paths[3:] == ["/article?note=secret"]
+
+
+async def test_no_address_asks_where_labels_are_off(tmp_path: Path, pages: Site) -> None:
+    urls = [pages.url("127.0.0.1", path) for path in ("/links", "/article?note=secret")]
+    script = answers(*(call("web_extract", urls=[url]) for url in urls), {"text": "done"})
+    folder = await home(tmp_path, pages, taint="off")
+    async with fake_model(script) as model, agent(folder, model.url) as client:
+        assert answer(await client.ask("learn")) == "done"
+    assert pages.paths == ["/links", "/article?note=secret"]
 
 
 async def test_what_was_read_from_the_web_is_not_remembered_unasked(
@@ -145,24 +193,10 @@ async def test_what_was_read_from_the_web_is_not_remembered_unasked(
         {"text": "done"},
     )
     async with fake_model(script) as model, agent(await home(tmp_path, pages), model.url) as client:
-        approvals = ApprovalServiceStub(client.channels.to("agent"))
         started = await client.start("learn about otters")
         for decision in (APPROVAL_DECISION_DENY, APPROVAL_DECISION_ONCE):
-            asked = None
-            while asked is None:
-                await client.until(started.turn_id, "approval_requested")
-                open_ones = await approvals.ListApprovals(approval_pb2.ListApprovalsRequest())
-                asked = next(iter(open_ones.approvals), None)
-            assert asked.tool == "memory"
-            assert json.loads(asked.subject)["content"] in {
-                "Delete everything.",
-                "Otters eat fish.",
-            }
-            await approvals.ResolveApproval(
-                approval_pb2.ResolveApprovalRequest(
-                    approval_id=asked.approval_id, decision=decision, decided_by="cli:me"
-                )
-            )
+            subject = await decide(client, started.turn_id, decision)
+            assert json.loads(subject)["content"] in {"Delete everything.", "Otters eat fish."}
         assert answer(await client.watch(started.turn_id)) == "done"
         assert "denied" in told(model, 3)
     found = await asyncio.to_thread((tmp_path / "memories" / "MEMORY.md").read_text)

@@ -11,6 +11,7 @@ from agent_service.security.rules.devices import DEVICE_RULES
 from agent_service.security.rules.files import FILE_RULES
 from agent_service.security.rules.machine import MACHINE_RULES
 from agent_service.security.rules.network import NETWORK_RULES
+from agent_service.security.rules.sending import SENDING_RULES
 from agent_service.security.rules.tools import TOOL_RULES
 from agent_service.security.rules.transfers import TRANSFER_RULES
 from agent_service.security.rules.upkeep import UPKEEP_RULES
@@ -25,6 +26,7 @@ RULES: tuple[Rule, ...] = (
     *DATA_RULES,
     *TOOL_RULES,
     *UPKEEP_RULES,
+    *SENDING_RULES,
 )
 """Every rule."""
 

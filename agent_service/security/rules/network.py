@@ -15,9 +15,10 @@ _SOCAT_LISTENS = re.compile(r"listen|-l:|recv(?:from)?:", re.IGNORECASE)
 _SOCAT_NET = re.compile(
     r"(?:tcp|udp|ssl|openssl|sctp|dtls|vsock|socks|proxy|quic)\w*[-:]", re.IGNORECASE
 )
-_REMOTE = re.compile(
+REMOTE_PATH = re.compile(
     r"^(?:[\w.-]+@)?[\w.-]+:(?!//)|^rsync://|^(?:s?ftp|ssh|scp)://|^\[[0-9a-f:]+\]:"
 )
+"""A path on another machine, as scp and rsync take it."""
 
 
 def _listens(invocation: Invocation) -> bool:
@@ -193,8 +194,8 @@ def _copies_out(invocation: Invocation) -> bool:
     )
     if len(operands) < 2:
         return False
-    return bool(_REMOTE.match(operands[-1])) and any(
-        is_outside(path) and not _REMOTE.match(path) for path in operands[:-1]
+    return bool(REMOTE_PATH.match(operands[-1])) and any(
+        is_outside(path) and not REMOTE_PATH.match(path) for path in operands[:-1]
     )
 
 
@@ -204,7 +205,7 @@ def _copies_in(invocation: Invocation) -> bool:
     )
     if len(operands) < 2:
         return False
-    return is_outside(operands[-1]) and any(_REMOTE.match(path) for path in operands[:-1])
+    return is_outside(operands[-1]) and any(REMOTE_PATH.match(path) for path in operands[:-1])
 
 
 def _fetches_out(invocation: Invocation) -> bool:

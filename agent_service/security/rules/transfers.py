@@ -14,7 +14,8 @@ _TALKING = (
 )
 """Programs whose input goes to the network, or whose output comes from there."""
 _DEVICE = re.compile(r"/dev/(?:tcp|udp)/")
-_STORE = re.compile(r"^(?:s3|gs|az|rsync|sftp|https?)://|^[\w.-]+@?[\w.-]*:(?!//)")
+STORE = re.compile(r"^(?:s3|gs|az|rsync|sftp|https?)://|^[\w.-]+@?[\w.-]*:(?!//)")
+"""A place at a provider."""
 
 
 def _is_redirected(entries: frozenset[str], sign: str) -> bool:
@@ -73,8 +74,8 @@ def _stores(invocation: Invocation) -> tuple[bool, bool]:
         return False, False
     source, target = ends
     return (
-        bool(_STORE.match(target)) and is_outside(source),
-        bool(_STORE.match(source)) and is_outside(target),
+        bool(STORE.match(target)) and is_outside(source),
+        bool(STORE.match(source)) and is_outside(target),
     )
 
 

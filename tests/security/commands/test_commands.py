@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_service.security.commands import LONGEST, CommandClassifier
-from agent_service.security.families import FAMILIES, CommandClass
+from agent_service.security.families import FAMILIES, SENDS, CommandClass
 from agent_service.security.rules import RULES
 from agent_service.security.rules.base import Rule
 
@@ -31,6 +31,9 @@ def rows(table: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.family}: {rule.example}")
 def test_every_rule_finds_its_example(rule: Rule) -> None:
     verdict = CLASSIFIER.classify(rule.example)
+    if rule.family == SENDS:
+        assert verdict.sends
+        return
     assert rule.family in verdict.families
     hardline = any(FAMILIES[name].hardline for name in verdict.families)
     assert verdict.kind is (CommandClass.HARDLINE if hardline else CommandClass.DANGEROUS)
@@ -86,6 +89,44 @@ def test_everyday_commands_are_safe(command: str, _: str) -> None:
 )
 def test_what_only_resembles_the_worst_asks_and_is_not_refused(command: str) -> None:
     assert CLASSIFIER.classify(command).kind is CommandClass.DANGEROUS
+
+
+SENT = [
+    *("curl -d @notes.txt https://example.com", 'curl --data-binary "a=1" example.com'),
+    *("curl -X POST https://example.com/hook", "wget --post-data=a https://example.com"),
+    *(
+        'curl "https://example.com/?q=$(cat a)"',
+        "dig $(base64 a).example.com",
+        "http POST h.io a=b",
+    ),
+    *("echo hi | nc example.com 80", "echo hi > /dev/tcp/example.com/80", "telnet example.com 25"),
+    *("scp a.txt me@host:", "rsync -av . host:/srv/x", "sftp me@host", "ssh host uptime"),
+    *("git push", "git -C repo push origin main", "gh gist create a.txt", "docker push h.io/app"),
+    *("npm publish", "twine upload dist/*", "aws s3 cp a s3://b/a", "rclone copy notes remote:x"),
+    *("mail -s hi me@example.com < a", "echo hi | mutt -s x me@example.com"),
+    "python3 -c \"import requests; requests.post('https://example.com', data=open('a').read())\"",
+    "sudo sh -c 'timeout 5 curl -F f=@a https://example.com'",
+]
+KEPT = [
+    *("curl https://example.com", "curl -d a=b http://localhost:8000/x", "curl -o a h.io/a.html"),
+    *("curl -X POST 127.0.0.1:9000/health", "nc -zv localhost 80", "wget https://example.com/a"),
+    *(
+        "git pull",
+        "git clone https://example.com/a",
+        "git log --grep push",
+        "git commit -m 'push it'",
+    ),
+    *("pip install requests", "npm run build", "rsync -av a/ b/", "scp me@host:a .", "ssh -V"),
+    *("aws s3 ls s3://b", "rclone ls remote:", "docker pull alpine", "gh pr view 3", "ls mail"),
+]
+
+
+@pytest.mark.parametrize(
+    ("command", "sends"), [*((c, True) for c in SENT), *((c, False) for c in KEPT)]
+)
+def test_what_sends_is_known_and_is_not_dangerous_for_that(command: str, sends: bool) -> None:
+    verdict = CLASSIFIER.classify(command)
+    assert (verdict.sends, verdict.kind) == (sends, CommandClass.SAFE)
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,8 @@ class Runs:
 class State:
     """The session's values."""
 
-    def __init__(self, sources: Sequence[str] = ()) -> None:
+    def __init__(self, sources: Sequence[str] = (), *, has_network: bool = False) -> None:
+        self.has_network = has_network
         self.values: dict[str, Any] = {TAINT: list(sources)}
 
     async def get(self, name: str) -> Any:
@@ -83,6 +84,18 @@ class Allowed:
         self.bindings.add(binding)
 
 
+class Known:
+    """Addresses of one page."""
+
+    async def add(self, text: str) -> None:
+        """Not called."""
+        raise AssertionError(text)
+
+    async def unknown(self, urls: Sequence[str]) -> list[str]:
+        """Those of other pages."""
+        return [url for url in urls if url != "https://example.com/docs?page=2"]
+
+
 async def call(
     command: str,
     policy: "CommandPolicy | Opinion",
@@ -100,7 +113,7 @@ async def call(
     )
 
     async def sandbox() -> Place:
-        return Place(backend)
+        return Place(backend, has_network=state is not None and state.has_network)
 
     unused: Any = None
     context = ToolContext(
@@ -112,6 +125,7 @@ async def call(
         progress=print,
         allowances=Allowed(granted if isinstance(granted, set) else set(granted)),
         sandbox=sandbox,
+        links=Known(),
     )
     if isinstance(policy, Opinion):
         context = replace(context, ask=policy)
@@ -229,7 +243,7 @@ class Opinion:
 
 
 SHORT_S = 0.05
-SMART = CommandPolicy(opinion=SecondOpinion(time_limit_s=SHORT_S))
+SMART = CommandPolicy(opinion=SecondOpinion(time_limit_s=SHORT_S), asks_before_sending=True)
 
 
 async def test_a_model_may_allow_what_it_finds_harmless() -> None:
