@@ -162,7 +162,6 @@ async def kill_again_and_again(settings: Settings, times: int) -> tuple[Running,
     return running, slowest_s
 
 
-@pytest.mark.alone
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("place", PLACES, indirect=True)
 async def test_commands_go_on_or_are_lost_and_none_is_started_twice(

@@ -61,7 +61,6 @@ async def follow(client: Client, lease: Lease, canary: Path) -> "asyncio.Task[Se
     return following
 
 
-@pytest.mark.alone
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("place", LOSSES, indirect=True)
 async def test_a_loss_is_told_and_nothing_runs_elsewhere(
