@@ -1,26 +1,34 @@
 """A tool's arguments as the JSON schema that the model sees, and what is wrong with a call."""
 
 import inspect
+from functools import cache
 from typing import Any
 
+from msgspec import json
 from pydantic import ValidationError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 
-from agent_service.tools.base import Tool
+from agent_service.tools.base import Tool, ToolArguments
 
 
 def describe(tool: Tool[Any]) -> dict[str, Any]:
     """The tool in the form of the chat completions API."""
-    schema = tool.arguments.model_json_schema(schema_generator=_WithoutTitles)
-    schema.pop("description", None)
     return {
         "type": "function",
         "function": {
             "name": tool.name,
             "description": inspect.cleandoc(tool.arguments.__doc__ or ""),
-            "parameters": schema,
+            "parameters": json.decode(_parameters(tool.arguments)),
         },
     }
+
+
+@cache
+def _parameters(arguments: type[ToolArguments]) -> bytes:
+    """The schema of arguments, encoded: to make it takes milliseconds."""
+    schema = arguments.model_json_schema(schema_generator=_WithoutTitles)
+    schema.pop("description", None)
+    return json.encode(schema)
 
 
 def explain(error: ValidationError) -> str:
