@@ -19,6 +19,7 @@ from tests.e2e.home import Home
 
 ROWS, COLUMNS = 100, 110
 WAIT_S = 40.0
+_END_IS_SEEN_WITHIN_S = 0.1
 CTRL_C, CTRL_D, ENTER = "\x03", "\x04", "\r"
 
 
@@ -44,7 +45,7 @@ class Terminal:
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
         self._emulated = _Screen(self._master, columns)
         self._stream = pyte.Stream(self._emulated)
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         # The command leads a session with this terminal, so that Ctrl-C is a signal to it.
         self.process = home.spawn(
             *argv,
@@ -65,13 +66,13 @@ class Terminal:
     @property
     def screen(self) -> str:
         """The lines on the screen, without the empty ones at its end."""
-        with self._lock:
+        with self._changed:
             return "\n".join(line.rstrip() for line in self._emulated.display).rstrip()
 
     @property
     def colours(self) -> set[str]:
         """Those of what is on the screen."""
-        with self._lock:
+        with self._changed:
             rows = self._emulated.buffer.values()
             return {
                 colour for row in rows for sign in row.values() for colour in (sign.fg, sign.bg)
@@ -88,15 +89,16 @@ class Terminal:
     def wait_for(self, pattern: str, *, count: int = 1, timeout_s: float = WAIT_S) -> str:
         """Wait until the screen shows the pattern so many times; the screen as it then is."""
         end = time.monotonic() + timeout_s
-        while True:
-            # Before the screen is looked at: what is written last is on it then.
-            over = self.process.poll() is not None and not self._reader.is_alive()
-            screen = self.screen
-            if len(re.findall(pattern, screen, re.MULTILINE)) >= count:
-                return screen
-            assert not over, f"the command ended without {pattern!r}:\n{screen}"
-            assert time.monotonic() < end, f"no {pattern!r} on the screen:\n{screen}"
-            time.sleep(0.01)
+        with self._changed:
+            while True:
+                # Before the screen is looked at: what is written last is on it then.
+                over = self.process.poll() is not None and not self._reader.is_alive()
+                screen = self.screen
+                if len(re.findall(pattern, screen, re.MULTILINE)) >= count:
+                    return screen
+                assert not over, f"the command ended without {pattern!r}:\n{screen}"
+                assert time.monotonic() < end, f"no {pattern!r} on the screen:\n{screen}"
+                self._changed.wait(_END_IS_SEEN_WITHIN_S)
 
     def wait_end(self, timeout_s: float = WAIT_S) -> int:
         """Wait until the command has ended and all is shown; its exit status."""
@@ -127,8 +129,9 @@ class Terminal:
                 data = os.read(self._master, 65536)
             except OSError:
                 return  # the last program has closed its end
-            with self._lock:
+            with self._changed:
                 self._stream.feed(decoder.decode(data))
+                self._changed.notify_all()
 
 
 @contextmanager
