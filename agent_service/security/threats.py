@@ -45,7 +45,7 @@ class Source(StrEnum):
     SCRIPT = "script"
     """In what the script of a job has printed."""
     COMMAND = "command"
-    """It is a command that is never run."""
+    """It is a command that is never run, or a file that is never touched."""
 
 
 Blocked = Callable[[Source, Iterable[str]], None]

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from agent_service.security.families import FAMILIES
 from agent_service.security.paths import read_family, replaced_family
+from agent_service.security.threats import Source
 from agent_service.tools.approval import check_allowed
 from agent_service.tools.base import Tool, ToolContext, ToolFailed, ToolResult
 from agent_service.tools.judged import DISPOSABLE, CommandPolicy
@@ -55,6 +56,8 @@ class JudgeFiles(Wrapper[A]):
         found |= {path: family for path in writes if (family := replaced_family(path))}
         for path, family in found.items():
             if FAMILIES[family].hardline:
+                if self._policy.blocked is not None:
+                    self._policy.blocked(Source.COMMAND, (family,))
                 raise ToolFailed(
                     f"{path} was not touched: that {FAMILIES[family].about}. No setting and no "
                     "person can allow it. Do not try the same in another form."
