@@ -87,6 +87,8 @@ class LiveTurn(Struct):
     """In how many messages in a row, up to the last one, a call has failed in the same way."""
     revision: int = 0
     """Of the session: another one when messages were taken out."""
+    traceparent: str = ""
+    """Of the call that has started it, where its caller traces."""
     waits_for_person: bool = False
     has_reserved: bool = False
     """Something is reserved of its budgets, until what its model call took is stored."""

@@ -30,6 +30,7 @@ from agent_service.models.provider import Provider
 from agent_service.models.retries import RetryPolicy
 from agent_service.oauth.credentials import Credentials
 from agent_service.oauth.store import LoginStore
+from agent_service.spans import Traced
 from services.clock import Clock
 from services.config import Settings
 from services.logins import PROVIDERS
@@ -81,7 +82,7 @@ def model_parts(
         return is_ours or bool(catalog.find(model).source)
 
     metrics = ModelMetrics.create(meter, is_known)
-    priced = Metered(Catalogued(routed, catalog), metrics, clock)
+    priced = Metered(Catalogued(Traced(routed), catalog), metrics, clock)
     consult = Consult(priced, first.default_name, config.model.max_tokens)
     notes, keep_logins = notes_route(settings, config), partial(logins.run, clock)
     return ModelParts(first, routed, chain, catalog, priced, consult, notes, keep_logins)

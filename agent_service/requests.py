@@ -41,7 +41,7 @@ _LATER = (
 """What a request did not have when the first ones were stored; unset, it is the same as theirs."""
 
 
-_OWN = frozenset({"allowed", "screened", "loaded", "untrusted"})
+_OWN = frozenset({"allowed", "screened", "loaded", "traceparent", "untrusted"})
 """What the agent makes of a request, and nobody asks for."""
 
 
@@ -150,6 +150,8 @@ class TurnRequest(Struct, frozen=True):
     """Slash commands that whoever says it may not say."""
     untrusted: tuple[str, ...] = ()
     """Where data of others came from that its text may be made of."""
+    traceparent: str = ""
+    """Of the call that it came with; empty where nobody traces."""
 
     @property
     def is_script_only(self) -> bool:
@@ -198,6 +200,7 @@ class TurnRequest(Struct, frozen=True):
             **script,
             **({"asked_toolsets": list(self.toolsets)} if self.toolsets else {}),
             **({"denied": list(self.denied)} if self.denied else {}),
+            **({"traceparent": self.traceparent} if self.traceparent else {}),
             "text": said.text,
             "untrusted": said.untrusted,
             "origin": dict(self.origin),

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
@@ -20,6 +21,7 @@ from agent_service.metrics import AgentMetrics
 from agent_service.models.configured import ConfiguredModel
 from agent_service.requests import REVIEW, BusyMode, TurnInfo, TurnRequest
 from agent_service.runner import Driving, Stop
+from agent_service.spans import turn_span
 from agent_service.storage import approvals, claims, clarifications, journal, turns
 from agent_service.storage.approvals import ApprovalInfo
 from agent_service.storage.claims import Claimant, Claimed
@@ -33,6 +35,7 @@ from services.errors import DatabaseUnavailable, Draining, FailedPrecondition
 from services.lease_keeper import LeaseKeeper
 from services.lifecycle import Workers, unbroken
 from services.logs import bind
+from services.tracing import traceparent
 
 _log = logging.getLogger(__name__)
 
@@ -123,6 +126,7 @@ class Turns:
         """Store a turn and begin or queue it; without a draft its session has to have begun."""
         if self._draining:
             raise Draining("the agent is shutting down; try again in a moment")
+        request = replace(request, traceparent=traceparent())
         model = "" if request.is_script_only else await self._model.default_name()
         # A caller that goes away must not leave a turn behind that is stored and not driven.
         return await unbroken(self._start(request, model, draft))
@@ -244,7 +248,7 @@ class Turns:
         turn = driving.turn
         driving.began = True
         try:
-            with bind(turn_id=turn.id, session_id=turn.session_id):
+            with bind(turn_id=turn.id, session_id=turn.session_id), turn_span(turn):
                 await self._runner.drive(driving, claimed)
         finally:
             del self._driven[turn.id]

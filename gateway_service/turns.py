@@ -17,6 +17,7 @@ from services.database import Database
 from services.errors import DatabaseUnavailable, Draining, Reason, Unavailable
 from services.lifecycle import Workers
 from services.logs import bind
+from services.tracing import span
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +59,8 @@ class Turns:
 
     async def start(self, order: TurnOrder) -> None:
         """Start a turn, for as long as it takes; AgentRefused when the agent does not want it."""
-        with bind(turn_id=order.turn_id, session_id=order.session_id):
+        about = {"messaging.system": order.source.platform, "hermes.turn.id": order.turn_id}
+        with bind(turn_id=order.turn_id, session_id=order.session_id), span("message", about):
             await self._start(order)
 
     async def _start(self, order: TurnOrder) -> None:

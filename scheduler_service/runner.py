@@ -30,6 +30,7 @@ from services.database import Database
 from services.errors import Unavailable
 from services.leases import Fenced, LeaseTable
 from services.lifecycle import unbroken
+from services.tracing import span
 
 _log = logging.getLogger(__name__)
 
@@ -196,12 +197,16 @@ class Runner:
             self._aside -= 1
 
     async def _turn(self, claim: Claim) -> TurnResult:
-        try:
-            if claim.state is RunState.CLAIMED:
-                claim = await self._start(claim)
-            result = await self._watch(claim)
-        except CallRefused as refusal:
-            result = TurnResult("", str(refusal))
+        about = {"hermes.job.id": claim.job.id, "hermes.run.id": claim.run_id}
+        with span("job", about) as current:
+            try:
+                if claim.state is RunState.CLAIMED:
+                    claim = await self._start(claim)
+                result = await self._watch(claim)
+            except CallRefused as refusal:
+                result = TurnResult("", str(refusal))
+            if result.error:
+                current.failed("run_failed")
         output = _storable(result.output, _MAX_OUTPUT_BYTES)
         return replace(result, output=output, error=_storable(result.error, _MAX_ERROR_BYTES))
 

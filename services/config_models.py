@@ -66,6 +66,40 @@ class MetricsConfig(ConfigModel):
     """The TCP port of /metrics; 0 lets the system choose one."""
 
 
+class TracingConfig(ConfigModel):
+    """Where traces of the work go."""
+
+    endpoint: Annotated[
+        str,
+        Field(pattern=r"^(https?://\S+)?$"),
+        Yaml("services.tracing.endpoint"),
+        Env("HERMES_TRACING_ENDPOINT"),
+    ] = ""
+    """The URL of an OTLP receiver that speaks gRPC, such as `http://127.0.0.1:4317`; `https` is
+    encrypted; empty traces nothing."""
+    headers: Annotated[
+        SecretStr | None, Yaml("services.tracing.headers"), Env("HERMES_TRACING_HEADERS")
+    ] = None
+    """What the receiver wants to be shown, as `name=value,name=value`."""
+    sample_ratio: Annotated[
+        float,
+        Field(ge=0, le=1),
+        Yaml("services.tracing.sample_ratio"),
+        Env("HERMES_TRACING_SAMPLE_RATIO"),
+    ] = 1.0
+    """The part of all traces that is kept, from 0 to 1."""
+    text: Annotated[bool, Yaml("services.tracing.text"), Env("HERMES_TRACING_TEXT")] = False
+    """Whether traces have what people and models say, without secrets."""
+
+
+class AdminConfig(ConfigModel):
+    """A port for those who look after a process."""
+
+    port: Annotated[Port | None, Yaml("services.admin.port"), Env("HERMES_ADMIN_PORT")] = None
+    """The TCP port on this machine's loopback address on which gRPC's reflection says what the
+    process serves; unset opens none, 0 lets the system choose one."""
+
+
 class TlsConfig(ConfigModel):
     """The PEM files with which services prove to each other who they are."""
 
@@ -151,6 +185,8 @@ class ServiceConfig(ConfigModel):
 
     log: LogConfig
     metrics: MetricsConfig
+    tracing: TracingConfig
+    admin: AdminConfig
     tls: TlsConfig
     addresses: AddressesConfig
     database: DatabaseConfig

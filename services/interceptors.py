@@ -35,6 +35,7 @@ from services.errors import (
 )
 from services.logs import bind
 from services.slow_readers import PatientWriter
+from services.tracing import NOTHING, end_served, serving
 
 _log = logging.getLogger(__name__)
 
@@ -119,7 +120,7 @@ class CallPipeline(grpc.aio.ServerInterceptor):  # pyright: ignore[reportMissing
 
         async def serve(request: Any, context: _Context) -> Any:
             call = _Call(self, method, context)
-            with bind(**call.ids):
+            with bind(**call.ids), serving(method, call.metadata) as call.span:
                 async with call:
                     call.admit()
                     return await answer(request, context)
@@ -134,7 +135,7 @@ class CallPipeline(grpc.aio.ServerInterceptor):  # pyright: ignore[reportMissing
 
         async def serve(request: Any, context: _Context) -> None:
             call = _Call(self, method, context)
-            with bind(**call.ids):
+            with bind(**call.ids), serving(method, call.metadata) as call.span:
                 async with call:
                     call.admit()
                     with self._endable(call):
@@ -185,16 +186,17 @@ class _Call:
         self._pipeline = pipeline
         self._method = method
         self._context = context
-        self._metadata = cast("Metadata", context.invocation_metadata() or ())
+        self.metadata = cast("Metadata", context.invocation_metadata() or ())
+        self.span = NOTHING
         self._started = monotonic()
         self._task = asyncio.current_task()
         self._ended = False
-        self.ids = pipeline.ids.of(self._metadata)
+        self.ids = pipeline.ids.of(self.metadata)
         self.ids["service"] = method.split(".", 2)[1]
 
     def admit(self) -> None:
         """Lets the call in; fails with Unauthenticated or PermissionDenied."""
-        shown = next((value for key, value in self._metadata if key == AUTHORIZATION_KEY), None)
+        shown = next((value for key, value in self.metadata if key == AUTHORIZATION_KEY), None)
         authorization = shown if isinstance(shown, str) else None
         try:
             self._pipeline.gate.admit(self._method, self._context.auth_context(), authorization)
@@ -223,8 +225,9 @@ class _Call:
         trace: TracebackType | None,
     ) -> None:
         failure = self._failure(error) if error is not None else None
+        status = self._status(error, failure)
+        end_served(self.span, status.name)
         if self._pipeline.observer is not None:
-            status = self._status(error, failure)
             self._pipeline.observer.observe(self._method, status.name, monotonic() - self._started)
         if failure is not None:
             await _abort(self._context, failure)

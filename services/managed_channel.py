@@ -9,6 +9,7 @@ import grpc
 import grpc.aio
 from msgspec import Struct
 
+from services import tracing
 from services.calls import CallObserver, Metadata, outgoing_ids
 from services.deadlines import DEFAULT_UNARY_S
 from services.errors import ServiceUnavailable
@@ -175,16 +176,35 @@ class _Method:
         if connection is not self._bound_to:
             self._call = getattr(connection, self._kind)(*self._signature)
             self._bound_to = connection
-        extras = self._channel.extras
+        extras, span = self._channel.extras, tracing.calling(self._signature[0])
         call = self._call(
             request,
             timeout=self._default_timeout_s if timeout is None else timeout,
-            metadata=(*extras.metadata, *outgoing_ids(), *(metadata or ())),
+            metadata=(
+                *extras.metadata,
+                *outgoing_ids(),
+                *tracing.as_metadata(span),
+                *(metadata or ()),
+            ),
             **options,
         )
+        if span is not tracing.NOTHING:
+            call.add_done_callback(_Traced(span))
         if extras.observer is not None:
             call.add_done_callback(_Observation(extras.observer, self._signature[0]))
         return call
+
+
+class _Traced:
+    """Ends the span of a call when it is done."""
+
+    __slots__ = ("_span",)
+
+    def __init__(self, span: tracing.Span) -> None:
+        self._span = span
+
+    def __call__(self, call: grpc.aio.Call) -> None:
+        tracing.end_call(self._span, _code_of(call))
 
 
 class _Observation:

@@ -145,6 +145,7 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None
         usage=Usage(**row.usage),
         session_usage=Usage(**row.session_usage),
         origin=request["origin"],
+        traceparent=request.get("traceparent", ""),
         asked_toolsets=frozenset(request.get("asked_toolsets", ())),
         denied=begun.denied if begun else frozenset(request.get("denied", ())),
         model_calls=sum(found.state != "INTENT" for found in models),

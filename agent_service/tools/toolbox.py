@@ -29,6 +29,7 @@ from agent_service.models.base import encoded
 from agent_service.models.consult import Ask
 from agent_service.requests import REVIEW, Unattended
 from agent_service.sandbox import CommandUncertain, PathRefused, Place, SandboxUnavailable
+from agent_service.spans import tool_span
 from agent_service.tools import advice
 from agent_service.tools.approval import HALTED, NOBODY_TO_ASK, ApprovalRequired
 from agent_service.tools.base import (
@@ -290,6 +291,11 @@ class _Batch:
 
 async def tried(tool: Tool[Any], arguments: ToolArguments, context: ToolContext) -> ToolResult:
     """What a call says, or why it failed; that somebody has to decide first is raised."""
+    with tool_span(tool.name, context.key, arguments) as span:
+        return span.returned(await _tried(tool, arguments, context))
+
+
+async def _tried(tool: Tool[Any], arguments: ToolArguments, context: ToolContext) -> ToolResult:
     try:
         return await tool.run(arguments, context)
     except (ClarificationRequired, CommandUncertain, DatabaseUnavailable, DatabaseDamaged):

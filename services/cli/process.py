@@ -3,7 +3,7 @@
 import asyncio
 import importlib
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from services.addresses import Address, UnixAddress
+from services.admin import reflecting
 from services.auth import Identity, Tokens, new_tokens
 from services.calls import CallObserver
 from services.channels import Channels
@@ -23,6 +24,7 @@ from services.home import HomePaths, replace_file
 from services.in_process import InProcessServer
 from services.lifecycle import Shutdown
 from services.metrics import Exposition, GrpcMetrics, Meter, process_registry, serve_metrics
+from services.otlp import Resource, exporting
 from services.server import Listen, serve
 
 BUILDERS = {
@@ -86,6 +88,7 @@ async def run(
     assembled = await asyncio.to_thread(_assemble, settings, plan)
     config, stop, serving = assembled.config, shutdown or Shutdown(), asyncio.Event()
     async with AsyncExitStack() as stack:
+        await stack.enter_async_context(_traced(settings, config, plan))
         for channels in assembled.channels:
             await stack.enter_async_context(channels)
         if plan.metrics:
@@ -98,6 +101,10 @@ async def run(
                     is_ready=lambda: serving.is_set() and not stop.is_requested,
                 )
             )
+
+        if plan.metrics and config.admin.port is not None:
+            policies = [component.policy for component in assembled.components]
+            await stack.enter_async_context(reflecting(config.admin.port, policies))
 
         def leave_token() -> None:
             if plan.tokens is not None:
@@ -118,6 +125,14 @@ async def run(
             ready=announce,
             shutdown=stop,
         )
+
+
+def _traced(
+    settings: Settings, config: ServiceConfig, plan: Plan
+) -> AbstractAsyncContextManager[None]:
+    name = f"hermes-{plan.services[0]}" if len(plan.services) == 1 else "hermes"
+    about = Resource(name, version("hermes-services"), config.instance)
+    return exporting(config.tracing, settings.redactor(), about)
 
 
 class _Assembled(Struct, frozen=True):

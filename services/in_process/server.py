@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
-from contextvars import Context
+from contextvars import Context, copy_context
 from typing import Any, TypeAlias, cast
 
 import grpc
@@ -33,6 +33,7 @@ class InProcessServer:
         self._services: dict[str, Mapping[str, Handler]] = {}
         self._handlers: dict[str, Handler] = {}
         self._serving = False
+        self._around = Context()
         self._workers = Workers()
 
     # ---- as the server to which components register
@@ -54,7 +55,8 @@ class InProcessServer:
             cast("Any", server).add_registered_method_handlers(service, methods)
 
     def start(self, pipeline: CallPipeline) -> None:
-        """Take calls, each through the pipeline."""
+        """Take calls, each through the pipeline, in the context that this is called in."""
+        self._around = copy_context()
         for service, methods in self._services.items():
             for name, handler in methods.items():
                 method = f"/{service}/{name}"
@@ -80,7 +82,7 @@ class InProcessServer:
             exchange.end(NO_METHOD)
         else:
             serving = self._serve(exchange, handler)
-            exchange.serving = self._workers.start(exchange.method, serving, Context())
+            exchange.serving = self._workers.start(exchange.method, serving, self._around.copy())
 
     def run(self, name: str, feeding: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run what hands a client's requests over, beside the call."""

@@ -149,5 +149,6 @@ def test_each_setting_says_what_it_takes() -> None:
     assert entries["services.listen"].type == "host:port or unix:/path/to/socket"
     assert [key for key, entry in entries.items() if entry.secret] == [
         "model.api_key",
+        "services.tracing.headers",
         "services.database.url",
     ]
