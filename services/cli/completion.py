@@ -1,62 +1,55 @@
-"""Completes slash commands and the words behind them, as the gateway knows them."""
+"""Print what makes a shell complete the commands and options of hermes."""
 
-from collections.abc import Iterator, Sequence
+import argparse
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
 
-import grpc.aio
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion
-from prompt_toolkit.document import Document
+from services.cli import main
 
-from hermes.gateway.v1.conversation_pb2 import ListCommandsRequest, SlashCommand
-from hermes.gateway.v1.conversation_pb2_grpc import ConversationServiceStub
+EXAMPLES = """\
+examples:
+  hermes completion bash >> ~/.bash_completion
+  hermes completion zsh > "${fpath[1]}/_hermes"
+  hermes completion fish > ~/.config/fish/completions/hermes.fish
 
-WAIT_S = 5.0
-"""How long the list is waited for; nobody waits with it."""
+A shell that is started anew completes. Do the same again after an upgrade."""
+
+SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
+_FILES = ("FILE", "FOLDER", "PATH")
 
 
-class CommandCompleter(Completer):
-    """Completes what is typed; nothing before the list is there."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `hermes completion`."""
+    parser.add_argument("shell", choices=SHELLS, help="the shell")
 
-    def __init__(self) -> None:
-        self._known: Sequence[SlashCommand] = ()
 
-    async def learn(self, gateway: grpc.aio.Channel, profile: str) -> None:
-        """Ask for the commands; where that fails, what was known stays."""
-        stub = ConversationServiceStub(gateway)
-        try:
-            answer = await stub.ListCommands(ListCommandsRequest(profile=profile), timeout=WAIT_S)
-        except grpc.aio.AioRpcError:
-            return
-        self.know(answer.commands)
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the script."""
+    import shtab
 
-    def know(self, commands: Sequence[SlashCommand]) -> None:
-        """Complete these from now on."""
-        self._known = tuple(commands)
+    parser = _all_commands()
+    for argument in _arguments_of(parser):
+        if argument.metavar in _FILES:
+            cast("Any", argument).complete = shtab.FILE
+    sys.stdout.write(shtab.complete(parser, arguments.shell) + "\n")
+    return 0
 
-    def is_command(self, line: str) -> bool:
-        """Whether a line says one of the commands."""
-        first = line.lstrip().partition(" ")[0].lower()
-        return first.startswith("/") and any(first[1:] == each.name for each in self._known)
 
-    def get_completions(
-        self, document: Document, complete_event: CompleteEvent
-    ) -> Iterator[Completion]:
-        """What may be meant by the line up to the cursor."""
-        typed = document.text_before_cursor.lstrip()
-        if not typed.startswith("/"):
-            return
-        name, space, rest = typed[1:].partition(" ")
-        if not space:
-            # Skills have hyphens, which their commands have not.
-            wanted = name.lower().replace("-", "_")
-            for each in self._known:
-                if each.name.startswith(wanted):
-                    yield Completion(
-                        f"/{each.name}",
-                        start_position=-len(typed),
-                        display_meta=" ".join(each.help.split()),
-                    )
-            return
-        words = next((each.words for each in self._known if each.name == name.lower()), ())
-        for word in words:
-            if " " not in rest and word.startswith(rest.lower()):
-                yield Completion(word, start_position=-len(rest))
+def _all_commands() -> argparse.ArgumentParser:
+    """One parser with every command in it, as shells see `hermes`."""
+    parser = argparse.ArgumentParser(prog="hermes")
+    parser.add_argument("-V", "--version", action="store_true", help="show the version")
+    commands = parser.add_subparsers(metavar="COMMAND")
+    for name, meaning in main.COMMANDS.items():
+        own = main.parser_of(name)
+        commands.add_parser(name, help=meaning, parents=[own], add_help=False)
+    return parser
+
+
+def _arguments_of(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    for argument in cast("Any", parser)._actions:  # noqa: SLF001 - argparse shows them to nobody
+        if isinstance(argument.choices, Mapping):
+            for action in cast("Mapping[str, argparse.ArgumentParser]", argument.choices).values():
+                yield from _arguments_of(action)
+        yield argument

@@ -49,6 +49,8 @@ COMMANDS = {
     "database": "bring the tables of services up to date",
     "config": "show, set, edit, migrate and check the configuration",
     "certs": "make certificates for services that talk over TCP",
+    "service": "let systemd keep Hermes running on this machine",
+    "completion": "make your shell complete the commands",
 }
 """Each is a module beside this one, imported when it is called."""
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
 from services.channels import Channels
-from services.cli.completion import CommandCompleter
+from services.cli.command_completer import CommandCompleter
 from services.cli.console import printable
 from services.cli.dialogue import Dialogue
 from services.cli.input_line import InputLine

@@ -39,6 +39,7 @@ IMPORTED_LATE = (
     "pypdf",
     "rich",
     "ruamel",
+    "shtab",
     "sqlalchemy",
     "telegram",
     "trafilatura",
