@@ -114,16 +114,23 @@ class Gate:
         return identity
 
 
+def identity_named(uri: str) -> Identity | None:
+    """The identity that the URI name of a certificate is for, if it is one of ours."""
+    try:
+        return Identity(uri.removeprefix(SPIFFE_PREFIX) if uri.startswith(SPIFFE_PREFIX) else "")
+    except ValueError:
+        return None
+
+
 def _of_certificate(peer: Mapping[str, Iterable[bytes]]) -> Identity:
     names = [name.decode(errors="replace") for name in peer.get("peer_uri", ())]
-    try:
-        # More than one would let a caller choose.
-        (name,) = names
-        return Identity(name.removeprefix(SPIFFE_PREFIX) if name.startswith(SPIFFE_PREFIX) else "")
-    except ValueError:
+    # More than one would let a caller choose.
+    identity = identity_named(names[0]) if len(names) == 1 else None
+    if identity is None:
         raise Unauthenticated(
             f"the certificate does not have one URI name {SPIFFE_PREFIX}<identity>"
-        ) from None
+        )
+    return identity
 
 
 def _digest(token: str) -> bytes:

@@ -19,6 +19,7 @@ from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
 from services.checks import Check, Verdict
 from services.cli import process
 from services.cli.arguments import add_home
+from services.cli.cluster_checks import cluster_checks
 from services.cli.connection import (
     at_home,
     connected,
@@ -41,7 +42,8 @@ from services.home_plugins import memory_providers, told_of
 EXAMPLES = """\
 examples:
   hermes doctor
-  hermes doctor --json          exit status 1 when something has failed"""
+  hermes doctor --json          exit status 1 when something has failed
+  kubectl exec deploy/hermes-agent -- hermes doctor --cluster"""
 
 CHECKS = {
     "agent": "agent_service.checks:checks",
@@ -67,6 +69,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `hermes doctor`."""
     add_home(parser)
     parser.add_argument("--json", action="store_true", help="one JSON list")
+    parser.add_argument(
+        "--cluster",
+        action="store_true",
+        help="look at a deployment from inside, in one of its pods or containers",
+    )
     parser.set_defaults(prefill=False, keep_on_exit=False)
 
 
@@ -78,6 +85,8 @@ def run(arguments: argparse.Namespace) -> int:
         found = [_python(), *_config(settings)]
         with logged(settings, "hermes", settings.home.logs / "hermes.log"):
             found += asyncio.run(_parts(settings))
+            if arguments.cluster:
+                found += asyncio.run(cluster_checks(settings))
     except ConfigError as error:
         found = [Check("config", Verdict.FAILED, str(error))]
     except HermesError as error:

@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from google.protobuf.duration_pb2 import Duration
@@ -59,17 +59,25 @@ class Trial(Struct, frozen=True):
 
 async def try_sandboxes(settings: Settings, arguments: argparse.Namespace) -> int:
     """Tries each executor in turn; the status is 1 when something is not as it should be."""
-    async with executors(settings) as deployment:
-        places = await _places(settings, deployment.each) if arguments.network_denied else []
-        trials = [await _trial(at, arguments, places) for at in deployment.each]
-        for endpoint, instead in deployment.silent.items():
-            complain(f"the executor at {endpoint} {instead}")
+    trials, silent = await trials_of(settings, arguments)
+    for endpoint, instead in silent.items():
+        complain(f"the executor at {endpoint} {instead}")
     if arguments.json:
         print_json([structs.asdict(trial) for trial in trials])
     else:
         for trial in trials:
             _tell(trial, was_probed=arguments.network_denied)
-    return 0 if all(trial.is_well for trial in trials) and not deployment.silent else 1
+    return 0 if all(trial.is_well for trial in trials) and not silent else 1
+
+
+async def trials_of(
+    settings: Settings, arguments: argparse.Namespace
+) -> tuple[list[Trial], Mapping[str, str]]:
+    """What came of each executor, and what those do instead that do not answer."""
+    async with executors(settings) as deployment:
+        places = await _places(settings, deployment.each) if arguments.network_denied else []
+        trials = [await _trial(at, arguments, places) for at in deployment.each]
+    return trials, deployment.silent
 
 
 def _tell(trial: Trial, *, was_probed: bool) -> None:

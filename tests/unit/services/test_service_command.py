@@ -89,8 +89,8 @@ def test_words_of_the_command_are_taken_as_they_are() -> None:
     assert word.replace("%%", "%").replace("$$", "$") == ODD
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="others have a unit of their own")
 def test_root_installs_for_a_user_of_the_machine(machine: Machine) -> None:
+    require("root", os.geteuid() == 0, "others have a service of their own")
     refused = machine.hermes("install", "--run-as", "nobody-of-that-name")
     assert refused.returncode == 1
     assert refused.stderr == "hermes: this machine has no user nobody-of-that-name\n"

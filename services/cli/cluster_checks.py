@@ -1,0 +1,212 @@
+"""What `hermes doctor --cluster` looks at from inside of a deployment: what only shows there.
+
+Whether the pod is as restricted as the chart has it, its certificate lasts, the tables are those of
+this version, the clocks agree, and nothing is reached that a network policy should keep away.
+"""
+
+import argparse
+import asyncio
+import importlib
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from services.addresses import TcpAddress
+from services.auth import Identity, identity_named
+from services.checks import Check, Verdict
+from services.cli.database import SCHEMAS
+from services.cli.failures import EXPECTED, explain
+from services.cli.process import ALL
+from services.cli.sandbox_trial import trials_of
+from services.config import Settings
+from services.config_models import ServiceConfig
+from services.database import Database
+from services.errors import HermesError
+from services.migrations import revision
+from services.tls import TlsFiles, check_files, load_certificates
+
+CALLS: Mapping[Identity, frozenset[str]] = {
+    Identity.AGENT: frozenset({"agent", "executor"}),
+    Identity.EXECUTOR: frozenset({"executor"}),
+    Identity.GATEWAY: frozenset({"agent", "gateway"}),
+    Identity.SCHEDULER: frozenset({"agent", "gateway", "scheduler"}),
+    Identity.OPERATOR: frozenset(ALL),
+}
+"""Which services each one has to do with; network policies leave it no way to the others."""
+
+METADATA = TcpAddress("169.254.169.254", 80)
+"""Where clouds hand out credentials of the machine."""
+LEFT = timedelta(days=7)
+"""What a certificate lasts at least: those who renew them do it earlier."""
+CLOCKS_S = 2.0
+"""How far the clocks of a pod and its database may be apart: leases last longer than that."""
+CONNECT_S = 3.0
+
+_RESTRICTED = {"NoNewPrivs": "1", "CapBnd": "0" * 16, "Seccomp": "2"}
+"""What the Pod Security Standard comes to, as the kernel says it."""
+
+
+async def cluster_checks(settings: Settings) -> list[Check]:
+    """Everything that only shows from inside."""
+    config = settings.load(ServiceConfig)
+    found = [
+        pod_check(await asyncio.to_thread(_status), os.geteuid(), is_read_only=_is_read_only())
+    ]
+    if config.tls.files is None:
+        what = "there is none: HERMES_TLS_CA, HERMES_TLS_CERTIFICATE and HERMES_TLS_KEY are unset"
+        return [*found, Check("certificate", Verdict.FAILED, what)]
+    certificate, identity = certificate_check(config.tls.files, datetime.now(UTC))
+    found.append(certificate)
+    if identity is None:
+        return found
+    found += await network_checks(settings, identity)
+    for service in SCHEMAS:
+        if identity in (service, Identity.OPERATOR) and config.database.url is not None:
+            found.append(
+                await tables_check(config.database.url_of(service, settings.home), service)
+            )
+    if "executor" in CALLS[identity] and identity is not Identity.EXECUTOR:
+        found += await _boxes(settings)
+    return found
+
+
+def pod_check(status: str, uid: int, *, is_read_only: bool) -> Check:
+    """Whether the process has no more rights than the chart gives it."""
+    lines = (line.partition(":") for line in status.splitlines())
+    has = {name: value.strip() for name, _, value in lines}
+    wrong = [
+        f"{name} is {has.get(name)}"
+        for name, value in _RESTRICTED.items()
+        if has.get(name) != value
+    ]
+    wrong += ["it runs as root"] if uid == 0 else []
+    wrong += [] if is_read_only else ["its root file system can be written"]
+    if wrong:
+        return Check(
+            "pod",
+            Verdict.FAILED,
+            f"it may more than it needs: {'; '.join(wrong)}; see the securityContext of its pod",
+        )
+    return Check("pod", Verdict.OK, f"restricted, user {uid}, read-only root file system")
+
+
+def _status() -> str:
+    return Path("/proc/self/status").read_text("ascii", "replace")
+
+
+def _is_read_only() -> bool:
+    return bool(os.statvfs("/").f_flag & os.ST_RDONLY)
+
+
+def certificate_check(files: TlsFiles, now: datetime) -> tuple[Check, Identity | None]:
+    """How long this pod can prove who it is, and who that is."""
+    from cryptography import x509
+
+    try:
+        check_files(files, now)
+        own = load_certificates(files.certificate)[0]
+        names = own.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        uris = names.get_values_for_type(x509.UniformResourceIdentifier)
+    except (HermesError, x509.ExtensionNotFound) as error:
+        return Check("certificate", Verdict.FAILED, explain(error)), None
+    identity = identity_named(uris[0]) if len(uris) == 1 else None
+    if identity is None:
+        what = f"{files.certificate} is not one of `hermes certs`: its URI names are {uris}"
+        return Check("certificate", Verdict.FAILED, what), None
+    left, until = own.not_valid_after_utc - now, f"{own.not_valid_after_utc:%Y-%m-%d}"
+    if left < LEFT:
+        what = f"that of the {identity} ends on {until}, in {left.days} days; is it renewed?"
+        return Check("certificate", Verdict.NOTE, what), identity
+    return Check("certificate", Verdict.OK, f"of the {identity}, until {until}"), identity
+
+
+async def network_checks(
+    settings: Settings, identity: Identity, metadata: TcpAddress = METADATA
+) -> list[Check]:
+    """Whether there is a way to where this pod has nothing to do."""
+    addresses = settings.load(ServiceConfig).addresses
+    found = {name: addresses.of(name, settings.home) for name in ALL}
+    forbidden = {
+        f"the {name}": address
+        for name, address in found.items()
+        if name not in CALLS[identity] and isinstance(address, TcpAddress)
+    }
+    forbidden["the metadata service"] = metadata
+    reached = [
+        f"{name} at {address}" for name, address in forbidden.items() if await _connects(address)
+    ]
+    if not reached:
+        return [Check("network", Verdict.OK, f"no way to {', '.join(forbidden)}")]
+    advice = "does the cluster's network plugin enforce network policies?"
+    return [
+        Check(
+            "network", Verdict.FAILED, f"the {identity} reaches {place}, and never has to; {advice}"
+        )
+        for place in reached
+    ]
+
+
+async def _connects(address: TcpAddress) -> bool:
+    try:
+        async with asyncio.timeout(CONNECT_S):
+            _, writer = await asyncio.open_connection(address.host, address.port)
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
+    return True
+
+
+async def tables_check(url: str, service: str) -> Check:
+    """Whether the tables are those of this version, and the clocks agree."""
+    _, package = SCHEMAS[service]
+    wanted = importlib.import_module(package).HEAD
+    try:
+        async with Database(url, service) as database:
+            there, apart_s = await revision(database), 0.0
+            if database.dialect == "postgresql":
+                theirs = await database.read(_their_time)
+                apart_s = abs((datetime.now(UTC) - theirs).total_seconds()) if theirs else 0.0
+    except HermesError as error:
+        return Check("tables", Verdict.FAILED, explain(error))
+    if there != wanted:
+        what = f"those of the {service} are of {there}, this version has {wanted}"
+        return Check("tables", Verdict.NOTE, f"{what}; bring them up with: hermes database upgrade")
+    if apart_s > CLOCKS_S:
+        what = f"the clocks of this pod and of the database are {apart_s:.0f} s apart"
+        return Check("clock", Verdict.FAILED, f"{what}; leases need them to agree within 2 s")
+    return Check("tables", Verdict.OK, f"those of the {service} are of {there}")
+
+
+def _their_time(conn: sa.Connection) -> datetime | None:
+    return conn.scalar(sa.select(sa.func.clock_timestamp()))
+
+
+async def _boxes(settings: Settings) -> list[Check]:
+    """Whether each executor gives a sandbox from which nothing outside is reached."""
+    asked = argparse.Namespace(profile=None, template=None, command=None, network_denied=True)
+    try:
+        trials, silent = await trials_of(settings, asked)
+    except EXPECTED as error:
+        return [Check("trial", Verdict.FAILED, explain(error))]
+    found = [
+        Check("trial", Verdict.FAILED, f"the executor at {endpoint} {instead}")
+        for endpoint, instead in silent.items()
+    ]
+    for trial in trials:
+        where = trial.executor or "the executor"
+        if trial.is_well:
+            what = f"a command ran at {where} in {trial.backend}, and reached nothing outside"
+            found.append(Check("trial", Verdict.OK, what))
+        elif trial.reached:
+            reached = ", ".join(trial.reached)
+            found.append(Check("trial", Verdict.FAILED, f"a sandbox of {where} reached {reached}"))
+        else:
+            what = f"a command at {where} ended with status {trial.status}: {trial.output.strip()}"
+            found.append(Check("trial", Verdict.FAILED, what))
+    return found

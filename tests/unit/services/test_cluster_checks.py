@@ -1,0 +1,99 @@
+"""What a deployment is told of itself from inside."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy.engine import make_url
+
+from scheduler_service.storage import migrations
+from scheduler_service.storage.schema import metadata
+from services.addresses import TcpAddress
+from services.auth import Identity
+from services.certs import files_of, init, issue
+from services.checks import Verdict
+from services.cli.cluster_checks import (
+    LEFT,
+    certificate_check,
+    network_checks,
+    pod_check,
+    tables_check,
+)
+from services.config import load_settings
+from services.database import Database
+from services.migrations import prepare
+
+NOBODY = TcpAddress("127.0.0.1", 1)
+NOW = datetime(2026, 11, 1, tzinfo=UTC)
+RESTRICTED = "Name:\thermes\nCapBnd:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\n"
+
+
+def test_a_pod_as_the_chart_has_it_is_well() -> None:
+    found = pod_check(RESTRICTED, 10000, is_read_only=True)
+    assert (found.verdict, found.message) == (
+        Verdict.OK,
+        "restricted, user 10000, read-only root file system",
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "uid", "is_read_only", "told"),
+    [
+        ("Privs:\t1", "Privs:\t0", 10000, True, "NoNewPrivs is 0"),
+        ("CapBnd:\t0", "CapBnd:\t1", 10000, True, "CapBnd is 1000000000000000"),
+        ("Seccomp:\t2", "Seccomp:\t0", 10000, True, "Seccomp is 0"),
+        ("", "", 0, True, "it runs as root"),
+        ("", "", 10000, False, "its root file system can be written"),
+    ],
+)
+def test_a_pod_with_more_rights_is_told_which(
+    before: str, after: str, uid: int, is_read_only: bool, told: str
+) -> None:
+    found = pod_check(RESTRICTED.replace(before, after), uid, is_read_only=is_read_only)
+    assert found.verdict is Verdict.FAILED
+    assert told in found.message
+
+
+def test_a_certificate_says_whose_it_is_and_how_long_it_lasts(tmp_path: Path) -> None:
+    init(tmp_path, NOW)
+    issue(tmp_path, Identity.GATEWAY, ("gateway",), NOW)
+    files = files_of(tmp_path, Identity.GATEWAY)
+    found, identity = certificate_check(files, NOW + timedelta(hours=1))
+    assert (found.verdict, identity) == (Verdict.OK, Identity.GATEWAY)
+    ends = datetime.fromisoformat(found.message.rpartition(" ")[2]).replace(tzinfo=UTC)
+    soon, _ = certificate_check(files, ends - LEFT + timedelta(days=1))
+    assert soon.verdict is Verdict.NOTE
+    late, nobody = certificate_check(files, ends + timedelta(days=2))
+    assert (late.verdict, nobody) == (Verdict.FAILED, None)
+
+
+async def test_what_is_reached_and_should_not_be_is_told(tmp_path: Path) -> None:
+    async with await asyncio.start_server(
+        lambda _, writer: writer.close(), "127.0.0.1", 0
+    ) as server:
+        port = server.sockets[0].getsockname()[1]
+        environ = {
+            "HERMES_HOME": str(tmp_path),
+            "HERMES_EXECUTOR_ADDRESS": f"127.0.0.1:{port}",
+            "HERMES_SCHEDULER_ADDRESS": "127.0.0.1:1",
+        }
+        settings = load_settings({}, environ)
+        (found,) = await network_checks(settings, Identity.GATEWAY, NOBODY)
+        assert found.verdict is Verdict.FAILED
+        assert f"the gateway reaches the executor at 127.0.0.1:{port}" in found.message
+        (well,) = await network_checks(settings, Identity.AGENT, NOBODY)
+        assert well.verdict is Verdict.OK
+        assert "the scheduler" in well.message
+
+
+async def test_tables_of_another_version_are_told(empty_postgres_url: str) -> None:
+    nothing = await tables_check(empty_postgres_url, "scheduler")
+    assert nothing.verdict is Verdict.NOTE
+    assert "hermes database upgrade" in nothing.message
+    async with Database(empty_postgres_url, "scheduler") as database:
+        await prepare(database, metadata, migrations)
+    found = await tables_check(empty_postgres_url, "scheduler")
+    assert (found.verdict, migrations.HEAD in found.message) == (Verdict.OK, True)
+    away = make_url(empty_postgres_url).set(port=1).render_as_string(hide_password=False)
+    assert (await tables_check(away, "scheduler")).verdict is Verdict.FAILED
