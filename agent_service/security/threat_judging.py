@@ -67,8 +67,8 @@ class _Combination(Struct, frozen=True):
     senses: int
     """All that it needs."""
 
-    def holds(self, masks: Sequence[int]) -> bool:
-        """Whether words of these senses stand close together in the sentence."""
+    def found(self, masks: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """The first and the last of the words where words of these senses stand close together."""
         step = 1 if self.chain and self.window <= _NEAR else _STEP
         for begin in range(0, max(len(masks) - self.window, 0) + 1, step):
             part = masks[begin : begin + self.window]
@@ -77,8 +77,9 @@ class _Combination(Struct, frozen=True):
                 union |= mask
             is_there = all(union & need for need in self.needs) and not union & self.without
             if is_there and self._in_order(part):
-                return True
-        return False
+                # What has no part in it, such as the lines around it, stays.
+                has_part = [begin + at for at, mask in enumerate(part) if mask & self.senses]
+                yield has_part[0], has_part[-1]
 
     def _in_order(self, masks: Sequence[int]) -> bool:
         at = 0
@@ -136,10 +137,9 @@ class SenseJudge:
             masks[at] = mask or self._senses(words, at)
             union |= masks[at]
         for each in self._combinations:
-            if all(union & need for need in each.needs) and each.holds(masks):
-                # What has no part in it, such as the lines around it, stays.
-                part = [at for at, mask in enumerate(masks) if mask & each.senses]
-                yield Judgement(each.family, spots[part[0]][0], spots[part[-1]][1])
+            if all(union & need for need in each.needs):
+                for first, last in each.found(masks):
+                    yield Judgement(each.family, spots[first][0], spots[last][1])
 
     def _senses(self, words: list[str], at: int) -> int:
         """The senses of a word where it stands."""

@@ -21,6 +21,9 @@ from agent_service.security.threat_wordings import WORDINGS
 INVISIBLE = "invisible-text"
 ENCODED = "encoded"
 _LONG_LINE = 300
+_MARGIN = 100
+"""Characters that go with a match to each side, where neither a line nor a sentence ends."""
+_SPACE = re.compile(r"\s")
 _ENDS = re.compile(r"(?<=[.!?])\s+|(?=<!--)|(?<=-->)")
 
 
@@ -131,7 +134,7 @@ def _hidden(text: str) -> list[int]:
 
 
 class _Lines:
-    """The lines of a text; of a very long line the sentences."""
+    """The lines of a text; of a very long line the sentences, and of those what is around."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -148,7 +151,22 @@ class _Lines:
             ends = _ENDS.finditer(self._text, first, last)
             self._cuts[first, last] = [first, *(match.end() for match in ends), last]
         cuts = self._cuts[first, last]
-        return cuts[bisect_right(cuts, begin) - 1], cuts[bisect_left(cuts, end)]
+        first, last = cuts[bisect_right(cuts, begin) - 1], cuts[bisect_left(cuts, end)]
+        if last - first <= _LONG_LINE:
+            return first, last
+        return max(first, self._word_after(begin)), min(last, self._word_before(end))
+
+    def _word_after(self, begin: int) -> int:
+        """Where the first whole word begins within the margin before a match."""
+        least = max(begin - _MARGIN, 0)
+        space = _SPACE.search(self._text, least, begin)
+        return least if space is None or least == 0 else space.end()
+
+    def _word_before(self, end: int) -> int:
+        """Where the last whole word ends within the margin behind a match."""
+        most = end + _MARGIN
+        spaces = [match.start() for match in _SPACE.finditer(self._text, end, most)]
+        return spaces[-1] if spaces else most
 
 
 def _merged(threats: tuple[Threat, ...]) -> list[tuple[int, int, list[str]]]:
