@@ -20,15 +20,20 @@ class ResultRoom(Struct):
     used_chars: int = 0
     """What those take that are sent."""
 
-    async def fitted(self, text: str, key: str, files: Files | None) -> str:
-        """A result as the model sees it; `files` are where it can read the rest, None if it cannot.
+    async def fitted(self, text: str, key: str, files: Files | None, beside: str = "") -> str:
+        """A result as the model sees it, with what it is told beside it, which has half the room.
 
-        The file's name follows from the call's key: the call that is made again writes it again.
+        `files` are where it can read the rest, None if it cannot. The file's name follows from the
+        call's key: the call that is made again writes it again.
         """
         room = TURN_CHARS - self.used_chars
         most = min(RESULT_CHARS, room)
-        if len(text) > max(most, LATE_CHARS):
-            text = await _shortened(text, key, files, most)
+        if len(beside) > max(most // 2, LATE_CHARS):
+            beside = await _shortened(beside, f"{key}-beside", files, most // 2)
+        left = most - len(beside) - len("\n") if beside else most
+        if len(text) > max(left, LATE_CHARS):
+            text = await _shortened(text, key, files, left)
+        text = "\n".join(filter(None, (text, beside)))
         self.used_chars += len(text)
         return text
 

@@ -249,9 +249,10 @@ class _Batch:
         place = context.place()
         toolsets = self._turn.toolsets
         can_read = self._turn.kind != REVIEW and (not toolsets or bool(_READING & toolsets))
-        text = await self._room.fitted(result.text, call.key, context.files if can_read else None)
+        files = context.files if can_read else None
+        text = await self._room.fitted(result.text, call.key, files, result.beside)
         news = f"[{found}]" if (found := context.news()) else ""
-        text = self._redactor.redact("\n".join(filter(None, (news, text, result.beside))))
+        text = self._redactor.redact("\n".join(filter(None, (news, text))))
         # What others wait for is only over when nobody has to do it again.
         await self._commit(_returned(call, replace(result, text=text), place, duration_ms))
 

@@ -29,6 +29,7 @@ class PrintArguments(ToolArguments):
     """Prints a lot."""
 
     count: int
+    beside: int = 0
 
 
 class Print:
@@ -48,7 +49,8 @@ class Print:
 
     async def run(self, arguments: PrintArguments, context: ToolContext) -> ToolResult:
         """Say it."""
-        return ToolResult("begin" + "x" * (arguments.count - 8) + "end")
+        text = "begin" + "x" * (arguments.count - 8) + "end"
+        return ToolResult(text, beside="n" * arguments.beside)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -101,6 +103,20 @@ async def test_a_file_is_read_in_parts_and_never_goes_to_another_one(tools: Tool
     assert "left out" not in text
     assert len(text) <= RESULT_CHARS
     assert "more lines; go on with offset" in text
+
+
+async def test_what_is_told_beside_a_result_is_held_to_its_room_too(tools: Tools) -> None:
+    few = await tools("print", count=90_000, beside=20_000)
+    assert len(few.text) <= RESULT_CHARS
+    assert few.text.endswith("n" * 20_000), "the notes are whole"
+    assert f"of 90,000 characters left out; all of it is in {_path(few)}" in few.text
+    many = await tools("print", count=40_000, beside=60_000)
+    assert many.text.startswith("begin" + "x" * 39_992 + "end\nnnn")
+    kept = _path(many).replace(".txt", "-beside.txt")
+    assert f"of 60,000 characters left out; all of it is in {kept}" in many.text
+    assert await tools.shell(f"wc -c <{kept}") == "60000"
+    whole = await tools.text("print", count=79_999, beside=20_000)
+    assert len(whole) == RESULT_CHARS
 
 
 class _NoFiles:
