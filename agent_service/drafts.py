@@ -14,7 +14,7 @@ from agent_service.prompt.chat import describe_chat
 from agent_service.prompt.context_files import skips_context_files
 from agent_service.prompt.layers import SessionFacts, build
 from agent_service.prompt.overlays import NOTHING, Overlay, Said
-from agent_service.prompt.personal import PersonalLayers
+from agent_service.prompt.personal import Personal, PersonalLayers
 from agent_service.requests import SUBAGENT, TurnRequest
 from agent_service.storage.turns import SessionDraft
 from services.clock import Clock
@@ -91,7 +91,7 @@ class SessionDrafts:
             self._instructions.announces(request),
         )
         skips, remembers = skips_context_files(request), "memory" in toolsets
-        too_long = personal.memories.too_long if remembers and request.kind == "user" else ()
+        told = _told(personal, remembers=remembers) if request.kind == "user" else ()
         facts = SessionFacts(
             session_id=request.session_id if self._instructions.names_session else "",
             platform=request.platform,
@@ -103,16 +103,23 @@ class SessionDrafts:
             system_messages=(self._instructions.system_message, request.system_message),
             soul="" if skips else personal.soul,
             memories=personal.memories.texts if remembers else (),
-            skills=personal.skills,
+            skills=personal.skills.text,
             project=project.layer,
         )
         return SessionDraft(
             build(facts),
             request.workdir,
             template,
-            notices=(*(() if skips else personal.blocked), *project.blocked, *too_long),
+            notices=(*(() if skips else personal.blocked), *project.blocked, *told),
             skips_context_files=skips,
             overlay=self._instructions.overlaid(request),
             memory_limits=personal.memories.limits,
             refusal=places.sandboxes.lack(request.sandbox_template),
         )
+
+
+def _told(personal: Personal, *, remembers: bool) -> tuple[str, ...]:
+    """What somebody who begins a session hears of what is remembered and learned."""
+    memories = personal.memories
+    of_memories = (*memories.too_long, *memories.blocked) if remembers else ()
+    return *of_memories, *personal.skills.blocked

@@ -47,6 +47,8 @@ class ToolReturned(_Returned, frozen=True):
 
     failures_in_row: int = 0
     """In how many messages in a row the call has failed like this; 0 where it has not failed."""
+    notices: tuple[str, ...] = ()
+    """What a person is to hear of it."""
 
 
 class ScriptReturned(_Returned, frozen=True):

@@ -1,6 +1,6 @@
 """What a batch of facts does to a turn: the rows to store, and the state once they are stored."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -230,7 +230,7 @@ class Transition(Struct):
         self._event(TextFinished(step, message.text, len(message.tool_calls)))
         self._event(UsageReported(step, usage))
         if is_first:
-            self._note()
+            self._note(self.turn.notices)
         for call in message.tool_calls:
             self._steps += 1
             self._message_count += 1
@@ -248,6 +248,8 @@ class Transition(Struct):
         state = StepState.UNCERTAIN if fact.uncertain else StepState.DONE
         self.step_states.append((fact.call.sequence, state))
         self._event(_told(fact))
+        if isinstance(fact, ToolReturned):
+            self._note(fact.notices)
 
     def _add_result(self, fact: ToolReturned) -> None:
         call = fact.call
@@ -279,12 +281,12 @@ class Transition(Struct):
         if fact.text and not self._model_calls:  # said by no model, and so not yet
             self._event(TextFinished(self.turn.step, fact.text, 0))
         if not self._model_calls:
-            self._note()
+            self._note(self.turn.notices)
         self.finished = replace(fact, usage=self._usage)
         self._event(self.finished)
 
-    def _note(self) -> None:
-        for text in self.turn.notices:
+    def _note(self, notices: Sequence[str]) -> None:
+        for text in notices:
             self._event(Noted(text))
 
     def _compacted(self, fact: Compacted) -> None:

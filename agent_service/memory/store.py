@@ -111,6 +111,8 @@ class Snapshot(Struct, frozen=True):
     the settings that say it."""
     too_long: tuple[str, ...] = ()
     """What a person is to hear of those that have more."""
+    blocked: tuple[str, ...] = ()
+    """What a person is to hear of entries that are kept out of prompts."""
 
 
 class Asked(Struct, frozen=True):
@@ -158,12 +160,15 @@ class MemoryStore:
     async def snapshot(self, profile: str) -> Snapshot:
         """What a session's prompt has of both, without entries that try to give orders."""
         memories = await self.load(profile)
-        texts = await asyncio.to_thread(
-            lambda: tuple(memory.in_prompt(self._screened) for memory in memories)
-        )
+        shown = [await asyncio.to_thread(self._shown, memory) for memory in memories]
         too_long = tuple(filter(None, (memory.too_long for memory in memories)))
         limits = {str(memory.target): memory.limit for memory in memories}
-        return Snapshot(texts, limits if self._limits.grow else {}, too_long)
+        return Snapshot(
+            tuple(text for text, _ in shown),
+            limits if self._limits.grow else {},
+            too_long,
+            tuple(blocked for _, blocked in shown if blocked),
+        )
 
     async def change(self, asked: Asked) -> Memory:
         """Do what is asked for, all or nothing; MemoryRefused says why it cannot be done."""
@@ -230,12 +235,28 @@ class MemoryStore:
                     "Say it as a fact about the user or the work."
                 )
 
-    def _screened(self, entry: str) -> str:
-        families = self._families(entry)
-        if not families:
-            return entry
-        _log.warning("an entry of a memory is kept out of prompts: %s", families)
-        return f"[BLOCKED: {families}]"
+    def _shown(self, memory: Memory) -> tuple[str, str]:
+        """What a prompt has of a memory, and what a person is to hear of what it has not."""
+        blocked: list[str] = []
+
+        def screened(entry: str) -> str:
+            families = self._families(entry)
+            if not families:
+                return entry
+            blocked.append(families)
+            return f"[BLOCKED: {families}]"
+
+        text = memory.in_prompt(screened)
+        if not blocked:
+            return text, ""
+        name, families = _DOCUMENTS[memory.target], "; ".join(dict.fromkeys(blocked))
+        _log.warning("%d entries of %s are kept out of prompts: %s", len(blocked), name, families)
+        what = "one entry" if len(blocked) == 1 else f"{len(blocked)} entries"
+        return text, (
+            f"What looks like an attack in {name} ({what}: {families}) is kept from the model, "
+            "which is told [BLOCKED] in its place. See `hermes memory show`, and take out of the "
+            "file what is not yours."
+        )
 
     def _families(self, text: str) -> str:
         found = {threat.family for threat in self._scanner.scan(text, strict=True)}

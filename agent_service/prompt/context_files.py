@@ -69,12 +69,13 @@ class ContextFiles:
         blocked = tuple(shown.blocked for _, shown in found if shown.blocked)
         return Project("\n\n".join([HEADING, *parts]), blocked)
 
-    async def first(self, files: Files, folder: str, names: Sequence[str]) -> str:
+    async def first(self, files: Files, folder: str, names: Sequence[str]) -> Shown:
         """The first of some files of a folder that says something, as the model sees it."""
         for name in names:
-            if text := (await self._read(files, f"{folder}/{name}", name)).text:
-                return text
-        return ""
+            path = f"{folder}/{name}"
+            if (shown := await self._read(files, path, path.removeprefix(f"{ROOT}/"))).text:
+                return shown
+        return NOTHING
 
     async def _first_kind(
         self, files: Files, above: NotesAbove | None
@@ -108,7 +109,9 @@ class ContextFiles:
 
     async def shown(self, name: str, data: bytes) -> Shown:
         """What a file says, as the model sees it."""
-        return await self._shown(name, said(data, has_frontmatter=name in OWN_NAMES))
+        return await self._shown(
+            name, said(data, has_frontmatter=name.rpartition("/")[2] in OWN_NAMES)
+        )
 
     async def _shown(self, name: str, text: str) -> Shown:
         if not text:

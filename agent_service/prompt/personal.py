@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from agent_service.memory.store import MemoryStore, Snapshot
 from agent_service.prompt.context_files import ContextFiles
+from agent_service.skills.index import SkillIndex
 from agent_service.skills.prompt import SkillIndexes
 from agent_service.storage.profiles import ProfileStore
 
@@ -17,7 +18,7 @@ class Personal(Struct, frozen=True):
 
     soul: str = ""
     memories: Snapshot = Snapshot()
-    skills: str = ""
+    skills: SkillIndex = SkillIndex()
     blocked: tuple[str, ...] = ()
     """What a person is to hear of what was kept out of the identity."""
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from itertools import groupby
 
+from msgspec import Struct
+
 from agent_service.skills.document import Surroundings
 from agent_service.skills.library import Catalogue, Skill
 
@@ -17,13 +19,31 @@ skill_view(name) and follow it; it holds what was learned the last time. When no
 without one."""
 
 
-def index(catalogue: Catalogue, around: Surroundings) -> str:
-    """The layer of the prompt; empty where there is no skill that can be used."""
+class SkillIndex(Struct, frozen=True):
+    """The layer of the prompt."""
+
+    text: str = ""
+    """Empty where there is no skill that can be used."""
+    blocked: tuple[str, ...] = ()
+    """What a person is to hear of descriptions that are not shown as they are."""
+
+
+def index(catalogue: Catalogue, around: Surroundings) -> SkillIndex:
+    """The index of the skills that can be used."""
     usable = [skill for skill in catalogue.skills if skill.conditions.hold(around)]
     if not usable:
-        return ""
+        return SkillIndex()
     lines = "\n".join(_lines(catalogue, usable))
-    return f"{_INSTRUCTION}\n<available_skills>\n{lines}\n</available_skills>"
+    listed = {name for skill in usable for name in (skill.folder, skill.category)}
+    blocked = tuple(
+        f"What looks like an attack in the description of {one_line(name)} ({families}) is kept "
+        "from the model, which is told [BLOCKED] in its place. Look at it in the folder of your "
+        "skills before you trust it."
+        for name, families in catalogue.blocked.items()
+        if name in listed
+    )
+    text = f"{_INSTRUCTION}\n<available_skills>\n{lines}\n</available_skills>"
+    return SkillIndex(text, blocked)
 
 
 def one_line(text: str, most: int = MAX_DESCRIPTION_CHARS) -> str:

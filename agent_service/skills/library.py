@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, cast
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from agent_service.skills.document import Conditions, SkillDocument, read
 from agent_service.skills.files import FileFact, FileRefused, SkillFiles
@@ -57,6 +57,8 @@ class Catalogue(Struct, frozen=True):
     skills: tuple[Skill, ...] = ()
     categories: Mapping[str, str] | None = None
     """What the categories are about, those that say so."""
+    blocked: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What is kept from models of descriptions, by the folder of a skill or category."""
 
     def find(self, name: str) -> tuple[Skill, ...]:
         """The skills of that name, or the one of that `category/name`."""

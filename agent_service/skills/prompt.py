@@ -6,6 +6,7 @@ from typing import Any
 
 from agent_service.skills.document import BadSkill, Surroundings
 from agent_service.skills.files import FileRefused
+from agent_service.skills.index import SkillIndex
 from agent_service.skills.shelf import SkillShelves
 from agent_service.tools.base import Tool
 
@@ -21,10 +22,10 @@ class SkillIndexes:
         self._shelves = shelves
         self._tools = {tool.name: tool.toolset for tool in tools}
 
-    async def of(self, profile: str, toolsets: frozenset[str], platform: str) -> str:
+    async def of(self, profile: str, toolsets: frozenset[str], platform: str) -> SkillIndex:
         """The index of what can be used; empty where skills are not loaded or there are none."""
         if TOOLSET not in toolsets:
-            return ""
+            return SkillIndex()
         tools = frozenset(name for name, toolset in self._tools.items() if toolset in toolsets)
         around = Surroundings(toolsets, tools, platform)
         try:
@@ -32,4 +33,4 @@ class SkillIndexes:
         except (BadSkill, FileRefused) as error:
             # A library that cannot be read costs the skills and not the conversation.
             _log.error("the skills are not listed: %s", error)
-            return ""
+            return SkillIndex()

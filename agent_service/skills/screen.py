@@ -42,15 +42,14 @@ class SkillScreen:
         return await asyncio.to_thread(self._cleaned, name, text)
 
     def _described(self, catalogue: Catalogue) -> Catalogue:
+        described = {skill.folder: skill.description for skill in catalogue.skills}
+        about = dict(catalogue.categories or {})
+        shown = {name: self._cleaned(name, text) for name, text in (about | described).items()}
         skills = tuple(
-            replace(skill, description=self._cleaned(skill.name, skill.description).text)
-            for skill in catalogue.skills
+            replace(skill, description=shown[skill.folder].text) for skill in catalogue.skills
         )
-        about = {
-            name: self._cleaned(name, text).text
-            for name, text in (catalogue.categories or {}).items()
-        }
-        return Catalogue(skills, about)
+        blocked = {name: ", ".join(each.families) for name, each in shown.items() if each.families}
+        return Catalogue(skills, {name: shown[name].text for name in about}, blocked)
 
     def _cleaned(self, name: str, text: str) -> Screened:
         cleaned, threats = self._scanner.clean(text, Source.SKILL)

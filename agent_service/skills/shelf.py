@@ -13,7 +13,7 @@ from agent_service.skills.bundling import BundledSkills, Own
 from agent_service.skills.changes import Wanted
 from agent_service.skills.document import BadSkill, Surroundings
 from agent_service.skills.files import FileFact, FileRefused, SkillFiles
-from agent_service.skills.index import index
+from agent_service.skills.index import SkillIndex, index
 from agent_service.skills.keeping import SkillKeeping
 from agent_service.skills.library import Catalogue, HubNote, Library, Origin, Provenance, Skill
 from agent_service.skills.manage import Notes, SkillManager
@@ -108,7 +108,7 @@ class ProfileSkills:
         """What there is, as models are told of it."""
         return await self._screen.catalogue(await self.catalogue())
 
-    async def index(self, around: Surroundings) -> str:
+    async def index(self, around: Surroundings) -> SkillIndex:
         """The index for a session's prompt; empty where there is nothing to list."""
         now = self._clock.monotonic()
         if self._recent is None or now - self._recent[0] > FRESH_S:

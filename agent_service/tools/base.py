@@ -53,7 +53,9 @@ class ToolResult(Struct, frozen=True):
     is_error: bool = False
     exit_code: int | None = None
     beside: str = ""
-    """What the model is told with it, whole, however long the result itself is."""
+    """What the model is told with it, also where the result itself is too long to be shown."""
+    notices: tuple[str, ...] = ()
+    """What a person is to hear of it."""
 
 
 class SessionState(Protocol):

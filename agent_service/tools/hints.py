@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from agent_service.prompt.context_files import NAMES, ROOT, ContextFiles
@@ -38,6 +39,14 @@ async def _path(arguments: Any, _context: ToolContext) -> Sequence[str]:
     return (arguments.path,)
 
 
+class Hint(Struct, frozen=True):
+    """What some folders say."""
+
+    text: str = ""
+    blocked: tuple[str, ...] = ()
+    """What a person is to hear of it."""
+
+
 class Hints:
     """Finds what the folders of sessions say."""
 
@@ -45,25 +54,26 @@ class Hints:
         self._context_files = context_files
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def of(self, folders: Sequence[str], context: ToolContext) -> str:
+    async def of(self, folders: Sequence[str], context: ToolContext) -> Hint:
         """What folders say that no earlier call has looked into."""
         # Calls side by side look one after the other, so that one of them tells it.
         async with self._locks.setdefault(context.caller.session_id, asyncio.Lock()):
             seen: dict[str, str] = await context.state.get(STATE) or {}
             if not seen and await context.state.get(SKIPS_CONTEXT_FILES):
-                return ""
+                return Hint()
             # The call that is made again after a crash tells again what was never stored.
             new = [folder for folder in folders if seen.get(folder, context.key) == context.key]
             new = new[: max(0, MAX_FOLDERS - len(seen))]
             if not new:
-                return ""
+                return Hint()
             said = [await self._context_files.first(context.files, f, NAMES) for f in new]
             await context.state.put(STATE, {**seen, **dict.fromkeys(new, context.key)})
-        return "\n\n".join(
-            f"[Notes of {folder}, to be followed for what is in there:]\n{text}"
-            for folder, text in zip(new, said, strict=True)
-            if text
+        text = "\n\n".join(
+            f"[Notes of {folder}, to be followed for what is in there:]\n{shown.text}"
+            for folder, shown in zip(new, said, strict=True)
+            if shown.text
         )
+        return Hint(text, tuple(shown.blocked for shown in said if shown.blocked))
 
 
 class WithHints(Wrapper[A]):
@@ -84,8 +94,12 @@ class WithHints(Wrapper[A]):
         folders = dict.fromkeys(folder for path in paths for folder in _led_through(path))
         if not folders:
             return result
-        said = await self._hints.of(list(folders), context)
-        return replace(result, beside="\n\n".join(filter(None, (result.beside, said))))
+        hint = await self._hints.of(list(folders), context)
+        return replace(
+            result,
+            beside="\n\n".join(filter(None, (result.beside, hint.text))),
+            notices=(*result.notices, *hint.blocked),
+        )
 
 
 def _led_through(path: str) -> list[str]:

@@ -322,6 +322,7 @@ def _returned(
         exit_code=result.exit_code,
         place=place,
         duration_ms=duration_ms,
+        notices=result.notices,
     )
 
 

@@ -314,6 +314,8 @@ async def test_deeper_notes_join_the_first_result_from_there(tmp_path: Path) -> 
     async with working(tmp_path) as projects:
         folder = await projects.make(files)
         await projects.ask(folder, "walk", session="same")
+        [notice] = projects.notices
+        assert "in src/AGENTS.md (" in notice
         first, other, *lib, again, docs = projects.results
         assert re.search(r"\n1\|1\n\[End .*\]\n\[Notes of /workspace/src, to be followed", first)
         assert "Of src.\n[BLOCKED: " in first
@@ -325,6 +327,7 @@ async def test_deeper_notes_join_the_first_result_from_there(tmp_path: Path) -> 
         assert sorted("Of lib." in result for result in lib) == [False, True]
         await projects.ask(folder, "walk", session="same")
         assert not any("[Notes of" in result for result in projects.results[6:])
+        assert projects.notices == []
 
 
 async def test_a_repository_deeper_down_is_followed_as_if_the_session_began_there(

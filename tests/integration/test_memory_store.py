@@ -183,7 +183,10 @@ async def test_what_gives_orders_is_not_kept(remembering: Remembering, action: A
 async def test_a_poisoned_file_is_kept_but_not_told(remembering: Remembering) -> None:
     edited = f"one\n§\nfirst\n{ORDER}\nlast\n§\ntwo"
     await remembering.write(edited.encode())
-    _, told = (await remembering.store.snapshot("default")).texts
+    snapshot = await remembering.store.snapshot("default")
+    _, told = snapshot.texts
+    (notice,) = snapshot.blocked
+    assert "memories/USER.md (one entry: " in notice
     *_, one, blocked, two = told.split("\n§\n")
     assert (one.splitlines()[-1], two) == ("one", "two")
     assert re.fullmatch(r"\[BLOCKED: [\w, -]+\]", blocked)
