@@ -69,6 +69,8 @@ def approval(info: ApprovalInfo) -> approval_pb2.Approval:
         create_time=timestamp(info.created_at),
         expire_time=timestamp(info.expires_at),
         decided_by=info.decided_by,
+        requester=info.requester,
+        platform=info.platform,
     )
     if info.decision is not None:
         wire.decision = wire_decision(info.decision)

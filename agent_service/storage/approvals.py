@@ -28,6 +28,10 @@ class ApprovalInfo(Struct, frozen=True):
     expires_at: datetime
     decision: Decision | None
     decided_by: str
+    requester: str
+    """The platform's id of who has asked for what is to be done; empty where a program has."""
+    platform: str
+    """Where they have; empty where an earlier release has stored it."""
 
 
 class Resolved(Struct, frozen=True):
@@ -147,4 +151,6 @@ def _info(row: sa.Row[Any]) -> ApprovalInfo:
         expires_at=row.expires_at,
         decision=None if row.decision is None else Decision(row.decision),
         decided_by=row.decided_by,
+        requester=row.requester,
+        platform=row.platform,
     )

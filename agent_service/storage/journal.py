@@ -380,6 +380,8 @@ def _approval_rows(transition: Transition) -> list[dict[str, Any]]:
             "decided_by": "",
             "created_at": transition.now,
             "expires_at": transition.now + live.approval_timeout,
+            "requester": live.origin.get("user_id", "")[:200],
+            "platform": live.origin.get("platform", live.platform)[:32],
         }
         for asked_id, call_id, tool, subject, binding in asked
     ]

@@ -140,9 +140,12 @@ approval = Table(
     Column("decided_by", Text, nullable=False),
     Column("created_at", UtcTime, nullable=False),
     Column("expires_at", UtcTime, nullable=False),
+    Column("requester", String(200), nullable=False, server_default=""),
+    Column("platform", String(32), nullable=False, server_default=""),
     Index("approval_by_turn", "turn_id"),
     Index("approval_open", "decision", "expires_at"),
 )
+"""`requester` is the platform's id of whose words the turn works on; empty of a program."""
 
 sandbox_binding = Table(
     "sandbox_binding",

@@ -78,7 +78,7 @@ async def _list(settings: Settings, arguments: argparse.Namespace) -> None:
     for approval in answer.approvals:
         expires = approval.expire_time.ToDatetime(UTC).astimezone()
         say(f"── {approval.approval_id}  {approval.tool}, until {expires:%Y-%m-%d %H:%M:%S}")
-        say(f"session {approval.session_id}")
+        say(printable(f"session {approval.session_id}{_asker(approval)}"))
         for line in approval.subject.splitlines():
             say(printable(f"  {line}"))
 
@@ -100,6 +100,11 @@ async def _decide(settings: Settings, arguments: argparse.Namespace) -> None:
         say(printable(f"{word}: {answer.approval.tool} `{answer.approval.subject}`"))
 
 
+def _asker(approval: approval_pb2.Approval) -> str:
+    asker = ":".join(filter(None, (approval.platform, approval.requester)))
+    return f", asked for by {asker}" if asker else ""
+
+
 def _described(approval: approval_pb2.Approval) -> dict[str, Any]:
     return {
         "approval_id": approval.approval_id,
@@ -111,4 +116,6 @@ def _described(approval: approval_pb2.Approval) -> dict[str, Any]:
         "expires_at": approval.expire_time.ToJsonString(),
         "decision": _NAMES.get(approval.decision),
         "decided_by": approval.decided_by,
+        "requester": approval.requester,
+        "platform": approval.platform,
     }

@@ -320,6 +320,9 @@ def test_another_terminal_decides_with_hermes_approvals(careful: Home) -> None:
         (waiting,) = careful.run("approvals", "list", "--json").json
         assert waiting["subject"] == f"{RISKY}id; hostname; pwd"
         assert (waiting["tool"], waiting["decision"]) == ("terminal", None)
+        asker = ":".join(filter(None, (waiting["platform"], waiting["requester"])))
+        assert asker.startswith("cli")
+        assert f", asked for by {asker}\n" in careful.run("approvals", "list").out
         approved = careful.run("approvals", "approve", waiting["approval_id"], "--for", "always")
         assert approved.out == f"Allowed (always): terminal `{RISKY}id; hostname; pwd`\n"
         chat.wait_for("^/workspace")

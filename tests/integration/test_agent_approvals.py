@@ -80,9 +80,12 @@ async def test_a_denied_command_does_not_run_and_the_model_is_told(
         fake_model(SCRIPT) as model,
         agent(home, model.url, HERMES_DATABASE_URL=database_url) as client,
     ):
-        started = await client.start("clean up")
+        started = await client.start("clean up", origin=Origin(platform="telegram", user_id="47"))
         question = await asked(client, started.turn_id)
         assert (question.tool, question.subject) == ("terminal", "rm -rf x")
+        stub = ApprovalServiceStub(client.channels.to("agent"))
+        (listed,) = (await stub.ListApprovals(approval_pb2.ListApprovalsRequest())).approvals
+        assert (listed.platform, listed.requester) == ("telegram", "47")
         waiting = await client.turns.GetTurn(turn_pb2.GetTurnRequest(turn_id=started.turn_id))
         assert waiting.turn.state == turn_pb2.TURN_STATE_WAITING_PERSON
         await resolve(client, question.approval_id, turn_event_pb2.APPROVAL_DECISION_DENY)

@@ -1,7 +1,9 @@
 """The agent's migrations lead to the schema that its code works with."""
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -19,7 +21,8 @@ from agent_service.storage import (
     usage_schema,
     watch_schema,
 )
-from agent_service.storage.schema import metadata
+from agent_service.storage.approvals import list_open
+from agent_service.storage.schema import approval, metadata, turn
 from agent_service.storage.search_index import id_at, token
 from agent_service.storage.search_wanted import Wanted
 from services.database import Database
@@ -76,3 +79,53 @@ async def test_what_was_indexed_before_the_slices_is_found(empty_database_url: s
         assert await found("docker") == [3, 2, 1]
         assert await found('"in the end"') == [1]
         assert await found('"the end"') == [2, 1]
+
+
+async def test_what_waited_before_requesters_were_kept_has_its_own(empty_database_url: str) -> None:
+    asked = {
+        "id": "apr_1",
+        "profile": "default",
+        "session_id": "old",
+        "turn_id": "trn_1",
+        "call_id": "trn_1:1",
+        "tool": "terminal",
+        "subject": "rm -rf x",
+        "decided_by": "",
+        "created_at": BEGUN,
+        "expires_at": BEGUN,
+    }
+
+    def fill(conn: Connection) -> None:
+        store(conn, "old", [said("user", "tidy")])
+        conn.execute(sa.insert(turn), _waiting({"platform": "telegram", "user_id": "47"}))
+        conn.execute(sa.insert(approval), asked)
+
+    async with Database(empty_database_url, "agent") as database:
+        await database.migrate(partial(upgrade, migrations=migrations, to="0017"))
+        await database.write(fill)
+        await database.migrate(partial(upgrade, migrations=migrations))
+        (waiting,) = await database.read(lambda conn: list_open(conn, "default", ""))
+    assert (waiting.platform, waiting.requester) == ("telegram", "47")
+
+
+def _waiting(origin: Mapping[str, str]) -> dict[str, Any]:
+    """A turn that waits for somebody."""
+    return {
+        "id": "trn_1",
+        "profile": "default",
+        "session_id": "old",
+        "kind": "user",
+        "state": "WAITING_PERSON",
+        "owner_endpoint": "",
+        "epoch": 1,
+        "version": 1,
+        "attempt": 1,
+        "stuck_at": 0,
+        "stuck_count": 0,
+        "cancel_requested": False,
+        "request_digest": "",
+        "request": {"origin": origin},
+        "usage": {},
+        "last_sequence": 1,
+        "created_at": BEGUN,
+    }

@@ -1,4 +1,4 @@
 """How the agent's schema came to be; `versions` holds one Alembic revision for each step."""
 
-HEAD = "0017"
+HEAD = "0018"
 """The revision that `agent_service.storage.schema` describes."""

@@ -221,6 +221,8 @@ class Approval(_message.Message):
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
     DECISION_FIELD_NUMBER: _builtins.int
     DECIDED_BY_FIELD_NUMBER: _builtins.int
+    REQUESTER_FIELD_NUMBER: _builtins.int
+    PLATFORM_FIELD_NUMBER: _builtins.int
     approval_id: _builtins.str
     """The approval's id."""
     turn_id: _builtins.str
@@ -235,6 +237,10 @@ class Approval(_message.Message):
     """The decision; unset while there is none."""
     decided_by: _builtins.str
     """Who decided; empty while nobody has."""
+    requester: _builtins.str
+    """The platform's id of who said what the turn works on; empty for a program."""
+    platform: _builtins.str
+    """The platform that they said it on, such as "telegram"; empty where a version before this one has asked."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
         """When it was asked."""
@@ -255,10 +261,12 @@ class Approval(_message.Message):
         expire_time: _timestamp_pb2.Timestamp | None = ...,
         decision: _turn_event_pb2.ApprovalDecision.ValueType = ...,
         decided_by: _builtins.str = ...,
+        requester: _builtins.str = ...,
+        platform: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "expire_time", b"expire_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_id", b"approval_id", "create_time", b"create_time", "decided_by", b"decided_by", "decision", b"decision", "expire_time", b"expire_time", "session_id", b"session_id", "subject", b"subject", "tool", b"tool", "turn_id", b"turn_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_id", b"approval_id", "create_time", b"create_time", "decided_by", b"decided_by", "decision", b"decision", "expire_time", b"expire_time", "platform", b"platform", "requester", b"requester", "session_id", b"session_id", "subject", b"subject", "tool", b"tool", "turn_id", b"turn_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
