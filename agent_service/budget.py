@@ -25,6 +25,8 @@ class Amount(Struct, frozen=True):
 
     micro_usd: int = 0
     tokens: int = 0
+    unpriced: str = ""
+    """The model whose price is not known, so that the money is not; empty where it is."""
 
     def __add__(self, other: "Amount") -> "Amount":
         return Amount(self.micro_usd + other.micro_usd, self.tokens + other.tokens)
@@ -67,6 +69,8 @@ class Standing(Struct, frozen=True):
 
     def has_room_for(self, asked: Amount) -> bool:
         """Whether so much more can be spent for certain."""
+        if asked.unpriced and self.limit.micro_usd:
+            return False
         return not self._over(self.spent + self.reserved + asked)
 
     @property
@@ -87,13 +91,19 @@ class Standing(Struct, frozen=True):
 
     def refusal(self, asked: Amount) -> str:
         """Why a model call is not made, and what to do about it."""
+        which = f"{self.scope} --id {self.scope_id}" if self.scope_id else f"{self.scope}"
+        if asked.unpriced and self.limit.micro_usd:
+            return (
+                f"{self.name} is in US dollars, and the price of {asked.unpriced} is not known, so "
+                "that the model is not called. Set its price under models in config.yaml (0 where "
+                f"it costs nothing), or limit tokens: hermes budget set {which} --tokens N."
+            )
         in_usd = self.limit.micro_usd and not self._within_usd(self.spent + self.reserved + asked)
         spent, reserved, most, limit = (
             _shown(amount, in_usd=bool(in_usd))
             for amount in (self.spent, self.reserved, asked, self.limit)
         )
         later = " or wait until tomorrow" if self.scope is Scope.DAY else ""
-        which = f"{self.scope} --id {self.scope_id}" if self.scope_id else f"{self.scope}"
         running = f", {reserved} reserved by running calls" if self.reserved else ""
         return (
             f"{self.name} does not allow another model call: {spent} of {limit} spent{running}, "

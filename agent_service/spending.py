@@ -79,23 +79,20 @@ class Spending:
 
     async def hold(self, turn: LiveTurn, request: ModelRequest, reservation: str) -> bool:
         """Hold what a call beside the conversation may take; whether anything had to be held."""
-        found, _ = await self.reserve(turn, request, reservation=reservation)
-        return bool(found)
+        return bool(await self.reserve(turn, request, reservation=reservation))
 
     async def reserve(
         self, turn: LiveTurn, request: ModelRequest, scale: float = 1.0, reservation: str = ""
-    ) -> tuple[list[Standing], bool]:
-        """Hold what a call may take: how budgets stood, and whether the price is known.
+    ) -> list[Standing]:
+        """Hold what a call may take; returns how budgets stood.
 
         `scale` corrects the estimate of the prompt by what the provider counted before. Costs
         nothing where there is no budget.
         """
         if not await self.budgets.apply_to(turn.profile):
-            return [], True
+            return []
         account = self.account(turn.profile, turn.charged_session_id)
-        asked, has_price = self._most(request, scale)
-        found = await self.budgets.reserve(turn, account, asked, reservation)
-        return found, has_price
+        return await self.budgets.reserve(turn, account, self._most(request, scale), reservation)
 
     async def hold_outside(self, turn: Charged, request: ModelRequest, time_limit_s: float) -> str:
         """Hold what a call outside of turns may take, until it is counted.
@@ -105,7 +102,7 @@ class Spending:
         call_id = new_id("ask")
         if await self.budgets.apply_to(turn.profile):
             account = self.account(turn.profile, turn.charged_session_id)
-            await self.budgets.hold(account, self._most(request)[0], call_id, 2 * time_limit_s)
+            await self.budgets.hold(account, self._most(request), call_id, 2 * time_limit_s)
         return call_id
 
     def count(
@@ -122,13 +119,14 @@ class Spending:
         nearly = self.budgets.nearly_used_up(standings)
         return {one.scope.value: one.warning() for one in nearly}
 
-    def _most(self, request: ModelRequest, scale: float = 1.0) -> tuple[Amount, bool]:
-        """What a call takes at most, and whether its price is known."""
+    def _most(self, request: ModelRequest, scale: float = 1.0) -> Amount:
+        """What a call takes at most."""
         info = self.catalog.find(request.model)
         answer = self.catalog.longest_answer(request.model, request.max_tokens)
         prompt = round(estimated_tokens((*request.messages, request.tools)) * scale)
-        cost = 0 if info.price is None else info.price.most(prompt, answer)
-        return Amount(cost, prompt + answer), info.price is not None
+        if info.price is None:
+            return Amount(tokens=prompt + answer, unpriced=request.model)
+        return Amount(info.price.most(prompt, answer), prompt + answer)
 
     def _day(self, moment: datetime) -> str:
         return moment.astimezone(self._zone).date().isoformat()
@@ -147,10 +145,8 @@ class _Budgeted:
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
         """Reserve what the call may take, then make it."""
-        found, has_price = await self._spending.reserve(self._turn, request, self._scale)
+        found = await self._spending.reserve(self._turn, request, self._scale)
         told = self._spending.worth_saying(found)
-        if not has_price and any(one.limit.micro_usd for one in found):
-            told["price"] = _unpriced(request.model)
         new = [text for about, text in told.items() if about not in self._said]
         self._said |= told.keys()
         async with (
@@ -180,10 +176,3 @@ class _Budgeted:
 
 def _broken_off(turn: LiveTurn) -> ModelRequest:
     return ModelRequest(turn.model, turn.messages, purpose=turn.purpose)
-
-
-def _unpriced(model: str) -> str:
-    return (
-        f"The price of {model} is not known, so that budgets in US dollars do not count it; set "
-        "its price under models in config.yaml."
-    )

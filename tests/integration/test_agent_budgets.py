@@ -194,16 +194,22 @@ async def test_a_turn_says_once_that_a_budget_is_nearly_used_up(tmp_path: Path) 
     assert answer(second) == "Hi."
 
 
-async def test_a_budget_in_dollars_says_that_a_price_is_not_known(tmp_path: Path) -> None:
-    async with (
-        fake_model(answers({"text": "Hi.", "latency_s": 0.5})) as model,
-        agent(tmp_path, model.url) as client,
-    ):
-        await set_budget(client, DAY, usd=0.000_001)
-        events = await client.ask("hi")
-    (said,) = notices(events)
-    assert "price of scripted is not known" in said
-    assert answer(events) == "Hi."
+@pytest.mark.parametrize(
+    ("price", "is_called"),
+    [("", False), ("models: {scripted: {price: {input: 0, output: 0}}}\n", True)],
+    ids=["unknown", "free"],
+)
+async def test_a_budget_in_dollars_holds_a_model_whose_price_is_not_known(
+    tmp_path: Path, price: str, is_called: bool
+) -> None:
+    await configure(tmp_path, price)
+    async with fake_model(answers(HI)) as model, agent(tmp_path, model.url) as client:
+        await set_budget(client, DAY, usd=1_000)
+        told = limit_reached(await client.ask("hi"))
+        assert len(model.bodies) == is_called
+        assert ("price of scripted is not known" in told) is not is_called
+        await set_budget(client, DAY, tokens=100_000)
+        assert answer(await client.ask("hi")) == "Hi."
 
 
 async def test_what_an_interrupted_call_had_reserved_is_free_and_what_it_said_is_booked(

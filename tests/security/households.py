@@ -69,7 +69,11 @@ SCRIPT = {
         {"steps": [{"text": f"So {CANARY} it is."}]},
     ]
 }
-CONFIG = "approvals: {mode: manual, sandboxed: ask}\n"
+CONFIG = (
+    "approvals: {mode: manual, sandboxed: ask}\n"
+    "models: {scripted: {price: {input: 0, output: 0}}}\n"
+)
+"""With a price, so that a budget in dollars lets the model be asked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,21 @@ def test_a_warning_is_due_from_its_percent_on(spent: Amount, past: bool) -> None
     assert Standing(Scope.DAY, "", LIMIT, spent).is_past(80) is past
 
 
+def test_a_model_without_a_price_fits_into_no_budget_in_dollars() -> None:
+    unpriced = Amount(tokens=5, unpriced="local")
+    dollars = Standing(Scope.DAY, "", Amount(micro_usd=10**15))
+    assert not dollars.has_room_for(unpriced)
+    assert dollars.refusal(unpriced) == (
+        "Today's budget is in US dollars, and the price of local is not known, so that the model "
+        "is not called. Set its price under models in config.yaml (0 where it costs nothing), or "
+        "limit tokens: hermes budget set day --tokens N."
+    )
+    tokens = Standing(Scope.SESSION, "s", Amount(tokens=1_000), Amount(0, 996))
+    assert not tokens.has_room_for(unpriced)
+    assert "996 tokens of 1,000 tokens" in tokens.refusal(unpriced)
+    assert tokens.has_room_for(Amount(tokens=4, unpriced="local"))
+
+
 def test_a_refusal_names_the_budget_the_figures_and_the_way_out() -> None:
     standing = Standing(Scope.SESSION, "s", Amount(tokens=1_000), Amount(0, 900), Amount(0, 50))
     assert standing.refusal(Amount(5, 70)) == (
