@@ -19,6 +19,7 @@ from agent_service.skills.shelf import SkillShelves
 from agent_service.storage import grants, journal, sessions, watches
 from agent_service.tools.base import Caller, ToolContext, ToolFailed
 from agent_service.tools.terminal import FOREGROUND_S
+from agent_service.tools.typed import KEPT
 from agent_service.watched import Wanted
 from services.database import Database
 from services.leases import LeaseTable
@@ -96,14 +97,20 @@ class _TurnState:
 
     async def get(self, name: str) -> Any:
         """The stored value, or None."""
-        session_id = self._turn.session_id
-        return await self._database.read(lambda conn: sessions.get_state(conn, session_id, name))
+        session_id, kept = self._turn.session_id, self._turn.kept
+        if name in kept:
+            return kept[name]
+        value = await self._database.read(lambda conn: sessions.get_state(conn, session_id, name))
+        # Another call may have put one meanwhile.
+        return kept.setdefault(name, value) if name in KEPT else value
 
     async def put(self, name: str, value: Any) -> None:
         """Store a value under the running turn's fence."""
         await self._database.write(
             lambda conn: journal.put_state(conn, self._turns, self._turn, name, value)
         )
+        if name in KEPT:
+            self._turn.kept[name] = value
 
     async def add(self, name: str, text: str) -> None:
         """Add a text to a stored set of them."""

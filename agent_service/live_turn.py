@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -92,6 +93,8 @@ class LiveTurn(Struct):
     waits_for_person: bool = False
     has_reserved: bool = False
     """Something is reserved of its budgets, until what its model call took is stored."""
+    kept: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Values of the session that its calls alone change, as far as one has looked."""
     notices: tuple[str, ...] = ()
     """What a person is to hear with the turn's first answer."""
     finished: TurnFinished | None = None

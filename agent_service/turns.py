@@ -71,7 +71,12 @@ class Conversations:
         """Remember a session after a turn of it."""
         before = self._kept.pop(turn.session_id, None)
         hot = journal.Hot(
-            turn.revision, turn.message_count, turn.messages, turn.compaction, turn.overlay
+            turn.revision,
+            turn.message_count,
+            turn.messages,
+            turn.compaction,
+            turn.overlay,
+            turn.kept,
         )
         self._kept[turn.session_id] = hot
         self._bytes += hot.size_bytes - (before.size_bytes if before else 0)

@@ -94,6 +94,7 @@ class Hot(Struct, frozen=True):
     messages: list[bytes]
     compaction: Compaction
     overlay: Overlay
+    kept: dict[str, Any]
 
     @property
     def size_bytes(self) -> int:
@@ -155,7 +156,7 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None
     if begun and hot is not None and hot.is_of(begun.revision, begun.message_count):
         said = [] if begun.message is None else [begun.message]
         live.messages, live.compaction = [*hot.messages, *said], hot.compaction
-        live.overlay = hot.overlay
+        live.overlay, live.kept = hot.overlay, dict(hot.kept)
         return Loaded(live, list(begun.events))
     live.overlay = Overlay.of(get_session_state(conn, live.session_id, OVERLAY))
     _load_pending(conn, live, steps, resumed=claimed.may_have_run)

@@ -44,15 +44,16 @@ class ApprovalRequired(Exception):
         self.call = call
 
 
-def check_decision(decision: Decision) -> None:
-    """Fails with ToolFailed unless the decision allows the call."""
+def check_decision(decision: Decision, decided_on: str, binding: str) -> None:
+    """Fails with ToolFailed unless the decision allows the call, and was about this very one."""
     match decision:
         case Decision.DENY | Decision.ANSWERED:
             raise ToolFailed(_DENIED)
         case Decision.EXPIRED:
             raise ToolFailed(_NO_ANSWER)
         case Decision.ONCE | Decision.SESSION | Decision.ALWAYS:
-            return
+            if decided_on != binding:
+                raise ToolFailed(_CHANGED)
 
 
 async def check_allowed(tool: str, subject: str, binding: str, context: ToolContext) -> None:
@@ -61,9 +62,7 @@ async def check_allowed(tool: str, subject: str, binding: str, context: ToolCont
         if not await context.allowances.holds(tool, binding):
             raise ApprovalRequired(subject, binding)
         return
-    check_decision(context.decision)
-    if context.decided_on != binding:
-        raise ToolFailed(_CHANGED)
+    check_decision(context.decision, context.decided_on, binding)
 
 
 class RequireApproval(Wrapper[A]):

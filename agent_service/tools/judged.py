@@ -74,11 +74,11 @@ class JudgeCommands(Wrapper[A]):
         """Run the inner tool if its command may run."""
         typed = self._typed(arguments)
         if typed is not None:
-            before = await Before.of(typed, context.state)
+            before = await Before.of(typed, context.key, context.state)
             typed = before.continued(typed)
             verdict = await self._classify(typed)
             await self._check(typed, verdict, context)
-            await before.keep(typed, verdict, context.state)
+            await before.keep(typed, verdict, context.key, context.state)
         return await self._inner.run(arguments, context)
 
     async def _classify(self, typed: Typed) -> Verdict:
@@ -102,8 +102,8 @@ class JudgeCommands(Wrapper[A]):
             raise ToolFailed(_NOT_JUDGED)
         if not await self._needs_person(typed, verdict, context):
             return
+        binding = binding_of(typed, verdict)
         if context.decision is None:
-            binding = binding_of(typed, verdict)
             if await context.allowances.holds(self.name, binding):
                 return
             shown = self._policy.redactor.redact((typed.shown or typed.command).rstrip("\n"))
@@ -113,7 +113,7 @@ class JudgeCommands(Wrapper[A]):
             await context.allowances.put(self.name, binding, "model")
             _log.info("a model has allowed a command", extra={"call": context.key})
             return
-        check_decision(context.decision)
+        check_decision(context.decision, context.decided_on, binding)
 
     async def _is_harmless(self, shown: str, verdict: Verdict, context: ToolContext) -> bool:
         if self._policy.opinion is None or verdict.kind is not CommandClass.DANGEROUS:

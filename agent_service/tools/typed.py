@@ -5,7 +5,6 @@ folder and the next deletes all that is there, or one types half of a line and t
 """
 
 import posixpath
-from collections.abc import Mapping
 from typing import Self
 
 from msgspec import Struct
@@ -17,8 +16,13 @@ from agent_service.tools.texts import WORKSPACE
 
 MOST_CHARS = 8_192
 """Of a line that is not finished."""
+MOST_BEGUN = 64
+"""Calls that may be made again, of which it is kept what they went on with."""
 _FOLDER = "judged_folder"
 _LINES = "judged_lines"
+_BEGUN = "judged_begun"
+KEPT = frozenset({_FOLDER, _LINES, _BEGUN})
+"""Names of the session's values that nothing but its calls changes."""
 
 
 class Typed(Struct, frozen=True):
@@ -40,36 +44,47 @@ class Typed(Struct, frozen=True):
 class Before(Struct, frozen=True):
     """What calls before have left."""
 
-    folder: str = ""
-    lines: Mapping[str, str] = {}
-    """What was typed into programs of lines that are not finished, by program."""
+    left: str = ""
+    """The folder that a command begins in, or the line that input goes on with."""
 
     @classmethod
-    async def of(cls, typed: Typed, state: SessionState) -> Self:
-        """What concerns this call."""
+    async def of(cls, typed: Typed, key: str, state: SessionState) -> Self:
+        """What the call of this key goes on with; the same when it is made again."""
+        if not typed.process and not typed.has_folder:
+            return cls()
+        begun: dict[str, str] = await state.get(_BEGUN) or {}
+        if key in begun:
+            return cls(begun[key])
         if typed.process:
-            return cls(lines=await state.get(_LINES) or {})
-        return cls(await state.get(_FOLDER) or "") if typed.has_folder else cls()
+            lines: dict[str, str] = await state.get(_LINES) or {}
+            return cls(lines.get(typed.process, ""))
+        return cls(await state.get(_FOLDER) or "")
 
     def continued(self, typed: Typed) -> Typed:
         """The call as what it goes on with."""
         if typed.process:
-            return replace(typed, command=self.lines.get(typed.process, "") + typed.command)
+            return replace(typed, command=self.left + typed.command)
         if not typed.has_folder:
             return typed
         if typed.place:
             return replace(typed, folder=posixpath.join(WORKSPACE, typed.place))
-        return replace(typed, folder=self.folder, place=self.folder)
+        return replace(typed, folder=self.left, place=self.left)
 
-    async def keep(self, typed: Typed, verdict: Verdict, state: SessionState) -> None:
+    async def keep(self, typed: Typed, verdict: Verdict, key: str, state: SessionState) -> None:
         """Keep what the call leaves, before it runs."""
+        if not typed.process and not typed.has_folder:
+            return
+        leaves = _unfinished(typed.command) if typed.process else verdict.ends_in
+        if leaves == self.left:
+            return
+        begun: dict[str, str] = await state.get(_BEGUN) or {}
+        await state.put(_BEGUN, dict([*begun.items(), (key, self.left)][-MOST_BEGUN:]))
         if typed.process:
-            line = _unfinished(typed.command)
-            if line != self.lines.get(typed.process, ""):
-                others = {name: said for name, said in self.lines.items() if name != typed.process}
-                await state.put(_LINES, {**others, typed.process: line} if line else others)
-        elif typed.has_folder and verdict.ends_in != self.folder:
-            await state.put(_FOLDER, verdict.ends_in)
+            lines: dict[str, str] = await state.get(_LINES) or {}
+            others = {name: said for name, said in lines.items() if name != typed.process}
+            await state.put(_LINES, {**others, typed.process: leaves} if leaves else others)
+        else:
+            await state.put(_FOLDER, leaves)
 
 
 def _unfinished(text: str) -> str:

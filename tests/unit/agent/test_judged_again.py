@@ -1,0 +1,88 @@
+"""Commands that were allowed, or were begun, before they are called again."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from agent_service.events import Decision
+from agent_service.tools.approval import ApprovalRequired
+from agent_service.tools.base import ToolContext, ToolFailed
+from agent_service.tools.judged import JudgeCommands
+from agent_service.tools.typed import MOST_BEGUN, Typed
+from tests.unit.agent.test_judged import (
+    IN_FOLDER,
+    INPUT,
+    LEAVES,
+    LINE,
+    MANUAL,
+    UNCLEAR,
+    Arguments,
+    Runs,
+    State,
+    call,
+)
+
+
+async def ask(
+    command: str,
+    *,
+    typed: Typed = LINE,
+    state: State | None = None,
+    key: str = "trn_1:2",
+    **decided: Any,
+) -> None:
+    """Call the tool, of which it may be decided already."""
+    tool = JudgeCommands(
+        Runs(), lambda arguments: replace(typed, command=arguments.command), MANUAL
+    )
+    unused: Any = None
+    context = ToolContext(key, unused, unused, state or unused, None, print)
+    await tool.run(Arguments(command=command), replace(context, **decided))
+
+
+async def test_an_allowance_holds_for_every_spelling_of_the_same_command_only() -> None:
+    with pytest.raises(ApprovalRequired) as asked:
+        await ask("rm -rf src")
+    granted = frozenset({asked.value.binding})
+    assert await call("r''m  -rf 'src'", MANUAL, granted=granted) == "ran r''m  -rf 'src'"
+    assert await call("rm -rf lib", MANUAL, granted=granted) == "asked rm -rf lib"
+    assert await call("rm -rf src; id", MANUAL, granted=granted) == "asked rm -rf src; id"
+    with pytest.raises(ApprovalRequired) as unknown:
+        await ask("rm -rf $A")
+    granted = frozenset({unknown.value.binding})
+    assert await call("rm -rf $B", MANUAL, granted=granted) == "asked rm -rf $B"
+
+
+async def test_what_was_allowed_is_the_very_call_that_was_asked_for() -> None:
+    with pytest.raises(ApprovalRequired) as asked:
+        await ask(LEAVES)
+    allowed: dict[str, Any] = {"decision": Decision.ALWAYS, "decided_on": asked.value.binding}
+    for other in ("rm -rf lib", f"{LEAVES}; git push", UNCLEAR):
+        with pytest.raises(ToolFailed, match="has changed meanwhile"):
+            await ask(other, **allowed)
+    await ask(f"{LEAVES}  ", **allowed)
+
+
+async def test_a_call_that_is_made_again_goes_on_with_what_it_went_on_with_before() -> None:
+    state = State()
+    moving = "cd /workspace/a && rm -rf src"
+    with pytest.raises(ApprovalRequired) as asked:
+        await ask(moving, typed=IN_FOLDER, state=state)
+    allowed: dict[str, Any] = {"decision": Decision.ONCE, "decided_on": asked.value.binding}
+    await ask(moving, typed=IN_FOLDER, state=state, **allowed)
+    # The process was killed while it ran, and it is found again.
+    await ask(moving, typed=IN_FOLDER, state=state, **allowed)
+    with pytest.raises(ToolFailed, match="has changed meanwhile"):
+        await ask(moving, typed=IN_FOLDER, state=state, key="trn_1:3", **allowed)
+
+    for key, piece in (("trn_1:4", "ec"), ("trn_1:4", "ec"), ("trn_1:5", "ho x")):
+        await ask(piece, typed=INPUT, state=state, key=key)
+    assert state.values["judged_lines"] == {"proc_1": "echo x"}
+
+
+async def test_only_so_many_calls_are_remembered() -> None:
+    state = State()
+    for number in range(MOST_BEGUN + 9):
+        await ask(f"cd /workspace/{number}", typed=IN_FOLDER, state=state, key=f"trn_1:{number}")
+    assert list(state.values["judged_begun"]) == [f"trn_1:{n}" for n in range(9, MOST_BEGUN + 9)]
