@@ -12,6 +12,7 @@ from scheduler_service.catalog import JobCatalog
 from scheduler_service.clients import AgentClient, CurationClient, GatewayClient
 from scheduler_service.config import CuratorConfig, SchedulerConfig
 from scheduler_service.convert.files import check_job
+from scheduler_service.curation_lock import CurationLocks
 from scheduler_service.curator import Curator
 from scheduler_service.curator_desk import CuratorDesk
 from scheduler_service.curator_metrics import CuratorMetrics
@@ -70,7 +71,8 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
         observer=metrics,
     )
     catalog = JobCatalog(database, clock, config.time_zone, agent)
-    curating, libraries = settings.load(CuratorConfig).settings, CurationClient(channels)
+    curating = settings.load(CuratorConfig).settings
+    libraries = CurationClient(channels, CurationLocks(settings.home))
     curator = Curator(
         database,
         libraries,
@@ -92,7 +94,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
     importer = HomeImporter(database, mover, clock, settings.home, keeper)
     stopper = Stopper(database, agent)
     servicers = (
-        JobServicer(catalog, mover, agent, keeper if is_alone else None),
+        JobServicer(catalog, mover, agent, keeper),
         CuratorServicer(desk),
     )
     return SchedulerService(database, workers, (importer, planner, curator, stopper), servicers)

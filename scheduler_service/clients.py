@@ -23,6 +23,7 @@ from hermes.gateway.v1 import delivery_pb2, delivery_pb2_grpc
 from scheduler_service.convert import curator
 from scheduler_service.convert.common import origin_to_wire
 from scheduler_service.convert.jobs import script_to_wire, unattended_to_wire
+from scheduler_service.curation_lock import CurationLocks
 from scheduler_service.curator_records import Curation, Order, Report
 from scheduler_service.errors import CallRefused
 from scheduler_service.jobs import Claim, Job, Origin
@@ -223,8 +224,10 @@ class GatewayClient:
 class CurationClient:
     """The agent service, for the libraries of skills."""
 
-    def __init__(self, channels: Channels) -> None:
+    def __init__(self, channels: Channels, locks: CurationLocks) -> None:
+        """`locks` are those of the homes that the libraries are in, where they are in homes."""
         self._channels = channels
+        self.held = locks.held
 
     @cached_property
     def _stub(self) -> curation_pb2_grpc.CurationServiceStub:

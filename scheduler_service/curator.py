@@ -215,7 +215,8 @@ class Curator:
 
     async def _work_on(self, lease: Lease, run: CuratorRun) -> None:
         try:
-            outcome: Report | str = await self._outcome(lease, run)
+            async with self._libraries.held(run.profile):
+                outcome: Report | str = await self._outcome(lease, run)
         except Fenced as error:
             _log.info("%s", error)
             return
@@ -237,6 +238,8 @@ class Curator:
 
     async def _outcome(self, lease: Lease, run: CuratorRun) -> Report:
         libraries, profile = self._libraries, run.profile
+        if run.plan is None and not run.dry_run:
+            await self._persist(run.id, partial(_check_undone, libraries, run))
         of_jobs = await self._persist(
             run.id,
             partial(self._database.read, partial(curator_runs.skills_of_jobs, profile=profile)),
@@ -304,3 +307,13 @@ class Curator:
                 _log.log(level, "%s waits: %s", what, error)
             await self._clock.sleep(delay_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
             delay_s = min(2 * delay_s, _LONGEST_RETRY_S)
+
+
+async def _check_undone(libraries: Libraries, run: CuratorRun) -> None:
+    """Raise FailedPrecondition where the scheduler of another database has done it meanwhile."""
+    for curation in await libraries.curations(run.profile):
+        last = curation.last_run_at if curation.profile == run.profile else None
+        if last is not None and last > run.created_at:
+            raise FailedPrecondition(
+                "another Hermes has looked after these skills since this was begun"
+            )

@@ -1,6 +1,7 @@
 """What people ask of the curator, each of that of its profile."""
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import partial
 from typing import Protocol
@@ -42,6 +43,10 @@ class Homes(Protocol):
 
     async def reports(self, profile: str, most: int) -> Sequence[Report]:
         """What came of earlier runs, the latest first."""
+        ...
+
+    def held(self, profile: str) -> AbstractAsyncContextManager[None]:
+        """Keep others from a library; FailedPrecondition where somebody is at work on it."""
         ...
 
 
@@ -114,7 +119,8 @@ class CuratorDesk:
         if asked.is_past:
             return await self._done_before(asked)
         try:
-            report = await self._homes.restore(profile, asked.restore_id, asked.backup_id)
+            async with self._homes.held(profile):
+                report = await self._homes.restore(profile, asked.restore_id, asked.backup_id)
         except (NotFound, FailedPrecondition):
             await self._database.write(partial(roll_backs.forget, refused=asked))
             raise

@@ -1,6 +1,7 @@
 """The curator's records, when it is due, and what it asks of the libraries of skills."""
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
@@ -142,4 +143,8 @@ class Libraries(Protocol):
 
     async def apply(self, order: Order) -> Report:
         """Do what the rules allow, once for each run."""
+        ...
+
+    def held(self, profile: str) -> AbstractAsyncContextManager[None]:
+        """Keep others from a library; FailedPrecondition where somebody is at work on it."""
         ...

@@ -80,9 +80,9 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
     """Creates, shows, changes, runs and deletes jobs, and shows their runs."""
 
     def __init__(
-        self, catalog: JobCatalog, mover: JobMover, scanner: Scanner, keeper: JobKeeper | None
+        self, catalog: JobCatalog, mover: JobMover, scanner: Scanner, keeper: JobKeeper
     ) -> None:
-        """`keeper` is of a database in a home."""
+        """`keeper` knows whether another database keeps the jobs of a home."""
         self._catalog = catalog
         self._keeper = keeper
         self._mover = mover
@@ -97,8 +97,7 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
     ) -> job_pb2.CreateJobResponse:
         """Store a job."""
         wanted = job_request(request)
-        if self._keeper is not None:
-            await self._keeper.check(wanted.profile)
+        await self._keeper.check(wanted.profile)
         job = await self._catalog.create(wanted)
         return job_pb2.CreateJobResponse(job=job_to_wire(job))
 
@@ -214,7 +213,7 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
     ) -> job_file_pb2.ImportJobsResponse:
         """Store the jobs of a file."""
         file = file_of(request)
-        if self._keeper is not None and not file.dry_run:
+        if not file.dry_run:
             await (self._keeper.check if file.document else self._keeper.other)(file.profile)
         return moved_to_wire(await self._mover.take(file, self._scanner))
 

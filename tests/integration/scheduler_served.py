@@ -68,9 +68,10 @@ async def serving(settings: Settings, wire: Wire) -> AsyncGenerator[Serving]:
             await served
 
 
-def settings_of(home: Path) -> Settings:
-    """The settings of a home that lies in Berlin."""
-    read = load_settings({}, {"HERMES_HOME": str(home), "HERMES_TIMEZONE": "Europe/Berlin"})
+def settings_of(home: Path, **more: str) -> Settings:
+    """The settings of a home that lies in Berlin, with more from the environment."""
+    environ = {"HERMES_HOME": str(home), "HERMES_TIMEZONE": "Europe/Berlin"} | more
+    read = load_settings({}, environ)
     read.home.create()
     return read
 

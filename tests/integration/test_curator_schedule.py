@@ -6,12 +6,14 @@ from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
+from scheduler_service.curation_lock import CurationLocks
 from scheduler_service.curator import Curator
 from scheduler_service.curator_metrics import CuratorMetrics
 from scheduler_service.curator_records import (
@@ -33,6 +35,7 @@ from services.errors import (
     FailedPrecondition,
     ServiceUnavailable,
 )
+from services.home import HomePaths
 from services.ids import new_id
 from services.leases import new_owner
 from services.lifecycle import Workers
@@ -42,14 +45,19 @@ SOON = Settings(first_check_s=0.0, check_s=0.1)
 HOUR = timedelta(hours=1)
 
 
+NO_LOCKS = CurationLocks(HomePaths(Path("/nonexistent"), Path("/nonexistent")))
+
+
 class Libraries:
     """Libraries that are scripted, as the agent serves them."""
 
-    def __init__(self, *curations: Curation) -> None:
+    def __init__(self, *curations: Curation, locks: CurationLocks = NO_LOCKS) -> None:
+        self.held = locks.held
         self.known = {each.profile: each for each in curations}
         self.begun: list[str] = []
         self.orders: list[Order] = []
         self.asked: Counter[str] = Counter()
+        self.is_asked = asyncio.Event()
         self.may_answer = asyncio.Event()
         self.may_answer.set()
         self.failure = ""
@@ -68,6 +76,7 @@ class Libraries:
 
     async def plan(self, profile: str, left_out: Collection[str], jobs: Collection[str]) -> str:
         self.asked[profile] += 1
+        self.is_asked.set()
         await self.may_answer.wait()
         return "a plan"
 

@@ -91,3 +91,20 @@ async def test_what_one_database_keeps_no_other_one_takes(
     await asyncio.to_thread(where.unlink)
     async with serving(own, wire) as served:
         assert await served.jobs().CreateJob(request(profile=HER))
+
+
+async def test_a_database_on_a_server_minds_the_mark_and_makes_it(
+    above: Settings, own: Settings, wire: Wire, postgres_url: str
+) -> None:
+    shared = await asyncio.to_thread(settings_of, above.home.root, HERMES_DATABASE_URL=postgres_url)
+    async with serving(own, wire) as served:
+        await served.jobs().CreateJob(request(profile=HER))
+    async with serving(shared, wire) as served:
+        reason, message = await refused(served.jobs().CreateJob(request(profile=HER)))
+        assert reason is Reason.FAILED_PRECONDITION
+        where = own.home.database("scheduler")
+        assert message.startswith(f"the jobs of profile {HER} are kept in {where}, ")
+        await served.jobs().CreateJob(request())
+    kept = await asyncio.to_thread(kept_by, above.home.root)
+    assert kept.startswith("postgresql")
+    assert "@" not in kept, "it has no secrets"
