@@ -3,8 +3,8 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from scheduler_service.errors import ScheduleError
+from scheduler_service.home_values import list_of, part_of, text_of, time_of
 from scheduler_service.jobs import Job, JobState, LastRun, Origin, RunState
 from scheduler_service.options import JobOptions, Target
 from scheduler_service.schedule import (
@@ -24,6 +25,8 @@ from scheduler_service.schedule import (
     parse,
     zone_of,
 )
+from services.errors import InvalidArgument
+from services.validation import denied_commands
 
 KNOWN = frozenset(
     {
@@ -36,7 +39,10 @@ KNOWN = frozenset(
 )
 OPTIONS = "options"
 """The key under which stands what a job may ask for here and such files have no place for."""
-OWN = ("time_zone", "unattended", "sandbox_template", "anchor_at", "script_is_text")
+OWN = (
+    *("time_zone", "unattended", "sandbox_template", "anchor_at", "script_is_text"),
+    "denied_commands",
+)
 """What stands there beside the options themselves."""
 
 _ID = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,99}")
@@ -99,7 +105,7 @@ def _read(number: int, given: object, reading: Reading) -> ReadJob:
     if not isinstance(given, dict):
         return ReadJob(f"number {number + 1}", None, ("it is no object with fields",))
     fields = cast("dict[str, Any]", given)
-    shown = _text(fields, "name") or _text(fields, "id") or f"number {number + 1}"
+    shown = text_of(fields, "name") or text_of(fields, "id") or f"number {number + 1}"
     notes: list[str] = []
     try:
         job = _job(fields, reading, notes)
@@ -112,17 +118,17 @@ def _read(number: int, given: object, reading: Reading) -> ReadJob:
 
 
 def _job(given: Mapping[str, Any], reading: Reading, notes: list[str]) -> Job:
-    own = _part(given, OPTIONS)
+    own = part_of(given, OPTIONS)
     zone = _zone(own, reading.zone)
     schedule, text = _schedule(given, zone, reading)
     if isinstance(schedule, Cron):
         zone = schedule.zone
     options = _options(given, own, schedule, reading)
-    prompt = _text(given, "prompt")
+    prompt = text_of(given, "prompt")
     if not prompt.strip() and not options.script_only:
         raise _Problem("it has no prompt")
-    name = _text(given, "name") or " ".join((prompt or options.script).split())[:_NAME_CHARS]
-    completed = _part(given, "repeat").get("completed")
+    name = text_of(given, "name") or " ".join((prompt or options.script).split())[:_NAME_CHARS]
+    completed = part_of(given, "repeat").get("completed")
     job = Job(
         id=_id(given, reading.profile, f"{name}\0{prompt}\0{text}"),
         profile=reading.profile,
@@ -134,9 +140,10 @@ def _job(given: Mapping[str, Any], reading: Reading, notes: list[str]) -> Job:
         origin=_origin(given),
         state=JobState.SCHEDULED,
         next_run_at=None,
-        created_at=_time(given, "created_at", zone) or reading.now,
-        sandbox_template=_text(own, "sandbox_template"),
+        created_at=time_of(given, "created_at", zone) or reading.now,
+        sandbox_template=text_of(own, "sandbox_template"),
         unattended=_unattended(own),
+        denied=_denied(own),
         options=options,
         run_count=completed if isinstance(completed, int) and completed > 0 else 0,
         last_run=_last_run(given, zone),
@@ -146,13 +153,13 @@ def _job(given: Mapping[str, Any], reading: Reading, notes: list[str]) -> Job:
 
 def _placed(given: Mapping[str, Any], job: Job, reading: Reading, notes: list[str]) -> Job:
     """The job with its state, and when it is due next."""
-    state = _text(given, "state").lower() or "scheduled"
+    state = text_of(given, "state").lower() or "scheduled"
     if state not in _STATES:
         raise _Problem(f'its state "{state}" is none of {", ".join(_STATES)}')
     over = 0 < job.options.max_runs <= job.run_count
     if state == "completed" or over:
         return msgspec.structs.replace(job, state=JobState.COMPLETED)
-    reasons = [f"it asks for {name} {_text(given, name)}" for name in ("provider", "base_url")]
+    reasons = [f"it asks for {name} {text_of(given, name)}" for name in ("provider", "base_url")]
     why = [reason for reason in reasons if not reason.endswith(" ")]
     if why:
         why = [f"{' and '.join(why)}, which jobs cannot choose here; give it a model"]
@@ -168,7 +175,7 @@ def _placed(given: Mapping[str, Any], job: Job, reading: Reading, notes: list[st
 
 
 def _due(given: Mapping[str, Any], job: Job, reading: Reading) -> Job:
-    known = _time(given, "next_run_at", job.time_zone)
+    known = time_of(given, "next_run_at", job.time_zone)
     schedule = job.schedule
     if known is not None and known > reading.now:
         due: datetime | None = known
@@ -192,20 +199,20 @@ def _due(given: Mapping[str, Any], job: Job, reading: Reading) -> Job:
 def _schedule(given: Mapping[str, Any], zone: str, reading: Reading) -> tuple[Schedule, str]:
     """When it runs, and how that is written."""
     plain = given.get("schedule")
-    part = _part(given, "schedule")
+    part = part_of(given, "schedule")
     if isinstance(plain, str):
         return _parsed(plain, zone, reading), plain
-    kind, shown = _text(part, "kind").lower(), _text(part, "display")
+    kind, shown = text_of(part, "kind").lower(), text_of(part, "display")
     match kind:
         case "once":
-            at = _time(part, "run_at", zone)
+            at = time_of(part, "run_at", zone)
             if at is None:
-                raise _Problem(f'its time "{_text(part, "run_at")}" is no ISO timestamp')
+                raise _Problem(f'its time "{text_of(part, "run_at")}" is no ISO timestamp')
             schedule, text = Once(at), at.astimezone(ZoneInfo(zone)).isoformat()
         case "interval":
             schedule, text = _interval(part, given, reading)
         case "cron":
-            text = _text(part, "expr")
+            text = text_of(part, "expr")
             schedule = _parsed(text, zone, reading)
         case _:
             raise _Problem(f'its schedule is of no kind once, interval or cron, but "{kind}"')
@@ -226,7 +233,8 @@ def _interval(
         raise _Problem(f"its interval of {minutes} minutes is too long") from None
     if not timedelta(minutes=1) <= every <= timedelta(days=3660):
         raise _Problem(f"its interval of {minutes} minutes is shorter than one, or too long")
-    anchors = (_time(_part(given, OPTIONS), "anchor_at", "UTC"), _time(given, "last_run_at", "UTC"))
+    own = part_of(given, OPTIONS)
+    anchors = (time_of(own, "anchor_at", "UTC"), time_of(given, "last_run_at", "UTC"))
     anchor = next((at for at in anchors if at), reading.now).replace(microsecond=0)
     seconds = int(every.total_seconds())
     text = f"every {seconds}s" if seconds % 60 else f"every {seconds // 60}m"
@@ -261,19 +269,19 @@ def _options(
     except msgspec.ValidationError as error:
         raise _Problem(f"its options are not understood: {error}") from None
     script = _script(given, own, reading)
-    times = _part(given, "repeat").get("times")
+    times = part_of(given, "repeat").get("times")
     if isinstance(given.get("repeat"), int):
         times = given["repeat"]
     counts = not isinstance(schedule, Once) and isinstance(times, int) and times > 0
     return msgspec.structs.replace(
         options,
-        skills=tuple(dict.fromkeys([*_list(given, "skills"), *_list(given, "skill")])),
-        model=_text(given, "model"),
+        skills=tuple(dict.fromkeys([*list_of(given, "skills"), *list_of(given, "skill")])),
+        model=text_of(given, "model"),
         script=script,
         script_only=bool(script) and given.get("no_agent") is True,
-        context_job_ids=tuple(dict.fromkeys(_list(given, "context_from"))),
-        toolsets=tuple(_list(given, "enabled_toolsets")),
-        workdir=_text(given, "workdir"),
+        context_job_ids=tuple(dict.fromkeys(list_of(given, "context_from"))),
+        toolsets=tuple(list_of(given, "enabled_toolsets")),
+        workdir=text_of(given, "workdir"),
         max_runs=times if counts else options.max_runs,
         deliver_to=options.deliver_to or _targets(given),
     )
@@ -281,7 +289,7 @@ def _options(
 
 def _script(given: Mapping[str, Any], own: Mapping[str, Any], reading: Reading) -> str:
     """The text of its script, which is a file of the home's `scripts` in most homes."""
-    named = _text(given, "script")
+    named = text_of(given, "script")
     if not named.strip():
         if given.get("no_agent") is True:
             raise _Problem("it asks no agent and has no script")
@@ -323,75 +331,57 @@ def _unplaced(given: Mapping[str, Any]) -> str:
 
 def _places(given: Mapping[str, Any]) -> list[str]:
     found = given.get("deliver")
-    parts = found.split(",") if isinstance(found, str) else _list(given, "deliver")
+    parts = found.split(",") if isinstance(found, str) else list_of(given, "deliver")
     return [part.strip() for part in parts if part.strip()]
 
 
 def _origin(given: Mapping[str, Any]) -> Origin | None:
-    origin = _part(given, "origin")
-    platform, chat = _text(origin, "platform"), _text(origin, "chat_id")
+    origin = part_of(given, "origin")
+    platform, chat = text_of(origin, "platform"), text_of(origin, "chat_id")
     if not (platform and chat):
         return None
     return Origin(
         platform,
         chat,
-        *(_text(origin, name) for name in ("thread_id", "user_id", "user_name", "chat_type")),
+        *(text_of(origin, name) for name in ("thread_id", "user_id", "user_name", "chat_type")),
     )
 
 
 def _last_run(given: Mapping[str, Any], zone: str) -> LastRun | None:
-    at = _time(given, "last_run_at", zone)
-    error, undelivered = _text(given, "last_error"), _text(given, "last_delivery_error")
+    at = time_of(given, "last_run_at", zone)
+    error, undelivered = text_of(given, "last_error"), text_of(given, "last_delivery_error")
     if at is None:
         return None
-    good = not error and not undelivered and _text(given, "last_status").lower() != "error"
+    good = not error and not undelivered and text_of(given, "last_status").lower() != "error"
     return LastRun(at, RunState.SUCCEEDED if good else RunState.FAILED, error, undelivered)
 
 
 def _id(given: Mapping[str, Any], profile: str, otherwise: str) -> str:
-    named = _text(given, "id")
+    named = text_of(given, "id")
     return named if _ID.fullmatch(named) else stable_id(profile, named or otherwise)
 
 
 def _unattended(own: Mapping[str, Any]) -> str:
-    named = _text(own, "unattended")
+    named = text_of(own, "unattended")
     if named not in ("", "deny", "wait", "halt"):
         raise _Problem(f'its "unattended" is {named!r}, and none of deny, wait, halt')
     return named
 
 
+def _denied(own: Mapping[str, Any]) -> tuple[str, ...]:
+    """What is denied to its runs, none of which may be lost."""
+    listed = list_of(own, "denied_commands")
+    if listed != own.get("denied_commands", []):
+        raise _Problem('its "denied_commands" is no list of names')
+    try:
+        return denied_commands(listed)
+    except InvalidArgument as error:
+        raise _Problem(f'its "denied_commands" cannot be kept: {error}') from None
+
+
 def _zone(own: Mapping[str, Any], otherwise: str) -> str:
-    named = _text(own, "time_zone")
+    named = text_of(own, "time_zone")
     try:
         return check_zone(named) if named else otherwise
     except ValueError as error:
         raise _Problem(str(error)) from None
-
-
-def _time(part: Mapping[str, Any], name: str, zone: str) -> datetime | None:
-    """A time as such files have it, in UTC; one that names no zone is by the clock of `zone`."""
-    try:
-        at = datetime.fromisoformat(_text(part, name))
-        return (at if at.tzinfo else at.replace(tzinfo=ZoneInfo(zone))).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
-
-
-def _part(given: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = given.get(name)
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-
-
-def _text(part: Mapping[str, Any], name: str) -> str:
-    found = part.get(name)
-    if isinstance(found, int) and not isinstance(found, bool):
-        return str(found)  # as some platforms' chats are written
-    return found.replace("\0", "") if isinstance(found, str) else ""
-
-
-def _list(part: Mapping[str, Any], name: str) -> list[str]:
-    found = part.get(name)
-    if isinstance(found, str):
-        return [each.strip() for each in found.split(",") if each.strip()]
-    listed: Iterable[object] = cast("list[object]", found) if isinstance(found, list) else ()
-    return [each for each in listed if isinstance(each, str) and each.strip()]

@@ -89,6 +89,7 @@ def _own(job: Job) -> dict[str, Any]:
         "time_zone": job.time_zone,
         "unattended": job.unattended,
         "sandbox_template": job.sandbox_template,
+        "denied_commands": list(job.denied),
     }
     return found | {key: value for key, value in named.items() if value}
 

@@ -196,6 +196,7 @@ async def test_what_is_given_is_taken_again_as_it_was(
             schedule="every day at 9:00 America/New_York",
             sandbox_template="walled",
             unattended=approval_pb2.UNATTENDED_POLICY_HALT,
+            denied_commands=["memory", "cron add"],
             options=options(
                 skills=["news"], model="small", script="date", script_mode=2,
                 context_job_ids=["plain"], toolsets=["web"], workdir="/srv", max_runs=3,
