@@ -242,7 +242,10 @@ def request_run(connection: sa.Connection, of_job: Job, run_id: str, now: dateti
 
 
 def cancel_open(connection: sa.Connection, job_ids: Collection[str], now: datetime) -> None:
-    """End the open runs of some jobs, whose next runs take their place; their owners are fenced."""
+    """End the open runs of some jobs, whose next runs take their place; their owners are fenced.
+
+    Their turns are to be stopped, also where the runs that take their place never begin.
+    """
     if job_ids:
         of_jobs = sa.and_(run.c.job_id.in_(job_ids), open_run)
         _cancel(connection, of_jobs, "the job's next run took its place", now)
@@ -258,27 +261,24 @@ def cancel_unbegun(
     if is_paused:
         unbegun = sa.and_(unbegun, ~run.c.is_requested)
     why = f"the job was {'paused' if is_paused else 'deleted'}"
-    _cancel(connection, unbegun, why, now, stop_until=ANY_START)
+    _cancel(connection, unbegun, why, now)
     settle_waiting(connection, [job_id])
 
 
 def _cancel(
-    connection: sa.Connection,
-    which: sa.ColumnElement[bool],
-    error: str,
-    now: datetime,
-    **more: sa.ColumnElement[Any],
+    connection: sa.Connection, which: sa.ColumnElement[bool], why: str, now: datetime
 ) -> None:
     cancel = sa.update(run).where(which)
+    last = sa.literal(f"{why}; its last attempt had failed: ") + run.c.error
     connection.execute(
         cancel.values(
             state=RunState.CANCELLED,
             owner=None,
             lease_until=None,
             epoch=run.c.epoch + 1,
-            error=error,
+            error=sa.case((run.c.error == "", why), else_=last),
             finished_at=now,
-            **more,
+            stop_until=ANY_START,
         )
     )
 

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from hermes.agent.v1 import turn_pb2
 from scheduler_service.jobs import RunState
+from scheduler_service.options import Overlap
 from scheduler_service.storage import migrations
 from scheduler_service.storage.schema import metadata, run
 from services.database import Database
@@ -87,3 +88,27 @@ async def test_what_has_not_started_when_it_could_last_is_stopped_no_more(
             wire.turns.release(working.id)
             (done,) = await running.finished("y")
             assert (done.state, wire.turns.stopped) == (RunState.SUCCEEDED, [])
+
+
+async def test_a_turn_whose_place_was_taken_is_stopped_though_what_took_it_is_deleted(
+    database_url: str, wire: Wire
+) -> None:
+    clock = SetClock(NOON)
+    async with Database(database_url, "scheduler") as database:
+        await prepare(database, metadata, migrations)
+        async with scheduler(database, wire, clock=clock) as running:
+            await running.create("x", "every 1m", "wait done", overlap=Overlap.REPLACE)
+            clock.step(60)
+            await running.look()
+            (first,) = await wire.turns.started(1)
+            await wire.turns.watched(first, 1)
+            wire.turns.unreachable = True
+            clock.step(60)
+            await running.look()
+            new, old = await running.claimed("x", 2)
+            assert (new.state, old.state) == (RunState.CLAIMED, RunState.CANCELLED)
+            await running.catalog.delete("default", "x")
+            wire.turns.unreachable = False
+            async with asyncio.timeout(20):
+                while first not in wire.turns.stopped:  # noqa: ASYNC110 - nobody tells of it
+                    await asyncio.sleep(0.05)

@@ -294,7 +294,8 @@ async def test_a_run_that_is_to_be_tried_again_ends_with_its_job(
         await asyncio.sleep(0.01)
     ended = await running.database.read(partial(runs.find_run, run_id=run.id))
     assert ended is not None
-    assert (ended.state, ended.error) == (RunState.CANCELLED, "the job was deleted")
+    why = "the job was deleted; its last attempt had failed: no model"
+    assert (ended.state, ended.error) == (RunState.CANCELLED, why)
     assert wire.deliveries.texts == []
 
 

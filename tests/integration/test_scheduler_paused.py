@@ -67,11 +67,12 @@ async def test_what_waits_for_its_start_or_its_retry_is_cancelled(scene: Scene, 
     assert (again.state, again.error) == (RunState.CLAIMED, "the turn failed"), (
         "of its first attempt"
     )
-    for job_id in ("late", "again"):
+    failed = "; its last attempt had failed: the turn failed"
+    for job_id, last in (("late", ""), ("again", failed)):
         paused = await running.catalog.pause("default", job_id)
         assert paused.state is JobState.PAUSED
         (run,) = await running.claimed(job_id)
-        assert (run.state, run.error) == (RunState.CANCELLED, "the job was paused")
+        assert (run.state, run.error) == (RunState.CANCELLED, f"the job was paused{last}")
     await running.catalog.pause("default", "again")
     assert late.id not in wire.turns.requests
     # Nothing is waited for any more, so that the next due time gets its run.
