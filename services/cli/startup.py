@@ -11,6 +11,7 @@ from services.config import Settings, load_settings
 from services.config_catalog import ConfigCatalog
 from services.config_check import check_settings
 from services.config_models import MODELS, ServiceConfig
+from services.home import DEFAULT_PROFILE
 from services.logs import logging_to
 
 MODEL_MODULES = (
@@ -36,6 +37,9 @@ def load(arguments: argparse.Namespace) -> Settings:
     What takes the place of a sandbox that is none is said when it is known.
     """
     settings = load_settings(vars(arguments))
+    if settings.home.name != DEFAULT_PROFILE:
+        # HERMES_PROFILE names whose home it is as --profile does, and requests name the same.
+        arguments.profile = settings.profile
     for notice in check_settings(settings, catalog()):
         if notice.kind != "local_backend":
             complain(notice.message)
