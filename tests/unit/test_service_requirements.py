@@ -1,0 +1,65 @@
+"""What each service's image gets is what the service imports, and all is somebody's."""
+
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+
+import pytest
+
+from tests.architecture.source import ROOT, product
+
+SERVICES = ("agent", "executor", "gateway", "scheduler")
+BROUGHT = {
+    "google": "protobuf",
+    "grpc_status": "grpcio-status",
+    "grpclib": "modal",
+    "modal_proto": "modal",
+    "pydantic_core": "pydantic",
+    "urllib3": "docker",
+}
+"""Packages that come with something that is required."""
+OF_DATABASES = {"alembic", "psycopg"}
+"""What the chassis imports for services with a database; the executor has none."""
+
+
+def required(service: str) -> set[str]:
+    """The names of what a service's image gets."""
+    said = subprocess.run(
+        [sys.executable, ROOT / "docker" / "service-requirements", service],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    return {_name(line) for line in said.splitlines()}
+
+
+def _name(requirement: str) -> str:
+    for end in "[<>=;~! ":
+        requirement = requirement.partition(end)[0]
+    return requirement.lower().replace("_", "-")
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_service_gets_what_it_imports(service: str) -> None:
+    offered, found = packages_distributions(), set[str]()
+    for module in product():
+        own = module.name.partition(".")[0]
+        bundled = "skills.bundled" in module.name
+        if own not in ("services", f"{service}_service") or bundled:
+            continue
+        for _, name in module.imports:
+            package = name.partition(".")[0]
+            if package not in sys.stdlib_module_names and package in offered:
+                found.add(BROUGHT.get(package, _name(offered[package][0])))
+    found -= {"hermes-services"} if service != "executor" else {"hermes-services", *OF_DATABASES}
+    assert found <= required(service)
+
+
+def test_nothing_that_hermes_needs_is_left_out() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = set(project["dependencies"])
+    for extra, more in project["optional-dependencies"].items():
+        wanted |= set() if extra in ("all", "test") else set(more)
+    images = set[str]().union(*(required(service) for service in SERVICES))
+    assert {_name(line) for line in wanted} == images
