@@ -29,7 +29,6 @@ from agent_service.delegation import Delegation
 from agent_service.drafts import Instructions, Places, SessionDrafts
 from agent_service.histories import Histories
 from agent_service.home.moving import Moving
-from agent_service.logins import login_store
 from agent_service.memory.limits import Limits, Target
 from agent_service.memory.store import MemoryStore
 from agent_service.metrics import AgentMetrics, Gauges, counting_scanner
@@ -46,6 +45,7 @@ from agent_service.readings import Readings
 from agent_service.requests import Unattended
 from agent_service.reviews import Reviews
 from agent_service.runner import Books, Runner
+from agent_service.saying import Screening
 from agent_service.search.past import PastSessions
 from agent_service.servicer.approvals import ApprovalServicer
 from agent_service.servicer.catalog import CatalogServicer
@@ -94,7 +94,7 @@ from services.database import Database
 from services.database.metrics import show
 from services.leases import LeaseTable, new_owner
 from services.lifecycle import Workers
-from services.metrics import Meter
+from services.metrics import Meter, redactions
 from services.migrations import prepare
 from services.redact import Redactor
 
@@ -104,25 +104,25 @@ def build(
 ) -> "AgentService":
     """Puts the agent together; nothing is opened yet."""
     config, chassis = settings.load(AgentConfig), settings.load(ServiceConfig)
-    clock, personas = clock or SystemClock(), Personalities(config.overlays.personalities)
+    clock, redactor = clock or SystemClock(), settings.redactor(redactions(meter))
     database = _database(settings, chassis, clock, meter)
-    models = model_parts(settings, config, login_store(settings, config, database), clock, meter)
+    models = model_parts(settings, config, database, clock, meter, redactor)
     model, catalog, leases = models.first, models.catalog, turn_leases(config.lease_s)
-    scanner, executors = counting_scanner(meter), Executors(channels, config.executor_away_s)
-    stores, redactor = _stores(settings, config, chassis, database, clock), settings.redactor()
+    stores, scanner = _stores(settings, config, chassis, database, clock), counting_scanner(meter)
+    executors, screening = Executors(channels, config.executor_away_s), Screening(scanner, redactor)
     shelves, profiles = shelves_of(config, stores, clock, scanner), stores.documents
     memories = MemoryStore(profiles, database, _limits(config, model, catalog), clock, scanner)
     context_files = ContextFiles(scanner, config.context_file_max_chars)
     reach, past = tool_reach(config, channels, database, scanner), PastSessions(database)
     listed = listed_tools(config, memories, past, reach, Hints(context_files), redactor)
-    tools = offered(listed)
+    tools, histories = offered(listed), Histories(database, settings.home, clock, redactor)
     toolsets, most = sorted({tool.toolset for tool in tools}), config.delegation.max_concurrent
     delegation = Delegation(lambda: turns, lambda: drafts, toolsets, most, database)
     sandboxes, left = SandboxLeases(executors, database), LeftSandboxes(executors, database)
     projects, hubs = Projects(executors, database, context_files), hubs_of(stores, config, clock)
     contexts, workers = ToolContexts(database, leases, sandboxes, shelves, delegation), Workers()
     metrics, files = AgentMetrics.create(meter, tools), AnswerFiles(reach.messenger, contexts.files)
-    scripts = job_scripts(config, contexts.of, redactor, scanner)
+    told, scripts = _directions(config, model), job_scripts(config, contexts.of, redactor, scanner)
     spending, consult = _spending(config, models, database, leases, clock), models.consult
     curate = curations(stores, config.auxiliary, consult, spending, database, redactor, clock)
     toolbox = Toolbox(tools, contexts.of, redactor, Consulting(consult, spending).of)
@@ -138,12 +138,12 @@ def build(
     turns = Turns(database, reviews, model, ownership, clock, workers, metrics)
     places = Places(SandboxKinds(channels, clock), projects, config.sandbox)
     layers = PersonalLayers(profiles, memories, SkillIndexes(shelves, tools), context_files)
-    drafts = SessionDrafts(clock, config.zone, toolsets, _directions(config, model), places, layers)
-    histories, news = Histories(database, settings.home, clock), CuratorNews(curate, database)
+    drafts = SessionDrafts(clock, config.zone, toolsets, told, places, layers, redactor)
+    personas, news = Personalities(config.overlays.personalities), CuratorNews(curate, database)
     servicers = Servicers(
-        turns=TurnServicer(turns, drafts, config.tools.policy, news, scanner, reviews, shelves),
-        sessions=SessionServicer(database, histories, personas, clock),
-        approvals=ApprovalServicer(database, turns),
+        turns=TurnServicer(turns, drafts, config.tools.policy, news, screening, reviews, shelves),
+        sessions=SessionServicer(database, histories, personas, clock, redactor.redact),
+        approvals=ApprovalServicer(database, turns, redactor.redact),
         models=ModelCatalogServicer(catalog, model),
         memories=MemoryServicer(memories),
         skills=SkillServicer(shelves),

@@ -18,6 +18,7 @@ from agent_service.prompt.personal import Personal, PersonalLayers
 from agent_service.requests import SUBAGENT, TurnRequest
 from agent_service.storage.turns import SessionDraft
 from services.clock import Clock
+from services.redact import Redactor
 
 
 class Places(Struct, frozen=True):
@@ -70,6 +71,7 @@ class SessionDrafts:
         instructions: Instructions,
         places: Places,
         personal: PersonalLayers,
+        redactor: Redactor,
     ) -> None:
         self._clock = clock
         self._zone = zone
@@ -77,6 +79,7 @@ class SessionDrafts:
         self._instructions = instructions
         self._places = places
         self._personal = personal
+        self._redactor = redactor
 
     async def draft(self, request: TurnRequest) -> SessionDraft:
         """The session as this turn would create it."""
@@ -107,7 +110,7 @@ class SessionDrafts:
             project=project.layer,
         )
         return SessionDraft(
-            build(facts),
+            await asyncio.to_thread(self._redactor.redact, build(facts)),
             request.workdir,
             template,
             notices=(*(() if skips else personal.blocked), *project.blocked, *told),

@@ -5,19 +5,25 @@ import logging
 from collections.abc import AsyncGenerator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, cast
+
+from msgspec.structs import replace
 
 from agent_service import transcripts
 from agent_service.storage import sessions
 from agent_service.storage import transcripts as storage
 from agent_service.storage.transcripts import Imported
-from agent_service.transcripts import Said
+from agent_service.transcripts import Said, Transcript
 from services.clock import Clock
 from services.database import Database
 from services.errors import DatabaseUnavailable, InvalidArgument
 from services.home import DEFAULT_PROFILE, HomePaths
+from services.redact import Redactor, changed_texts
 
 PIECE_BYTES = 64 * 1024
 _PAGE = 100
+_NAMES = frozenset({"role", "type", "id", "name", "tool_call_id"})
+"""Fields of messages by which they belong together."""
 
 _log = logging.getLogger(__name__)
 
@@ -25,16 +31,19 @@ _log = logging.getLogger(__name__)
 class Histories:
     """Takes sessions from documents, and writes them."""
 
-    def __init__(self, database: Database, home: HomePaths, clock: Clock) -> None:
+    def __init__(
+        self, database: Database, home: HomePaths, clock: Clock, redactor: Redactor
+    ) -> None:
         self._database = database
         self._home = home
         self._clock = clock
+        self._redactor = redactor
         self._taking = asyncio.Lock()
 
     async def take(self, profile: str, data: bytes, name: str) -> Imported:
         """Store the session of a document, once; InvalidArgument where it is no transcript."""
         now = self._clock.now()
-        found = await asyncio.to_thread(transcripts.parse, data, name, now)
+        found = await asyncio.to_thread(self._parsed, data, name, now)
         return await self._database.write(lambda conn: storage.add(conn, profile, found, now))
 
     async def write(self, profile: str, session_id: str) -> AsyncGenerator[bytes]:
@@ -92,7 +101,7 @@ class Histories:
         """What became of a file; None for one that is looked at again."""
         try:
             data, changed_at = await asyncio.to_thread(_read, path)
-            found = await asyncio.to_thread(transcripts.parse, data, path.stem, changed_at)
+            found = await asyncio.to_thread(self._parsed, data, path.stem, changed_at)
         except OSError as error:
             _log.warning("%s cannot be read: %s", path, error.strerror)
             return None
@@ -101,6 +110,19 @@ class Histories:
             return Imported("", False, 0, error.message)
         now = self._clock.now()
         return await self._database.write(lambda conn: storage.add(conn, profile, found, now))
+
+    def _parsed(self, data: bytes, name: str, fallback: datetime) -> Transcript:
+        """The session of a document, without secrets."""
+        found, redact = transcripts.parse(data, name, fallback), self._redactor.redact
+        said = (
+            replace(
+                one,
+                content=cast("dict[str, Any]", changed_texts(one.content, redact, _NAMES)),
+                reasoning=redact(one.reasoning),
+            )
+            for one in found.messages
+        )
+        return replace(found, title=redact(found.title), messages=tuple(said))
 
 
 def _pieces(data: bytes) -> Sequence[bytes]:

@@ -1,42 +1,23 @@
-"""Where logins are kept, and what `hermes login` and `hermes logout` do with them."""
+"""What `hermes login` and `hermes logout` do with logins."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from agent_service.config import AgentConfig
+from agent_service.login_places import login_store
 from agent_service.model_parts import endpoint_settings
 from agent_service.models.endpoints import configured_endpoint
 from agent_service.models.errors import EndpointError
 from agent_service.oauth import device_flow
-from agent_service.oauth.login_file import LoginFile
 from agent_service.oauth.store import LoginStore
 from agent_service.storage import migrations
-from agent_service.storage.logins import LoginRows
 from agent_service.storage.schema import metadata
 from services.clock import Clock, SystemClock
 from services.config import Settings
 from services.config_models import ServiceConfig
 from services.database import Database
-from services.errors import FailedPrecondition
-from services.leases import new_owner
 from services.logins import DeviceCode, LoggedIn, LoggedOut
 from services.migrations import prepare
-
-NEEDS_SERVER = (
-    "HERMES_LOGIN_KEY is for replicas that share a PostgreSQL, and there is none: set "
-    "HERMES_DATABASE_URL, or unset the key to keep logins in auth.json"
-)
-
-
-def login_store(settings: Settings, config: AgentConfig, database: Database) -> LoginStore:
-    """The logins of the home, or those that all replicas share."""
-    if not config.model.login.is_shared:
-        return LoginStore(LoginFile(settings.home.auth), settings.redactor())
-    if database.dialect == "sqlite":
-        raise FailedPrecondition(NEEDS_SERVER)
-    owner = new_owner(settings.load(ServiceConfig).instance)
-    rows = LoginRows(database, owner, config.model.login.shared_key)
-    return LoginStore(rows, settings.redactor())
 
 
 @asynccontextmanager

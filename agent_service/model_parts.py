@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from agent_service.config import AgentConfig
 from agent_service.config_auxiliary import AuxiliaryModel, auxiliaries, route_of
 from agent_service.config_fallback import fallbacks
+from agent_service.login_places import login_store
 from agent_service.models.access import access_of
 from agent_service.models.catalog import Catalog
 from agent_service.models.catalogued import Catalogued, Priced
@@ -27,14 +28,17 @@ from agent_service.models.metered import Metered
 from agent_service.models.metrics import ModelMetrics
 from agent_service.models.openrouter import FLASH_MODEL, AppIdentity
 from agent_service.models.provider import Provider
+from agent_service.models.redacting import Redacting
 from agent_service.models.retries import RetryPolicy
 from agent_service.oauth.credentials import Credentials
 from agent_service.oauth.store import LoginStore
 from agent_service.spans import Traced
 from services.clock import Clock
 from services.config import Settings
+from services.database import Database
 from services.logins import PROVIDERS
 from services.metrics import Meter
+from services.redact import Redactor
 
 COMPRESSION = "compression"
 """The task of making notes of long conversations."""
@@ -50,7 +54,7 @@ class ModelParts(Struct, frozen=True):
     chain: Chain
     catalog: Catalog
     priced: Priced
-    """The same as `routed`, with what the catalogue knows of them, and counted."""
+    """The same as `routed`, without secrets, with what the catalogue knows of them, and counted."""
     consult: Consult
     """Asks the configured one single questions."""
     notes: Route
@@ -60,9 +64,15 @@ class ModelParts(Struct, frozen=True):
 
 
 def model_parts(
-    settings: Settings, config: AgentConfig, logins: LoginStore, clock: Clock, meter: Meter
+    settings: Settings,
+    config: AgentConfig,
+    database: Database,
+    clock: Clock,
+    meter: Meter,
+    redactor: Redactor,
 ) -> ModelParts:
     """Puts the models together; nothing is opened yet."""
+    logins = login_store(settings, config, database)
     connect = partial(_connect, config, credentials(logins, config, clock), clock)
     first = ConfiguredModel(
         endpoint_settings(settings, config), connect, missing_endpoint(str(settings.home.env))
@@ -82,7 +92,7 @@ def model_parts(
         return is_ours or bool(catalog.find(model).source)
 
     metrics = ModelMetrics.create(meter, is_known)
-    priced = Metered(Catalogued(Traced(routed), catalog), metrics, clock)
+    priced = Metered(Catalogued(Traced(Redacting(routed, redactor)), catalog), metrics, clock)
     consult = Consult(priced, first.default_name, config.model.max_tokens)
     notes, keep_logins = notes_route(settings, config), partial(logins.run, clock)
     return ModelParts(first, routed, chain, catalog, priced, consult, notes, keep_logins)

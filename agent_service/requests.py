@@ -41,7 +41,7 @@ _LATER = (
 """What a request did not have when the first ones were stored; unset, it is the same as theirs."""
 
 
-_OWN = frozenset({"allowed", "screened", "loaded", "traceparent", "untrusted"})
+_OWN = frozenset({"allowed", "screened", "loaded", "traceparent", "untrusted", "asked"})
 """What the agent makes of a request, and nobody asks for."""
 
 
@@ -152,6 +152,8 @@ class TurnRequest(Struct, frozen=True):
     """Where data of others came from that its text may be made of."""
     traceparent: str = ""
     """Of the call that it came with; empty where nobody traces."""
+    asked: str = ""
+    """The digest of what was asked for, where some of that is a secret and left out."""
 
     @property
     def is_script_only(self) -> bool:
@@ -175,6 +177,8 @@ class TurnRequest(Struct, frozen=True):
 
     def digest(self) -> str:
         """The same for the same request."""
+        if self.asked:
+            return self.asked
         # Asked again, it is the same turn, also where other toolsets are off by now.
         values = {name: getattr(self, name) for name in self.__struct_fields__ if name not in _OWN}
         for name in _LATER:

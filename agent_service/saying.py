@@ -1,12 +1,17 @@
 """Makes of what comes with a turn the message that the model gets: whose words are whose."""
 
 import asyncio
-from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_service.prompt.chat import quoted_name
 from agent_service.requests import Quote, Said, TurnRequest
 from agent_service.security.threats import Source, ThreatScanner
 from agent_service.tools.taint import fenced, of_blocked
+from services.redact import Redactor
+
+_AT_ONCE_CHARS = 20_000
 
 FORWARDED = "a forwarded message"
 ANSWERED = "a message of somebody else"
@@ -29,9 +34,42 @@ def said(request: TurnRequest) -> Said:
     )
 
 
-async def screened(quotes: Sequence[Quote], scanner: ThreatScanner) -> tuple[str, ...]:
-    """Words of others without what looks like an attack, between marks made here and once."""
-    return tuple([await asyncio.to_thread(_screened, quote, scanner) for quote in quotes])
+class Screening(Struct, frozen=True):
+    """What is left out of a request before anything is done with it."""
+
+    scanner: ThreatScanner
+    redactor: Redactor
+
+    async def of(self, request: TurnRequest) -> TurnRequest:
+        """The request without secrets, with the words of others as the model gets them.
+
+        Those are without what looks like an attack, between marks made here and once.
+        """
+        # Most are short; a long one would hold everybody else up.
+        is_long = request.notes_above is not None or len(request.text) > _AT_ONCE_CHARS
+        look = without_secrets, request, self.redactor
+        clean = await asyncio.to_thread(*look) if is_long else without_secrets(*look[1:])
+        if not clean.quotes:
+            return clean
+        screened = [await asyncio.to_thread(_screened, each, self.scanner) for each in clean.quotes]
+        return replace(clean, screened=tuple(screened))
+
+
+def without_secrets(request: TurnRequest, redactor: Redactor) -> TurnRequest:
+    """The same request, also by its digest, of which no secret is stored or shown to a model."""
+    redact, notes, script = redactor.redact, request.notes_above, request.script
+    clean = replace(
+        request,
+        text=redact(request.text),
+        quotes=tuple(replace(each, text=redact(each.text)) for each in request.quotes),
+        system_message=redact(request.system_message),
+        ephemeral_system_prompt=redact(request.ephemeral_system_prompt),
+        prefill=tuple((role, redact(text)) for role, text in request.prefill),
+        notes_above=notes and replace(notes, text=redact(notes.text)),
+        script=script and replace(script, text=redactor.redact_program(script.text)),
+        loaded=tuple(map(redact, request.loaded)),
+    )
+    return request if clean == request else replace(clean, asked=request.digest())
 
 
 def _screened(quote: Quote, scanner: ThreatScanner) -> str:

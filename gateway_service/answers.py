@@ -35,6 +35,7 @@ from services.clock import Clock
 from services.errors import DatabaseUnavailable
 from services.lifecycle import Workers
 from services.logs import bind
+from services.redact import Redactor
 
 _log = logging.getLogger(__name__)
 
@@ -88,13 +89,24 @@ class Answers:
     """Answers the messages of one account."""
 
     def __init__(
-        self, held: Held, platform: Platform, limiter: Limiter, agent: AgentClient, clock: Clock
+        self,
+        held: Held,
+        platform: Platform,
+        limiter: Limiter,
+        agent: AgentClient,
+        clock: Clock,
+        redactor: Redactor,
     ) -> None:
         self._held = held
         self._platform = platform
         self._limiter = limiter
         self._agent = agent
         self._clock = clock
+        self._redactor = redactor
+
+    def content(self, text: str, buttons: tuple[Button, ...] = ()) -> Content:
+        """What a chat is shown, and the outbox keeps: no secrets."""
+        return Content(self._redactor.redact(text), buttons)
 
     async def answer(self, order: TurnOrder, refusal: str = "") -> None:
         """Show a turn from wherever it is to its end, or why it could not be started."""
@@ -112,7 +124,8 @@ class Answers:
     async def _finish(self, order: TurnOrder, ended: Ended) -> None:
         """Put the answer into the outbox and close its message, both or neither."""
         limit = self._platform.traits.message_units - REPEAT_UNITS
-        first, *more = (Content(text) for text in split(_final(ended), limit))
+        said = self._redactor.redact(_final(ended))
+        first, *more = (Content(text) for text in split(said, limit))
         address, now = self.address(order), self._clock.now()
 
         def write(conn: Connection) -> None:
@@ -162,23 +175,23 @@ class Answers:
                 draft.notes.append(text)
             case Asked(approval_id):
                 draft.questions[approval_id] = event
-                question = Delivery(approval_id, self.address(order), [_question(event)])
+                question = Delivery(approval_id, self.address(order), [self._question(event)])
                 now = self._clock.now()
                 await self._held.write(lambda conn: outbox.add(conn, question, now), notify=OUTBOX)
             case Decided(approval_id):
                 asked = draft.questions.pop(approval_id)
-                decided, now = Content(_decided(asked, event)), self._clock.now()
+                decided, now = self.content(_decided(asked, event)), self._clock.now()
                 await self._held.write(
                     lambda conn: outbox.show(conn, approval_id, decided, now), notify=OUTBOX
                 )
             case Questioned(clarification_id):
                 draft.asking[clarification_id] = event
-                question = Delivery(clarification_id, self.address(order), [_asking(event)])
+                question = Delivery(clarification_id, self.address(order), [self._asking(event)])
                 now = self._clock.now()
                 await self._held.write(lambda conn: outbox.add(conn, question, now), notify=OUTBOX)
             case Answered(clarification_id):
                 questioned = draft.asking.pop(clarification_id)
-                answered, now = Content(_answered(questioned, event)), self._clock.now()
+                answered, now = self.content(_answered(questioned, event)), self._clock.now()
                 await self._held.write(
                     lambda conn: outbox.show(conn, clarification_id, answered, now), notify=OUTBOX
                 )
@@ -227,25 +240,23 @@ class Answers:
             return True
         return False
 
+    def _question(self, asked: Asked) -> Content:
+        buttons = tuple(
+            Button(label, f"{asked.approval_id}:{word}")
+            for word, label in BUTTONS
+            if asked.can_be_always or word is not Decision.ALWAYS
+        )
+        return self.content(f"Allow `{asked.tool}` to do this?\n{_block(asked.subject)}", buttons)
 
-def _question(asked: Asked) -> Content:
-    buttons = tuple(
-        Button(label, f"{asked.approval_id}:{word}")
-        for word, label in BUTTONS
-        if asked.can_be_always or word is not Decision.ALWAYS
-    )
-    return Content(f"Allow `{asked.tool}` to do this?\n{_block(asked.subject)}", buttons)
-
-
-def _asking(asked: Questioned) -> Content:
-    numbered = list(enumerate(asked.choices, 1))
-    buttons = tuple(
-        Button(f"{number}. {choice[:BUTTON_CHARS]}", f"{asked.clarification_id}:{number}")
-        for number, choice in numbered
-    )
-    lines = [asked.question, *(f"{number}. {choice}" for number, choice in numbered)]
-    text = "\n".join(lines)
-    return Content(split(f"{text}\n\n{ANSWER_HINT}", SUBJECT_UNITS)[0], buttons)
+    def _asking(self, asked: Questioned) -> Content:
+        numbered = list(enumerate(asked.choices, 1))
+        buttons = tuple(
+            Button(f"{number}. {choice[:BUTTON_CHARS]}", f"{asked.clarification_id}:{number}")
+            for number, choice in numbered
+        )
+        lines = [asked.question, *(f"{number}. {choice}" for number, choice in numbered)]
+        text = "\n".join(lines)
+        return self.content(split(f"{text}\n\n{ANSWER_HINT}", SUBJECT_UNITS)[0], buttons)
 
 
 def _answered(asked: Questioned, answered: Answered) -> str:

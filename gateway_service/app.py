@@ -46,8 +46,9 @@ from services.database.metrics import show
 from services.lease_keeper import LeaseKeeper
 from services.leases import new_owner
 from services.lifecycle import Workers
-from services.metrics import Meter
+from services.metrics import Meter, redactions
 from services.migrations import prepare
+from services.redact import Redactor
 
 _log = logging.getLogger(__name__)
 
@@ -79,6 +80,7 @@ def build_with(
     """Puts a gateway together that runs these accounts."""
     config, chassis = settings.load(GatewayConfig), settings.load(ServiceConfig)
     clock, workers, metrics = SystemClock(), Workers(), GatewayMetrics.create(meter)
+    redactor = settings.redactor(redactions(meter))
     database = Database(chassis.database.url_of("gateway", settings.home), "gateway", clock)
     show(database, meter)
     agent = AgentClient(channels.to("agent"))
@@ -86,7 +88,7 @@ def build_with(
     platforms = {each.platform.name: each.platform for each in configured}
     leases = lease_table(config.lease_s)
     busy = config.busy.modes
-    inbox = Inbox(database, clock, metrics, keys, busy)
+    inbox = Inbox(database, clock, metrics, keys, redactor, busy)
     desk = Desk(
         agent=agent,
         sessions=Sessions(database, agent, clock),
@@ -105,14 +107,14 @@ def build_with(
             each.platform,
             settings.profile,
             inbox,
-            lambda held, each=each: _work(each, held, desk, attachments, metrics),
+            lambda held, each=each: _work(each, held, desk, attachments, metrics, redactor),
             database,
             ownership,
             watch,
         )
         for each in configured
     ]
-    deliveries = Deliveries(database, clock, platforms)
+    deliveries = Deliveries(database, clock, platforms, redactor)
     return GatewayService(
         Parts(database, workers, metrics, desk, deliveries, attachments, ownership, runners)
     )
@@ -124,6 +126,7 @@ def _work(
     desk: Desk,
     attachments: Attachments,
     metrics: GatewayMetrics,
+    redactor: Redactor,
 ) -> Work:
     """Who works for an account while it is held."""
     platform, clock = configured.platform, desk.tools.clock
@@ -144,7 +147,7 @@ def _work(
             platform.name.upper(),
         )
     limiter = Limiter(platform.traits.rate, clock.monotonic)
-    answers = Answers(held, platform, limiter, desk.agent, clock)
+    answers = Answers(held, platform, limiter, desk.agent, clock, redactor)
     router = Router(held, platform, configured.access, answers, desk.turns, desk.tools, metrics)
     menu = None
     if configured.menu is not None:

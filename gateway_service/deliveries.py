@@ -21,6 +21,7 @@ from gateway_service.storage.outbox import REPEAT_UNITS, Address, Delivery, Stat
 from services.clock import Clock
 from services.database import Database
 from services.errors import AlreadyExists, NotFound
+from services.redact import Redactor
 
 
 class DeliveryOrder(Struct, frozen=True):
@@ -60,10 +61,17 @@ class DeliveryInfo(Struct, frozen=True):
 class Deliveries:
     """Stores deliveries for those who send them."""
 
-    def __init__(self, database: Database, clock: Clock, platforms: Mapping[str, Platform]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        platforms: Mapping[str, Platform],
+        redactor: Redactor,
+    ) -> None:
         self._database = database
         self._clock = clock
         self._platforms = platforms
+        self._redactor = redactor
 
     async def deliver(self, order: DeliveryOrder) -> DeliveryInfo:
         """Store a delivery once; AlreadyExists when the id was used for another one."""
@@ -81,7 +89,8 @@ class Deliveries:
             chat_id=order.to.chat_id,
             thread_id=order.to.thread_id,
         )
-        contents, left_out = _told(order) if platform is None else _shown(order, platform.traits)
+        clean = replace(order, text=self._redactor.redact(order.text))
+        contents, left_out = _told(clean) if platform is None else _shown(clean, platform.traits)
         delivery = Delivery(order.id, address, contents, digest=order.digest)
         now = self._clock.now()
 

@@ -7,16 +7,17 @@ from sqlalchemy import Connection
 
 from gateway_service.accounts import INBOX, Held
 from gateway_service.busy import BusyModes
-from gateway_service.messages import Event, TurnOrder
+from gateway_service.messages import Event, MessageEvent, TurnOrder
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.sessions import KeyPolicy, client_key, is_shared, session_key
 from gateway_service.storage import busy, inbox
 from services.clock import Clock
 from services.database import Database
+from services.redact import Redactor
 
 
 class Inbox:
-    """Stores each event once, whoever sends it how often."""
+    """Stores each event once, whoever sends it how often, and without the secrets in it."""
 
     def __init__(
         self,
@@ -24,21 +25,29 @@ class Inbox:
         clock: Clock,
         metrics: GatewayMetrics,
         keys: KeyPolicy,
+        redactor: Redactor,
         busy_modes: BusyModes | None = None,
     ) -> None:
         self._database = database
         self._clock = clock
         self._metrics = metrics
         self._keys = keys
+        self._redact = redactor.redact
         self._busy = busy_modes or BusyModes()
 
     async def accept(self, order: TurnOrder, event_id: str) -> tuple[TurnOrder, bool]:
         """Store a client's message; returns its turn, known or new, and whether it is open."""
         key, now = client_key(order.session_id), self._clock.now()
+        notes = order.notes_above
+        clean = replace(
+            order,
+            text=self._redact(order.text),
+            notes_above=notes and replace(notes, text=self._redact(notes.text)),
+        )
 
         def accept(conn: Connection) -> tuple[TurnOrder, bool]:
             chosen = busy.chosen(conn, order.profile, key)
-            new = replace(order, busy_mode=chosen or self._busy.of(order.source.platform))
+            new = replace(clean, busy_mode=chosen or self._busy.of(order.source.platform))
             return inbox.accept_client(conn, new, event_id, key, now)
 
         known, is_open = await self._database.write(accept)
@@ -57,6 +66,9 @@ class Inbox:
         self._metrics.duplicates.inc(len(events) - new)
 
     def _placed(self, event: Event) -> tuple[str, Event]:
-        """An event with the key of its session."""
+        """An event without secrets, with the key of its session."""
         source = replace(event.source, is_shared=is_shared(event.source, self._keys))
+        if isinstance(event, MessageEvent):
+            quotes = tuple(replace(each, text=self._redact(each.text)) for each in event.quotes)
+            event = replace(event, text=self._redact(event.text), quotes=quotes)
         return session_key(source, self._keys), replace(event, source=source)

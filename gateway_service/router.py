@@ -17,7 +17,6 @@ from gateway_service.errors import AgentRefused, PlatformError
 from gateway_service.messages import (
     QUEUE,
     ButtonPress,
-    Content,
     MessageEvent,
     TurnOrder,
     turn_command,
@@ -232,7 +231,9 @@ class Router:
         """Answer an event that has no turn, once."""
         held, now = self._held, self._tools.clock.now()
         address = address_of(self._held, event.source)
-        reply = Delivery(f"{held.platform}:{event.event_id}", address, [Content(answer.text)])
+        reply = Delivery(
+            f"{held.platform}:{event.event_id}", address, [self._answers.content(answer.text)]
+        )
 
         def write(conn: Connection) -> None:
             if answer.session_id:

@@ -37,7 +37,7 @@ from services.database import Database
 from services.database.metrics import show
 from services.leases import new_owner
 from services.lifecycle import Workers
-from services.metrics import Meter
+from services.metrics import Meter, redactions
 from services.migrations import prepare
 
 
@@ -46,6 +46,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
     service, config = settings.load(ServiceConfig), settings.load(SchedulerConfig)
     clock, metrics, workers = SystemClock(), SchedulerMetrics.create(meter), Workers()
     config_url = service.database.url_of("scheduler", settings.home)
+    redactor = settings.redactor(redactions(meter))
     database = Database(config_url, "scheduler", clock)
     show(database, meter)
     holder = Holder(new_owner(service.instance), run_leases())
@@ -70,7 +71,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
         timing=Timing(timedelta(seconds=config.misfire_grace_s)),
         observer=metrics,
     )
-    catalog = JobCatalog(database, clock, config.time_zone, agent)
+    catalog = JobCatalog(database, clock, config.time_zone, agent, redactor)
     curating = settings.load(CuratorConfig).settings
     libraries = CurationClient(channels, CurationLocks(settings.home))
     curator = Curator(
@@ -89,6 +90,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
         time_zone=config.time_zone,
         grace=timedelta(seconds=config.misfire_grace_s),
         check=check_job,
+        redactor=redactor,
     )
     keeper = JobKeeper(settings.home, config_url)
     importer = HomeImporter(database, mover, clock, settings.home, keeper)

@@ -2,8 +2,6 @@
 
 import asyncio
 import contextlib
-import hashlib
-import json
 from collections.abc import AsyncGenerator, Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -11,14 +9,14 @@ from typing import Protocol
 
 import sqlalchemy as sa
 import tzlocal
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 from msgspec.structs import replace
 
 from scheduler_service import stopping
 from scheduler_service.errors import attack
-from scheduler_service.jobs import Job, JobState, Origin, Run
-from scheduler_service.options import DEFAULTS, JobOptions
+from scheduler_service.jobs import Job, JobRequest, JobState, Run
 from scheduler_service.planner import CHANNEL
+from scheduler_service.redaction import without_secrets
 from scheduler_service.schedule import Schedule, next_after, parse, zone_of
 from scheduler_service.storage import jobs, runs
 from scheduler_service.storage.jobs import Position, StoredJob
@@ -31,38 +29,10 @@ from services.errors import (
     NotFound,
     Unavailable,
 )
+from services.redact import Redactor
 
 _WATCH_S = 0.25
 """How often a watched run is looked at: what changes it may be any replica."""
-
-
-class JobRequest(Struct, frozen=True):
-    """A job as somebody asks for it; an empty time zone means the configured one."""
-
-    id: str
-    profile: str
-    name: str
-    prompt: str
-    schedule: str
-    time_zone: str
-    origin: Origin | None
-    sandbox_template: str = ""
-    unattended: str = ""
-    options: JobOptions = DEFAULTS
-    is_paused: bool = False
-    denied: tuple[str, ...] = ()
-    """Slash commands that are denied to whoever asks for it."""
-
-    @property
-    def digest(self) -> str:
-        """What tells the same request from another one with the same id."""
-        fields = to_builtins(self)
-        # What somebody may say can have become another meanwhile; what was stored first holds.
-        del fields["denied"]
-        for later in ("sandbox_template", "unattended", "options", "is_paused"):
-            if not fields[later]:
-                del fields[later]  # as of jobs that were stored before there was a choice
-        return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
 class Agent(Protocol):
@@ -89,21 +59,28 @@ class JobCatalog:
     """Everybody's jobs; each sees only those of its profile."""
 
     def __init__(
-        self, database: Database, clock: Clock, time_zone: str | None, agent: Agent
+        self,
+        database: Database,
+        clock: Clock,
+        time_zone: str | None,
+        agent: Agent,
+        redactor: Redactor,
     ) -> None:
         """Schedules that name no time zone are in `time_zone`; None means this machine's."""
         self._database = database
         self._agent = agent
         self._clock = clock
         self._time_zone = time_zone
+        self._redactor = redactor
 
     async def create(self, request: JobRequest) -> Job:
         """Store a job, or return it if the same request has come before."""
         # First of all: asked for again, "2026-03-01T09:00" may have become the past.
         stored = await self._database.read(partial(jobs.find_job, job_id=request.id))
         if stored is None:
-            await self._check(request)
-            job = await asyncio.to_thread(self._planned, request)
+            clean = without_secrets(request, self._redactor)
+            await self._check(clean)
+            job = await asyncio.to_thread(_planned, clean, self._zone, self._clock.now())
             insert = partial(jobs.insert_job, new=job, request_digest=request.digest)
             stored = await self._database.write(insert, notify=CHANNEL)
         if stored.deleted or stored.request_digest != request.digest:
@@ -144,7 +121,7 @@ class JobCatalog:
             before = stored.job
             if update_id and stored.update_id == update_id:
                 return before
-            request = change(before)
+            request = without_secrets(change(before), self._redactor)
             await self._check(request)
             changed = await asyncio.to_thread(self._replanned, before, request, anew=anew)
             is_rescheduled = anew or changed.options.max_runs != before.options.max_runs
@@ -281,28 +258,6 @@ class JobCatalog:
     def _zone(self, time_zone: str) -> str:
         return time_zone or self._time_zone or tzlocal.get_localzone_name()
 
-    def _planned(self, request: JobRequest) -> Job:
-        now = self._clock.now()
-        time_zone = zone_of(request.schedule, self._zone(request.time_zone))
-        schedule = parse(request.schedule, time_zone, now)
-        return Job(
-            id=request.id,
-            profile=request.profile,
-            name=request.name,
-            prompt=request.prompt,
-            schedule_text=request.schedule,
-            time_zone=time_zone,
-            schedule=schedule,
-            origin=request.origin,
-            state=JobState.PAUSED if request.is_paused else JobState.SCHEDULED,
-            next_run_at=None if request.is_paused else next_after(schedule, now),
-            created_at=now,
-            sandbox_template=request.sandbox_template,
-            unattended=request.unattended,
-            options=request.options,
-            denied=request.denied,
-        )
-
     def _replanned(self, before: Job, request: JobRequest, *, anew: bool) -> Job:
         """The job as it is asked for by then."""
         now = self._clock.now()
@@ -331,6 +286,28 @@ class JobCatalog:
             )
         is_paused = before.state is JobState.PAUSED
         return replace(changed, next_run_at=None if is_paused else _following(changed, now))
+
+
+def _planned(request: JobRequest, zone: Callable[[str], str], now: datetime) -> Job:
+    time_zone = zone_of(request.schedule, zone(request.time_zone))
+    schedule = parse(request.schedule, time_zone, now)
+    return Job(
+        id=request.id,
+        profile=request.profile,
+        name=request.name,
+        prompt=request.prompt,
+        schedule_text=request.schedule,
+        time_zone=time_zone,
+        schedule=schedule,
+        origin=request.origin,
+        state=JobState.PAUSED if request.is_paused else JobState.SCHEDULED,
+        next_run_at=None if request.is_paused else next_after(schedule, now),
+        created_at=now,
+        sandbox_template=request.sandbox_template,
+        unattended=request.unattended,
+        options=request.options,
+        denied=request.denied,
+    )
 
 
 async def _check_words(agent: Agent, request: JobRequest) -> None:

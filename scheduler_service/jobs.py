@@ -1,10 +1,11 @@
 """Jobs and their runs, as the scheduler thinks of them."""
 
 import hashlib
+import json
 from datetime import datetime
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from scheduler_service.options import DEFAULTS, JobOptions, Overlap
 from scheduler_service.schedule import Schedule
@@ -98,6 +99,35 @@ class Job(Struct, frozen=True):
     def may_overlap(self) -> bool:
         """Whether its runs need not wait for one another."""
         return self.options.overlap is not Overlap.FORBID
+
+
+class JobRequest(Struct, frozen=True):
+    """A job as somebody asks for it; an empty time zone means the configured one."""
+
+    id: str
+    profile: str
+    name: str
+    prompt: str
+    schedule: str
+    time_zone: str
+    origin: Origin | None
+    sandbox_template: str = ""
+    unattended: str = ""
+    options: JobOptions = DEFAULTS
+    is_paused: bool = False
+    denied: tuple[str, ...] = ()
+    """Slash commands that are denied to whoever asks for it."""
+
+    @property
+    def digest(self) -> str:
+        """What tells the same request from another one with the same id."""
+        fields = to_builtins(self)
+        # What somebody may say can have become another meanwhile; what was stored first holds.
+        del fields["denied"]
+        for later in ("sandbox_template", "unattended", "options", "is_paused"):
+            if not fields[later]:
+                del fields[later]  # as of jobs that were stored before there was a choice
+        return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
 class Attempt(Struct, frozen=True):

@@ -10,6 +10,7 @@ from typing import Protocol
 import sqlalchemy as sa
 import tzlocal
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from scheduler_service.errors import attack
 from scheduler_service.home_jobs import Reading, ReadJob, read_document
@@ -17,12 +18,14 @@ from scheduler_service.home_jobs_text import document_of
 from scheduler_service.jobs import Job
 from scheduler_service.planner import CHANNEL
 from scheduler_service.prompts import own_words
+from scheduler_service.redaction import without_secrets
 from scheduler_service.schedule import check_zone
 from scheduler_service.storage import imports
 from scheduler_service.storage.imports import Inserted
 from services.clock import Clock
 from services.database import Database
 from services.errors import InvalidArgument, Unavailable
+from services.redact import Redactor
 
 MAX_DOCUMENT_BYTES = 3 * 1024 * 1024
 _SCANNED_TOGETHER = 50
@@ -73,6 +76,7 @@ class JobMover:
         time_zone: str | None,
         grace: timedelta,
         check: Callable[[Job], None],
+        redactor: Redactor,
     ) -> None:
         """`check` raises InvalidArgument for what no job may be."""
         self._database = database
@@ -80,6 +84,7 @@ class JobMover:
         self._time_zone = time_zone
         self._grace = grace
         self._check = check
+        self._redactor = redactor
 
     async def take(self, file: JobFile, scanner: Scanner | None = None) -> list[Moved]:
         """Store the jobs of a file that are not there yet, all at once; what became of each.
@@ -136,11 +141,12 @@ class JobMover:
 
     def _checked(self, read: ReadJob) -> ReadJob:
         try:
-            if read.job is not None:
-                self._check(read.job)
+            if read.job is None:
+                return read
+            self._check(read.job)
         except (InvalidArgument, ValueError) as error:
             return ReadJob(read.name, None, (str(error),))
-        return read
+        return replace(read, job=without_secrets(read.job, self._redactor))
 
 
 async def _scanned(read: Sequence[ReadJob], scanner: Scanner) -> list[ReadJob]:

@@ -7,7 +7,7 @@ This is the only module that looks at the process's environment. `load_settings`
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -85,11 +85,13 @@ class Settings(Discreet, frozen=True):
     """What auth.json has when the settings are read."""
     _redactor: Redactor = field(default_factory=Redactor)
 
-    def redactor(self) -> Redactor:
-        """The process's own: it knows all secret values, and the tokens that it hears of later."""
-        for value in (*self.secret_values(), *self.login_secrets):
-            self._redactor.add_secret(value)
-        return self._redactor
+    def redactor(self, on_redacted: Callable[[int], None] | None = None) -> Redactor:
+        """The process's own: it knows all secret values, and the tokens that it hears of later.
+
+        A service that counts what is replaced gets one that knows the same.
+        """
+        self._redactor.add_secrets((*self.secret_values(), *self.login_secrets))
+        return self._redactor if on_redacted is None else self._redactor.counted(on_redacted)
 
     def load(self, model: type[Model]) -> Model:
         """The validated `model`, or ConfigError naming everything in it that is wrong."""

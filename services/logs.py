@@ -20,11 +20,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from queue import SimpleQueue
 from types import MappingProxyType
-from typing import Any, TextIO, cast
+from typing import Any, TextIO
 
 from services.config_models import LogConfig
 from services.home import HomeError
-from services.redact import MASK, Redactor
+from services.redact import MASK, Redactor, changed_texts
 
 # Lines that may wait to be written; more are dropped and counted.
 _MAX_WAITING = 10_000
@@ -171,7 +171,7 @@ class JsonFormatter(logging.Formatter):
         if clean == line or _is_json(clean):
             return clean
         # Something was found that begins or ends inside an escape: part by part, then.
-        clean = self._redactor.redact(json.dumps(_redacted(fields, self._redactor)))
+        clean = self._redactor.redact(json.dumps(changed_texts(fields, self._redactor.redact)))
         if _is_json(clean):
             return clean
         return json.dumps({"time": fields["time"], "level": fields["level"], "event": MASK})
@@ -234,13 +234,6 @@ def _message(record: logging.LogRecord) -> str:
         return record.getMessage()
     except (AttributeError, KeyError, TypeError, ValueError):
         return f"{record.msg} {record.args!r}"
-
-
-def _redacted(value: object, redactor: Redactor) -> object:
-    if isinstance(value, dict):
-        fields = cast("dict[str, object]", value)
-        return {name: _redacted(part, redactor) for name, part in fields.items()}
-    return redactor.redact(value) if isinstance(value, str) else value
 
 
 def _is_json(line: str) -> bool:

@@ -86,6 +86,11 @@ class LabelValues:
         return value
 
 
+def redactions(meter: Meter) -> Callable[[int], None]:
+    """Counts the secrets that a service has replaced in what it stores and shows."""
+    return meter.counter("hermes_secrets_redacted_total", "Secrets replaced in text.").inc
+
+
 class CallMetrics(Struct, frozen=True):
     """The gRPC calls of one side: a `CallObserver`."""
 

@@ -1,8 +1,10 @@
 """ApprovalService."""
 
+from collections.abc import Callable
 from typing import Any
 
 import grpc.aio
+from msgspec.structs import replace
 
 from agent_service.convert import approvals as convert
 from agent_service.convert.common import profile_of
@@ -17,8 +19,10 @@ Context = grpc.aio.ServicerContext[Any, Any]
 class ApprovalServicer(approval_pb2_grpc.ApprovalServiceServicer):
     """Serves approvals."""
 
-    def __init__(self, database: Database, turns: Turns) -> None:
+    def __init__(self, database: Database, turns: Turns, redact: Callable[[str], str]) -> None:
+        """`redact` takes secrets out of what persons answer."""
         self._database = database
+        self._redact = redact
         self._turns = turns
 
     async def ListApprovals(
@@ -49,7 +53,8 @@ class ApprovalServicer(approval_pb2_grpc.ApprovalServiceServicer):
         self, request: approval_pb2.AnswerClarificationRequest, context: Context
     ) -> approval_pb2.AnswerClarificationResponse:
         """Answers a question."""
-        answered = await self._turns.answer(convert.answer(request))
+        given = convert.answer(request)
+        answered = await self._turns.answer(replace(given, text=self._redact(given.text)))
         return approval_pb2.AnswerClarificationResponse(
             clarification_id=answered.clarification_id, turn_id=answered.turn_id
         )

@@ -1,6 +1,6 @@
 """SessionService."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
@@ -45,8 +45,15 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
     """Serves sessions, which are read from the database and changed there."""
 
     def __init__(
-        self, database: Database, histories: Histories, personalities: Personalities, clock: Clock
+        self,
+        database: Database,
+        histories: Histories,
+        personalities: Personalities,
+        clock: Clock,
+        redact: Callable[[str], str],
     ) -> None:
+        """`redact` takes secrets out of what persons call sessions."""
+        self._redact = redact
         self._database = database
         self._histories = histories
         self._personalities = personalities
@@ -111,7 +118,7 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
         self, request: session_pb2.RenameSessionRequest, context: Context
     ) -> session_pb2.RenameSessionResponse:
         """Gives a session a title."""
-        title = title_given(request.title)
+        title = title_given(self._redact(request.title))
         if not title:
             raise InvalidArgument("a title is missing", fields={"title": "1 to 200 characters"})
         profile = profile_of(request.profile)
@@ -130,7 +137,7 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
             new_session_id=request.new_session_id,
             profile=profile_of(request.profile),
             through=not_negative("through_sequence", request.through_sequence),
-            title=title_given(request.title),
+            title=title_given(self._redact(request.title)),
         )
         now = self._clock.now()
         info = await self._database.write(lambda conn: changes.branch(conn, wanted, now))

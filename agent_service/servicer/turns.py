@@ -14,8 +14,7 @@ from agent_service.curation.news import CuratorNews
 from agent_service.drafts import SessionDrafts
 from agent_service.requests import JOB, REVIEW, TurnInfo, TurnRequest
 from agent_service.reviews import Reviews
-from agent_service.saying import screened
-from agent_service.security.threats import ThreatScanner
+from agent_service.saying import Screening
 from agent_service.servicer.watcher import Watcher
 from agent_service.skills.shelf import SkillShelves
 from agent_service.skills.viewing import loaded, used
@@ -37,7 +36,7 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
         drafts: SessionDrafts,
         toolsets: ToolsetPolicy,
         news: CuratorNews,
-        scanner: ThreatScanner,
+        screening: Screening,
         reviews: Reviews,
         skills: SkillShelves,
     ) -> None:
@@ -45,7 +44,7 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
         self._drafts = drafts
         self._toolsets = toolsets
         self._news = news
-        self._scanner = scanner
+        self._screening = screening
         self._reviews = reviews
         self._skills = skills
 
@@ -63,11 +62,10 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
         ):
             raise FailedPrecondition(f"the job's script is not run: the toolset terminal is {why}")
         allowed = self._toolsets.of(asked.profile, asked.platform, toolsets)
-        quoted = await screened(asked.quotes, self._scanner)
         library = self._skills.of(asked.profile)
         skills = await loaded(library, asked.skills)
         texts = tuple(each.text for each in skills)
-        wanted = replace(asked, allowed=allowed, screened=quoted, loaded=texts)
+        wanted = await self._screening.of(replace(asked, allowed=allowed, loaded=texts))
         try:
             info = await self._turns.start(wanted, None)
         except Undrafted:

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from hermes.agent.v1 import turn_pb2
 from hermes.common.v1 import approval_pb2
 from hermes.scheduler.v1 import job_pb2, run_pb2
-from scheduler_service.catalog import JobRequest
 from scheduler_service.convert.common import (
     kind_to_wire,
     origin_of,
@@ -23,7 +22,7 @@ from scheduler_service.convert.options import (
     wrong_options,
 )
 from scheduler_service.convert.runs import state_to_wire
-from scheduler_service.jobs import Job, JobState
+from scheduler_service.jobs import Job, JobRequest, JobState
 from scheduler_service.options import JobOptions
 from scheduler_service.storage.jobs import Position
 from services.errors import InvalidArgument

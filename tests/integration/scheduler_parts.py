@@ -12,9 +12,9 @@ from prometheus_client import CollectorRegistry
 
 from hermes.agent.v1 import catalog_pb2_grpc, turn_pb2_grpc, usage_pb2_grpc
 from hermes.gateway.v1 import delivery_pb2_grpc
-from scheduler_service.catalog import JobCatalog, JobRequest
+from scheduler_service.catalog import JobCatalog
 from scheduler_service.clients import AgentClient, GatewayClient
-from scheduler_service.jobs import Job, Origin, Run, RunState
+from scheduler_service.jobs import Job, JobRequest, Origin, Run, RunState
 from scheduler_service.metrics import SchedulerMetrics
 from scheduler_service.options import JobOptions
 from scheduler_service.planner import CHANNEL, Planner, Timing
@@ -29,6 +29,7 @@ from services.ids import new_id
 from services.leases import new_owner
 from services.lifecycle import Workers
 from services.metrics import Meter
+from services.redact import Redactor
 from services.tls import TlsFiles, server_credentials
 from tests.fakes.catalog import FakeBudgets, FakeCatalog
 from tests.fakes.deliveries import FakeDeliveries
@@ -116,7 +117,7 @@ class SchedulerUnderTest:
             timing=TIMING,
             observer=metrics,
         )
-        self.catalog = JobCatalog(database, clock, "Europe/Berlin", agent)
+        self.catalog = JobCatalog(database, clock, "Europe/Berlin", agent, Redactor())
         self._planning = asyncio.create_task(self.planner.run())
         self._stopping = asyncio.create_task(Stopper(database, agent).run())
 

@@ -28,6 +28,7 @@ from services.channels import Channels
 from services.clock import SystemClock
 from services.database import Database
 from services.home import HomePaths
+from services.redact import Redactor
 from tests.executors import Process, executor_settings, serving
 from tests.fakes.clock import ManualClock
 
@@ -47,7 +48,8 @@ async def asking(
         unused = Projects(Executors(channels, 1), _UNUSED, _NOTES)
         places = Places(kinds, unused, policy)
         told = Instructions("", _no_model, ())
-        yield SessionDrafts(SystemClock(), None, ["terminal", "todo"], told, places, _nothing())
+        given = (told, places, _nothing(), Redactor())
+        yield SessionDrafts(SystemClock(), None, ["terminal", "todo"], *given)
 
 
 async def _no_model() -> str:

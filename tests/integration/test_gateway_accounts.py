@@ -42,6 +42,7 @@ from services.leases import Fenced, new_owner
 from services.lifecycle import Workers
 from services.metrics import Meter
 from services.migrations import prepare
+from services.redact import Redactor
 from tests.fakes.clock import ManualClock
 from tests.fakes.platform import MemoryPlatform
 from tests.fakes.turns import FakeTurns
@@ -68,7 +69,7 @@ class Replica:
         self.clock, metrics = SystemClock(), GatewayMetrics.create(Meter(self.registry))
         self._channel, self._client = agent.channel, AgentClient(agent.channel)
         self._workers = Workers()
-        inbox = Inbox(database, self.clock, metrics, KeyPolicy())
+        inbox = Inbox(database, self.clock, metrics, KeyPolicy(), Redactor())
         self._turns = Turns(inbox, database, self._client, self.clock, self._workers)
         self._platform, self._metrics = platform, metrics
         leases = lease_table(lease_s)
@@ -85,7 +86,7 @@ class Replica:
 
     def _work(self, held: Held) -> Work:
         limiter = Limiter(self._platform.traits.rate, self.clock.monotonic)
-        answers = Answers(held, self._platform, limiter, self._client, self.clock)
+        answers = Answers(held, self._platform, limiter, self._client, self.clock, Redactor())
         clients = Clients.over(lambda _: self._channel)
         tools = Tools(held.database, self._client, self.clock, clients, COMMANDS)
         access = Access(frozenset({"7"}))

@@ -37,6 +37,7 @@ from services.errors import AlreadyExists
 from services.lifecycle import Workers
 from services.metrics import Meter
 from services.migrations import prepare
+from services.redact import Redactor
 from tests.fakes.platform import MemoryPlatform
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -218,7 +219,7 @@ async def test_a_chat_that_cannot_be_shown_a_file_is_told_what_it_lacks(database
 
     traits = Traits(message_units=1000, rate=Rate(1.0, 1), caption_units=100, file_bytes=3)
     platform, clock = MemoryPlatform(traits=traits), SystemClock()
-    deliveries = Deliveries(database, clock, {"memory": platform})
+    deliveries = Deliveries(database, clock, {"memory": platform}, Redactor())
     digest = hashlib.sha256(b"plan").hexdigest()
     file = Attachment("the `plan`.pdf", 4, digest)
     for delivery_id, text in (("dlv_1", "Look."), ("dlv_2", "")):

@@ -27,6 +27,7 @@ from services.channels import Channels
 from services.clock import SystemClock
 from services.database import Database
 from services.migrations import prepare
+from services.redact import Redactor
 from tests.integration.scheduler_parts import Wire, fake_services
 from tests.integration.test_scheduler_deleted import nothing_to_stop, to_stop
 
@@ -203,7 +204,7 @@ async def test_a_turn_that_nobody_has_noted_is_stopped_with_its_job_whoever_is_k
 async def deleted(database: Database, wire: Wire, job_id: str) -> None:
     """Delete a job as a scheduler does that dies once that is stored."""
     async with Channels(Identity.SCHEDULER, {"agent": wire.address}, token="a token") as channels:
-        catalog = JobCatalog(database, SystemClock(), "UTC", AgentClient(channels))
+        catalog = JobCatalog(database, SystemClock(), "UTC", AgentClient(channels), Redactor())
         await catalog.delete("default", job_id)
 
 

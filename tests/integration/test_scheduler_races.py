@@ -11,9 +11,8 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
-from scheduler_service.catalog import JobRequest
 from scheduler_service.clients import AgentClient, GatewayClient
-from scheduler_service.jobs import Attempt, Claim, Job, RunState
+from scheduler_service.jobs import Attempt, Claim, Job, JobRequest, RunState
 from scheduler_service.metrics import SchedulerMetrics
 from scheduler_service.options import JobOptions, Overlap
 from scheduler_service.runner import Ask, Runner

@@ -12,8 +12,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import event
 
-from scheduler_service.catalog import JobCatalog, JobRequest
-from scheduler_service.jobs import Job, JobState
+from scheduler_service.catalog import JobCatalog
+from scheduler_service.jobs import Job, JobRequest, JobState
 from scheduler_service.misfire import Firing
 from scheduler_service.schedule import Interval
 from scheduler_service.storage import claims, jobs, migrations, runs
@@ -24,6 +24,7 @@ from services.database import Database
 from services.errors import ServiceUnavailable
 from services.leases import new_owner
 from services.migrations import prepare, upgrade
+from services.redact import Redactor
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 HOLDER = Holder(new_owner("me"), run_leases(60.0))
@@ -108,7 +109,9 @@ async def test_jobs_of_earlier_versions_are_still_known(empty_database_url: str)
         await database.migrate(lambda connection: upgrade(connection, migrations, "0001"))
         await database.write(lambda connection: connection.execute(before.insert().values(row)))
         await prepare(database, metadata, migrations)
-        again = await JobCatalog(database, SystemClock(), None, NoAgent()).create(request)
+        again = await JobCatalog(database, SystemClock(), None, NoAgent(), Redactor()).create(
+            request
+        )
     assert (again.prompt, again.sandbox_template, again.created_at) == ("say it", "", NOON)
 
 

@@ -167,13 +167,13 @@ def test_the_longest_of_several_secrets_goes_whole() -> None:
 def test_a_secret_can_be_added_later() -> None:
     redactor = Redactor()
     assert redactor.redact("it is correct-horse") == "it is correct-horse"
-    assert redactor.add_secret("  correct-horse\n")
+    redactor.add_secrets(["  correct-horse\n"])
     assert redactor.redact("it is correct-horse") == f"it is {MASK}"
 
 
 def test_what_is_too_short_to_be_told_apart_is_left() -> None:
     redactor = Redactor(["", "EMPTY", "1234567"])
-    assert not redactor.add_secret("token")
+    redactor.add_secrets(["token"])
     assert redactor.redact("an EMPTY token of 1234567") == "an EMPTY token of 1234567"
 
 

@@ -1,0 +1,140 @@
+"""A model of which nobody hears a secret: not in what it says, nor in what it wants done."""
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, cast
+
+from msgspec.structs import replace
+
+from agent_service.models.base import (
+    Model,
+    ModelEvent,
+    ModelMessage,
+    ModelRequest,
+    ModelRetry,
+    ModelSwitched,
+    ModelWasted,
+    ReasoningDelta,
+    TextDelta,
+    ToolCall,
+)
+from services.redact import Redactor, changed_texts
+from services.redact_stream import RedactedStream
+
+_OPAQUE = frozenset({"signature", "data", "encrypted_content", "id"})
+"""Fields of reasoning that only its provider can read."""
+_SIGNED = "thinking"
+_CALLS = frozenset({"tool_use", "function_call"})
+
+
+class Redacting:
+    """A Model whose answers have no secrets, as they are stored, shown, done and sent again."""
+
+    def __init__(self, inner: Model, redactor: Redactor) -> None:
+        self._inner = inner
+        self._redactor = redactor
+
+    @asynccontextmanager
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
+        """Call the model."""
+        async with (
+            self._inner.stream(request) as events,
+            aclosing(self._clean(events)) as cleaned,
+        ):
+            yield cleaned
+
+    async def _clean(self, events: AsyncIterator[ModelEvent]) -> AsyncGenerator[ModelEvent]:
+        said = _Said(self._redactor)
+        async for event in events:
+            match event:
+                case TextDelta() | ReasoningDelta():
+                    for delta in said.more(event):
+                        yield delta
+                case ModelRetry() | ModelSwitched():
+                    said = _Said(self._redactor)
+                    yield event
+                case ModelWasted(message):
+                    said = _Said(self._redactor)
+                    yield ModelWasted(cleaned(message, self._redactor))
+                case ModelMessage():
+                    for delta in said.rest():
+                        yield delta
+                    yield cleaned(event, self._redactor)
+                case _:
+                    yield event
+
+
+class _Said:
+    """What an attempt has said so far; what it has held back is void where it fails."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._streams = {kind: RedactedStream(redactor) for kind in (ReasoningDelta, TextDelta)}
+        self._last: TextDelta | ReasoningDelta | None = None
+
+    def more(self, delta: TextDelta | ReasoningDelta) -> Iterator[TextDelta | ReasoningDelta]:
+        """What can be shown now."""
+        if self._last is not None and type(self._last) is not type(delta):
+            yield from self.rest()
+        self._last = delta
+        yield from self._shown(self._streams[type(delta)].feed(delta.text))
+
+    def rest(self) -> Iterator[TextDelta | ReasoningDelta]:
+        """What was held back, as what it was a part of has ended."""
+        if self._last is not None:
+            yield from self._shown(self._streams[type(self._last)].finish())
+
+    def _shown(self, text: str) -> Iterator[TextDelta | ReasoningDelta]:
+        if text and self._last is not None:
+            yield self._last if text == self._last.text else replace(self._last, text=text)
+
+
+def cleaned(message: ModelMessage, redactor: Redactor) -> ModelMessage:
+    """An answer without secrets."""
+    text, reasoning = redactor.redact(message.text), redactor.redact(message.reasoning)
+    calls = tuple(_call(call, redactor.redact_program) for call in message.tool_calls)
+    details = _details(message.reasoning_details, redactor)
+    found = (text, reasoning, calls, details)
+    if found == (message.text, message.reasoning, message.tool_calls, message.reasoning_details):
+        return message
+    return replace(
+        message, text=text, reasoning=reasoning, tool_calls=calls, reasoning_details=details
+    )
+
+
+def _call(call: ToolCall, redact: Callable[[str], str]) -> ToolCall:
+    clean = redact(call.arguments_json)
+    if clean == call.arguments_json:
+        return call
+    return replace(call, arguments_json=clean if _is_json(clean) else _by_leaves(call, redact))
+
+
+def _by_leaves(call: ToolCall, redact: Callable[[str], str]) -> str:
+    """Arguments, text by text, of which a part looks like a secret together with what is around."""
+    try:
+        arguments = json.loads(call.arguments_json)
+    except (ValueError, RecursionError):
+        return redact(call.arguments_json)  # was no JSON before
+    return json.dumps(changed_texts(arguments, redact), ensure_ascii=False)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _details(
+    blocks: tuple[Mapping[str, Any], ...], redactor: Redactor
+) -> tuple[Mapping[str, Any], ...]:
+    """Reasoning to send back; what is signed is sent as it was or not at all."""
+    kept: list[Mapping[str, Any]] = []
+    for block in blocks:
+        is_call = block.get("type") in _CALLS
+        redact = redactor.redact_program if is_call else redactor.redact
+        clean = changed_texts(block, redact, _OPAQUE)
+        if clean == block or block.get("type") != _SIGNED:
+            kept.append(cast("Mapping[str, Any]", clean))
+    return tuple(kept)
