@@ -33,6 +33,9 @@ ACCEPTED_GROUPS = frozenset(
 )
 """Documented groups of a home's config.yaml in which a key that nobody reads is not remarked on."""
 
+OWN_MEMORY = ("builtin", "none")
+"""What `memory.provider` says where nothing but the home's own files is wanted."""
+
 ACCEPTED_VARIABLES = frozenset({"HERMES_HOME", "HERMES_PROFILE", "HERMES_HUMAN_DELAY_MODE"})
 TEST_VARIABLES = frozenset({"HERMES_REQUIRE", "HERMES_SCALE", "HERMES_CORPORA"})
 
@@ -52,7 +55,7 @@ def check_settings(settings: Settings, catalog: ConfigCatalog) -> tuple[Notice, 
         except ConfigError as error:
             problems.extend(error.problems)
     problems.extend(_unknown_variables(settings, catalog))
-    notices = list(settings.notices)
+    notices = [*settings.notices, *_without_effect(settings)]
     notices.extend(_unknown_lines(settings, catalog))
     for path in catalog.paths.unknown(settings.yaml.data):
         if ".".join(path) in settings.yaml.ignored:
@@ -69,6 +72,23 @@ def check_settings(settings: Settings, catalog: ConfigCatalog) -> tuple[Notice, 
     if problems:
         raise ConfigError(list(dict.fromkeys(problems)))
     return tuple(notices)
+
+
+def _without_effect(settings: Settings) -> Iterator[Notice]:
+    """What homes may ask for that is not done here, or not yet."""
+    found = settings.yaml.find("memory.provider")
+    if found is not None and found.value not in (None, "", *OWN_MEMORY):
+        yield Notice(
+            "no_effect",
+            f"memory.provider ({found.where}) has no effect yet: {found.value} is not available in "
+            "this version; Hermes remembers in its own files, as it does without it",
+        )
+    if (found := settings.yaml.find("auxiliary.review.model")) is not None and found.value:
+        yield Notice(
+            "no_effect",
+            f"auxiliary.review ({found.where}) has no effect: a conversation is looked back at by "
+            "its own model, which has it in its cache",
+        )
 
 
 def _unknown_key(

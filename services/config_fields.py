@@ -88,7 +88,9 @@ class ConfigError(FailedPrecondition):
         self.problems = tuple(problems)
 
 
-NoticeKind = Literal["unknown_key", "unknown_variable", "unreadable_line", "local_backend"]
+NoticeKind = Literal[
+    "unknown_key", "unknown_variable", "unreadable_line", "local_backend", "no_effect"
+]
 
 
 class Notice(Struct, frozen=True):

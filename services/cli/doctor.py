@@ -117,9 +117,6 @@ def _config(settings: Settings) -> list[Check]:
     found = found or [Check("config", Verdict.OK, f"home {settings.home.root}")]
     if providers := memory_providers(settings.home.root):
         found.append(Check("plugins", Verdict.OFF, told_of(providers)))
-    if (named := settings.yaml.find("memory.provider")) is not None:
-        message = f"memory.provider ({named.where}) has no effect: there are no memory providers"
-        found.append(Check("plugins", Verdict.NOTE, message))
     return found
 
 

@@ -39,6 +39,16 @@ def test_groups_of_other_features_are_accepted(tmp_path: Path) -> None:
     assert messages(tmp_path, yaml) == []
 
 
+def test_a_memory_that_there_is_not_yet_is_remarked_on(tmp_path: Path) -> None:
+    (found,) = messages(tmp_path, "memory: {provider: honcho}\n")
+    assert found.startswith(f"memory.provider ({tmp_path}/config.yaml, line 1) has no effect yet: ")
+    assert "honcho is not available in this version" in found
+    for own in ("''", "builtin", "none"):
+        assert messages(tmp_path, f"memory: {{provider: {own}}}\n") == []
+    (found,) = messages(tmp_path, "auxiliary: {review: {model: small}}\n")
+    assert found.startswith(f"auxiliary.review ({tmp_path}/config.yaml, line 1) has no effect: ")
+
+
 def test_names_that_a_person_chooses_are_known_and_what_they_hold_is_looked_at(
     tmp_path: Path,
 ) -> None:
