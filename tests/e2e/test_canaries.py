@@ -5,6 +5,7 @@ import base64
 import json
 import re
 import secrets
+import shlex
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from services.redact import MASK
 from tests.e2e.backends import need_backend, sandboxed
 from tests.e2e.deployment import Deployment, four_processes, one_process, running
 from tests.e2e.model import TELL, calls, rule, terminal_call, tool_call
@@ -26,7 +28,7 @@ from tests.fakes.web import site
 from tests.ports import free_port
 from tests.postgres import PostgresServer
 
-LAYOUTS = ("one-process", "four-processes")
+LAYOUTS = ("one-process", "one-process with SQLite", "four-processes")
 LOOK_AROUND = """
 { cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline; env; cat /proc/mounts
   find / -xdev -newermt '-10 minutes' -type f -not -path '/proc/*' -exec cat {} + ; } 2>/dev/null |
@@ -61,9 +63,21 @@ IN_ENV_FILE = (
     "SIGNAL_PASSWORD",
     "TWILIO_AUTH_TOKEN",
     "WHATSAPP_APP_SECRET",
+    "PAGERDUTY_TOKEN",
 )
-IN_AUTH_FILE = ("nous access", "nous refresh", "codex access", "codex refresh")
+IN_AUTH_FILE = ("nous_token", "nous_refresh_token", "codex_access_token", "codex_refresh_token")
 AT_LEAST = 30
+SHAPED = {
+    "of OpenAI": f"sk-proj-a1{secrets.token_hex(16)}",
+    "of GitHub": f"ghp_a1{secrets.token_hex(16)}",
+    "of AWS": f"AKIA1{secrets.token_hex(8)[:15].upper()}",
+    "of SSH": f"-----BEGIN OPENSSH PRIVATE KEY-----\n{secrets.token_hex(32)}\n",
+}
+"""Secrets that nobody has told Hermes, and that are told by what they look like."""
+ENCODERS = (
+    *("base64", "base64 -w 20", "od", "od -c", "od -t x1", "od -An -t x1", "hexdump -C"),
+    *("xxd", "xxd -p", "rev | rev | od -b"),
+)
 
 
 def canary(name: str) -> str:
@@ -78,7 +92,9 @@ def spelled(value: str) -> list[str]:
     inside = [base64.b64encode(bytes(before) + data).decode()[4:-4] for before in range(3)]
     urlsafe = base64.urlsafe_b64encode(data).decode()[4:-4]
     in_url = "".join(f"%{byte:02X}" if chr(byte) in ":/+@" else chr(byte) for byte in data)
-    return [value, data.hex(), data.hex().upper(), in_url, urlsafe, *inside]
+    every = "".join(f"%{byte:02x}" for byte in data)
+    dumps = [data.hex(":"), data.hex(" "), "   ".join(value), " ".join(f"{b:03o}" for b in data)]
+    return [value, data.hex(), data.hex().upper(), in_url, every, urlsafe, *inside, *dumps]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,20 +106,52 @@ class Planted:
     database_url: str
     metrics_url: str
     values: Mapping[str, str]
+    known: Mapping[str, str]
+    """Those of them that Hermes is told as secrets, and a person may say."""
 
     def found_in(self, text: str) -> set[str]:
         """Names of the secrets that are in a text, however they are spelled."""
+        # As in a text whose lines are as long as that of base64, or of a dump, or not at all.
+        dumped = re.sub(r"[\n ]+(?:0[0-9a-f]{6,7}:? ?)?", " ", text)
+        text = "\n".join((text, dumped, re.sub(r"\s+", "", text)))
         return {
             name
-            for name, value in self.values.items()
-            if any(spelling in text for spelling in spelled(value))
+            for name, value in (SHAPED | dict(self.values)).items()
+            if any(spelling in text for spelling in spelled(value.splitlines()[-1]))
         }
 
 
-def rules(key: str) -> Mapping[str, object]:
+def told(values: Mapping[str, str]) -> str:
+    """All secrets as somebody may say them."""
+    return " and ".join(f"{name} is {value}" for name, value in (SHAPED | dict(values)).items())
+
+
+def printing(values: Mapping[str, str]) -> str:
+    """A command that is told no secret, as it has them from behind, and prints them encoded."""
+    behind = "\n".join(value[::-1] for value in values.values())
+    plain = f"printf %s {shlex.quote(behind)} | rev"
+    return "\n".join([*(f"{plain} | {each} 2>/dev/null" for each in ENCODERS), "echo printed all"])
+
+
+def repeating(values: Mapping[str, str]) -> tuple[object, ...]:
+    """What a model does that says every secret wherever it can, a few letters at a time."""
+    said, pieces = told(values), {"chunk_chars": 3}
+    noting = tool_call("todo", todos=[{"id": "1", "content": said, "status": "pending"}])
+    asked = calls(terminal_call(f"echo {shlex.quote(said)}"), noting, text=said)
+    telling = {"text": f"repeated all: {said}", "reasoning": said, **pieces}
+    return (
+        rule("repeat them", {**asked, "reasoning": said, **pieces}, telling),
+        rule("print them", calls(terminal_call(printing(values))), TELL),
+        rule("keep them", {"text": "kept them"}),
+    )
+
+
+def rules(values: Mapping[str, str]) -> Mapping[str, object]:
     """The main job, and what goes wrong; a provider may repeat the key that it refuses."""
+    key = values["HERMES_API_KEY"]
     refused = {"error": {"message": f"Incorrect API key provided: {repeated(key)}"}}
     job = (
+        *repeating(values),
         rule("look around", calls(terminal_call(LOOK_AROUND)), TELL),
         rule("a file", calls(tool_call("write_file", path="a.txt", content="a\n")), TELL),
         rule("search", calls(tool_call("web_search", query="otters")), TELL),
@@ -129,32 +177,35 @@ async def planted(
 ) -> AsyncGenerator[Planted]:
     await asyncio.to_thread(need_backend, "bubblewrap", tmp_path / "probe")
     values = {name: canary(name) for name in (*IN_VARIABLES, *IN_ENV_FILE, *IN_AUTH_FILE)}
-    values["database"] = canary("database")
+    on_server = "SQLite" not in request.param
+    if on_server:
+        values["database"] = canary("database")
     values["TELEGRAM_BOT_TOKEN"] = f"424242:{secrets.token_hex(18)}"
     assert len(values) >= AT_LEAST
     search = SearchApis(status=401, body=f"no such key: {repeated(values['BRAVE_API_KEY'])}")
     async with (
-        fake_model(rules(values["HERMES_API_KEY"])) as model,
+        fake_model(rules(values)) as model,
         fake_telegram() as telegram,
         site(search.handle) as searched,
     ):
         with postgres.database() as plain_url:
-            url = plain_url.replace("postgres@", f"postgres:{values['database']}@")
+            url = plain_url.replace("postgres@", f"postgres:{values.get('database')}@")
             port = free_port()
             settings = {
-                "HERMES_DATABASE_URL": url,
+                **({"HERMES_DATABASE_URL": url} if on_server else {}),
                 "TELEGRAM_BASE_URL": telegram.url,
                 "BRAVE_BASE_URL": searched.url("127.0.0.1"),
             }
-            one = request.param == "one-process"
+            one = request.param != "four-processes"
             if one:
                 settings["HERMES_METRICS_PORT"] = f"{port}"
             make = one_process if one else four_processes
             made = await asyncio.to_thread(deploy, make, tmp_path, model.url, settings, values)
+            known = dict(values)
             async with run(made):
                 values |= await asyncio.to_thread(lambda: dict(kept_by(tmp_path)))
                 shown = f"http://127.0.0.1:{port}/metrics" if one else ""
-                yield Planted(made, model, plain_url, shown, values)
+                yield Planted(made, model, plain_url if on_server else "", shown, values, known)
 
 
 def deploy(
@@ -202,12 +253,14 @@ def kept_by(folder: Path) -> Iterator[tuple[str, str]]:
             yield str(path), path.read_text(encoding="ascii").strip()
 
 
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(240)
 async def test_no_secret_comes_out(planted: Planted) -> None:
-    said = await asyncio.to_thread(converse, planted.deployment)
+    said = await asyncio.to_thread(converse, planted)
     assert "looked around" in said
     assert "refused the key" in said
     assert "does not accept the key" in said
+    assert f"repeated all: of OpenAI is {MASK}" in said
+    assert "printed all" in said
     sinks = {
         "answers, errors and exports": said,
         "logs": await asyncio.to_thread(planted.deployment.logs),
@@ -218,21 +271,38 @@ async def test_no_secret_comes_out(planted: Planted) -> None:
         "files": await asyncio.to_thread(files, planted.deployment.folder),
     }
     assert sinks["model requests"]
-    assert "You said: hello" in sinks["database"]
+    assert "You said: hello" in sinks["database" if planted.database_url else "files"]
+    if planted.metrics_url:
+        counted = r'hermes_secrets_redacted_total\{service="(agent|gateway|scheduler)"\} [1-9]'
+        assert len(set(re.findall(counted, sinks["metrics"]))) == 3
     found = {sink: planted.found_in(text) for sink, text in sinks.items()}
     assert found == {sink: set() for sink in sinks}
 
 
-def converse(deployment: Deployment) -> str:
-    """Ask everything of one person; returns all that she sees, with the session as exported."""
+def converse(planted: Planted) -> str:
+    """Ask everything of one person, who says every secret herself wherever she can; returns all
+    that she sees, with the session as exported."""
+    deployment, values = planted.deployment, told(planted.known)
     shown: list[str] = []
     session_id = ""
     asked = ("hello", "look around", "a file", "search", "read secrets", "go wrong")
-    for question in (*asked, "refuse my key", "break"):
+    keeping = (f"keep them: {values}", "repeat them", "print them")
+    for question in (*asked, *keeping, "refuse my key", "break"):
         resumed = ("--resume", session_id) if session_id else ()
         result = deployment.client.run("chat", "-q", question, "--json", *resumed)
         shown += (result.out, result.err)
         session_id = session_id or result.json["session_id"]
+    name, job = planted.values["STRIPE_SECRET_KEY"], f"every day keep {values}"
+    for command in (
+        ("sessions", "rename", session_id, f"about {name}"),
+        ("sessions", "list"),
+        ("sessions", "search", "canary"),
+        ("jobs", "add", "every 1h", job, "--name", f"daily {name}"),
+        ("jobs", "list"),
+    ):
+        result = deployment.client.run(*command)
+        assert result.status == 0, result.err
+        shown += (result.out, result.err)
     exported = deployment.client.run("sessions", "export", session_id)
     assert exported.status == 0, exported.err
     shown.append(exported.out)
@@ -240,7 +310,9 @@ def converse(deployment: Deployment) -> str:
 
 
 def stored(url: str) -> str:
-    """Every row of every table of every schema."""
+    """Every row of every table of every schema; SQLite's are in files."""
+    if not url:
+        return ""
     engine = sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     every = (
         "SELECT table_schema, table_name FROM information_schema.tables "
@@ -280,11 +352,15 @@ def command_lines(folder: Path) -> str:
 
 
 def files(folder: Path) -> str:
-    """What all files say but those that are there to keep secrets."""
+    """What all files say but those that are there to keep secrets, and the output of commands,
+    which stays in its sandbox as it was."""
     keepers = {".env", "auth.json", "operator.token"}
     kept = [
         path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file() and path.name not in keepers and path.suffix != ".key"
+        if path.is_file()
+        and path.name not in keepers
+        and path.suffix != ".key"
+        and "spool" not in path.parts
     ]
     return b"\n".join(kept).decode(errors="replace")
