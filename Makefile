@@ -38,6 +38,12 @@ sandbox-image: install ## make the image in which commands run, if the Docker en
 images: sandbox-image ## make the images of the four services, and of sandboxes; ARGS="agent" for one
 	@$(BIN)/python docker/service-images $(ARGS)
 
+.PHONY: compose-up
+compose-up: images ## start the stack of docker/compose.yaml; ENGINE=socket names the sandboxes' engine
+	@settings=$$($(BIN)/python docker/compose-prepare $(if $(ENGINE),--engine "$(ENGINE)")); \
+	stack=(docker compose --env-file "$$settings" --file docker/compose.yaml); \
+	"$${stack[@]}" up --detach && "$${stack[@]}" up --detach --wait agent executor gateway scheduler
+
 .PHONY: test
 test: $(TESTABLE) ## run all tests; ARGS="-k name" selects
 	@$(IMAGE_IF_ENGINE)
