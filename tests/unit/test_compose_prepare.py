@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.source import ROOT
+from tests.requirements import require
 
 MODEL_KEY = "OPENROUTER_API_KEY"
 TOKEN = "TELEGRAM_BOT_TOKEN"
@@ -73,8 +74,8 @@ def test_passwords_are_made_once_and_settings_anew(home: Path, engine: Path) -> 
     assert (home / "compose/agent.env").read_text() == ""
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a socket of root's")
 def test_an_engine_of_root_is_refused(home: Path, engine: Path) -> None:
+    require("root", os.geteuid() == 0, "only root can make a socket of root's")
     os.chown(engine, 0, 0)
     done = prepare(home, engine)
     assert done.returncode == 1
