@@ -32,13 +32,13 @@ class Spellings(Struct, frozen=True):
         """Those of one value."""
         data = value.encode("utf-8", "surrogateescape")
         quoted, in_base64 = list(_quoted(data)), list(_in_base64(data))
-        # Those that nothing tells of are looked for everywhere.
+        # Those that nothing tells of are looked for everywhere; any may be in two lines.
         plain = [each for each in quoted if "%" not in each]
         plain += [each for each in in_base64 if len(each) < LONG]
         return cls(
             tuple(dict.fromkeys((*_plain(value), *plain))),
             tuple(each for each in quoted if "%" in each),
-            tuple(each.encode() for each in in_base64 if len(each) >= LONG),
+            tuple(each.encode() for each in in_base64),
             (data,),
             (data.hex().encode(),),
         )

@@ -3,7 +3,7 @@
 import asyncio
 import importlib
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from contextlib import AsyncExitStack, suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -88,7 +88,8 @@ async def run(
     assembled = await asyncio.to_thread(_assemble, settings, plan)
     config, stop, serving = assembled.config, shutdown or Shutdown(), asyncio.Event()
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(_traced(settings, config, plan))
+        exported = exporting(config.tracing, settings.redactor(), assembled.about)
+        await stack.enter_async_context(exported)
         for channels in assembled.channels:
             await stack.enter_async_context(channels)
         if plan.metrics:
@@ -127,16 +128,9 @@ async def run(
         )
 
 
-def _traced(
-    settings: Settings, config: ServiceConfig, plan: Plan
-) -> AbstractAsyncContextManager[None]:
-    name = f"hermes-{plan.services[0]}" if len(plan.services) == 1 else "hermes"
-    about = Resource(name, version("hermes-services"), config.instance)
-    return exporting(config.tracing, settings.redactor(), about)
-
-
 class _Assembled(Struct, frozen=True):
     config: ServiceConfig
+    about: Resource
     components: list[Component]
     channels: list[Channels]
     exposition: Exposition
@@ -146,9 +140,11 @@ class _Assembled(Struct, frozen=True):
 
 def _assemble(settings: Settings, plan: Plan) -> _Assembled:
     config = settings.load(ServiceConfig)
-    own = process_registry(version("hermes-services"))
+    release = version("hermes-services")
+    name = f"hermes-{plan.services[0]}" if len(plan.services) == 1 else "hermes"
+    own, about = process_registry(release), Resource(name, release, config.instance)
     grpc, in_process = GrpcMetrics.create(Meter(own)), InProcessServer()
-    assembled = _Assembled(config, [], [], Exposition(own), grpc, in_process)
+    assembled = _Assembled(config, about, [], [], Exposition(own), grpc, in_process)
     registries: dict[str, CollectorRegistry] = {}
     for name in plan.services:
         channels = _channels(settings, config, plan, name, in_process, grpc.client)

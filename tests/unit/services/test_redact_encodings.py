@@ -1,6 +1,7 @@
 """Known values are found in what encoders, dumps and wrapped lines make of them."""
 
 import base64
+import gc
 import random
 import subprocess
 import time
@@ -8,7 +9,7 @@ from collections.abc import Callable
 from textwrap import wrap
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from services.redact import MASK, Redactor
@@ -135,6 +136,7 @@ def test_a_value_is_found_in_an_encoding(name: str, shift: int) -> None:
     st.text("abcdefgXYZ0123456789./+_=-@", min_size=12, max_size=70),
     st.binary(max_size=80),
 )
+@example("base64 in lines in JSON", bytes(13), "000000000000", b"")
 @settings(max_examples=300, deadline=None)
 def test_any_value_is_found_in_any_encoding(
     name: str, before: bytes, secret: str, after: bytes
@@ -177,16 +179,27 @@ def test_what_looks_like_an_encoding_stays(text: str) -> None:
     assert Redactor([SECRET]).redact(text) == text
 
 
+def processor_time(redactor: Redactor, text: str) -> float:
+    """Seconds that it takes, without those of a collection of other tests' garbage."""
+    gc.collect()
+    gc.disable()
+    try:
+        since = time.thread_time()
+        redactor.redact(text)
+        return time.thread_time() - since
+    finally:
+        gc.enable()
+
+
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_a_megabyte_takes_time_by_its_length(name: str) -> None:
     redactor = Redactor([SECRET, *(f"canary.{number:08}.value" for number in range(29))])
     data = random.Random(1).randbytes(300_000)
     text = ENCODINGS[name](data)[:1_000_000]
-    taken: list[float] = []
-    for size in (len(text) // 4, len(text)):
-        since = time.thread_time()
-        redactor.redact(text[:size])
-        taken.append(time.thread_time() - since)
+    taken = [
+        min(processor_time(redactor, text[:size]) for _ in range(3))
+        for size in (len(text) // 4, len(text))
+    ]
     # Four times as long a text takes four times as long; by the square it would be sixteen.
     assert taken[1] < 9 * taken[0] + 0.05
 
