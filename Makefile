@@ -115,7 +115,12 @@ fuzz: $(TESTABLE) ## give the command classes 100,000 inputs that nobody meant; 
 	@HERMES_FUZZ_INPUTS=$(or $(INPUTS),100000) $(BIN)/pytest -n0 -q -k no_input_breaks tests/security/commands
 
 .PHONY: soak
-soak: $(TESTABLE) ## attack the executor at full size, for hours; writes docs/security-tests.md
+soak: $(TESTABLE) ## a turn a second for a day: do memory and descriptors stay as they are? MINUTES=n for as many
+	@$(IMAGE_IF_ENGINE)
+	@$(BIN)/python -m tests.bench.soak $(if $(MINUTES),--minutes "$(MINUTES)") $(if $(JSON),--json "$(JSON)")
+
+.PHONY: soak-attacks
+soak-attacks: $(TESTABLE) ## attack the executor at full size, for hours; writes docs/security-tests.md
 	@$(IMAGE_IF_ENGINE)
 	@HERMES_SCALE=$${HERMES_SCALE:-full} $(BIN)/python -m pytest --timeout=7200 -p tests.security.report tests/security \
 	  tests/contract/test_backends.py tests/integration/test_executor_output.py \

@@ -87,6 +87,15 @@ async def memory_mb(process: Process) -> float:
     )
 
 
+async def descriptors(process: Process) -> int:
+    """Return how many files and connections the same have open."""
+    return await asyncio.to_thread(lambda: sum(map(_open_files, _with_children(process.pid))))
+
+
+def _open_files(pid: int) -> int:
+    return sum(1 for _ in (_PROC / str(pid) / "fd").iterdir())
+
+
 def _with_children(pid: int) -> Iterator[int]:
     """Yield a process and those that it has started, but no sandbox."""
     if (_PROC / str(pid) / "comm").read_text().strip() in _BOXES:

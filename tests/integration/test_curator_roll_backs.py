@@ -1,6 +1,7 @@
 """Going back to a backup: jobs follow, and it is made once however often it is asked for."""
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import UTC, datetime
 from functools import partial
 
@@ -44,6 +45,10 @@ class Homes:
 
     async def curations(self, profile: str = "") -> Sequence[Curation]:
         return [curation(profile, backup_ids=self.backup_ids)]
+
+    def held(self, profile: str) -> AbstractAsyncContextManager[None]:
+        """Nobody else curates it."""
+        return nullcontext()
 
     async def pause(self, profile: str, *, is_paused: bool) -> None:
         raise NotImplementedError

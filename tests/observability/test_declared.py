@@ -127,7 +127,9 @@ def test_decisions_are_counted_and_timed(tool: str, counted: int) -> None:
     registry = CollectorRegistry()
     metrics = AgentMetrics.create(Meter(registry), ())
     now = datetime.now(UTC)
-    asked = ApprovalInfo("apr_1", "t", "s", tool, "", now - timedelta(seconds=40), now, None, "")
+    asked = ApprovalInfo(
+        "apr_1", "t", "s", tool, "", now - timedelta(seconds=40), now, None, "", "", "cli"
+    )
     metrics.decided(asked, Decision.DENY, now)
     value = registry.get_sample_value
     assert value("hermes_approvals_total", {"decision": "deny"}) == counted

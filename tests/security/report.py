@@ -29,10 +29,10 @@ Outcomes = Mapping[str, tuple[str, list[str]]]
 
 _HEAD = """# Adversarial tests
 
-`make soak` attacks the executor in twenty-five ways and writes this page. `make test` makes the
-same attacks at a smaller scale. Each attack is made once more with its control switched off, and
-must succeed there: so each test can fail. `tests/security/catalogue.py` names the tests of each
-number.
+`make soak-attacks` attacks the executor in twenty-five ways and writes this page. `make test`
+makes the same attacks at a smaller scale. Each attack is made once more with its control
+switched off, and must succeed there: so each test can fail. `tests/security/catalogue.py`
+names the tests of each number.
 
 This page is from runs of the version {version} with `HERMES_SCALE={scale}`, at these sizes.
 What was run more than once stands as it ended last; what measures a share of the machine is run
