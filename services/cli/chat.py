@@ -154,7 +154,7 @@ async def _run(settings: Settings, arguments: argparse.Namespace, question: str 
             talk = importlib.import_module("services.cli.talk")
             near = "agent" in needed
             opened = opening(arguments)
-            return await talk.Talk(channels, opened, settings.home, agent_is_near=near).run()
+            return await talk.Talk(channels, opened, settings, agent_is_near=near).run()
         return await _ask(channels, arguments, question)
 
 

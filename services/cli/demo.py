@@ -81,7 +81,7 @@ async def _show(settings: Settings, channels: Channels, job: str) -> int:
     await _add_job(channels, job)
     if sys.stdin.isatty() and sys.stdout.isatty():
         say(f"Try: {' · '.join(TOUR)} · something slow")
-        return await Talk(channels, ConverseRequest.Open(), settings.home).run()
+        return await Talk(channels, ConverseRequest.Open(), settings).run()
     return await _tour(channels)
 
 

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from pathlib import Path
 from typing import Protocol
 
 from prompt_toolkit import PromptSession
@@ -14,7 +13,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER
 from prompt_toolkit.filters import Condition, has_focus
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
-from prompt_toolkit.history import FileHistory
+from prompt_toolkit.history import History
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.utils import get_cwidth, is_dumb_terminal
@@ -65,7 +64,7 @@ class InputLine:
     as it comes.
     """
 
-    def __init__(self, history: Path, completer: Completer, typist: Typist) -> None:
+    def __init__(self, history: History, completer: Completer, typist: Typist) -> None:
         self._typist = typist
         self._is_plain, self._is_at_label = is_dumb_terminal(), False
         self._unfinished = ""
@@ -73,7 +72,7 @@ class InputLine:
         self._has_left = False
         self._session: PromptSession[None] = PromptSession(
             self._message,
-            history=FileHistory(str(history)),
+            history=history,
             completer=completer,
             complete_while_typing=False,
             prompt_continuation=_indented,

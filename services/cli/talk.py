@@ -26,8 +26,9 @@ from services.cli.questions import DECIDING, Approval, Question, Questions
 from services.cli.recall import recall
 from services.cli.received import Note, Receiver
 from services.cli.turn_view import TurnView
+from services.cli.typed_history import TypedHistory
+from services.config import Settings
 from services.errors import HermesError, message_of
-from services.home import HomePaths
 from services.ids import new_id
 from services.lifecycle import Workers
 
@@ -55,7 +56,7 @@ class Talk:
         self,
         channels: Channels,
         opening: ConverseRequest.Open,
-        home: HomePaths,
+        settings: Settings,
         *,
         agent_is_near: bool = True,
     ) -> None:
@@ -68,7 +69,9 @@ class Talk:
         self._gateway = channels.to("gateway")
         self._dialogue = Dialogue(self._gateway, opening)
         self._completer = CommandCompleter()
-        self._line = InputLine(home.run / "chat_history", self._completer, self)
+        home = settings.home
+        history = TypedHistory(home.run / "chat_history", settings.redactor())
+        self._line = InputLine(history, self._completer, self)
         self._console = Console(file=cast("IO[str]", self._line))
         self._files = Receiver(self._gateway, self._profile, home)
         self._session_id = ""

@@ -66,7 +66,7 @@ async def _up(settings: Settings, *, talks: bool) -> int:
 async def _talk(settings: Settings) -> int:
     async with connected(settings, process.ALL) as channels:
         await introduce(settings, channels)
-        return await Talk(channels, ConverseRequest.Open(), settings.home).run()
+        return await Talk(channels, ConverseRequest.Open(), settings).run()
 
 
 async def _serve(settings: Settings) -> int:
