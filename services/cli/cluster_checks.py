@@ -30,13 +30,13 @@ from services.migrations import revision
 from services.tls import TlsFiles, check_files, load_certificates
 
 CALLS: Mapping[Identity, frozenset[str]] = {
-    Identity.AGENT: frozenset({"agent", "executor"}),
-    Identity.EXECUTOR: frozenset({"executor"}),
-    Identity.GATEWAY: frozenset({"agent", "gateway"}),
-    Identity.SCHEDULER: frozenset({"agent", "gateway", "scheduler"}),
+    Identity.AGENT: frozenset({"agent", "executor", "gateway", "scheduler"}),
+    Identity.EXECUTOR: frozenset(),
+    Identity.GATEWAY: frozenset({"agent", "scheduler"}),
+    Identity.SCHEDULER: frozenset({"agent", "gateway"}),
     Identity.OPERATOR: frozenset(ALL),
 }
-"""Which services each one has to do with; network policies leave it no way to the others."""
+"""Whom each one calls, as the policies of their methods have it; there is no way to the others."""
 
 METADATA = TcpAddress("169.254.169.254", 80)
 """Where clouds hand out credentials of the machine."""
@@ -48,6 +48,13 @@ CONNECT_S = 3.0
 
 _RESTRICTED = {"NoNewPrivs": "1", "CapBnd": "0" * 16, "Seccomp": "2"}
 """What the Pod Security Standard comes to, as the kernel says it."""
+
+
+def called_from_here(settings: Settings) -> tuple[str, ...]:
+    """The services that this pod has a way to; all of them where it does not say who it is."""
+    files = settings.load(ServiceConfig).tls.files
+    identity = None if files is None else certificate_check(files, datetime.now(UTC))[1]
+    return ALL if identity is None else tuple(name for name in ALL if name in CALLS[identity])
 
 
 async def cluster_checks(settings: Settings) -> list[Check]:
@@ -69,7 +76,7 @@ async def cluster_checks(settings: Settings) -> list[Check]:
             found.append(
                 await tables_check(config.database.url_of(service, settings.home), service)
             )
-    if "executor" in CALLS[identity] and identity is not Identity.EXECUTOR:
+    if "executor" in CALLS[identity]:
         found += await _boxes(settings)
     return found
 
@@ -133,7 +140,7 @@ async def network_checks(
     forbidden = {
         f"the {name}": address
         for name, address in found.items()
-        if name not in CALLS[identity] and isinstance(address, TcpAddress)
+        if name not in {*CALLS[identity], identity} and isinstance(address, TcpAddress)
     }
     forbidden["the metadata service"] = metadata
     reached = [

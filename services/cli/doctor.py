@@ -6,7 +6,7 @@ import importlib
 import platform
 import sqlite3
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
 from services.checks import Check, Verdict
 from services.cli import process
 from services.cli.arguments import add_home
-from services.cli.cluster_checks import cluster_checks
+from services.cli.cluster_checks import called_from_here, cluster_checks
 from services.cli.connection import (
     at_home,
     connected,
@@ -84,7 +84,8 @@ def run(arguments: argparse.Namespace) -> int:
         settings.home.create()
         found = [_python(), *_config(settings)]
         with logged(settings, "hermes", settings.home.logs / "hermes.log"):
-            found += asyncio.run(_parts(settings))
+            asked = called_from_here(settings) if arguments.cluster else process.ALL
+            found += asyncio.run(_parts(settings, asked))
             if arguments.cluster:
                 found += asyncio.run(cluster_checks(settings))
     except ConfigError as error:
@@ -161,17 +162,17 @@ def _file(path: Path) -> Check | None:
     )
 
 
-async def _parts(settings: Settings) -> list[Check]:
+async def _parts(settings: Settings, asked: Sequence[str]) -> list[Check]:
     found = await _databases(settings)
     for service in at_home(settings, tuple(CHECKS)):
         found += await _function(CHECKS[service])(settings)
     try:
-        silent = await unanswered(settings, process.ALL)
+        silent = await unanswered(settings, asked)
     except EXPECTED as error:
         return [*found, Check("services", Verdict.FAILED, explain(error))]
-    if "executor" not in silent:
+    if "executor" in asked and "executor" not in silent:
         found += await _sandboxes(settings)
-    return [*found, *await _services(settings, silent)]
+    return [*found, *await _services(settings, asked, silent)]
 
 
 def _function(named: str) -> Callable[..., Awaitable[list[Check]]]:
@@ -179,15 +180,17 @@ def _function(named: str) -> Callable[..., Awaitable[list[Check]]]:
     return getattr(importlib.import_module(module), function)
 
 
-async def _services(settings: Settings, silent: Mapping[str, str]) -> list[Check]:
+async def _services(
+    settings: Settings, asked: Sequence[str], silent: Mapping[str, str]
+) -> list[Check]:
     """Each service elsewhere by itself, and those of the home together."""
     found = [
         Check("services", Verdict.FAILED, silent[name])
         if name in silent
         else Check("services", Verdict.OK, f"{name} answers at {address}")
-        for name, address in elsewhere(settings, process.ALL).items()
+        for name, address in elsewhere(settings, asked).items()
     ]
-    if not at_home(settings, process.ALL):
+    if not at_home(settings, asked):
         return found
     if await is_running(settings):
         return [*found, Check("services", Verdict.OK, "running")]

@@ -21,6 +21,7 @@ from scheduler_service.servicer import POLICY as SCHEDULER
 from services import deadlines
 from services.addresses import TcpAddress, parse_address
 from services.auth import Identity
+from services.cli import cluster_checks
 from services.cli.main import parser_of
 from services.cli.startup import catalog
 from services.config import Settings, load_settings
@@ -242,6 +243,10 @@ def test_who_may_connect_is_who_may_call() -> None:
         callers = {str(each) for allowed in policy.values() for each in allowed}
         # `helm test` comes as the operator.
         assert callers - {"operator"} == CALLERS[service] - {"test"}
+        # What `hermes doctor --cluster` asks of each pod.
+        assert {
+            each for each, called in cluster_checks.CALLS.items() if service in called
+        } == callers
 
 
 def test_services_have_time_to_let_go() -> None:
