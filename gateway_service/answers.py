@@ -208,7 +208,8 @@ class Answers:
             if now >= typing_at and not draft.questions and not draft.asking:
                 typing_at = now + traits.typing_interval_s
                 await self._try(to, lambda: self._platform.typing(to))
-            text = first_part(draft.shown, traits.message_units)
+            # What only the whole of it shows to be a secret was not found as it came.
+            text = first_part(self._redactor.redact(draft.shown), traits.message_units)
             if text not in ("", seen) and await self._edit(order, to, Content(text)):
                 seen = text
             with suppress(TimeoutError):

@@ -59,6 +59,8 @@ _BACKEND_VARIABLE = "HERMES_BACKEND"
 _SECRET_NAME = re.compile(
     r"(?:^|_)(?:api_?keys?|key|token|secret|password|passwd|passphrase)(?:_|$)", re.IGNORECASE
 )
+_NO_SECRET_NAME = re.compile(r"(?:_(?:dir|path|file|env|url|name)|public_?key)$", re.IGNORECASE)
+"""Of what is about a secret, and says where one is or which."""
 _SEVERAL = re.compile(r"keys$", re.IGNORECASE)
 _URL_PASSWORD = re.compile(r"://[^\s/:@]*:([^\s/@]+)@")
 
@@ -316,7 +318,7 @@ def provider_variables(provider: str) -> tuple[str, str]:
 
 def is_secret_name(name: str) -> bool:
     """Whether what has this name is usually a secret."""
-    return _SECRET_NAME.search(name) is not None
+    return _SECRET_NAME.search(name) is not None and _NO_SECRET_NAME.search(name) is None
 
 
 def split_list(text: str) -> list[str]:

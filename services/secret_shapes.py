@@ -147,6 +147,7 @@ SHAPES: tuple[Shape, ...] = (
             _beginning(("eyJ",), r"[A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]*){0,2}", "(?<![A-Za-z0-9_-])")
         ),
     ),
+    # Programs are full of those that stand for others, and do not run with a mark instead.
     Shape(
         re.compile(
             r"\b(?:[Bb]earer|BEARER)\s+"
@@ -154,13 +155,14 @@ SHAPES: tuple[Shape, ...] = (
         ),
         ("earer", "EARER"),
         re.compile(r"\b(?:[Bb]earer|BEARER)\s+(?P<secret>[A-Za-z0-9._~+/=-]*)\Z"),
+        in_programs=False,
     ),
     Shape(
         re.compile(r"[Aa]uthorization\W{1,8}[Bb]asic\s+(?P<secret>[A-Za-z0-9+/=]{8,})"),
         ("uthorization",),
         re.compile(r"[Aa]uthorization\W{1,8}[Bb]asic\s+(?P<secret>[A-Za-z0-9+/=]*)\Z"),
+        in_programs=False,
     ),
-    # Programs are full of those that stand for others, and do not run with a mark instead.
     Shape(
         re.compile(r"://[^\s/:@\"'\\]*:(?P<secret>[^\s/@\"'\\]+)@"),
         ("://",),
@@ -179,6 +181,7 @@ SHAPES: tuple[Shape, ...] = (
         run=LONG,
         names=("key", "secret", "passw", "token"),
         is_meant=_names_a_secret,
+        in_programs=False,
     ),
 )
 """The shapes of secrets that are told by themselves."""

@@ -44,16 +44,25 @@ class ApprovalRequired(Exception):
         self.call = call
 
 
-def check_decision(decision: Decision, decided_on: str, binding: str) -> None:
-    """Fails with ToolFailed unless the decision allows the call, and was about this very one."""
+def check_not_denied(decision: Decision | None) -> None:
+    """Fails with ToolFailed where a person was asked and did not allow the call.
+
+    It holds also where nobody would have to be asked any more.
+    """
     match decision:
         case Decision.DENY | Decision.ANSWERED:
             raise ToolFailed(_DENIED)
         case Decision.EXPIRED:
             raise ToolFailed(_NO_ANSWER)
-        case Decision.ONCE | Decision.SESSION | Decision.ALWAYS:
-            if decided_on != binding:
-                raise ToolFailed(_CHANGED)
+        case Decision.ONCE | Decision.SESSION | Decision.ALWAYS | None:
+            pass
+
+
+def check_decision(decision: Decision, decided_on: str, binding: str) -> None:
+    """Fails with ToolFailed unless the decision allows the call, and was about this very one."""
+    check_not_denied(decision)
+    if decided_on != binding:
+        raise ToolFailed(_CHANGED)
 
 
 async def check_allowed(tool: str, subject: str, binding: str, context: ToolContext) -> None:

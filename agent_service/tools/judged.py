@@ -13,7 +13,7 @@ from agent_service.security.commands import CommandClassifier
 from agent_service.security.families import FAMILIES, CommandClass, Verdict
 from agent_service.security.rules.sending import asked_urls
 from agent_service.security.threats import Blocked, Source
-from agent_service.tools.approval import ApprovalRequired, check_decision
+from agent_service.tools.approval import ApprovalRequired, check_decision, check_not_denied
 from agent_service.tools.base import (
     Tool,
     ToolContext,
@@ -101,6 +101,7 @@ class JudgeCommands(Wrapper[A]):
         if verdict.is_exhausted and not self._policy.asks:
             raise ToolFailed(_NOT_JUDGED)
         if not await self._needs_person(typed, verdict, context):
+            check_not_denied(context.decision)
             return
         binding = binding_of(typed, verdict)
         if context.decision is None:

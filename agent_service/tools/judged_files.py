@@ -10,7 +10,7 @@ from msgspec import Struct
 from agent_service.security.families import FAMILIES
 from agent_service.security.paths import read_family, replaced_family
 from agent_service.security.threats import Source
-from agent_service.tools.approval import check_allowed
+from agent_service.tools.approval import check_allowed, check_not_denied
 from agent_service.tools.base import Tool, ToolContext, ToolFailed, ToolResult
 from agent_service.tools.judged import DISPOSABLE, CommandPolicy
 from agent_service.tools.real_paths import real_path
@@ -44,6 +44,7 @@ class JudgeFiles(Wrapper[A]):
 
     async def run(self, arguments: A, context: ToolContext) -> ToolResult:
         """Run the inner tool if its files may be touched."""
+        check_not_denied(context.decision)
         if (await context.sandbox()).backend not in DISPOSABLE:
             await self._check(self._touched(arguments), context)
         return await self._inner.run(arguments, context)

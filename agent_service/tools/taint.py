@@ -14,7 +14,12 @@ from msgspec.structs import replace
 
 from agent_service.sandbox import Opening
 from agent_service.security.threats import Threat, ThreatScanner
-from agent_service.tools.approval import RequireApproval, binding_of, check_allowed
+from agent_service.tools.approval import (
+    RequireApproval,
+    binding_of,
+    check_allowed,
+    check_not_denied,
+)
 from agent_service.tools.base import (
     SessionState,
     Tool,
@@ -188,5 +193,6 @@ class AskWhenTainted(Wrapper[A]):
 
     async def run(self, arguments: A, context: ToolContext) -> ToolResult:
         """Run the inner tool, once a person has allowed it where that is needed."""
+        check_not_denied(context.decision)
         asks = await must_ask(context)
         return await (self._asking if asks else self._inner).run(arguments, context)

@@ -174,6 +174,32 @@ async def test_what_was_allowed_runs(decision: Decision) -> None:
     assert await call(LEAVES, MANUAL, decision=decision) == f"ran {LEAVES}"
 
 
+@pytest.mark.parametrize("decision", [Decision.DENY, Decision.EXPIRED])
+@pytest.mark.parametrize("policy", [OFF, MANUAL])
+async def test_a_denial_holds_where_nobody_would_be_asked_any_more(
+    decision: Decision, policy: CommandPolicy
+) -> None:
+    unused: Any = None
+
+    async def sandbox() -> Place:
+        return Place("bubblewrap")
+
+    context = ToolContext(
+        key=new_id("trn"),
+        commands=unused,
+        files=unused,
+        state=State(),
+        decision=decision,
+        progress=print,
+        allowances=Allowed(set()),
+        sandbox=sandbox,
+        links=Known(),
+    )
+    tool = JudgeCommands(Runs(), lambda asked: replace(LINE, command=asked.command), policy)
+    with pytest.raises(ToolFailed):
+        await tool.run(Arguments(command=STAYS), context)
+
+
 async def test_no_answer_is_not_a_denial() -> None:
     with pytest.raises(ToolFailed, match="The user denied"):
         await call(LEAVES, MANUAL, decision=Decision.DENY)

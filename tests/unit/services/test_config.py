@@ -186,7 +186,13 @@ def test_secrets_are_known_by_their_names(tmp_path: Path) -> None:
         tmp_path,
         "platforms:\n  telegram: {token: t-1, chat: c-1}\ndb: postgresql://u:p-1@h/d\n",
         env_file="OPENROUTER_API_KEY=k-1\nHERMES_MODEL=m-1\n",
-        environ={"MODAL_TOKEN_SECRET": "s-1", "PATH": "/bin", "URL": "https://u:p-2@h"},
+        environ={
+            "MODAL_TOKEN_SECRET": "s-1",
+            "PATH": "/bin",
+            "URL": "https://u:p-2@h",
+            "SSH_KEY_PATH": "/srv/key",
+            "PASSWORD_STORE_DIR": "/srv/pass",
+        },
     )
     assert set(found.secret_values()) == {"t-1", "p-1", "k-1", "s-1", "p-2"}
 

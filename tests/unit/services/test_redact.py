@@ -112,6 +112,24 @@ def test_this_program_stays_as_it_is() -> None:
         assert redactor.redact(text) == text, path
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        'tokenizer = "Qwen/Qwen2-7B-Instruct"',
+        "secretName: wildcard-tls-2024",
+        "use(token=oauth2_access_token)",
+        "password = generate_password_v2",
+        'curl -H "Authorization: Bearer 7f3c9a1e4b2d" https://example.org',
+        "RESTIC_PASSWORD=Backup2024Nightly99 restic backup /srv",
+        "postgresql://user:pass1word@db/app",
+    ],
+)
+def test_a_program_runs_as_it_was_written(program: str) -> None:
+    redactor = Redactor(["a-known-value-4711"])
+    assert redactor.redact_program(program) == program
+    assert redactor.redact_program("use a-known-value-4711") == f"use {MASK}"
+
+
 def spellings(secret: str) -> list[str]:
     data = secret.encode()
     return [
