@@ -186,8 +186,9 @@ def test_a_corrupt_database(home: Home, service: str) -> None:
     with (home.path / "config.yaml").open("a") as config:
         config.write("memory: {provider: elephant}\n")
     doctor = home.run("doctor", "--json")
-    kept, named = _checks(doctor, "plugins")
+    (kept,), (named,) = _checks(doctor, "plugins"), _checks(doctor, "config")
     assert "elephant in plugins/memory is kept" in kept["message"]
+    assert "memory.provider (" in named["message"]
     assert "config.yaml, line" in named["message"]
     assert doctor.status == 1
     assert any(str(path) in check["message"] for check in doctor.json)

@@ -12,6 +12,9 @@ from tests.e2e.model import ModelProcess
 from tests.e2e.processes import check_nothing_left
 from tests.e2e.terminal import CTRL_D, terminal
 
+ASKED = r"asked\s+again\.\s+\[y\s*/N\]"
+"""How long the path is decides where the line is broken."""
+
 
 @pytest.fixture
 def home(tmp_path: Path, model: ModelProcess) -> Home:
@@ -89,7 +92,7 @@ def test_they_are_offered_once(home: Home) -> None:
         next(line for line in lines if "ready on" in line)
         serving.terminate()
     with terminal(home, "chat") as chat:
-        chat.wait_for(r"asked again\. \[y/N\]")
+        chat.wait_for(ASKED)
         chat.type("n")
         chat.wait_for("takes them all the same")
         chat.wait_for("Ctrl-C interrupts")
@@ -108,7 +111,7 @@ def test_they_are_offered_once(home: Home) -> None:
 @pytest.mark.timeout(180)  # a program starts twice
 def test_a_yes_takes_them_before_the_chat_begins(home: Home) -> None:
     with terminal(home, "chat") as chat:
-        chat.wait_for(r"asked again\. \[y/N\]")
+        chat.wait_for(ASKED)
         chat.type("y")
         chat.wait_for(r"first is in /workspace/first of the session \S+: hermes chat --resume")
         chat.wait_for("Ctrl-C interrupts", timeout_s=40)
