@@ -255,6 +255,18 @@ def test_rules_and_dashboards_are_the_files_of_the_chart(tmp_path: Path) -> None
     assert not none.of("PrometheusRule")
 
 
+def test_runbooks_are_where_the_values_say() -> None:
+    def urls(**changes: str) -> set[str]:
+        made = rendered(with_values("production", **changes)).one("PrometheusRule", "hermes-hermes")
+        (group,) = made["spec"]["groups"]
+        return {rule["annotations"]["runbook_url"] for rule in group["rules"]}
+
+    plain, base = urls(), "https://git.example.org/hermes/"
+    assert "docs/runbooks/HermesServiceDown.md" in plain
+    there = urls(metrics__prometheusRule__runbooks=base)
+    assert there == {base + path for path in plain}
+
+
 @pytest.mark.parametrize("kind", ["serviceMonitor", "podMonitor"])
 def test_all_four_services_are_scraped(kind: str) -> None:
     chart = rendered(with_values("minimal", **{f"metrics__{kind}__enabled": True}))

@@ -63,6 +63,10 @@ BY_TEMPLATE: dict[str, tuple[Json, str]] = {
         {"agent__autoscaling": {"minReplicas": 4, "maxReplicas": 3}},
         "minReplicas is more",
     ),
+    "a scaler that is not turned on": (
+        {"gateway__autoscaling": {"keda": {"enabled": True, "triggers": [{"type": "cpu"}]}}},
+        "set gateway.autoscaling.enabled too",
+    ),
     "a scaler without triggers": (
         {"agent__autoscaling": {"enabled": True, "keda": {"enabled": True}}},
         "keda needs triggers",
