@@ -97,6 +97,30 @@ class Known:
         return [url for url in urls if url != "https://example.com/docs?page=2"]
 
 
+def context_of(
+    backend: str = "bubblewrap",
+    granted: frozenset[str] | set[str] = frozenset(),
+    state: State | None = None,
+) -> ToolContext:
+    """What a tool has when nothing is decided."""
+
+    async def sandbox() -> Place:
+        return Place(backend, has_network=state is not None and state.has_network)
+
+    unused: Any = None
+    return ToolContext(
+        key=new_id("trn"),
+        commands=unused,
+        files=unused,
+        state=state or State(),
+        decision=None,
+        progress=print,
+        allowances=Allowed(granted if isinstance(granted, set) else set(granted)),
+        sandbox=sandbox,
+        links=Known(),
+    )
+
+
 async def call(
     command: str,
     policy: "CommandPolicy | Opinion",
@@ -109,25 +133,9 @@ async def call(
 ) -> str:
     """Call the tool and give what it says, or "asked" with the subject."""
     judging = SMART if isinstance(policy, Opinion) else policy
-    tool = JudgeCommands(
-        Runs(), lambda arguments: replace(typed, command=arguments.command), judging
-    )
+    tool = JudgeCommands(Runs(), lambda asked: replace(typed, command=asked.command), judging)
 
-    async def sandbox() -> Place:
-        return Place(backend, has_network=state is not None and state.has_network)
-
-    unused: Any = None
-    context = ToolContext(
-        key=new_id("trn"),
-        commands=unused,
-        files=unused,
-        state=state or State(),
-        decision=None,
-        progress=print,
-        allowances=Allowed(granted if isinstance(granted, set) else set(granted)),
-        sandbox=sandbox,
-        links=Known(),
-    )
+    context = context_of(backend, granted, state)
     if isinstance(policy, Opinion):
         context = replace(context, ask=policy)
     try:
@@ -179,22 +187,7 @@ async def test_what_was_allowed_runs(decision: Decision) -> None:
 async def test_a_denial_holds_where_nobody_would_be_asked_any_more(
     decision: Decision, policy: CommandPolicy
 ) -> None:
-    unused: Any = None
-
-    async def sandbox() -> Place:
-        return Place("bubblewrap")
-
-    context = ToolContext(
-        key=new_id("trn"),
-        commands=unused,
-        files=unused,
-        state=State(),
-        decision=decision,
-        progress=print,
-        allowances=Allowed(set()),
-        sandbox=sandbox,
-        links=Known(),
-    )
+    context = replace(context_of(), decision=decision)
     tool = JudgeCommands(Runs(), lambda asked: replace(LINE, command=asked.command), policy)
     with pytest.raises(ToolFailed):
         await tool.run(Arguments(command=STAYS), context)
