@@ -84,7 +84,8 @@ def _caller(turn: LiveTurn) -> Caller:
 
 
 async def _held(sandbox: TurnSandbox) -> Place:
-    return (await sandbox.hold()).place
+    # Whoever only asks where it is has lost nothing where it is another one by now.
+    return (await sandbox.hold(keyed=False)).place
 
 
 class _TurnState:
