@@ -100,6 +100,15 @@ def host_apt_options() -> str:
     return "".join(line + "\n" for line in dump.splitlines() if line.startswith(wanted))
 
 
+def need_mmdebstrap() -> None:
+    """Fail with CannotMakeImage where there is none, before anything else is said."""
+    if shutil.which("mmdebstrap") is None:
+        raise CannotMakeImage(
+            "mmdebstrap, which makes images from Debian packages, is not installed: "
+            "apt-get install mmdebstrap"
+        )
+
+
 def from_packages(
     client: docker.DockerClient,
     tag: str,
@@ -108,11 +117,6 @@ def from_packages(
     changes: Sequence[str] = (),
 ) -> None:
     """Make a root file system with mmdebstrap, and import it with `changes` as the image."""
-    if shutil.which("mmdebstrap") is None:
-        raise CannotMakeImage(
-            "mmdebstrap, which makes images from Debian packages, is not installed: "
-            "apt-get install mmdebstrap"
-        )
     with tempfile.TemporaryDirectory(prefix="hermes-image-") as folder:
         root_tar, apt_options = Path(folder, "root.tar"), Path(folder, "apt.conf")
         apt_options.write_text(host_apt_options())
