@@ -20,6 +20,7 @@ SETTINGS = {
     "HERMES_ENGINE_SOCKET": "/run/user/1000/docker.sock",
     "HERMES_EXECUTOR_HOME": "/srv/executor",
     "HERMES_EXECUTOR_USER": "1000:1000",
+    **{f"HERMES_{name}_HASH": "0" for name in ("AGENT", "EXECUTOR", "GATEWAY", "SCHEDULER")},
 }
 
 

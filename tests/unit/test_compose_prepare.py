@@ -9,12 +9,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
+from dotenv import dotenv_values
 
 from tests.architecture.source import ROOT
 from tests.requirements import require
 
 MODEL_KEY = "OPENROUTER_API_KEY"
 TOKEN = "TELEGRAM_BOT_TOKEN"
+SERVICES = ("agent", "executor", "gateway", "scheduler")
+EVERYWHERE = {"HERMES_LOG_LEVEL", "HERMES_TRACING_HEADERS"}
+OF_ONE_OR_MORE = {
+    "agent": {MODEL_KEY, "HERMES_TIMEZONE", "MY_KEY"},
+    "executor": {"HERMES_NETWORK_MODE", "MODAL_TOKEN_ID", "HERMES_DOCKER_IMAGE"},
+    "gateway": {TOKEN, "HERMES_TIMEZONE"},
+    "scheduler": {"HERMES_TIMEZONE", "HERMES_CURATOR_ENABLED", "HERMES_CRON_MAX_PARALLEL"},
+}
+OF_ANOTHER_PLACE = {
+    *("HERMES_DATABASE_URL", "HERMES_AGENT_ADDRESS", "HERMES_TLS_KEY", "HERMES_METRICS_PORT"),
+}
+"""What a stack has of its own."""
 
 
 @pytest.fixture
@@ -48,20 +62,91 @@ def prepare(home: Path, engine: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+def settings_of(home: Path) -> dict[str, str]:
+    """What Compose is told."""
+    lines = (home / "compose/settings").read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines)
+
+
+def env_of(home: Path, service: str) -> dict[str, str | None]:
+    """The .env of a service."""
+    return dotenv_values(home / f"compose/{service}.env", interpolate=False)
+
+
 def test_each_service_gets_its_own_secrets(home: Path, engine: Path) -> None:
     done = prepare(home, engine)
     assert done.returncode == 0, done.stderr
     folder = home / "compose"
     assert done.stdout == f"{folder / 'settings'}\n"
-    agents, gateways = ((folder / f"{name}.env").read_text() for name in ("agent", "gateway"))
-    assert gateways == f"{TOKEN}='1:two'\n"
-    assert agents == f"{MODEL_KEY}='a \"b\" $c'\nMY_KEY='three'\n"
+    assert env_of(home, "gateway") == {TOKEN: "1:two"}
+    assert env_of(home, "agent") == {MODEL_KEY: 'a "b" $c', "MY_KEY": "three"}
+    assert env_of(home, "executor") == env_of(home, "scheduler") == {}
     assert (folder / "config.yaml").read_text() == (home / "config.yaml").read_text()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    settings = dict(line.split("=", 1) for line in (folder / "settings").read_text().splitlines())
+    settings = settings_of(home)
     owner = engine.stat()
     assert settings["HERMES_EXECUTOR_USER"] == f"{owner.st_uid}:{owner.st_gid}"
     assert Path(settings["HERMES_EXECUTOR_HOME"]).stat().st_uid == owner.st_uid
+
+
+def test_each_service_gets_what_it_is_configured_with(home: Path, engine: Path) -> None:
+    names = EVERYWHERE.union(OF_ANOTHER_PLACE, *OF_ONE_OR_MORE.values())
+    (home / ".env").write_text("".join(f"{name}=1\n" for name in sorted(names)))
+    prepare(home, engine)
+    got = {service: set(env_of(home, service)) for service in SERVICES}
+    assert got == {service: EVERYWHERE | names for service, names in OF_ONE_OR_MORE.items()}
+
+
+def test_a_change_of_the_home_changes_the_services_that_it_concerns(
+    home: Path, engine: Path
+) -> None:
+    prepare(home, engine)
+    first, file = settings_of(home), home / "compose/gateway.env"
+    mounted = file.stat().st_ino
+    prepare(home, engine)
+    assert settings_of(home) == first
+
+    with (home / ".env").open("a") as env:
+        env.write("TELEGRAM_ADMINS=4\n")
+    prepare(home, engine)
+    second = settings_of(home)
+    assert {name for name in first if first[name] != second[name]} == {"HERMES_GATEWAY_HASH"}
+    # What runs has the file itself mounted.
+    assert file.stat().st_ino == mounted
+    assert env_of(home, "gateway") == {TOKEN: "1:two", "TELEGRAM_ADMINS": "4"}
+
+    (home / "config.yaml").write_text("model:\n  default: another\n")
+    prepare(home, engine)
+    third = settings_of(home)
+    assert {name for name in first if second[name] != third[name]} == {
+        f"HERMES_{service.upper()}_HASH" for service in SERVICES
+    }
+
+
+def test_the_stack_is_told_what_was_made(home: Path, engine: Path) -> None:
+    prepare(home, engine)
+    settings = settings_of(home)
+    text = (ROOT / "docker/compose.yaml").read_text()
+    assert {name for name in settings if f"${{{name}" not in text} == set()
+    stack = yaml.safe_load(text)
+    for service in SERVICES:
+        hashed = stack["services"][service]["labels"]["org.hermes.settings"]
+        assert f"${{HERMES_{service.upper()}_HASH:?" in hashed
+        mounted = {one["source"] for one in stack["services"][service]["secrets"][-1:]}
+        assert mounted == {f"{service}-env"}
+        file = stack["secrets"][f"{service}-env"]["file"]
+        assert file == f"${{HERMES_COMPOSE}}/{service}.env"
+
+
+def test_the_stack_pulls_none_of_our_images_and_makes_no_folder_for_a_socket() -> None:
+    services = yaml.safe_load((ROOT / "docker/compose.yaml").read_text())["services"]
+    ours = {name for name, one in services.items() if one["image"].startswith("hermes/")}
+    assert ours == {*SERVICES, "certificates", "operator"}
+    assert {services[name].get("pull_policy") for name in ours} == {"never"}
+    of_the_machine = [one for one in services["executor"]["volumes"] if "${" in str(one)]
+    assert len(of_the_machine) == 2
+    for mount in of_the_machine:
+        assert mount["bind"] == {"create_host_path": False}, mount
 
 
 def test_passwords_are_made_once_and_settings_anew(home: Path, engine: Path) -> None:
