@@ -1,21 +1,27 @@
 """The compose stack of docker/compose.yaml, really started, with a scripted model."""
 
+import asyncio
 import functools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import docker
 
+from services.auth import Identity
+from services.certs import files_of
+from services.channels import Channels
 from services.ids import new_id
+from services.tls import TlsFiles
 from tests.docker_engine import rootless_engine
 from tests.images import REPOSITORY, make_images
 
@@ -101,6 +107,52 @@ class Stack:
         ]["Running"]:
             assert time.monotonic() < deadline, f"{service} is not started again"
             time.sleep(0.2)
+
+    @asynccontextmanager
+    async def operator(self) -> AsyncGenerator[Channels]:
+        """An operator's channels from this machine, with a certificate out of the stack."""
+        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="hermes-operator-"))
+        try:
+            files = await asyncio.to_thread(self._certificate, folder)
+            addresses = {
+                name: f"{await asyncio.to_thread(self._address, name)}:{port}#{name}"
+                for name, port in (("agent", 7401), ("gateway", 7403))
+            }
+            async with Channels(Identity.OPERATOR, addresses, tls=files) as channels:
+                yield channels
+        finally:
+            await asyncio.to_thread(shutil.rmtree, folder)
+
+    def _certificate(self, folder: Path) -> TlsFiles:
+        with closing(docker.from_env(timeout=60)) as client:
+            place = client.volumes.get(f"{self.project}_operator-certificate").attrs["Mountpoint"]
+        shutil.copytree(place, folder, dirs_exist_ok=True)
+        return files_of(folder, Identity.OPERATOR)
+
+    def _address(self, service: str) -> str:
+        networks = self.container(service)["NetworkSettings"]["Networks"]
+        return networks[f"{self.project}_services"]["IPAddress"]
+
+    def dump(self, file: Path) -> None:
+        """Write the backup that docs/compose.md describes."""
+        argv = ("exec", "-T", "postgres", "pg_dump", "--username=hermes", "--format=custom")
+        with file.open("wb") as stream:
+            subprocess.run(
+                [*self._argv, *argv, "hermes"], env=self._environ, stdout=stream, check=True
+            )
+
+    def restore(self, file: Path) -> None:
+        """Put a backup in the place of what is there, while nobody uses it."""
+        self.compose("stop", *SERVICES)
+        argv = ("exec", "-T", "postgres", "pg_restore", "--username=hermes", "--dbname=hermes")
+        with file.open("rb") as stream:
+            subprocess.run(
+                [*self._argv, *argv, "--clean", "--if-exists"],
+                env=self._environ,
+                stdin=stream,
+                check=True,
+            )
+        self.compose("up", "--detach", "--wait", *SERVICES)
 
     def logs(self) -> str:
         """The end of what all said."""

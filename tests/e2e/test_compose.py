@@ -1,24 +1,53 @@
 """The compose stack: a conversation with a command, while one service after another is killed."""
 
+import asyncio
+import itertools
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from hermes.agent.v1 import session_pb2
+from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
+from services.channels import Channels
+from tests.chaos.crashes import asked_of
 from tests.compose.stack import CHAT_WITHIN_S, SERVICES, Stack, stack
-from tests.e2e.model import TELL, calls, rule, terminal_call
+from tests.e2e.model import TELL, Json, calls, rule, terminal_call, tool_call
 from tests.e2e.processes import wait_until, with_marker
 
 pytestmark = pytest.mark.timeout(1500)
 
 NAP_S = "7.39125"
 """Seconds that no other sleep on this machine takes: by them the command is found."""
+SKILL = """\
+---
+name: watering
+description: How the plants on the sill are watered.
+---
+Each takes a cup on Mondays.
+"""
+WATERING: Json = {"action": "create", "name": "watering", "content": SKILL}
+TALKERS = 40
+MESSAGES_PER_S = 20
+ANSWERED_WITHIN_S = 120.0
 RULES = (
     rule(
         "a nap then",
         calls(terminal_call(f"echo >>naps; sleep {NAP_S}; echo and over; wc -l <naps")),
         TELL,
+    ),
+    rule(
+        "remember the lamp",
+        calls(tool_call("memory", action="add", target="memory", content="The lamp is green.")),
+        {"text": "I do."},
+    ),
+    rule(
+        "learn to water",
+        calls({"name": "skill_manage", "arguments": WATERING}),
+        {"text": "I have."},
     ),
     rule("", {"text": "You said: {user}"}),
 )
@@ -59,6 +88,91 @@ def test_who_reaches_what(running: Stack) -> None:
         assert "test-key" not in environment
         networks = {name.partition("_")[2] for name in made["NetworkSettings"]["Networks"]}
         assert ("outside" in networks) == (service in ("agent", "gateway")), networks
+
+
+@pytest.mark.alone
+async def test_renewing_each_service_and_the_database_under_load_loses_nothing(
+    running: Stack,
+) -> None:
+    async with running.operator() as operator, asyncio.TaskGroup() as group:
+        talking = Talking(operator)
+        load = group.create_task(talking.run())
+        for part in (*SERVICES, "postgres"):
+            await asyncio.sleep(3)
+            await asyncio.to_thread(running.compose, "restart", part)
+            await asyncio.to_thread(running.compose, "up", "--detach", "--wait", part)
+        await asyncio.sleep(3)
+        talking.over = True
+        await load
+        turns = await talking.turns()
+    assert len(talking.asked) > 10 * MESSAGES_PER_S
+    assert turns == Counter(talking.asked), "each message is one turn, and none is two"
+
+
+class Talking:
+    """People who say twenty things a second together, each the next when they are answered."""
+
+    def __init__(self, operator: Channels) -> None:
+        self.over = False
+        self.asked: list[str] = []
+        self._operator = operator
+
+    async def run(self) -> None:
+        """Talk until it is over, and all is answered."""
+        async with asyncio.TaskGroup() as group:
+            for number in range(TALKERS):
+                group.create_task(self._talk(number))
+
+    async def _talk(self, number: int) -> None:
+        session_id = ""
+        for count in itertools.count():
+            due = asyncio.create_task(asyncio.sleep(TALKERS / MESSAGES_PER_S))
+            text = f"message {count} of {number}"
+            self.asked.append(text)
+            asking = asked_of(self._operator, text, session_id, ANSWERED_WITHIN_S)
+            async with asking as watcher:
+                pass
+            assert watcher.answer == f"You said: {text}"
+            session_id = watcher.session_id
+            await due
+            if self.over:
+                return
+
+    async def turns(self) -> Counter[str]:
+        """How often each of these messages is in a session."""
+        stub, found = SessionServiceStub(self._operator.to("agent")), Counter[str]()
+        listed = await stub.ListSessions(session_pb2.ListSessionsRequest(page_size=1000))
+        for session in listed.sessions:
+            request = session_pb2.ListMessagesRequest(session_id=session.session_id, page_size=1000)
+            messages = (await stub.ListMessages(request)).messages
+            found.update(each.text for each in messages if each.role == session_pb2.ROLE_USER)
+        return Counter({text: n for text, n in found.items() if text.startswith("message ")})
+
+
+def test_a_backup_is_the_same_in_a_new_stack(running: Stack, tmp_path: Path) -> None:
+    running.hermes("chat", "-q", "remember the lamp")
+    running.hermes("chat", "-q", "learn to water")
+    running.hermes("jobs", "add", "every monday 8am", "water the plants", "--name", "plants")
+    kept, backup = state_of(running), tmp_path / "hermes.dump"
+    assert "The lamp is green." in kept["memory"]
+    assert "watering" in kept["skills"]
+    assert "plants" in kept["jobs"]
+    running.dump(backup)
+    with stack(RULES) as other:
+        assert state_of(other) != kept
+        other.restore(backup)
+        assert state_of(other) == kept
+
+
+def state_of(running: Stack) -> dict[str, str]:
+    """What a person would miss."""
+    return {
+        "sessions": running.hermes("sessions", "list", "--json"),
+        "said": running.hermes("sessions", "search", "said", "--json"),
+        "memory": running.hermes("memory", "show", "--json"),
+        "skills": running.hermes("skills", "list", "--json"),
+        "jobs": running.hermes("jobs", "list", "--json"),
+    }
 
 
 def test_prometheus_reads_all(running: Stack) -> None:
