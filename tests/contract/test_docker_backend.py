@@ -78,6 +78,10 @@ async def backend(
     await backend.close()
 
 
+def open_descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
 def containers_of(engine: docker.DockerClient, owner: str) -> list[str]:
     filters: dict[str, str | list[str] | bool] = {"label": f"org.hermes.owner={owner}"}
     return [
@@ -159,6 +163,16 @@ async def test_a_box_whose_supervisor_ends_is_gone_by_itself(
     await to_thread(engine.api.kill, box.native_id, "SIGKILL")
     await asyncio.wait_for(to_thread(wait_for_containers, engine, spec.owner, 0), 20)
     assert await backend.list_boxes() == []
+
+
+async def test_boxes_that_are_gone_leave_no_descriptor_open(
+    backend: DockerBackend, spec: BoxSpec
+) -> None:
+    await backend.destroy(await backend.create(spec))
+    before = await to_thread(open_descriptors)
+    for _ in range(3):
+        await backend.destroy(await backend.create(spec))
+    assert await to_thread(open_descriptors) == before
 
 
 async def test_commands_can_write_to_the_workspace(

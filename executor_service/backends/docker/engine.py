@@ -87,6 +87,9 @@ class EngineAddress(Struct, frozen=True):
         )
         # Else a proxy or another authority named in the environment would win over what is above.
         client.api.trust_env = False
+        if self.is_local:
+            # Else the SDK keeps a connection open for each of its last paths, and boxes have many.
+            client.api.headers["Connection"] = "close"
         return client
 
 
