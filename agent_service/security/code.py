@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from agent_service.security import code_requests
 from agent_service.security.deletions import deletes, with_home, without_separators
 from agent_service.security.families import SENDS
 from agent_service.security.paths import (
@@ -23,6 +24,8 @@ class Judged(Struct, frozen=True):
     findings: tuple[Finding, ...]
     scripts: tuple[str, ...]
     """Shell texts that it would run."""
+    addresses: tuple[str, ...]
+    """Addresses elsewhere that it may ask."""
 
 
 _BLANKS = re.compile(r"\s{2,}")
@@ -133,11 +136,6 @@ _FORKS = re.compile(
 _SERVES = re.compile(
     r"http\.server|SimpleHTTPServer|WEBrick|HTTPServer|httpd|pyftpdlib|Plack::|uploadserver|HTTP::Server|HTTP::Daemon"
 )
-_SENDS = re.compile(
-    r"requests\.(?:post|put)|urlopen\([^)]{0,400}data|http\.client|CURLOPT_POSTFIELDS|"
-    r"Net::HTTP(?:::|\.)Post|sendall|\.send\("
-    r"|UploadFile|smtplib|\.post\("
-)
 _SAVES = re.compile(
     r"urlretrieve|getstore|copy_stream|File::Fetch|DownloadFile|transferFrom|OutFile|\bmirror\("
 )
@@ -190,7 +188,9 @@ def judge(code: str) -> Judged:
     for each in inner:
         findings += each.findings
         scripts += each.scripts
-    return Judged(tuple(findings), tuple(dict.fromkeys(scripts))[:32])
+    return Judged(
+        tuple(findings), tuple(dict.fromkeys(scripts))[:32], code_requests.addresses(code)
+    )
 
 
 def _one_blank(match: re.Match[str]) -> str:
@@ -222,7 +222,7 @@ def _network(code: str) -> Iterator[Finding]:
         yield Finding("decode-to-shell")
     if _SERVES.search(code):
         yield Finding("upload")
-    if _SENDS.search(code) or _SOCKET.search(code):
+    if code_requests.sends(code) or _SOCKET.search(code):
         yield Finding(SENDS)
 
 
@@ -248,7 +248,7 @@ def _files(code: str, literals: list[str]) -> Iterator[Finding]:
     for path in paths:
         if is_credential(path):
             yield Finding("credential-files")
-            if _SENDS.search(code):
+            if code_requests.SENDS.search(code):
                 yield Finding("upload")
         if not writes:
             continue

@@ -52,6 +52,7 @@ class CommandClassifier:
             _class_of(families, is_broken=scene.is_broken),
             families,
             SENDS in names,
+            tuple(scene.addresses),
             # What is not understood may do more than what was found in it.
             leaves_sandbox=scene.is_broken
             or any(finding.leaves for finding in scene.findings if finding.family != SENDS),

@@ -93,6 +93,8 @@ class Verdict(Struct, frozen=True):
     families: tuple[str, ...] = ()
     sends: bool = False
     """Whether it sends something elsewhere, which matters where strangers' texts were read."""
+    addresses: tuple[str, ...] = ()
+    """The addresses elsewhere that it asks, as they are written."""
     leaves_sandbox: bool = False
     """Whether what is dangerous in it matters outside of a disposable sandbox."""
     normalised: tuple[tuple[str, ...], ...] = ()

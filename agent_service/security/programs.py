@@ -39,6 +39,7 @@ from agent_service.security.running import (
 )
 from agent_service.security.scene import MOST_STARTED, Pipes, Reach, Scene
 from agent_service.security.shell import Shell
+from agent_service.security.talkers import new_addresses
 from agent_service.security.wrappers import is_wrapper, unwrap
 
 _RUN_LATER = re.compile(
@@ -196,6 +197,7 @@ class Programs:
         for rule in (*self._rules.get(invocation.name, ()), *self._rules["*"]):
             if rule.when(invocation):
                 scene.find(rule.family, rule.reach)
+        scene.addresses.update(dict.fromkeys(new_addresses(invocation)))
 
     def _wrapped(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
         inner = unwrap(invocation)
@@ -256,6 +258,7 @@ class Programs:
             judged = code.judge(without_marks(text))
             for found in judged.findings:
                 scene.find(found.family, found.reach)
+            scene.addresses.update(dict.fromkeys(judged.addresses))
             for script in judged.scripts:
                 try_text(shell, script)
 

@@ -58,6 +58,8 @@ class Scene(Struct):
     """Texts that programs of the command have decoded."""
     cwd: str = ""
     findings: dict[Finding, None] = field(default_factory=dict[Finding, None])
+    addresses: dict[str, None] = field(default_factory=dict[str, None])
+    """The addresses elsewhere that are asked."""
     programs: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
     calling: list[str] = field(default_factory=list[str])
     depth: int = 0

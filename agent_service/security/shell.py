@@ -6,6 +6,8 @@ from functools import partial
 
 from tree_sitter import Node
 
+from agent_service.security.addresses import leads_away
+from agent_service.security.families import SENDS
 from agent_service.security.marks import UNKNOWN
 from agent_service.security.parsing import ShellParser
 from agent_service.security.paths import is_kept
@@ -37,6 +39,13 @@ _PIECES = re.compile(r"[;\n&|]+")
 _UNTRACED = frozenset(
     {("HISTFILE", "/dev/null"), ("HISTFILE", ""), ("HISTSIZE", "0"), ("HISTFILESIZE", "0")}
 )
+
+
+def _judge_setting(scene: Scene, name: str, value: str) -> None:
+    if (name, value) in _UNTRACED:
+        scene.find("traces")
+    if leads_away(name, value):
+        scene.find(SENDS)
 
 
 class Shell:
@@ -170,8 +179,7 @@ class Shell:
         else:
             parts = [self.words.one(value)]
         made = " ".join(parts)
-        if (name, made) in _UNTRACED:
-            self.scene.find("traces")
+        _judge_setting(self.scene, name, made)
         if plus or bracket:
             glue = " " if bracket or value.startswith("(") else ""
             parts = [*self.words.arrays.get(name, ()), *parts]

@@ -11,7 +11,6 @@ from msgspec import Struct, field
 
 from agent_service.security.commands import CommandClassifier
 from agent_service.security.families import FAMILIES, CommandClass, Verdict
-from agent_service.security.rules.sending import asked_urls
 from agent_service.security.threats import Blocked, Source
 from agent_service.tools.approval import ApprovalRequired, check_decision, check_not_denied
 from agent_service.tools.base import (
@@ -141,12 +140,13 @@ class JudgeCommands(Wrapper[A]):
         """Whether something strangers may have asked for would leave the sandbox."""
         if not self._policy.asks_before_sending or not await sources(context.state):
             return False
-        asked = [url for argv in verdict.normalised for url in asked_urls(argv)]
-        if not (verdict.sends or asked) or not (await context.sandbox()).has_network:
+        if not (verdict.sends or verdict.addresses) or not (await context.sandbox()).has_network:
             return False
         if verdict.sends:
             return True
-        return await has_read_strangers(context.state) and bool(await context.links.unknown(asked))
+        if not await has_read_strangers(context.state):
+            return False
+        return bool(await context.links.unknown(verdict.addresses))
 
 
 def binding_of(typed: Typed, verdict: Verdict) -> str:

@@ -6,8 +6,8 @@ from agent_service.security.interpreters import SHELLS
 from agent_service.security.invocation import Invocation, listed, program_name
 from agent_service.security.paths import is_outside
 from agent_service.security.rules.base import Rule, unless_asking
+from agent_service.security.talkers import NETCATS
 
-NETCATS = "nc ncat netcat nc.openbsd nc.traditional cryptcat rcat rustcat pwncat pwncat-cs sbd dbd"
 _PIPED = listed("sh bash dash zsh ksh ash fish csh tcsh mksh busybox python3 python perl")
 _EXECUTES = re.compile(r"-[a-zA-Z]*[ec]$|--(?:exec|sh-exec|lua-exec|sh)(?:=.*)?$")
 _SOCAT_RUNS = re.compile(r"(?:^|[,!\s])(?:exec|system|shell)(?::|=)", re.IGNORECASE)

@@ -6,7 +6,7 @@ from agent_service.security.invocation import Invocation
 from agent_service.security.marks import is_known
 from agent_service.security.paths import is_outside
 from agent_service.security.rules.base import Rule, unless_asking
-from agent_service.security.rules.network import NETCATS
+from agent_service.security.talkers import NETCATS
 
 _TALKING = (
     NETCATS + " openssl ssh telnet whois finger rlogin rsh curl wget GET POST lwp-request lynx w3m "
