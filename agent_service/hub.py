@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from agent_service.events import (
     Live,
+    Notice,
     ReasoningDelta,
     Recorded,
     TextDelta,
@@ -87,7 +88,7 @@ class TurnStream:
 
     def publish(self, item: Recorded) -> None:
         """Show an event to every watcher."""
-        if item.sequence:
+        if item.sequence or isinstance(item.event, Notice):
             self._recorded.append(item)
         self._follow(item)
         for subscription in self._subscriptions:
@@ -98,8 +99,12 @@ class TurnStream:
         self._partial = TextSnapshot(step=step, text="", reasoning="")
 
     def subscribe(self, after_sequence: int, now: datetime) -> Subscription:
-        """Everything after the sequence, what running calls have said so far, then what comes."""
-        backlog = [item for item in self._recorded if item.sequence > after_sequence]
+        """Everything after the sequence, what running calls have said so far, then what comes.
+
+        Notices that were shown before are for who has seen nothing of the turn yet.
+        """
+        is_new = after_sequence == 0
+        backlog = [item for item in self._recorded if is_new or item.sequence > after_sequence]
         if self._partial.text or self._partial.reasoning:
             backlog.append(Recorded(0, now, self._attempt, self._partial))
         backlog += [Recorded(0, now, self._attempt, said) for said in self._progress.values()]

@@ -21,6 +21,8 @@ from tests.integration.test_agent_takeover import staged
 USED = {"prompt_tokens": 1000, "completion_tokens": 10}
 PLAN = {"name": "todo", "arguments": {"todos": [{"id": "1", "content": "look"}]}}
 HI = {"text": "Hi.", "usage": USED}
+SEEN = {**HI, "latency_s": 0.3}
+"""Comes when the turn is watched, also on a machine that has other things to do."""
 REFUSES = {"status": 401, "error": {"error": {"message": "no such key"}}}
 KEY = "sk-other-0123456789"
 
@@ -55,7 +57,7 @@ async def test_a_turn_goes_on_with_the_next_model_and_the_next_turn_with_the_fir
     tmp_path: Path, database_url: str
 ) -> None:
     script = answers({"status": 429, "headers": {"retry-after": "0"}}, HI)
-    plans = {"rules": [{"steps": [{"tool_calls": [PLAN], "usage": USED}, HI]}]}
+    plans = {"rules": [{"steps": [{"tool_calls": [PLAN], "usage": USED}, SEEN]}]}
     async with fake_model(script) as first, fake_model(plans) as other:
         await chain_to(tmp_path, other)
         async with agent(tmp_path, first.url, HERMES_DATABASE_URL=database_url) as client:
@@ -103,7 +105,7 @@ async def test_what_was_half_said_before_the_switch_is_void(tmp_path: Path) -> N
 
 
 async def test_one_that_failed_is_left_alone_for_a_while(tmp_path: Path) -> None:
-    async with fake_model(answers(REFUSES)) as first, fake_model(answers(HI)) as other:
+    async with fake_model(answers(REFUSES)) as first, fake_model(answers(SEEN)) as other:
         await chain_to(tmp_path, other)
         async with agent(tmp_path, first.url) as client:
             await client.ask("hello")
@@ -135,7 +137,7 @@ STOPPED = [
 async def test_what_one_policy_stops_another_model_answers_and_nobody_is_left_alone(
     tmp_path: Path, stopped: dict[str, Any]
 ) -> None:
-    async with fake_model(answers(stopped, HI)) as first, fake_model(answers(HI)) as other:
+    async with fake_model(answers(stopped, HI)) as first, fake_model(answers(SEEN)) as other:
         await chain_to(tmp_path, other)
         async with agent(tmp_path, first.url) as client:
             events = await client.ask("how do locks work?")

@@ -151,7 +151,8 @@ async def everything_but_auth(home: Path) -> str:
 async def test_a_login_that_was_ended_is_one_line_and_another_model_goes_on(
     provider: str, tmp_path: Path
 ) -> None:
-    async with fake_model(answers(HI)) as other:
+    # The turn is watched before it ends, also on a machine that has other things to do.
+    async with fake_model(answers({**HI, "latency_s": 0.3})) as other:
         config = (
             f"model: {{provider: {provider}, default: theirs}}\n"
             f"fallback_providers:\n  - {{model: spare, base_url: '{other.url}'}}\n"

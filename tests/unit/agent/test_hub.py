@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 from agent_service.events import (
     Live,
+    Notice,
     Recorded,
     TextDelta,
     TextFinished,
@@ -49,6 +50,21 @@ async def test_a_late_watcher_gets_the_output_of_running_tools_so_far() -> None:
     stream.publish(live(ToolProgress("running", "three")))
     got = [item.event for item in await drain(late)]
     assert got == [ToolProgress("running", "one, two, three")]
+
+
+async def test_who_has_seen_nothing_yet_is_told_what_others_were_told() -> None:
+    stream = TurnStream([], 1, "default")
+    started, finished = TurnStarted("s", "m"), TextFinished(1, "Hello.", 0)
+    stream.publish(Recorded(1, NOW, 1, started))
+    stream.publish(live(Notice("Trying again.")))
+    stream.publish(Recorded(2, NOW, 1, finished))
+    late, back = stream.subscribe(0, NOW), stream.subscribe(1, NOW)
+    assert [item.event for item in await drain(late)] == [
+        started,
+        Notice("Trying again."),
+        finished,
+    ]
+    assert [item.event for item in await drain(back)] == [finished]
 
 
 async def test_of_long_output_a_late_watcher_gets_the_end() -> None:
