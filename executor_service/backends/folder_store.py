@@ -15,7 +15,12 @@ from typing import Any
 
 from executor_service.backends.keeper import read_answer
 from executor_service.backends.stores import Size
-from executor_service.errors import BackendError, WorkspaceInUse, WorkspaceRefused
+from executor_service.errors import (
+    BackendError,
+    BackendUnavailable,
+    WorkspaceInUse,
+    WorkspaceRefused,
+)
 from executor_service.supervisor.folders import ANSWER
 from executor_service.supervisor_zipapp import install_supervisor
 from services.errors import Reason
@@ -26,6 +31,7 @@ Run = Callable[[dict[str, Any]], Awaitable[bytes]]
 
 HERE = "here"
 _LIMITS = frozenset({"TOO_LARGE", "TOO_DEEP", "NO_SPACE"})
+_MAX_SHOWN_CHARACTERS = 500
 _LOOK_DEADLINE_S = 60
 _WORK_DEADLINE_S = 1800
 """How long a copy or a removal may take."""
@@ -85,6 +91,15 @@ def read_sizes(answer: dict[str, Any], workspaces: Iterable[Path]) -> dict[Path,
     return {workspace: Size(*sizes[workspace.name]) for workspace in workspaces}
 
 
+def check_end(status: int | None, complaint: str = "") -> None:
+    """Refuse what a program said that has not come to its end by itself: BackendUnavailable."""
+    if status != 0:
+        said = complaint.strip()[-_MAX_SHOWN_CHARACTERS:]
+        raise BackendUnavailable(
+            f"what looks after workspaces ended with status {status}{said and f': {said}'}"
+        )
+
+
 def read_outcome(said: str) -> dict[str, Any]:
     """What the program has done; WorkspaceRefused or BackendError says why it has not."""
     answer = read_answer(said, ANSWER)
@@ -111,6 +126,7 @@ def local_store(folder: Path, root: Path, supervisor: bytes) -> FolderStore:
                 said, _ = await process.communicate()
         except TimeoutError:
             raise BackendError(f"not done within {wanted['within_s']:g} s") from None
+        check_end(process.returncode)
         return said
 
     return FolderStore(HERE, run)

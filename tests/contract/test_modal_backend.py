@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import io
 import os
 import time
 import uuid
+import zipfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -51,9 +53,12 @@ async def make(cloud: ModalService, owner: str, tmp_path: Path) -> AsyncIterator
     """Makes backends, and in the end leaves no box of theirs."""
     made: list[ModalBackend] = []
 
-    def make(whose: str = owner, folder: Path | None = None, **options: Any) -> ModalBackend:
+    def make(
+        whose: str = owner, folder: Path | None = None, supervisor: bytes = b"", **options: Any
+    ) -> ModalBackend:
         chosen = replace(ModalOptions(*cloud.token, cloud.url), **options)
-        made.append(ModalBackend(whose, folder or tmp_path / "notes", build_zipapp(), chosen))
+        sent = supervisor or build_zipapp()
+        made.append(ModalBackend(whose, folder or tmp_path / "notes", sent, chosen))
         return made[-1]
 
     yield make
@@ -152,6 +157,17 @@ async def test_an_image_that_cannot_run_the_supervisor_is_told(
     finally:
         await cloud.ask(spoil=False)
     assert str(await cloud.living()).count(owner) == 1
+
+
+async def test_of_a_copy_that_comes_to_nothing_it_is_told_how_it_ended(
+    make: Make, spec: BoxSpec
+) -> None:
+    program = io.BytesIO()
+    with zipfile.ZipFile(program, "w") as packed:
+        packed.writestr("__main__.py", "import sys; sys.exit('no room to think')")
+    backend = await asyncio.to_thread(make, supervisor=program.getvalue())
+    with pytest.raises(BackendUnavailable, match="ended with status 1: no room to think"):
+        await backend.workspace_store.copy(spec.workspace, spec.workspace / "copy", MIB)
 
 
 async def test_a_sandbox_that_somebody_ended_is_lost_soon(

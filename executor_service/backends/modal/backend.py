@@ -141,7 +141,8 @@ class ModalBackend:
     async def _expect_supervisor(self, box: Box) -> None:
         try:
             stream = await self._reach(box, _START_DEADLINE_S)
-        except BoxLost as error:
+        except (BoxLost, LinkClosed) as error:
+            # It may end just as the bridge begins.
             said = await self._account.last_words(box.native_id)
             raise BoxLost(f"{error}; {said}" if said else str(error)) from error
         await stream.close()

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from executor_service.backends.folder_store import read_outcome
+from executor_service.backends.folder_store import check_end, read_outcome
 from executor_service.backends.modal.account import CALL_DEADLINE_S, PLACE, ModalAccount
 from executor_service.backends.stores import Size
 from executor_service.errors import BackendError, BackendUnavailable, EngineRefused
@@ -91,7 +91,10 @@ class VolumeStore:
                 timeout=_COPY_DEADLINE_S,
             )
             said = await process.stdout.read.aio()
-        return int(read_outcome(str(said))["bytes"])
+            complaint = await process.stderr.read.aio()
+            status = await process.wait.aio()
+        check_end(status, complaint)
+        return int(read_outcome(said)["bytes"])
 
     async def remove(self, workspace: Path) -> None:
         """Delete the volume."""

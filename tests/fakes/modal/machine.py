@@ -87,13 +87,20 @@ class Machine:
         with tempfile.TemporaryFile() as info:
             argv = [*self._bubblewrap(info.fileno()), *self._definition.entrypoint_args]
             shell = ["/bin/sh", "-c", f'{joining}exec "$@"', "sh", *argv]
-            self.entrypoint = await Command.start(shell, (info.fileno(),))
-            while not (said := os.pread(info.fileno(), 4096, 0)).endswith(b"}\n"):
-                if self.entrypoint.status is not None:
-                    break
+            command = self.entrypoint = await Command.start(shell, (info.fileno(),))
+            while command.status is None and not self._is_there(info.fileno()):  # noqa: ASYNC110
                 await asyncio.sleep(0.002)
-        self._first_pid = json.loads(said or b'{"child-pid": 0}')["child-pid"]
         self._life = asyncio.create_task(self._live())
+
+    def _is_there(self, info: int) -> bool:
+        """Whether its first process has made the file system, and begun the command in it."""
+        if not (said := os.pread(info, 4096, 0)).endswith(b"}\n"):
+            return False
+        self._first_pid = json.loads(said)["child-pid"]
+        children = Path("/proc", f"{self._first_pid}", "task", f"{self._first_pid}", "children")
+        with contextlib.suppress(OSError):
+            return bool(children.read_text())
+        return False
 
     def _bubblewrap(self, info: int) -> list[str]:
         program = find_host().bubblewrap

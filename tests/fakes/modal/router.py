@@ -58,6 +58,15 @@ class Router:
                 raise GRPCError(Status.UNAVAILABLE, "the connection broke")
         _must_live(machine)
 
+    async def TaskExecWait(self, stream: Stream[Any, Any]) -> None:
+        request = await stream.recv_message()
+        assert request is not None
+        machine, command = self._command(stream, request)
+        status = await command.wait()
+        _must_live(machine)
+        how = {"signal": -status} if status < 0 else {"code": status}
+        await stream.send_message(pb.TaskExecWaitResponse(**how))
+
     async def TaskExecStdinWrite(self, stream: Stream[Any, Any]) -> None:
         request = await stream.recv_message()
         assert request is not None
