@@ -136,8 +136,9 @@ class PostgresServer:
             connection.exec_driver_sql(statement)
 
     def _is_ready(self) -> bool:
-        status = self.data / "postmaster.pid"
-        lines = status.read_text().split() if status.exists() else []
+        lines: list[str] = []
+        with suppress(FileNotFoundError):  # which a server removes at its end
+            lines = (self.data / "postmaster.pid").read_text().split()
         ours = self._process is not None and lines[:1] == [f"{self._process.pid}"]
         return ours and lines[-1] in {"ready", "standby"}
 

@@ -85,15 +85,22 @@ async def test_who_holds_a_document_for_long_is_not_waited_for(store: ProfileSto
             await write(store, b"")
 
 
-async def test_among_many_who_want_a_document_nobody_starves(store: ProfileStore) -> None:
-    uses = 0
+async def test_among_many_who_want_a_document_nobody_starves(
+    profiles_url: str, tmp_path: Path
+) -> None:
+    """Whoever waits sees each of the others at most once before them."""
+    uses, most_before = 0, 0
 
-    async def use() -> None:
-        nonlocal uses
+    async def use(store: ProfileStore) -> None:
+        nonlocal uses, most_before
         for _ in range(8):
+            asked_at = uses
             async with store.opened("default", NAME):
+                most_before = max(most_before, uses - asked_at)
                 uses += 1
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.002)
 
-    await asyncio.gather(*[use() for _ in range(16)])
+    async with stores(profiles_url, tmp_path) as opened:
+        await asyncio.gather(*[use(opened.documents) for _ in range(16)])
     assert uses == 8 * 16
+    assert most_before <= 15

@@ -33,7 +33,7 @@ def llama_url() -> Iterator[str]:
 
 @pytest.mark.timeout(150)
 def test_an_answer_streams_from_a_real_model(llama_url: str, tmp_path: Path) -> None:
-    # A model so small answers in one word, or does not come to an end.
+    # A model so small answers in one word, or does not come to an end, also when it is asked on.
     config = {**sandboxed("bubblewrap"), "model": {"max_tokens": 60}}
     home = Home.make(tmp_path, config, HERMES_BASE_URL=llama_url)
     with terminal(home, "chat", "-q", "Describe Paris in three sentences.") as asking:
@@ -41,7 +41,7 @@ def test_an_answer_streams_from_a_real_model(llama_url: str, tmp_path: Path) -> 
         while asking.process.poll() is None:
             grown.add(asking.screen)
             time.sleep(0.005)
-        assert asking.wait_end(120) == 0, asking.screen
-        answer = asking.screen
+        status, answer = asking.wait_end(120), asking.screen
+    assert status == 0 or "The answer was cut off" in answer, answer
     assert len(answer.split()) > 3
     assert len(grown) > 3, "the answer came at once and not piece by piece"

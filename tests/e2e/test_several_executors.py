@@ -17,8 +17,8 @@ from tests.e2e.nodes import need_nodes
 from tests.e2e.terminal import CTRL_C, terminal
 from tests.ports import free_port
 
-ANSWERED_WITHIN_S = 10.0
-"""How long a command takes where one of two does not answer."""
+WAITED_S = 7.0
+"""How much longer a command takes where one of two does not answer."""
 SIGINT_STATUS = 130
 NOBODYS = "127.0.0.13"
 """An address at which no executor listens."""
@@ -137,16 +137,21 @@ def test_a_workspace_that_both_know_is_deleted_when_neither_uses_it(tmp_path: Pa
 
 def test_one_that_hangs_is_not_waited_for_long(pair: ExecutorPair) -> None:
     sandbox, hanging = pair.acquire(0, "quick"), pair.servers[1]
+    _, usual_s = timed_list(pair)
     os.kill(hanging.pid, signal.SIGSTOP)
     try:
-        began = time.monotonic()
-        listed = pair.client.run("sandboxes", "list")
-        took = time.monotonic() - began
+        listed, took_s = timed_list(pair)
     finally:
         os.kill(hanging.pid, signal.SIGCONT)
     assert (listed.status, sandbox in listed.out) == (0, True)
     assert f"{pair.endpoints[1]} does not answer" in listed.err
-    assert took < ANSWERED_WITHIN_S
+    assert took_s - usual_s < WAITED_S
+
+
+def timed_list(pair: ExecutorPair) -> tuple[Result, float]:
+    """What a list of sandboxes says, and how long it takes."""
+    began = time.monotonic()
+    return pair.client.run("sandboxes", "list"), time.monotonic() - began
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,7 @@ def environ(home: Path, pki: Path, wire: Wire, database_url: str) -> dict[str, s
     }
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(300 if FULL else 60)
 async def test_three_schedulers_of_which_one_is_killed_all_the_time(
     postgres_url: str, tmp_path: Path, pki: Path, wire: Wire
