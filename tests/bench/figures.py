@@ -103,6 +103,8 @@ FIGURES = (
     Figure("session_rss_mb", "memory that a session in use adds", 1),
     Figure("turns_per_s_64", "64 conversations, a model of 200 ms", 150, at_least=True),
     Figure("command_turns_per_s_64", "the same with a command in each turn", 80, at_least=True),
+    Figure("scrape_ms_10000", "a scrape after 10,000 turns", 50),
+    Figure("scrape_series_10000", "series of it", 3_000),
     Figure("compression_added_ms", "2,000 messages condensed, beside the model", 50),
     Figure("model_call_cpu_ms_20", "processor time of a model call, 20 messages", 2),
     Figure("model_call_cpu_ms_1000", "processor time of a model call, 1,000 messages", 4),
@@ -110,7 +112,9 @@ FIGURES = (
     Figure("search_newest_sqlite_ms", "20 newest of 100,000 messages", 10, slow_bar=10),
     Figure("search_relevance_sqlite_ms", "20 best of the 2,000 newest matches", 50, slow_bar=50),
     Figure("append_ms_p99_sqlite", "99 of 100 messages stored within", 5),
+    Figure("append_ms_longest_sqlite", "the longest wait for one", 50),
     Figure("search_newest_postgresql_ms", "the same on PostgreSQL", 10, slow_bar=10),
     Figure("search_relevance_postgresql_ms", "the same on PostgreSQL", 50, slow_bar=50),
     Figure("append_ms_p99_postgresql", "the same on PostgreSQL", 5),
+    Figure("append_ms_longest_postgresql", "the same on PostgreSQL", 50),
 )

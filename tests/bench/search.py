@@ -38,9 +38,14 @@ _QUERIES = (
 _Find = Callable[[Connection, Wanted, int], list[Hit]]
 
 
-def keys_of(kind: str) -> tuple[str, str, str]:
+def keys_of(kind: str) -> tuple[str, str, str, str]:
     """The figures that are measured on a kind of database."""
-    return f"search_newest_{kind}_ms", f"search_relevance_{kind}_ms", f"append_ms_p99_{kind}"
+    return (
+        f"search_newest_{kind}_ms",
+        f"search_relevance_{kind}_ms",
+        f"append_ms_p99_{kind}",
+        f"append_ms_longest_{kind}",
+    )
 
 
 async def sqlite(plan: Plan) -> list[Reading]:
@@ -69,7 +74,7 @@ async def _measure(plan: Plan, kind: str, url: str) -> list[Reading]:
         newest, slowest = await _searches(plan, database, search.newest)
         ranked, worst = await _searches(plan, database, search.most_relevant)
         appended, flushed = await _appends(plan, database, corpus)
-    newest_key, relevance_key, append_key = keys_of(kind)
+    newest_key, relevance_key, append_key, longest_key = keys_of(kind)
     return [
         Reading(newest_key, newest, f"{note}; slowest {slowest}"),
         Reading(relevance_key, ranked, f"slowest {worst}"),
@@ -79,6 +84,7 @@ async def _measure(plan: Plan, kind: str, url: str) -> list[Reading]:
             f"{_spread(appended)}; beside it fdatasync of {_FLUSHED_BYTES >> 10} kB: "
             f"p99 {_p99(flushed):.2f}, {_spread(flushed)}",
         ),
+        Reading(longest_key, round(max(appended), 1), f"of {len(appended)}"),
     ]
 
 
