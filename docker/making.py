@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,6 +28,12 @@ def say(text: str) -> None:
     """Tell the person who waits, under the name of the program."""
     sys.stderr.write(f"{Path(sys.argv[0]).name}: {text}\n")
     sys.stderr.flush()
+
+
+def version() -> str:
+    """Of Hermes, which is that of its images."""
+    pyproject = Path(__file__).parent.parent / "pyproject.toml"
+    return tomllib.loads(pyproject.read_text())["project"]["version"]
 
 
 def packages(file: Path) -> list[str]:

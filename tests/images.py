@@ -25,11 +25,16 @@ PORT = 7401
 ENGINE = Path("/var/run/docker.sock")
 
 
+def need_plugins() -> None:
+    """Skip where Docker lacks a plug-in."""
+    missing = [name for name in ("buildx", "compose") if not _answers("docker", name, "version")]
+    require("images", not missing, f"Docker lacks {' and '.join(missing)}: docker/get-plugins")
+
+
 @functools.cache
 def make_images() -> str:
     """Build what of the images is not built yet; what was said of it."""
-    missing = [name for name in ("buildx", "compose") if not _answers("docker", name, "version")]
-    require("images", not missing, f"Docker lacks {' and '.join(missing)}: docker/get-plugins")
+    need_plugins()
     obstacle = _engine_obstacle()
     require("docker", not obstacle, obstacle)
     made = subprocess.run(

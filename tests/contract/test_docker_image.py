@@ -1,17 +1,33 @@
 """The sandbox image and the script that makes it."""
 
+import io
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import docker
 import pytest
+import yaml
 
 from tests.docker_engine import SANDBOX_IMAGE, docker_client
+from tests.images import need_plugins
 
-FOLDER = Path(__file__).resolve().parents[2] / "docker"
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "docker"
+BASE, TARGET = "hermes-test/sandbox-base", "hermes-test/sandbox"
+BEFORE_ITS_SETUP = f"""\
+FROM {SANDBOX_IMAGE}
+USER 0
+ENV PATH=/usr/sbin:/usr/bin LANG=
+WORKDIR /
+CMD ["/bin/sh"]
+RUN userdel hermes && rm -r /workspace && chmod u+s /usr/bin/su
+"""
+"""The image with its packages, so that no network is needed, and without what is made of them."""
+FILES = "find / -xdev -path /proc -prune -o -path /sys -prune -o -path /dev -prune -o -printf"
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +48,11 @@ def make(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str
     )
 
 
-def inside(engine: docker.DockerClient, script: str, user: str = "1000:1000") -> str:
+def inside(
+    engine: docker.DockerClient, script: str, user: str = "1000:1000", image: str = SANDBOX_IMAGE
+) -> str:
     output: bytes = engine.containers.run(
-        SANDBOX_IMAGE, ["bash", "-c", script], network_mode="none", user=user, remove=True
+        image, ["bash", "-c", script], network_mode="none", user=user, remove=True
     )
     return output.decode().strip()
 
@@ -67,6 +85,53 @@ def test_making_it_again_does_nothing(engine: docker.DockerClient) -> None:
     assert again.returncode == 0
     assert "nothing to do" in again.stderr
     assert engine.images.get(SANDBOX_IMAGE).id == before
+
+
+def test_it_has_the_names_that_the_chart_asks_for(engine: docker.DockerClient) -> None:
+    assert make().returncode == 0
+    chart = yaml.safe_load((ROOT / "helm/hermes/Chart.yaml").read_text())
+    values = yaml.safe_load((ROOT / "helm/hermes/values.yaml").read_text())
+    made = engine.images.get(SANDBOX_IMAGE).id
+    for repository in (values["sandbox"]["image"]["repository"], "hermes-sandbox"):
+        assert engine.images.get(f"{repository}:{chart['appVersion']}").id == made
+
+
+@pytest.fixture
+def base(engine: docker.DockerClient) -> Iterator[str]:
+    """On which the target can stand."""
+    engine.images.build(fileobj=io.BytesIO(BEFORE_ITS_SETUP.encode()), tag=BASE, rm=True)
+    yield BASE
+    for made in (TARGET, BASE):
+        for image in engine.images.list(made):
+            engine.images.remove(image.id, force=True)
+
+
+def by_the_program(base: str) -> subprocess.CompletedProcess[str]:
+    return make("--via", "registry", "--base", base, "--repository", TARGET)
+
+
+def by_buildx(base: str) -> subprocess.CompletedProcess[str]:
+    need_plugins()
+    command = ["docker", "buildx", "build", "--load", "--file=docker/Dockerfile"]
+    command += ["--target=sandbox", f"--build-arg=SANDBOX_BASE={base}", f"--tag={TARGET}", "."]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("build", [by_the_program, by_buildx])
+def test_the_target_makes_the_same_image(
+    engine: docker.DockerClient, base: str, build: Any
+) -> None:
+    built = build(base)
+    assert built.returncode == 0, built.stderr
+    configs = [engine.images.get(name).attrs["Config"] for name in (TARGET, SANDBOX_IMAGE)]
+    for name in ("Env", "WorkingDir", "User", "Cmd"):
+        assert configs[0][name] == configs[1][name]
+    listing = rf"{FILES} '%M %U %G %p\n' | sort"
+    there, here = (
+        set(inside(engine, listing, "0", name).splitlines()) for name in (TARGET, SANDBOX_IMAGE)
+    )
+    assert len(here) > 10_000
+    assert there ^ here == set()
 
 
 def test_without_an_engine_it_says_so_in_one_line() -> None:

@@ -293,6 +293,8 @@ def test_notes_say_what_is_missing() -> None:
     assert "No model" not in notes("production")
     assert "Nothing isolates them" in notes("ssh-only")
     assert "RuntimeClass gvisor" in notes("production")
+    assert "docker.io/hermes" in notes("kind")
+    assert "docker.io" not in notes("airgapped")
 
 
 def test_the_longest_name_of_a_release_leaves_names_that_fit() -> None:
