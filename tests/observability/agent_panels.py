@@ -147,4 +147,9 @@ TURNS = (
             "{{source}} {{family}}",
         ),
     ),
+    graph(
+        "Secrets",
+        "Replaced in what is stored and shown, in the last hour.",
+        Query("sum by (service) (increase(hermes_secrets_redacted_total[1h]))", "{{service}}"),
+    ),
 )

@@ -14,7 +14,7 @@ from scheduler_service.curator_metrics import CuratorMetrics
 from scheduler_service.metrics import SchedulerMetrics
 from services.database import Database
 from services.database.metrics import show
-from services.metrics import GrpcMetrics, Meter
+from services.metrics import GrpcMetrics, Meter, redactions
 
 WANTED: Mapping[str, tuple[str, ...]] = {
     "grpc_server_call_duration_seconds": ("grpc_method", "grpc_status"),
@@ -48,6 +48,7 @@ WANTED: Mapping[str, tuple[str, ...]] = {
     "hermes_approval_wait_seconds": (),
     "hermes_approvals_total": ("decision",),
     "hermes_threats_blocked_total": ("source", "family"),
+    "hermes_secrets_redacted_total": (),
     "hermes_sandbox_acquire_seconds": ("backend", "template", "launch", "outcome"),
     "hermes_sandbox_pool": ("backend", "template", "state"),
     "hermes_sandbox_pool_misses_total": ("template",),
@@ -119,6 +120,8 @@ def declared() -> Mapping[str, list[Declared]]:
     ModelMetrics.create(agent, bool)
     Gauges.create(agent)
     counting_scanner(agent)
+    for storing in (agent, gateway, scheduler):
+        redactions(storing)
     ExecutorMetrics.create(executor)
     GatewayMetrics.create(gateway)
     SchedulerMetrics.create(scheduler)
