@@ -39,8 +39,9 @@ images: sandbox-image ## make the images of the four services, and of sandboxes;
 	@$(BIN)/python docker/service-images $(ARGS)
 
 .PHONY: compose-up
-compose-up: images ## start the stack of docker/compose.yaml; ENGINE=socket names the sandboxes' engine
+compose-up: install ## start the stack of docker/compose.yaml; ENGINE=socket names the sandboxes' engine
 	@settings=$$($(BIN)/python docker/compose-prepare $(if $(ENGINE),--engine "$(ENGINE)")); \
+	$(MAKE) images; \
 	stack=(docker compose --env-file "$$settings" --file docker/compose.yaml); \
 	"$${stack[@]}" up --detach && "$${stack[@]}" up --detach --wait agent executor gateway scheduler
 

@@ -5,6 +5,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,9 +33,17 @@ OF_ANOTHER_PLACE = {
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Path]:
+def place() -> Iterator[Path]:
+    """A folder that everybody gets through, as pytest's own are not."""
+    with tempfile.TemporaryDirectory(prefix="hermes-test-") as folder:
+        Path(folder).chmod(0o711)
+        yield Path(folder)
+
+
+@pytest.fixture
+def engine(place: Path) -> Iterator[Path]:
     """The socket of a user's engine."""
-    path = tmp_path / "engine.sock"
+    path = place / "engine.sock"
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))
         if os.geteuid() == 0:
@@ -43,10 +52,10 @@ def engine(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
+def home(place: Path) -> Path:
     """A home with a key, a token, and one that the config names."""
-    made = tmp_path / "home"
-    made.mkdir(mode=0o700)
+    made = place / "home"
+    made.mkdir(mode=0o711)
     (made / ".env").write_text(f"{MODEL_KEY}='a \"b\" $c'\n{TOKEN}=1:two\nMY_KEY=three\n")
     (made / "config.yaml").write_text("model:\n  default: scripted\n")
     return made
@@ -172,3 +181,38 @@ def test_no_engine_is_refused(home: Path, tmp_path: Path) -> None:
     done = prepare(home, tmp_path / "nowhere")
     assert done.returncode == 1
     assert "no engine listens" in done.stderr
+
+
+def test_a_home_that_the_engines_user_cannot_enter_is_refused(home: Path, engine: Path) -> None:
+    require("root", os.geteuid() == 0, "another user's home is what only root can take")
+    home.chmod(0o700)
+    done = prepare(home, engine)
+    assert done.returncode == 1
+    assert f"cannot enter {home}: chmod o+x {home}" in done.stderr
+    assert not (home / "compose").exists()
+
+
+@pytest.mark.parametrize("host", ["ssh://me@build.example.org", "tcp://10.0.0.7:2376"])
+@pytest.mark.parametrize("file", [".env", "config.yaml"])
+def test_an_engine_elsewhere_is_refused(home: Path, engine: Path, file: str, host: str) -> None:
+    config = f"executor: {{docker: {{host: {host}}}}}"
+    (home / file).write_text(config if file == "config.yaml" else f"DOCKER_HOST={host}")
+    done = prepare(home, engine)
+    assert done.returncode == 1
+    assert f"is {host}, and the stack takes an engine of this machine" in done.stderr
+    assert not (home / "compose").exists()
+
+
+def test_make_prepares_before_it_builds(home: Path, place: Path) -> None:
+    argv = ["make", f"BIN={Path(sys.executable).parent}", "--assume-old=install"]
+    done = subprocess.run(
+        [*argv, "compose-up", f"ENGINE={place}/nowhere"],
+        cwd=ROOT,
+        env={**os.environ, "HERMES_HOME": str(home), "DOCKER_HOST": f"unix://{place}/neither"},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode != 0
+    assert f"no engine listens at {place}/nowhere" in done.stderr
+    assert "no Docker engine answers" not in done.stderr
