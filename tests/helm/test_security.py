@@ -1,9 +1,5 @@
 """What the chart makes keeps to the Pod Security Standard `restricted`, and to checkov's rules."""
 
-import json
-import os
-import re
-import subprocess
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
@@ -11,12 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.checkov import check_failures, checked
 from tests.helm.charts import SETS, WORKLOADS, Json, containers_of, pod_template, rendered_set
 from tests.helm.pod_security import violations
-from tests.requirements import require
-
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-CHECKOV = CACHE / "hermes-tests" / "checkov" / "bin" / "checkov"
 
 EXCEPTIONS = (
     ("CKV_K8S_15", r".*", "tags are versions, and digests count before them: no need to ask"),
@@ -128,28 +121,9 @@ def test_what_breaks_the_standard_is_seen(problem: str) -> None:
 
 @pytest.mark.timeout(180)
 def test_checkov_finds_nothing_that_is_not_justified(tmp_path: Path) -> None:
-    require("checkov", CHECKOV.exists(), "tests/helm/make-checkov installs it")
     for name in SETS:
         text = yaml.dump_all(rendered_set(name).objects, Dumper=yaml.CSafeDumper)
         (tmp_path / f"{name}.yaml").write_text(text)
-    command = [CHECKOV, "-d", tmp_path, "--framework", "kubernetes", "--skip-download"]
-    command += ["--compact", "--quiet", "--output", "json"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    report = json.loads(ran.stdout)
-    assert report["summary"]["passed"] > 3000, ran.stderr
-    assert report["summary"]["parsing_errors"] == 0
-    failed = {
-        (each["check_id"], f"{Path(each['file_path']).stem}/{each['resource']}", each["check_name"])
-        for each in report["results"]["failed_checks"]
-    }
-    unjustified = {
-        each
-        for each in failed
-        if not any(
-            each[0] == check and re.fullmatch(what, each[1]) for check, what, _ in EXCEPTIONS
-        )
-    }
-    assert not unjustified
-    for check, what, why in EXCEPTIONS:
-        used = any(each[0] == check and re.fullmatch(what, each[1]) for each in failed)
-        assert used, f"{check} is not needed any more: {why}"
+    report = checked(tmp_path, "kubernetes")
+    assert report["summary"]["passed"] > 3000
+    check_failures(report, EXCEPTIONS)
