@@ -49,6 +49,13 @@ def make_images() -> str:
     return made.stdout
 
 
+def base_of(service: str) -> str:
+    """What an image stands on, as its build said."""
+    lines = make_images().splitlines()
+    made = [line for line in lines if f"made hermes/{service}:" in line]
+    return made[-1].rpartition(" of ")[2]
+
+
 def _engine_obstacle() -> str:
     try:
         with closing(docker.from_env(timeout=30)) as client:

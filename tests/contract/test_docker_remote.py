@@ -2,14 +2,8 @@
 
 import asyncio
 import dataclasses
-import getpass
 import os
-import shutil
-import socket
 import ssl
-import subprocess
-import tempfile
-import time
 import uuid
 from asyncio import to_thread
 from collections.abc import AsyncIterator, Iterator
@@ -31,32 +25,18 @@ from msgspec.structs import replace
 from executor_service.backends.base import MIB, BoxSpec, Limits
 from executor_service.backends.docker.backend import DockerBackend, DockerOptions
 from executor_service.backends.docker.container import OWNER, WORKSPACE, volume_of
-from executor_service.backends.docker.engine import EngineAddress
-from executor_service.errors import WorkspaceInUse
+from executor_service.backends.docker.engine import Engine, EngineAddress
+from executor_service.errors import BackendUnavailable, WorkspaceInUse
 from executor_service.link import Hello, open_link
 from executor_service.supervisor_zipapp import build_zipapp
 from tests.boxes import Yard
 from tests.contract.backend_suite_workspaces import WorkspaceSuite, filled, store_of
 from tests.docker_engine import SANDBOX_IMAGE, docker_client, run_in
 from tests.executors import end_boxes, executor_settings, serving, until
-from tests.ports import free_port
-from tests.requirements import require
+from tests.ssh_to_engine import ssh_to_engine
 from tests.workspace_client import Workspaces
 
 ENGINE = "/var/run/docker.sock"
-SSHD_CONFIG = """
-ListenAddress 127.0.0.1:{port}
-HostKey {folder}/host_key
-AuthorizedKeysFile {folder}/user_key.pub
-PidFile none
-StrictModes no
-UsePAM no
-"""
-SSH_CONFIG = """
-IdentityFile {folder}/user_key
-IdentitiesOnly yes
-UserKnownHostsFile {folder}/known_hosts
-"""
 
 
 def certificate(folder: Path, name: str, issuer: Path | None) -> Path:
@@ -159,39 +139,13 @@ async def over_tls(certificates: Certificates) -> AsyncIterator[EngineAddress]:
 @pytest.fixture
 def over_ssh(monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineAddress]:
     """The real engine behind a real ssh server with a key and a known host of its own."""
-    programs = [shutil.which(name, path="/usr/sbin:/usr/bin") for name in ("sshd", "ssh")]
-    require("ssh", all(programs), "openssh-server is not installed")
-    sshd, ssh = map(str, programs)
-    folder, port = Path(tempfile.mkdtemp(prefix="hermes-test-")), free_port()
-    for name in ("host_key", "user_key"):
-        subprocess.run(
-            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True
-        )
-    host_key = (folder / "host_key.pub").read_text()
-    (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {host_key}")
-    (folder / "sshd.conf").write_text(SSHD_CONFIG.format(folder=folder, port=port))
-    (folder / "ssh.conf").write_text(SSH_CONFIG.format(folder=folder))
-    wrapper = folder / "bin" / "ssh"
-    wrapper.parent.mkdir()
-    wrapper.write_text(f'#!/bin/sh\nexec {ssh} -F {folder}/ssh.conf "$@"\n')
-    wrapper.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{wrapper.parent}:{os.environ['PATH']}")
-    with suppress(PermissionError):
-        Path("/run/sshd").mkdir(exist_ok=True)
-    server = subprocess.Popen([sshd, "-D", "-f", str(folder / "sshd.conf")])
-    wait_for_port(port)
-    yield EngineAddress(f"ssh://{getpass.getuser()}@127.0.0.1:{port}")
-    server.terminate()
-    server.wait()
-    shutil.rmtree(folder)
-
-
-def wait_for_port(port: int) -> None:
-    for _ in range(100):
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
-            return
-        time.sleep(0.05)
-    raise AssertionError("sshd does not listen")
+    with ssh_to_engine() as server:
+        wrapper = server.folder / "bin" / "ssh"
+        wrapper.parent.mkdir()
+        wrapper.write_text(f'#!/bin/sh\nexec {server.ssh} -F {server.folder}/config "$@"\n')
+        wrapper.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{wrapper.parent}:{os.environ['PATH']}")
+        yield EngineAddress(server.url)
 
 
 @pytest.fixture
@@ -215,6 +169,16 @@ async def test_boxes_over_tls(
     engine: docker.DockerClient, supervisor: bytes, over_tls: EngineAddress, tmp_path: Path
 ) -> None:
     assert await use_boxes(engine, supervisor, over_tls, tmp_path / "notes") == ["", "kept"]
+
+
+async def test_without_ssh_it_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    engine = Engine(EngineAddress("ssh://me@127.0.0.1"))
+    with pytest.raises(BackendUnavailable, match="no program ssh: install openssh-client"):
+        await engine.ask("GET", "/version")
+    await engine.close()
 
 
 async def test_boxes_over_ssh(

@@ -44,13 +44,14 @@ class EngineTunnel:
     async def _start(self, local: Path, log: Path) -> Process:
         port = ["-p", str(self._port)] if self._port else []
         options = [part for option in _OPTIONS for part in ("-o", option)]
-        process = await asyncio.create_subprocess_exec(
-            *("ssh", "-N", "-T", "-E", str(log), *options, *port),
-            *("-L", f"{local}:{self._socket}", "--", self._destination),
-            stdin=DEVNULL,
-            stdout=DEVNULL,
-            stderr=DEVNULL,
-        )
+        argv = ("ssh", "-N", "-T", "-E", str(log), *options, *port)
+        argv += ("-L", f"{local}:{self._socket}", "--", self._destination)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *argv, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL
+            )
+        except FileNotFoundError:
+            raise OSError("there is no program ssh: install openssh-client") from None
         try:
             while process.returncode is None:
                 with contextlib.suppress(FileNotFoundError, ConnectionRefusedError):
