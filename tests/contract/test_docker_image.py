@@ -103,7 +103,7 @@ def base(engine: docker.DockerClient) -> Iterator[str]:
     yield BASE
     for made in (TARGET, BASE):
         for image in engine.images.list(made):
-            engine.images.remove(image.id, force=True)
+            engine.images.remove(str(image.id), force=True)
 
 
 def by_the_program(base: str) -> subprocess.CompletedProcess[str]:
