@@ -69,6 +69,7 @@ from agent_service.storage import migrations
 from agent_service.storage.claims import Claimant, turn_leases
 from agent_service.storage.journal import Defaults
 from agent_service.storage.schema import metadata
+from agent_service.storage.search_upkeep import SearchUpkeep
 from agent_service.stores import Stores, in_database, in_files
 from agent_service.titling import MAX_TOKENS as MAX_TITLE_TOKENS
 from agent_service.titling import Naming, Titling
@@ -157,7 +158,8 @@ def build(
     recovering = (stores.homes.recover, curate.recover, hubs.recover, watches.recover)
     first = (*recovering, beside_start(config, model, shelves, stores.homes, workers))
     readings = _readings(stores, database, spending, memories, shelves, meter, clock)
-    beside = (left.run, histories.run, watches.run, reviews.run, models.keep_logins, readings.run)
+    keeps = (models.keep_logins, SearchUpkeep(database, clock).run)
+    beside = (left.run, histories.run, watches.run, reviews.run, readings.run, *keeps)
     return AgentService(database, models, turns, Chores(first, beside), workers, servicers)
 
 

@@ -4,8 +4,9 @@ SQLite has an FTS5 table beside it that triggers keep. FTS5 merges its pieces a 
 message, as merging by itself makes one of thousands wait: eight pieces of a size at a time, as each
 page is written anew once for each size, and eight pages at most.
 
-PostgreSQL has an index of an expression. The words themselves are not kept in its form beside the
-text: that is twice as long as the text, and nothing is read of it that the index does not tell.
+PostgreSQL has an index of an expression, into which `search_upkeep` sorts what is new. The words
+themselves are not kept in its form beside the text: that is twice as long as the text, and nothing
+is read of it that the index does not tell.
 """
 
 from sqlalchemy import (
@@ -76,8 +77,7 @@ _SQLITE = (
     """,
 )
 _POSTGRESQL = (
-    # Without a list of what is pending, which somebody's message would have to wait for.
-    f"CREATE INDEX message_text_words ON message_text USING gin ({WORDS}) WITH (fastupdate = off)",
+    f"CREATE INDEX message_text_words ON message_text USING gin ({WORDS}) WITH (fastupdate = on)",
     # Its plans do not depend on how frequent words are, which takes long to find out.
     "ALTER INDEX message_text_words ALTER COLUMN 1 SET STATISTICS 0",
     f"CREATE INDEX message_text_sampled ON message_text (profile, id) WHERE {SAMPLED}",

@@ -1,5 +1,6 @@
 """Finding what was said among many messages, and storing one more of them."""
 
+import asyncio
 import os
 from asyncio import to_thread
 from collections.abc import Callable, Sequence
@@ -12,7 +13,9 @@ from agent_service.search.query import parse
 from agent_service.storage import migrations, search
 from agent_service.storage.schema import metadata
 from agent_service.storage.search import Hit
+from agent_service.storage.search_upkeep import SearchUpkeep
 from agent_service.storage.search_wanted import Wanted
+from services.clock import SystemClock
 from services.database import Database
 from services.migrations import prepare
 from tests.bench.figures import Plan, Reading, Spread
@@ -67,6 +70,7 @@ async def _measure(plan: Plan, kind: str, url: str) -> list[Reading]:
     corpus = Corpus(min(_MESSAGES, max(_LEAST, plan.samples * _MESSAGES_PER_SAMPLE)))
     async with Database(url, "agent") as database:
         await prepare(database, metadata, migrations)
+        upkeep = asyncio.create_task(SearchUpkeep(database, SystemClock()).run())
         begun = perf_counter()
         for first in range(0, corpus.count, _TOGETHER):
             await database.write(lambda conn, first=first: fill(conn, corpus, first, _TOGETHER))
@@ -74,6 +78,7 @@ async def _measure(plan: Plan, kind: str, url: str) -> list[Reading]:
         newest, slowest = await _searches(plan, database, search.newest)
         ranked, worst = await _searches(plan, database, search.most_relevant)
         appended, flushed = await _appends(plan, database, corpus)
+        upkeep.cancel()
     newest_key, relevance_key, append_key, longest_key = keys_of(kind)
     return [
         Reading(newest_key, newest, f"{note}; slowest {slowest}"),

@@ -1,5 +1,6 @@
 """What was said is found, on SQLite as on PostgreSQL."""
 
+import asyncio
 import itertools
 import random
 from collections.abc import AsyncIterator
@@ -15,9 +16,12 @@ from agent_service.storage import search, search_index
 from agent_service.storage.schema import message
 from agent_service.storage.search import Hit
 from agent_service.storage.search_schema import message_text
+from agent_service.storage.search_upkeep import SearchUpkeep, sort_in
 from agent_service.storage.search_wanted import Wanted
 from services.database import Database
 from services.errors import InvalidArgument
+from tests.executors import until
+from tests.fakes.clock import HastyClock
 from tests.integration.agent_history import BEGUN, history, said, store
 
 Place = tuple[str, int]
@@ -248,3 +252,26 @@ async def test_copies_are_found_in_their_session_only(database_url: str) -> None
         await database.write(fill)
         assert await found(database, "planted") == [("trunk", 1)]
         assert await found(database, "planted", session_id="branch") == [("branch", 1)]
+
+
+async def test_postgresql_sorts_what_is_new_into_its_index_afterwards(postgres_url: str) -> None:
+    clock = HastyClock()
+    async with history(postgres_url) as database:
+
+        async def say(session_id: str) -> None:
+            await database.write(lambda conn: store(conn, session_id, [said("user", "in docker")]))
+
+        await say("one")
+        assert await database.write(sort_in) > 0
+        await say("two")
+        assert await found(database, "docker") == [("two", 1), ("one", 1)]
+        upkeep = asyncio.create_task(SearchUpkeep(database, clock).run())
+
+        async def sleeps_again() -> bool:
+            return len(clock.slept) > 1
+
+        await until(sleeps_again)
+        upkeep.cancel()
+        await asyncio.wait([upkeep])
+        assert await database.write(sort_in) == 0
+        assert await found(database, "docker") == [("two", 1), ("one", 1)]

@@ -1,4 +1,4 @@
 """How the agent's schema came to be; `versions` holds one Alembic revision for each step."""
 
-HEAD = "0018"
+HEAD = "0019"
 """The revision that `agent_service.storage.schema` describes."""
