@@ -127,7 +127,7 @@ def build(
     spending, consult = _spending(config, models, database, leases, clock), models.consult
     curate = curations(stores, config.auxiliary, consult, spending, database, redactor, clock)
     toolbox = Toolbox(tools, contexts.of, redactor, Consulting(consult, spending).of)
-    parts = loop_parts(config, models, toolbox, scripts, database, files)
+    parts = loop_parts(config, models, toolbox, scripts, database, files, redactor)
     books = Books(spending, Nudges(config.learning.policy(frozenset(toolsets))))
     runner = Runner(database, leases, parts, books, contexts.endings, clock, metrics)
     ownership = _ownership(config, chassis, leases, Replicas(channels, config.endpoint, clock))

@@ -5,7 +5,7 @@ facts is committed as one transaction and applied to the turn before the loop is
 whatever it does next rests on what is in the journal.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from msgspec import Struct
@@ -42,6 +42,8 @@ class LoopParts(Struct, frozen=True):
     """What runs those that turns begin with."""
     compressor: Compressor
     files: AnswerFiles
+    redact: Callable[[str], str]
+    """Takes the secrets out of what a model had said when it was broken off."""
 
 
 def run_turn(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:

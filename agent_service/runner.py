@@ -172,7 +172,7 @@ class Runner:
                 async for step in steps:
                     await self._take(driving, step)
         except ModelError as error:
-            await self._commit(driving, (model_failure(error, driving.stream.partial_text),))
+            await self._commit(driving, (model_failure(error, self._partial(driving)),))
         except BudgetReached as error:
             await self._commit(driving, (budget_reached(error),))
 
@@ -212,7 +212,7 @@ class Runner:
             driving.stream.publish(recorded)
 
     async def _cancel(self, driving: Driving) -> None:
-        turn, partial = driving.turn, driving.stream.partial_text
+        turn, partial = driving.turn, self._partial(driving)
         left = await self._kill(turn) if turn.under_way else _Left()
         facts: list[Fact] = [
             ToolReturned(call, left.told(call.key), is_error=True) for call in turn.pending.values()
@@ -228,6 +228,10 @@ class Runner:
             Outcome.CANCELLED, said_so_far, left.message, survivor_count=left.survivor_count
         )
         await self._commit(driving, (*facts, ended))
+
+    def _partial(self, driving: Driving) -> str:
+        """What a call that does not end has said; as a whole it may say what no piece of it did."""
+        return self._parts.redact(driving.stream.partial_text)
 
     async def _kill(self, turn: LiveTurn) -> "_Left":
         await self._database.write(lambda conn: journal.mark_cancelling(conn, self._leases, turn))

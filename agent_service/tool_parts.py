@@ -91,6 +91,7 @@ def loop_parts(
     scripts: Scripts,
     database: Database,
     files: AnswerFiles,
+    redactor: Redactor,
 ) -> LoopParts:
     """What every turn is driven with."""
 
@@ -101,7 +102,9 @@ def loop_parts(
 
     policy = config.compression.policy(models.notes)
     compressor = Compressor(models.catalog.window_of, plan_of, policy, SystemClock())
-    return LoopParts(models.priced, models.priced, toolbox, scripts, compressor, files)
+    return LoopParts(
+        models.priced, models.priced, toolbox, scripts, compressor, files, redactor.redact
+    )
 
 
 def _typed(arguments: ScriptArguments) -> Typed:
