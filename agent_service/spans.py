@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Generator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from time import monotonic
 
+from agent_service.events import Outcome
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import (
     Model,
@@ -17,7 +18,7 @@ from agent_service.models.base import (
 from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import ToolArguments, ToolResult
 from agent_service.tools.clarify import ClarificationRequired
-from services.tracing import ERROR, Attributes, Kind, Span, span
+from services.tracing import CANCELLED, ERROR, Attributes, Kind, Span, span
 
 AGENT = "hermes"
 
@@ -66,7 +67,9 @@ def turn_span(turn: LiveTurn) -> Generator[None]:
         yield
         if turn.finished is not None:
             current.set({_OUTCOME: turn.finished.outcome, **_usage_of(turn)})
-            if turn.finished.reason:
+            if turn.finished.outcome is Outcome.CANCELLED:
+                current.set({CANCELLED: True})
+            elif turn.finished.reason:
                 current.failed(turn.finished.reason)
 
 

@@ -5,6 +5,7 @@ it from there; in any other process all of this is one look at a context variabl
 traces further up begins a trace at an entrance: a message, a run of a job, a turn taken up.
 """
 
+from asyncio import CancelledError
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -22,6 +23,8 @@ TRACEPARENT = "traceparent"
 METHOD = "rpc.method"
 STATUS = "rpc.response.status_code"
 ERROR = "error.type"
+CANCELLED = "hermes.cancelled"
+"""Of what was stopped from outside, which is no failure."""
 
 Value = str | bool | int | float | Sequence[str]
 Attributes = Mapping[str, Value]
@@ -139,7 +142,8 @@ def span(
 ) -> Generator[Span]:
     """Trace what is done inside, below the span of `parent` or else below the one around it.
 
-    What is raised through it makes it a failed one, where that is not `expected`.
+    What is raised through it makes it a failed one, where that is not `expected`; what is stopped
+    from outside is a cancelled one.
     """
     here = _HERE.get()
     if here is None:
@@ -149,6 +153,9 @@ def span(
     token = _HERE.set(_Here(here.tracer, started))
     try:
         yield started
+    except (CancelledError, GeneratorExit):
+        started.set({CANCELLED: True})
+        raise
     except BaseException as error:
         if not isinstance(error, expected):
             started.failed(type(error).__name__)
