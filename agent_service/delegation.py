@@ -16,7 +16,7 @@ from agent_service.clients.commands import SessionCommands
 from agent_service.drafts import SessionDrafts
 from agent_service.events import Outcome, TurnFinished
 from agent_service.live_turn import LiveTurn
-from agent_service.requests import PARENT_SESSION, SUBAGENT, BusyMode, TurnRequest
+from agent_service.requests import PARENT_SESSION, PARENT_TURN, SUBAGENT, BusyMode, TurnRequest
 from agent_service.sandbox import CommandStatus, CommandUnknown
 from agent_service.storage import bindings, sessions
 from agent_service.subagents import NoSubagents, Report, Task
@@ -142,7 +142,7 @@ class CallSubagents:
         self, number: int, task: Task, toolsets: tuple[str, ...], template: str
     ) -> TurnRequest:
         turn = self._turn
-        parent = {PARENT_SESSION: turn.session_id, "parent_turn_id": turn.id}
+        parent = {PARENT_SESSION: turn.session_id, PARENT_TURN: turn.id}
         context = f"\n\n# What you need to know\n{task.context}" if task.context.strip() else ""
         return TurnRequest(
             turn_id=turn_id_of(self._key, number),

@@ -23,6 +23,8 @@ SUBAGENT = "subagent"
 
 PARENT_SESSION = "parent_session_id"
 """What its origin has as the session of that other one."""
+PARENT_TURN = "parent_turn_id"
+"""Likewise as its turn."""
 
 NOTICE = "notice"
 """The kind of a turn by which the model is told of what happened, and nobody has said."""

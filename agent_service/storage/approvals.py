@@ -1,6 +1,6 @@
 """Approvals: each decided once, by whoever comes first."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -10,9 +10,12 @@ from sqlalchemy import Connection, bindparam
 
 from agent_service import events
 from agent_service.events import Decision
+from agent_service.live_turn import LiveTurn
+from agent_service.requests import PARENT_TURN
 from agent_service.storage import grants
 from agent_service.storage.event_log import insert_events
 from agent_service.storage.schema import approval, turn
+from agent_service.transition import Transition
 from services.errors import FailedPrecondition, NotFound
 
 
@@ -41,6 +44,8 @@ class Resolved(Struct, frozen=True):
     event: events.Recorded | None
 
 
+_INSERT = sa.insert(approval)
+_REQUEST = sa.select(turn.c.request).where(turn.c.id == bindparam("turn_id"))
 _BY_ID = sa.select(approval).where(approval.c.id == bindparam("id"))
 _OPEN = (
     sa.select(approval)
@@ -74,6 +79,37 @@ _RESUME = (
     .where(turn.c.id == bindparam("turn_key"), turn.c.state == "WAITING_PERSON")
     .values(state="QUEUED_RESUME")
 )
+
+
+def ask(conn: Connection, transition: Transition) -> None:
+    """Store what a turn waits for a person's decision or answer on."""
+    asked = [(a.approval_id, a.call_id, a.tool, a.subject, a.binding) for a in transition.approvals]
+    asked += [
+        (c.clarification_id, c.call_id, events.CLARIFY, c.question, "")
+        for c in transition.clarifications
+    ]
+    live = transition.turn
+    asker = _origin(conn, live)
+    rows = [
+        {
+            "id": asked_id,
+            "profile": live.profile,
+            "session_id": live.session_id,
+            "turn_id": live.id,
+            "call_id": call_id,
+            "tool": tool,
+            "subject": subject.replace("\0", ""),
+            "binding": binding,
+            "decision": None,
+            "decided_by": "",
+            "created_at": transition.now,
+            "expires_at": transition.now + live.approval_timeout,
+            "requester": asker.get("user_id", "")[:200],
+            "platform": asker.get("platform", live.platform)[:32],
+        }
+        for asked_id, call_id, tool, subject, binding in asked
+    ]
+    conn.execute(_INSERT, rows)
 
 
 def list_open(conn: Connection, profile: str, session_id: str) -> Sequence[ApprovalInfo]:
@@ -138,6 +174,14 @@ def tell(
     if conn.execute(_OPEN_OF_TURN, {"turn_id": turn_id}).scalar_one() == 0:
         conn.execute(_RESUME, {"turn_key": turn_id})
     return recorded
+
+
+def _origin(conn: Connection, live: LiveTurn) -> Mapping[str, str]:
+    """Where the words are from that a turn works on; a subagent works on those of its parent."""
+    parent: dict[str, Any] | None = None
+    if turn_id := live.origin.get(PARENT_TURN, ""):
+        parent = conn.execute(_REQUEST, {"turn_id": turn_id}).scalar_one_or_none()
+    return live.origin if parent is None else parent["origin"]
 
 
 def _info(row: sa.Row[Any]) -> ApprovalInfo:

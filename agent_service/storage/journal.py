@@ -18,7 +18,7 @@ from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ToolCall, encoded
 from agent_service.prompt.overlays import Overlay
 from agent_service.requests import REVIEW, UNATTENDED_KINDS, Unattended
-from agent_service.storage import denials, grants, reviews, search_index, sessions
+from agent_service.storage import approvals, denials, grants, reviews, search_index, sessions
 from agent_service.storage.begin import SCRIPT_STEP, script_of
 from agent_service.storage.claims import Claimed
 from agent_service.storage.clarifications import answers
@@ -74,7 +74,6 @@ _TOUCH_SESSION = Prepared(
 _REQUEST = sa.select(turn.c.request).where(turn.c.id == bindparam("id"))
 _INSERT_MESSAGE = Prepared(sa.insert(message))
 _INSERT_STEP = Prepared(sa.insert(step))
-_INSERT_APPROVAL = sa.insert(approval)
 
 
 class Defaults(Struct, frozen=True):
@@ -207,7 +206,7 @@ def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None
     insert_events(conn, live.id, transition.events)
     denials.record(conn, transition)
     if transition.waits_for_person:
-        conn.execute(_INSERT_APPROVAL, _approval_rows(transition))
+        approvals.ask(conn, transition)
     if transition.compacted is not None:
         made = asdict(transition.compacted.compaction)
         conn.execute(_COMPACT, {"session_id": live.session_id, **made})
@@ -358,31 +357,3 @@ def _step_row(turn_id: str, new: NewStep) -> dict[str, Any]:
         "call": call,
         "message_sequence": new.message_sequence,
     }
-
-
-def _approval_rows(transition: Transition) -> list[dict[str, Any]]:
-    asked = [(a.approval_id, a.call_id, a.tool, a.subject, a.binding) for a in transition.approvals]
-    asked += [
-        (c.clarification_id, c.call_id, events.CLARIFY, c.question, "")
-        for c in transition.clarifications
-    ]
-    live = transition.turn
-    return [
-        {
-            "id": asked_id,
-            "profile": live.profile,
-            "session_id": live.session_id,
-            "turn_id": live.id,
-            "call_id": call_id,
-            "tool": tool,
-            "subject": subject.replace("\0", ""),
-            "binding": binding,
-            "decision": None,
-            "decided_by": "",
-            "created_at": transition.now,
-            "expires_at": transition.now + live.approval_timeout,
-            "requester": live.origin.get("user_id", "")[:200],
-            "platform": live.origin.get("platform", live.platform)[:32],
-        }
-        for asked_id, call_id, tool, subject, binding in asked
-    ]

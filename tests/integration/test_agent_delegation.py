@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from agent_service.storage import schema
-from hermes.agent.v1 import session_pb2, turn_pb2
+from hermes.agent.v1 import approval_pb2, session_pb2, turn_pb2
+from hermes.agent.v1.approval_pb2_grpc import ApprovalServiceStub
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
+from hermes.common.v1.origin_pb2 import Origin
 from tests.fakes.model import FakeModel, fake_model
 from tests.integration.agent_parts import agent, answer
 from tests.integration.test_agent_takeover import Stage, staged
@@ -134,13 +136,17 @@ def patient(tmp_path: Path) -> Path:
 async def test_what_a_caller_read_of_strangers_is_theirs_for_its_subagent(patient: Path) -> None:
     script = {"rules": [{"user": "teach yourself", "steps": [LEARN]}, {"steps": [READ, DELEGATE]}]}
     async with fake_model(script) as model, agent(patient, model.url) as client:
-        await client.start("please delegate")
+        await client.start("please delegate", origin=Origin(platform="telegram", user_id="47"))
         await model.until(lambda: len(_of_subagents(model)) == 1)
         stub = SessionServiceStub(client.channels.to("agent"))
         asked = session_pb2.ListSessionsRequest(platform="subagent")
         (session,) = (await stub.ListSessions(asked)).sessions
         subagent = f"trn_{session.session_id.removeprefix('sub_')}"
         approval = await client.until(subagent, "approval_requested")
+        waiting = ApprovalServiceStub(client.channels.to("agent"))
+        listed = await waiting.ListApprovals(approval_pb2.ListApprovalsRequest())
+    (question,) = listed.approvals
+    assert (question.turn_id, question.platform, question.requester) == (subagent, "telegram", "47")
     assert approval.approval_requested.tool == "skill_manage"
 
 
