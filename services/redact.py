@@ -105,7 +105,7 @@ class Redactor:
             if not shape.may_be_in(text, runs):
                 continue
             for match in shape.pattern.finditer(text):
-                if shape.is_meant is None or shape.is_meant(match):
+                if shape.is_secret(match):
                     yield match.span(shape.group)
 
     def _without(self, text: str, spans: list[Span]) -> str:

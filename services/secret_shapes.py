@@ -23,6 +23,8 @@ class Shape(Struct, frozen=True):
     """Likewise of the text around it, in small letters."""
     is_meant: Callable[[re.Match[str]], bool] | None = None
     """Whether a match is one, where that takes more than the pattern."""
+    is_random: Callable[[str], bool] | None = None
+    """Likewise whether a whole one is, which its beginning does not show."""
 
     @property
     def growing_group(self) -> str | int:
@@ -39,6 +41,12 @@ class Shape(Struct, frozen=True):
         if self.markers and not _has_one(runs if self.run else text, self.markers):
             return False
         return not self.names or _has_one(text.lower(), self.names)
+
+    def is_secret(self, match: re.Match[str]) -> bool:
+        """Whether a whole match is one."""
+        if self.is_random is not None and not self.is_random(match[0]):
+            return False
+        return self.is_meant is None or self.is_meant(match)
 
 
 LONG = 16
@@ -63,6 +71,19 @@ def _names_a_secret(match: re.Match[str]) -> bool:
     return _SECRET_NAME.search(before) is not None
 
 
+_PART = re.compile(r"[A-Za-z0-9]{8,}")
+_CHANGE = re.compile(r"[A-Za-z](?=\d)|\d(?=[A-Za-z])|[a-z](?=[A-Z])")
+
+
+def _has_random_part(found: str) -> bool:
+    """Whether a part of it is no word: classes of CSS and slugs have digits here and there, too."""
+    return any(
+        len(_CHANGE.findall(part)) >= 3
+        or (len(part) >= LONG and not part.isalpha() and not part.isdigit())
+        for part in _PART.findall(found)
+    )
+
+
 def _begun(marker: str, rest: str) -> str:
     """What matches a marker with what follows it, and any beginning of it, at the text's end."""
     pattern = rest
@@ -80,10 +101,13 @@ _RANDOM = r"(?=[A-Za-z_-]{0,60}\d)[A-Za-z0-9_-]"
 
 # GitHub, GitLab, Slack, Stripe, Google and others mark their keys.
 _MARKS = (
-    *("AIza", "ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "gsk_", "hf_"),
-    *("npm_", "nvapi-", "pplx-", "pypi-", "r8_", "rk_live_", "rk_test_", "sk_live_", "sk_test_"),
-    *("tvly-", "xai-", "xapp-", "xoxa-", "xoxb-", "xoxe-", "xoxp-", "xoxs-", "ya29"),
+    *("AIza", "ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-"),
+    *("rk_live_", "rk_test_", "sk_live_", "sk_test_"),
+    *("tvly-", "xapp-", "xoxa-", "xoxb-", "xoxe-", "xoxp-", "xoxs-", "ya29"),
 )
+# So do these, by marks that ordinary names begin with as well. OpenAI, OpenRouter, Anthropic and
+# those who followed them have the first; the others' keys have at least 30 random letters.
+_SHORT_MARKS = ("sk-", "gsk_", "hf_", "npm_", "nvapi-", "pplx-", "pypi-", "r8_", "xai-")
 
 _KEY_BODY = r"(?:[A-Za-z0-9+/=:,.\s]|\\+[nrt/]|-(?!----))"
 _KEY_KIND = r"[A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?"
@@ -100,12 +124,14 @@ KEY_BLOCK = Shape(
 
 SHAPES: tuple[Shape, ...] = (
     KEY_BLOCK,
-    # OpenAI, OpenRouter, Anthropic and those who followed them.
     Shape(
-        re.compile(rf"(?<![A-Za-z0-9])sk-{_RANDOM}{{16,}}"),
-        ("sk-",),
-        re.compile(_beginning(("sk-",), "[A-Za-z0-9_-]*")),
+        re.compile(
+            rf"(?<![A-Za-z0-9])(?:{'|'.join(map(re.escape, _SHORT_MARKS))}){_RANDOM}{{16,}}"
+        ),
+        _SHORT_MARKS,
+        re.compile(_beginning(_SHORT_MARKS, "[A-Za-z0-9_-]*")),
         run=19,
+        is_random=_has_random_part,
     ),
     Shape(
         re.compile(
@@ -188,7 +214,7 @@ SHAPES: tuple[Shape, ...] = (
 
 BEGINNINGS = frozenset(
     marker[:size]
-    for marker in (*_MARKS, "sk-", "AKIA", "ASIA", "eyJ")
+    for marker in (*_MARKS, *_SHORT_MARKS, "AKIA", "ASIA", "eyJ")
     for size in range(1, len(marker))
 )
 """What they begin with, not whole yet."""

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from services.redact import MASK, MIN_SECRET_CHARS, Redactor
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+URL_LETTERS = LETTERS + "-_"
 ANY_SECRET = st.text(st.characters(codec="utf-8"), min_size=MIN_SECRET_CHARS, max_size=60).filter(
     lambda text: len(text.strip()) >= MIN_SECRET_CHARS
 )
@@ -31,8 +32,13 @@ def pem(kind: str) -> str:
 
 SHAPED = {
     "openai": f"sk-proj-{made(40, 1)}",
+    "openai, older": f"sk-{made(20, 21)}T3BlbkFJ{made(20, 22)}",
+    "openai service": f"sk-svcacct-{made(74, 23, URL_LETTERS)}T3BlbkFJ{made(74, 24, URL_LETTERS)}",
+    "deepseek": f"sk-{made(32, 25, '0123456789abcdef')}",
+    "lower case": f"sk-{made(48, 26, LETTERS[:26] + '0123456789')}",
     "openrouter": f"sk-or-v1-{made(64, 2)}",
     "anthropic": f"sk-ant-api03-{made(80, 3)}",
+    "anthropic login": f"sk-ant-oat01-{made(93, 27, URL_LETTERS)}AA",
     "telegram": f"bot123456789:AA{made(33, 4)}",
     "discord": f"MTk4{made(20, 5)}.{made(6, 6)}.{made(38, 7)}",
     "slack": f"xoxb-{made(12, 8)}-{made(24, 9)}",
@@ -44,6 +50,13 @@ SHAPED = {
     "google": f"AIza{made(35, 15)}",
     "hugging face": f"hf_{made(34, 16)}",
     "groq": f"gsk_{made(52, 17)}",
+    "npm": f"npm_{made(36, 28)}",
+    "nvidia": f"nvapi-{made(64, 29, URL_LETTERS)}",
+    "perplexity": f"pplx-{made(48, 30)}",
+    "pypi": f"pypi-AgEIcHlwaS5vcmc{made(140, 31, URL_LETTERS)}",
+    "replicate": f"r8_{made(37, 32)}",
+    "xai": f"xai-{made(80, 33)}",
+    "tavily": f"tvly-dev-{made(32, 34)}",
     "stripe": f"sk_live_{made(24, 18)}",
     "jwt": f"eyJhbGciOiJIUzI1NiJ9.eyJ{made(30, 19)}.{made(43, 20)}",
     "rsa": pem("RSA PRIVATE KEY"),
@@ -96,6 +109,9 @@ def test_the_words_around_a_secret_stay(text: str, clean: str) -> None:
         "https://user@example.org:8080/path?x=1 http://localhost:11434/v1",
         "12:34:56 at 2026-01-02T03:04:05.123456Z",
         "class sk-loading-spinner-container; npm_config_cache_directory_name",
+        '<a class="sk-button-primary-2x">, .sk-container-id-12-toggleable and #sk-i18n-menu-3d',
+        "sk-2026-11-27-release-notes; npm_config_node_gyp_v10_path=/x hf_hub_download_v2_cached()",
+        "pypi-mirror-of-debian-12 and xai-theme-dark-variant-2, gsk_default_theme_4k_icons",
         "turn_id=trn_01hxyz0123456789abcdefghjk session_id=20260102_030405_ab12cd",
         "-----BEGIN CERTIFICATE-----\nMIIB1234\n-----END CERTIFICATE-----",
         "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",

@@ -111,3 +111,9 @@ def test_a_long_key_takes_time_by_its_length() -> None:
     stream = RedactedStream(Redactor())
     said = "".join(stream.feed(part) for part in pieces(key, 5)) + stream.finish()
     assert said == MASK
+
+
+@pytest.mark.parametrize("longest", [1, 4, 40])
+def test_a_name_that_begins_as_a_key_does_is_shown(longest: int) -> None:
+    text = "use sk-button-primary-2x, and sk-container-id-12-toggleable for npm_config_gyp_v10_path"
+    assert "".join(shown(Redactor(VALUES), pieces(text, longest))) == text
