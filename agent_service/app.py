@@ -106,9 +106,9 @@ def build(
     """Puts the agent together; nothing is opened yet."""
     config, chassis = settings.load(AgentConfig), settings.load(ServiceConfig)
     clock, redactor = clock or SystemClock(), settings.redactor(redactions(meter))
-    database = _database(settings, chassis, clock, meter)
+    database, leases = _database(settings, chassis, clock, meter), turn_leases(config.lease_s)
     models = model_parts(settings, config, database, clock, meter, redactor)
-    model, catalog, leases = models.first, models.catalog, turn_leases(config.lease_s)
+    model, catalog, upkeep = models.first, models.catalog, SearchUpkeep(database, clock)
     stores, scanner = _stores(settings, config, chassis, database, clock), counting_scanner(meter)
     executors, screening = Executors(channels, config.executor_away_s), Screening(scanner, redactor)
     shelves, profiles = shelves_of(config, stores, clock, scanner), stores.documents
@@ -158,8 +158,7 @@ def build(
     recovering = (stores.homes.recover, curate.recover, hubs.recover, watches.recover)
     first = (*recovering, beside_start(config, model, shelves, stores.homes, workers))
     readings = _readings(stores, database, spending, memories, shelves, meter, clock)
-    keeps = (models.keep_logins, SearchUpkeep(database, clock).run)
-    beside = (left.run, histories.run, watches.run, reviews.run, readings.run, *keeps)
+    beside = (left.run, histories.run, watches.run, reviews.run, readings.run, upkeep.run)
     return AgentService(database, models, turns, Chores(first, beside), workers, servicers)
 
 
@@ -227,6 +226,7 @@ class AgentService:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._turns.run())
             group.create_task(self._turns.keep_leases())
+            group.create_task(self._models.keep_logins())
             for chore in self._chores.beside:
                 group.create_task(chore())
 
