@@ -8,7 +8,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 _FENCE = re.compile(
-    r"(?:^<!-- (?P<note>[^\n]*) -->\n+)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S
+    r"(?:^ *<!-- (?P<note>[^\n]*) -->\n+)?"
+    r"^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^(?P=indent)```$",
+    re.M | re.S,
 )
 _HEADING = re.compile(r"^#{1,6} (.+)$", re.M)
 _INLINE = re.compile(r"(?<!`)`([^`\n]+(?:\n[^`\n]+)?)`(?!`)")
@@ -64,7 +66,8 @@ class Page:
             if found["language"] in languages:
                 line = self.text.count("\n", 0, found.start("text"))
                 where = f"{self.name}:{line}"
-                yield Block(where, found["language"], found["text"], found["note"] or "")
+                text = re.sub(f"^{found['indent']}", "", found["text"], flags=re.M)
+                yield Block(where, found["language"], text, found["note"] or "")
 
 
 def page(path: Path) -> Page:
