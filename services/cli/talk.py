@@ -203,8 +203,7 @@ class Talk:
 
     async def _prompt(self) -> None:
         await self._recall()
-        self._note(WELCOME)
-        await self._line.run()
+        await self._line.run(partial(self._note, WELCOME))
         with suppress(TimeoutError):
             async with asyncio.timeout(LEAVE_S):
                 while self._waiting:
