@@ -67,10 +67,15 @@ def tree(root: Path) -> Mapping[str, bytes]:
 
 def skill_files(root: Path, name: str) -> Mapping[str, bytes]:
     """The files of a skill that is in use."""
+    return of_skill(tree(root), name)
+
+
+def of_skill(files: Mapping[str, bytes], name: str) -> Mapping[str, bytes]:
+    """Of the files of a library those of a skill that is in use."""
     inside = f"{name}/"
     return {
         path: data
-        for path, data in tree(root).items()
+        for path, data in files.items()
         if not path.startswith(".") and (path.startswith(inside) or f"/{inside}" in path)
     }
 

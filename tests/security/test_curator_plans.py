@@ -10,7 +10,7 @@ import pytest
 from skills_ref import validate
 
 from agent_service.curation.changes import Kind
-from tests.curation import FREE, PROTECTED, apply, fill, hostile_plan, skill_files, tree
+from tests.curation import FREE, PROTECTED, apply, fill, hostile_plan, of_skill, tree
 from tests.skills import usage
 
 
@@ -23,11 +23,11 @@ def test_a_thousand_hostile_plans_change_nothing_protected_and_delete_nothing(
     changed = refused = 0
     for number in range(1000):
         before, records = tree(root), usage(root)
-        kept = {name: skill_files(root, name) for name in PROTECTED}
+        kept = {name: of_skill(before, name) for name in PROTECTED}
         jobs = frozenset(chance.sample(FREE, 2))
         report = apply(tmp_path, hostile_plan(chance), run_id=f"run-{number}", jobs=jobs)
         after = tree(root)
-        assert {name: skill_files(root, name) for name in PROTECTED} == kept
+        assert {name: of_skill(after, name) for name in PROTECTED} == kept
         # Whatever a skill said is said somewhere still.
         texts = "\n".join(data.decode() for path, data in after.items() if path != ".usage.json")
         assert all(f"the api of {name}\n" in texts for name in (*FREE, *PROTECTED))
