@@ -3,9 +3,10 @@
 from collections.abc import Callable, Container, Iterable, Iterator
 from typing import cast
 
+from services.secret_beginnings import Beginnings
 from services.secret_encodings import Letters, Span, encoded, occurrences
 from services.secret_shapes import SHAPES
-from services.secret_spellings import Beginnings, Spellings
+from services.secret_spellings import Spellings
 
 MASK = "[REDACTED]"
 

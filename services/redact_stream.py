@@ -21,9 +21,6 @@ _TELLING = re.compile(r"[-_:=.%\\\d]|AIza|A[KS]IA|eyJ")
 _HEADS = (":", "=", "earer", "EARER", "asic")
 _GAP = 12
 """So many spaces may be before a secret that has a name."""
-_IN_HEX = re.compile(
-    r"(?<![0-9A-Fa-f:%x\\-])(?:%|\\x|0x)?(?:[0-9A-Fa-f]{2}(?:[:%-]|\\x)?+){4,}+\\?[0-9A-Fa-f]?\Z"
-)
 _IN_WORDS = tuple(shape for shape in SHAPES if shape is not KEY_BLOCK)
 _QUOTING = "\"'`([{<*,;"
 
@@ -57,7 +54,7 @@ class RedactedStream:
             said = text[self._shown : end]
         self._shown = end
         if end > 4 * _CONTEXT:
-            self._text, self._shown = text[end - _CONTEXT :], _CONTEXT
+            self._text, self._shown = _since(text, end - _CONTEXT), _CONTEXT
             self._looked_at = len(self._text)
         return said
 
@@ -72,7 +69,7 @@ class RedactedStream:
         low = max(0, self._shown - _CONTEXT)
         at = self._shown
         parts: list[str] = []
-        for first, last in self._redactor.spans(self._text[low:]):
+        for first, last in self._redactor.spans(_since(self._text, low)):
             if low + first < end < low + last:
                 end = max(self._shown, low + first)
             elif at < low + last <= end:
@@ -94,7 +91,6 @@ class RedactedStream:
             if word in BEGINNINGS:
                 end, self._may_grow = min(end, len(text) - len(word)), True
             return end
-        end = self._grown(_IN_HEX.search(text, begin), 0, end)
         for shape in _IN_WORDS:
             found = shape.growing.search(text, begin)
             if found and (shape.is_meant is None or shape.is_meant(found)):
@@ -106,3 +102,8 @@ class RedactedStream:
             return end
         self._may_grow = True
         return min(end, max(found.start(group), self._shown))
+
+
+def _since(text: str, at: int) -> str:
+    """The text from a place, which is not taken for the beginning of a line where it is none."""
+    return text[at:] if not at or text[at - 1] == "\n" else f"|{text[at + 1 :]}"

@@ -27,7 +27,7 @@ _HEX_LIKE = bytes(104 if byte in _HEX else 46 for byte in range(256))
 _NOT_HEX = bytes(set(range(256)) - set(_HEX))
 _RUN_OF_BASE64, _RUN_OF_HEX = b"b" * LONG, b"h" * LONG
 
-_HEX_DIGIT = re.compile(r"0(?![xX])|[1-9A-Fa-f]")
+HEX_DIGIT = re.compile(r"0(?![xX])|[1-9A-Fa-f]")
 _RUN = "[A-Za-z0-9+/_-]"
 _BREAK = re.compile(
     rf"(?:\n(?<={_RUN}{{{LONG}}}\n)|\r(?<={_RUN}{{{LONG}}}\r)\n|\\n(?<={_RUN}{{{LONG}}}\\n)"
@@ -94,7 +94,7 @@ def _in_hex(text: str, digits: bytes, values: Sequence[bytes]) -> Iterator[Span]
     found = [value for value in values if value in digits]
     if not found:
         return
-    places = [match.start() for match in _HEX_DIGIT.finditer(text)]
+    places = [match.start() for match in HEX_DIGIT.finditer(text)]
     for value in found:
         at = digits.find(value)
         while at >= 0:
@@ -104,17 +104,17 @@ def _in_hex(text: str, digits: bytes, values: Sequence[bytes]) -> Iterator[Span]
 
 def _wrapped(text: str, spellings: Sequence[bytes]) -> Iterator[Span]:
     """Base64 that goes on in the next line."""
-    blocks = list(_blocks(text))
+    blocks = list(base64_lines(text))
     every = "\n".join(["".join([text[first:last] for first, last in each]) for each in blocks])
     data = every.encode()
     for spelling in [each.decode() for each in spellings if each in data]:
         for pieces, whole in zip(blocks, every.split("\n"), strict=True):
             ends = list(accumulate(last - first for first, last in pieces))
             for first, last in occurrences(whole, spelling):
-                yield _place(pieces, ends, first), _place(pieces, ends, last - 1) + 1
+                yield place_in(pieces, ends, first), place_in(pieces, ends, last - 1) + 1
 
 
-def _blocks(text: str) -> Iterator[list[Span]]:
+def base64_lines(text: str) -> Iterator[list[Span]]:
     """Lines of base64 that follow one another."""
     block: list[Span] = []
     for match in _BREAK.finditer(text):
@@ -131,7 +131,7 @@ def _blocks(text: str) -> Iterator[list[Span]]:
         yield block
 
 
-def _place(pieces: Sequence[Span], ends: Sequence[int], index: int) -> int:
+def place_in(pieces: Sequence[Span], ends: Sequence[int], index: int) -> int:
     """Where a text has the letter that the lines of a block together have at an index."""
     line = bisect_right(ends, index)
     return pieces[line][1] - (ends[line] - index)
@@ -140,17 +140,31 @@ def _place(pieces: Sequence[Span], ends: Sequence[int], index: int) -> int:
 def _percent(text: str, values: Sequence[bytes]) -> Iterator[Span]:
     """Words of which any letters have percent signs."""
     for match in _PERCENT_WORD.finditer(text):
-        data = unquote_to_bytes(match[0].encode("utf-8", "surrogatepass"))
+        data = _unquoted(match[0])
         found = [value for value in values if value in data]
         if not found:
             continue
-        places = [0]
-        for letter in _PERCENT_BYTE.finditer(match[0]):
-            one = len(letter[0]) == 3 or ord(letter[0]) < 0x80
-            width = 1 if one else len(letter[0].encode("utf-8", "surrogatepass"))
-            places += [letter.end()] * width
+        places = _places(match[0])
         for value in found:
             at = data.find(value)
             while at >= 0:
                 yield match.start() + places[at], match.start() + places[at + len(value)]
                 at = data.find(value, at + 1)
+
+
+def percent_decoded(word: str) -> tuple[bytes, list[int]]:
+    """The bytes of a word that may have percent signs, and where each of them and the end are."""
+    return _unquoted(word), _places(word)
+
+
+def _unquoted(word: str) -> bytes:
+    return unquote_to_bytes(word.encode("utf-8", "surrogatepass"))
+
+
+def _places(word: str) -> list[int]:
+    places = [0]
+    for letter in _PERCENT_BYTE.finditer(word):
+        one = len(letter[0]) == 3 or ord(letter[0]) < 0x80
+        width = 1 if one else len(letter[0].encode("utf-8", "surrogatepass"))
+        places += [letter.end()] * width
+    return places

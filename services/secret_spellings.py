@@ -12,9 +12,6 @@ from msgspec import Struct
 
 from services.secret_shapes import LONG
 
-_HEAD = 4
-"""By so many letters what may begin is found."""
-
 
 class Spellings(Struct, frozen=True):
     """The ways in which values can stand in text, by what a text needs to have any of them."""
@@ -82,38 +79,3 @@ def _base64_inside(data: bytes, offset: int, encode: Callable[[bytes], bytes]) -
     first = (0, 2, 3)[offset]
     whole = (offset + len(data)) * 8 // 6
     return encoded[first:whole]
-
-
-class Beginnings:
-    """How the spellings of known values begin."""
-
-    def __init__(self, known: Spellings) -> None:
-        self.known = known
-        digits = [each.decode() for each in known.in_hex]
-        digits += [bytes.fromhex(each).hex(":") for each in digits]
-        self._by_head: dict[str, list[str]] = {}
-        for each in (
-            *known.plain,
-            *known.quoted,
-            *(each.decode() for each in known.in_base64),
-            *digits,
-            *map(str.upper, digits),
-        ):
-            self._by_head.setdefault(each[:_HEAD], []).append(each)
-        self._shorter = {head[:size] for head in self._by_head for size in range(1, _HEAD)}
-
-    def first_in(self, text: str, at: int) -> int:
-        """From where on, after a place, a text may go on to be one of them; else where it ends."""
-        shorter, by_head = self._shorter, self._by_head
-        for start in range(at, len(text)):
-            head = text[start : start + _HEAD]
-            if len(head) < _HEAD:
-                if head in shorter:
-                    return start
-            elif (several := by_head.get(head)) and _begins(text[start:], several):
-                return start
-        return len(text)
-
-
-def _begins(text: str, several: list[str]) -> bool:
-    return any(len(each) > len(text) and each.startswith(text) for each in several)

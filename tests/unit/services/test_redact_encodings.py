@@ -170,6 +170,7 @@ def test_a_value_is_found_in_what_programs_print(command: str) -> None:
         "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
         "0000000: 0001 0203 0405 0607  ........\n0000008: 0809 0a0b 0c0d 0e0f  ........",
         "0000000   a   b   c  \\n   d\n",
+        "  755 644 777 755 644 777 111 222\n",
         "100%25 of a%20b, 5% and 7 % and %zz",
         "ABCDEFGHIJKLMNOPQRSTUVWXYZ\nabcdefghijklmnopqrstuvwxyz\n0123456789",
         "\ud800 is half of a letter, %41%42%43 and 00:11:22:33:44:55:66:77:88:99",

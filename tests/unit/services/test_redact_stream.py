@@ -10,12 +10,33 @@ from hypothesis import strategies as st
 from services.redact import MASK, Redactor
 from services.redact_stream import RedactedStream
 from tests.unit.services.test_redact import SHAPED, spellings
+from tests.unit.services.test_redact_encodings import (
+    AFTER,
+    BEFORE,
+    ENCODINGS,
+    SECRET,
+    hexdump,
+    left_of,
+)
 
 VALUES = tuple(f"canary.value.{number}.{number * 7919:012x}" for number in range(30))
+ADDRESS = re.compile(
+    r"^[ \t]*(?:[0-9A-Fa-f]{4,16}:?[ \t]+)?[A-Fa-f \t]*(?=\[REDACTED\])", re.MULTILINE
+)
+"""Of a line of a dump, which is shown before it is known what is in the line."""
 PROSE = (
     "The quick brown fox jumps over the lazy dog; then it says: nothing happened here today. "
     "Great skies are green, and every node of the graph has an unknown key.\n\n- first\n- second\n"
     "```python\nfor name in names:\n    print(name)\n```\n"
+)
+
+
+NUMBERS = (
+    "On page 63 of 120, at 10:30 (2026-11-27), 5% of 3,000 files; 1. first 2. second\n"
+    "| 3 | 61 | 72 |\n|---|---|\n| 63 | 4 | 5 |\nAdd 63 cups. 0x1F and 255, 100 % and 20%.\n"
+    "  def add(x): return x\n  63 beads\n2026: be careful\n1234: a b\n"
+    "  - take 3 eggs, beat them for 63 s\n   and  5 more  spaces \n00:10:20 then 2026-01  and\n"
+    "https://example.org/a%20b?x=1%2C2\n#ffcc00 color: #636363; 9f86d081884c7d659a2feaa0c55ad015\n"
 )
 
 
@@ -49,6 +70,37 @@ def test_a_known_value_in_pieces_is_replaced_in_every_spelling(value: str, longe
     for spelling in spellings(value):
         text = f"before {spelling} after"
         assert "".join(shown(redactor, pieces(text, longest))) == redactor.redact(text)
+
+
+@pytest.mark.parametrize("longest", [1, 5, 40])
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_a_known_value_in_an_encoding_is_shown_in_no_piece(name: str, longest: int) -> None:
+    encode = ENCODINGS[name]
+    for shift in (0, 3):
+        secret = SECRET + "/x" * shift
+        redactor = Redactor([secret])
+        data = BEFORE + b"." * shift + secret.encode() + AFTER
+        text = f"$ show it\n{encode(data)}\n$ done\n"
+        said = "".join(shown(redactor, pieces(text, longest)))
+        assert not left_of(secret, encode, said)
+        assert ADDRESS.sub("", said) == ADDRESS.sub("", redactor.redact(text))
+
+
+@given(
+    st.sampled_from(sorted(ENCODINGS)),
+    st.binary(max_size=400),
+    st.text("abcdefgXYZ0123456789./+_=-@", min_size=12, max_size=70),
+    st.integers(1, 50),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_value_in_an_encoding_is_shown_in_no_piece(
+    name: str, before: bytes, secret: str, longest: int
+) -> None:
+    before = b"" if name == "some percent signs" else before
+    text = f"It is:\n{ENCODINGS[name](before + secret.encode())}\nThat is all.\n"
+    redactor = Redactor([secret])
+    said = "".join(shown(redactor, pieces(text, longest)))
+    assert ADDRESS.sub("", said) == ADDRESS.sub("", redactor.redact(text))
 
 
 @pytest.mark.parametrize("longest", [1, 3])
@@ -93,6 +145,19 @@ def test_ordinary_text_is_shown_as_it_comes() -> None:
         late += [token] if behind else []
     assert not behind + len(stream.finish())
     assert len(late) <= len(tokens) // 20, late
+
+
+def test_numbers_are_shown_almost_as_they_come() -> None:
+    stream, behind = RedactedStream(Redactor(VALUES)), 0
+    for token in re.findall(r"\s?\w+|[^\w\s]|\s", NUMBERS):
+        behind += len(token) - len(stream.feed(token))
+        assert behind <= 12, token
+
+
+def test_a_dump_is_shown_line_by_line() -> None:
+    stream = RedactedStream(Redactor(VALUES))
+    for line in hexdump(bytes(range(256))).splitlines():
+        assert "".join(map(stream.feed, f"{line}\n")) == f"{line}\n"
 
 
 def test_the_first_word_waits_for_nothing() -> None:
