@@ -10,7 +10,7 @@ import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from services.errors import FailedPrecondition
+from scheduler_service.errors import SkillsBusy
 from services.home import HomePaths, is_profile_name
 
 NAME = "curator.lock"
@@ -28,8 +28,9 @@ class CurationLocks:
 
     @asynccontextmanager
     async def held(self, profile: str) -> AsyncGenerator[None]:
-        """Nobody else curates a profile's skills while inside; FailedPrecondition where somebody
-        does. A profile without a home here has no lock, and needs none.
+        """Nobody else curates a profile's skills while inside; SkillsBusy where somebody does.
+
+        A profile without a home here has no lock, and needs none.
         """
         file = await asyncio.to_thread(self._open, profile)
         if file is None:
@@ -60,6 +61,6 @@ class CurationLocks:
                 await asyncio.sleep(_TRY_AGAIN_S)
             else:
                 return
-        raise FailedPrecondition(
-            f"another Hermes is at work on the skills of {profile}; they are left to it"
+        raise SkillsBusy(
+            f"another Hermes is at work on the skills of {profile}; if it hangs, end it"
         )

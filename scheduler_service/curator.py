@@ -8,54 +8,42 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from contextlib import AsyncExitStack
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from scheduler_service.curator_due import REFUSED, Due, Observer
 from scheduler_service.curator_records import (
     CHANNEL,
-    Curation,
     CuratorRun,
     Libraries,
     Order,
     Report,
     Settings,
 )
-from scheduler_service.errors import CallRefused
+from scheduler_service.errors import SkillsBusy
 from scheduler_service.storage import curator_runs
 from scheduler_service.transitions import SkillState, transitions
 from services.clock import Clock
 from services.database import Database, DatabaseUnavailable, Hint
-from services.errors import FailedPrecondition, NotFound, Unavailable
-from services.ids import new_id
+from services.errors import FailedPrecondition, ServiceUnavailable, Unavailable
 from services.lease_keeper import LeaseKeeper
 from services.leases import Fenced, Lease, LeaseTable, Owner
 from services.lifecycle import Workers
 
 LOOK_S = 3.0
 """How often open runs are looked for that nobody works on; shorter than their lease."""
-REST = timedelta(days=1)
-"""After a failed run, before the next one that nobody asked for."""
 
 _AT_ONCE = 4
 _FIRST_RETRY_S = 0.2
 _LONGEST_RETRY_S = 30.0
-_REFUSED = (CallRefused, NotFound, FailedPrecondition)
 
 _log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
-
-
-class Observer(Protocol):
-    """Where the curator's work is counted."""
-
-    def last_run(self, timestamp_s: float) -> None: ...
-
-    def done(self, report: Report) -> None: ...
 
 
 class Curator:
@@ -84,8 +72,7 @@ class Curator:
         self._held: dict[Lease, asyncio.Task[None]] = {}
         self._looking = asyncio.Lock()
         self._draining = False
-        self._complaints: dict[str, str] = {}
-        """By profile; empty is all of them."""
+        self._due = Due(database, libraries, clock=clock, settings=settings, observer=observer)
         # A command that needs the scheduler for a moment is not to begin a run.
         self._next_check = clock.monotonic() + settings.first_check_s
 
@@ -124,7 +111,7 @@ class Curator:
         try:
             if self._clock.monotonic() >= self._next_check:
                 self._next_check = self._clock.monotonic() + self._settings.check_s
-                await self._begin_due()
+                await self._due.begin()
             since = self._clock.monotonic()
             take = partial(
                 curator_runs.take,
@@ -136,63 +123,6 @@ class Curator:
                 self._start(lease, run, since)
         except DatabaseUnavailable as error:
             _log.warning("cannot look for the curator's runs: %s", error)
-
-    async def _begin_due(self) -> None:
-        """Store runs for the profiles that are due; what is wrong with one holds up no other."""
-        try:
-            curations = await self._libraries.curations()
-        except (Unavailable, *_REFUSED) as error:
-            self._complain("", f"libraries of skills are not looked after: {error}")
-            return
-        self._complain("", "")
-        for curation in curations:
-            try:
-                await self._begin_if_due(curation)
-            except (Unavailable, *_REFUSED) as error:
-                why = f"the skills of {curation.profile} are not looked after: {error}"
-                self._complain(curation.profile, why)
-            else:
-                self._complain(curation.profile, "")
-
-    async def _begin_if_due(self, curation: Curation) -> None:
-        if curation.last_run_at is not None:
-            self._observer.last_run(curation.last_run_at.timestamp())
-        if not self._settings.is_enabled:
-            return
-        if curation.last_run_at is None:
-            await self._libraries.begin(curation.profile)
-        elif curation.is_due(self._settings, self._clock.now()):
-            await self._begin_once(curation.profile)
-
-    async def _begin_once(self, profile: str) -> None:
-        """Store a run unless another scheduler has, also one that has made its run meanwhile."""
-        find = partial(curator_runs.latest_run, profile=profile)
-        latest = await self._database.read(find)
-        if latest is not None and latest.finished_at is None:
-            # It may end, and have changed everything, between the next two questions.
-            return
-        # Asked again: what a run up to the latest has done is known now, and a later one shows.
-        again = await self._libraries.curations(profile)
-        if any(
-            each.profile == profile and each.is_due(self._settings, self._clock.now())
-            for each in again
-        ):
-            await self._database.write(partial(self._begin, profile=profile, after=latest))
-
-    def _complain(self, profile: str, why: str) -> None:
-        """Say once what is wrong, however often it is looked at."""
-        if why and self._complaints.get(profile) != why:
-            _log.warning("%s", why)
-        self._complaints[profile] = why
-
-    def _begin(self, connection: sa.Connection, profile: str, after: CuratorRun | None) -> None:
-        now, latest = self._clock.now(), curator_runs.latest_run(connection, profile)
-        if (latest and latest.id) != (after and after.id):
-            return
-        failed_at = None if latest is None or not latest.error else latest.finished_at
-        if failed_at is not None and now - failed_at < REST:
-            return
-        curator_runs.insert_run(connection, new_id("cur"), profile, now, dry_run=False)
 
     def _start(self, lease: Lease, run: CuratorRun, since: float) -> None:
         task = self._workers.start(f"curator run {run.id}", self._work_on(lease, run))
@@ -215,12 +145,14 @@ class Curator:
 
     async def _work_on(self, lease: Lease, run: CuratorRun) -> None:
         try:
-            async with self._libraries.held(run.profile):
+            async with AsyncExitStack() as held:
+                hold = partial(self._hold, held, run.profile)
+                await self._persist(run.id, self._telling(lease, hold))
                 outcome: Report | str = await self._outcome(lease, run)
         except Fenced as error:
             _log.info("%s", error)
             return
-        except _REFUSED as error:
+        except REFUSED as error:
             outcome = str(error)
         close = partial(
             curator_runs.close_run,
@@ -262,7 +194,19 @@ class Curator:
             run = replace(run, plan=plan, plan_failure=failure)
         used = {skill.name: skill.last_active_at for skill in skills}
         order = Order(run, found, {each.name: used[each.name] for each in found}, of_jobs)
-        return await self._persist(run.id, self._telling(lease, partial(libraries.apply, order)))
+        return await self._persist(run.id, self._telling(lease, partial(self._apply, lease, order)))
+
+    async def _hold(self, held: AsyncExitStack, profile: str) -> None:
+        """Keep others from the skills; Unavailable where somebody, who may hang, is at work."""
+        try:
+            await held.enter_async_context(self._libraries.held(profile))
+        except SkillsBusy as error:
+            raise ServiceUnavailable(str(error)) from error
+
+    async def _apply(self, lease: Lease, order: Order) -> Report:
+        # Who stood still for a while may have been taken over, and not know it yet.
+        await self._database.write(partial(self._leases.fence, lease=lease))
+        return await self._libraries.apply(order)
 
     async def _plan(
         self, lease: Lease, run: CuratorRun, gone: set[str], of_jobs: frozenset[str]
@@ -271,7 +215,7 @@ class Curator:
         ask = partial(self._libraries.plan, run.profile, gone, of_jobs)
         try:
             return await self._persist(run.id, self._telling(lease, ask)), ""
-        except _REFUSED as error:
+        except REFUSED as error:
             return "", str(error)
 
     def _telling(

@@ -1,18 +1,24 @@
 """Curations of several schedulers: of one database, and of two that serve the same home."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import signal
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 import pytest_asyncio
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from scheduler_service.curation_lock import CurationLocks
-from scheduler_service.curator_records import Curation, Report
+from scheduler_service.curator_records import Curation, Report, RunState, Settings
 from scheduler_service.storage import curator_runs
+from scheduler_service.storage.curator_schema import curator_run
 from scheduler_service.storage.schema import metadata
+from scheduler_service.transitions import SkillUse
 from services.database import Database
 from services.home import HomePaths
 from services.leases import Lease, new_owner
@@ -53,6 +59,15 @@ async def test_a_run_that_ends_while_another_scheduler_looks_is_not_made_again(
         assert [run.id for run in await runs(database)] == ["one"]
 
 
+async def waiting_for(database: Database) -> str:
+    """What the run of the usual profile, which is open, waits for."""
+    async with asyncio.timeout(20):
+        while not (found := await runs(database)) or not found[0].error:  # noqa: ASYNC110 - rows change without an event
+            await asyncio.sleep(0.02)
+    assert found[0].state is RunState.OPEN
+    return found[0].error
+
+
 @pytest_asyncio.fixture
 async def two(tmp_path: Path) -> AsyncIterator[tuple[Database, Database]]:
     """The databases of two Hermes that serve the same home."""
@@ -73,11 +88,15 @@ async def test_two_hermes_do_not_curate_the_same_home_together(
     async with schedulers(two[0], inside):
         await inside.is_asked.wait()
         async with schedulers(two[1], alone):
+            assert "another Hermes is at work on the skills" in await waiting_for(two[1])
+            # It is the same home.
+            later = datetime.now(UTC) + timedelta(seconds=1)
+            alone.known["default"] = replace(alone.known["default"], last_run_at=later)
+            inside.may_answer.set()
+            (made,) = await ended(two[0], profile="w2")
+            assert not made.error
             (left,) = await ended(two[1])
-            assert "another Hermes is at work on the skills" in left.error
-        inside.may_answer.set()
-        (made,) = await ended(two[0], profile="w2")
-        assert not made.error
+            assert "has looked after these skills" in left.error
     assert not alone.asked
     async with alone.held("default"):
         pass  # whoever has ended holds it no more
@@ -98,3 +117,91 @@ async def test_what_another_hermes_has_done_meanwhile_is_not_done_again(
         (run,) = await ended(database)
         assert "has looked after these skills" in run.error
     assert (libraries.asked.total(), libraries.orders) == (0, [])
+
+
+HOLDER = """
+import asyncio, pathlib, sys
+from scheduler_service.curation_lock import CurationLocks
+from services.home import HomePaths
+
+async def hold():
+    home = pathlib.Path(sys.argv[1])
+    async with CurationLocks(HomePaths(home, home)).held("default"):
+        print("held", flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(hold())
+"""
+
+
+async def test_who_takes_over_from_a_scheduler_that_stands_still_waits_for_it_alone(
+    database: Database, tmp_path: Path
+) -> None:
+    home = HomePaths(tmp_path, tmp_path)
+    command = (sys.executable, "-c", HOLDER, str(tmp_path))
+    stopped = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    try:
+        assert stopped.stdout is not None
+        assert await stopped.stdout.readline() == b"held\n"
+        stopped.send_signal(signal.SIGSTOP)
+        libraries = Libraries(curation(), locks=CurationLocks(home, wait_s=0.1))
+        async with schedulers(database, libraries):
+            assert "another Hermes is at work on the skills" in await waiting_for(database)
+            assert libraries.orders == []
+            stopped.kill()
+            (run,) = await ended(database)
+        assert (run.state, run.error, len(libraries.orders)) == (RunState.SUCCEEDED, "", 1)
+    finally:
+        if stopped.returncode is None:
+            stopped.kill()
+        await stopped.wait()
+
+
+class TakenOver(Libraries):
+    """Another scheduler has the run by the time that this one knows what to do."""
+
+    def __init__(self, take_over: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(curation())
+        self._take_over = take_over
+        self.held = self._held
+        self.let_go = asyncio.Event()
+
+    @asynccontextmanager
+    async def _held(self, profile: str) -> AsyncGenerator[None]:
+        try:
+            yield
+        finally:
+            self.let_go.set()
+
+    async def skills(self, profile: str) -> Sequence[SkillUse]:
+        await self._take_over()
+        return await super().skills(profile)
+
+
+async def test_who_was_taken_over_changes_nothing_more(database: Database) -> None:
+    await database.migrate(metadata.create_all)
+    # So long that nobody is told of it by its end.
+    leases, now = curator_runs.run_leases(30), datetime.now(UTC)
+
+    def begin(connection: sa.Connection) -> None:
+        assert curator_runs.insert_run(connection, "one", "default", now, dry_run=False)
+        ((lease, _),) = curator_runs.take(connection, leases, new_owner("first"), 9)
+        curator_runs.keep_plan(connection, leases, lease, "a plan", "")
+        leases.release(connection, lease)
+
+    async def take_over() -> None:
+        def take(connection: sa.Connection) -> None:
+            ended = sa.update(curator_run).values(lease_until=now - timedelta(days=1))
+            connection.execute(ended)
+            assert leases.claim(connection, "one", new_owner("other")) is not None
+
+        await database.write(take)
+
+    await database.write(begin)
+    libraries = TakenOver(take_over)
+    off = Settings(is_enabled=False, check_s=0.1)
+    async with schedulers(database, libraries, settings=off, lease_s=30):
+        async with asyncio.timeout(20):
+            await libraries.let_go.wait()
+        assert libraries.orders == []
+        assert [run.state for run in await runs(database)] == [RunState.OPEN]
