@@ -2,14 +2,17 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import PurePosixPath
 from typing import Any
+
+from msgspec import Struct
 
 from agent_service.continuing import said_before
 from agent_service.live_turn import LiveTurn
 from agent_service.messaging import (
     NO_CHATS,
+    MediaFile,
     Message,
     Messenger,
     NotSent,
@@ -17,8 +20,10 @@ from agent_service.messaging import (
     Target,
     split_media,
 )
-from agent_service.sandbox import Files, SandboxUnavailable
+from agent_service.sandbox import Files, Place, SandboxUnavailable
 from agent_service.tools.base import RetryWithHint, ToolFailed
+from agent_service.tools.judged import CommandPolicy
+from agent_service.tools.judged_files import guarded
 from agent_service.tools.send_message import FILES_AT_ONCE, read_files
 
 TOOLSET = "messaging"
@@ -26,12 +31,28 @@ TOOLSET = "messaging"
 _BEGINNING = b'{"role":"assistant"'
 
 
-class AnswerFiles:
-    """Sends them, after the answer is stored and before its turn ends."""
+class Workplace(Struct, frozen=True):
+    """Where a turn works, beside its calls."""
 
-    def __init__(self, messenger: Messenger, files: Callable[[LiveTurn], Files]) -> None:
+    files: Files
+    place: Callable[[], Awaitable[Place]]
+
+
+class AnswerFiles:
+    """Sends them, after the answer is stored and before its turn ends.
+
+    Nobody is asked any more then, so that files which a person decides on are not sent.
+    """
+
+    def __init__(
+        self,
+        messenger: Messenger,
+        workplace: Callable[[LiveTurn], Workplace],
+        policy: CommandPolicy,
+    ) -> None:
         self._messenger = messenger
-        self._files = files
+        self._workplace = workplace
+        self._policy = policy
         self._room = asyncio.Semaphore(FILES_AT_ONCE)
 
     def are_in(self, turn: LiveTurn, text: str) -> bool:
@@ -47,7 +68,7 @@ class AnswerFiles:
         try:
             async with self._room:
                 if not await self._messenger.has(key, turn.profile):
-                    files = await read_files(paths, self._files(turn))
+                    files = await self._read(turn, paths)
                     await self._messenger.send(Message(key, turn.profile, chat, "", files))
         except SendingUnknown:
             return (
@@ -56,6 +77,14 @@ class AnswerFiles:
         except (NotSent, SandboxUnavailable, ToolFailed, RetryWithHint) as error:
             return f"{text}\n\n(The files of this answer were not sent. {error})".strip()
         return text or ", ".join(PurePosixPath(path).name for path in paths)
+
+    async def _read(self, turn: LiveTurn, paths: Sequence[str]) -> Sequence[MediaFile]:
+        work = self._workplace(turn)
+        if found := await guarded(paths, work.files, await work.place(), self._policy):
+            raise ToolFailed(
+                f"A person has to allow that for {', '.join(found)}: send_message asks for it."
+            )
+        return await read_files(paths, work.files)
 
 
 def answer_in_wait(turn: LiveTurn) -> str | None:

@@ -47,6 +47,7 @@ from agent_service.reviews import Reviews
 from agent_service.runner import Books, Runner
 from agent_service.saying import Screening
 from agent_service.search.past import PastSessions
+from agent_service.security.threats import ThreatScanner
 from agent_service.servicer.approvals import ApprovalServicer
 from agent_service.servicer.catalog import CatalogServicer
 from agent_service.servicer.curation import CurationServicer
@@ -74,6 +75,7 @@ from agent_service.stores import Stores, in_database, in_files
 from agent_service.titling import MAX_TOKENS as MAX_TITLE_TOKENS
 from agent_service.titling import Naming, Titling
 from agent_service.tool_parts import (
+    command_policy,
     job_scripts,
     listed_tools,
     loop_parts,
@@ -81,6 +83,7 @@ from agent_service.tool_parts import (
     tool_reach,
 )
 from agent_service.tools.hints import Hints
+from agent_service.tools.judged import CommandPolicy
 from agent_service.tools.listing import offered
 from agent_service.tools.toolbox import Toolbox
 from agent_service.trajectories.keeping import Drives, Keeping
@@ -113,22 +116,22 @@ def build(
     executors, screening = Executors(channels, config.executor_away_s), Screening(scanner, redactor)
     shelves, profiles = shelves_of(config, stores, clock, scanner), stores.documents
     memories = MemoryStore(profiles, database, _limits(config, model, catalog), clock, scanner)
-    context_files = ContextFiles(scanner, config.context_file_max_chars)
+    policy, context_files = _guarding(config, settings, redactor, scanner)
     reach, past = tool_reach(config, channels, database, scanner), PastSessions(database)
-    listed = listed_tools(config, memories, past, reach, Hints(context_files), redactor)
+    listed = listed_tools(config, memories, past, reach, Hints(context_files), policy)
     tools, histories = offered(listed), Histories(database, settings.home, clock, redactor)
     toolsets, most = sorted({tool.toolset for tool in tools}), config.delegation.max_concurrent
     delegation = Delegation(lambda: turns, lambda: drafts, toolsets, most, database)
     sandboxes, left = SandboxLeases(executors, database), LeftSandboxes(executors, database)
     projects, hubs = Projects(executors, database, context_files), hubs_of(stores, config, clock)
     contexts, workers = ToolContexts(database, leases, sandboxes, shelves, delegation), Workers()
-    metrics, files = AgentMetrics.create(meter, tools), AnswerFiles(reach.messenger, contexts.files)
-    told, scripts = _directions(config, model), job_scripts(config, contexts.of, redactor, scanner)
+    files = AnswerFiles(reach.messenger, contexts.workplace, policy)
+    told, scripts = _directions(config, model), job_scripts(config, contexts.of, policy, scanner)
     spending, consult = _spending(config, models, database, leases, clock), models.consult
     curate = curations(stores, config.auxiliary, consult, spending, database, redactor, clock)
     toolbox = Toolbox(tools, contexts.of, redactor, Consulting(consult, spending).of)
     parts = loop_parts(config, models, toolbox, scripts, database, files, redactor)
-    books = Books(spending, Nudges(config.learning.policy(frozenset(toolsets))))
+    books, metrics = _books(config, spending, toolsets), AgentMetrics.create(meter, tools)
     runner = Runner(database, leases, parts, books, contexts.endings, clock, metrics)
     ownership = _ownership(config, chassis, leases, Replicas(channels, config.endpoint, clock))
     notices = Notices(lambda: turns, config.tools.policy, reach.messenger, clock)
@@ -233,6 +236,17 @@ class AgentService:
     async def drain(self) -> None:
         """Lets every turn go for another replica or the next start."""
         await self._turns.drain()
+
+
+def _guarding(
+    config: AgentConfig, settings: Settings, redactor: Redactor, scanner: ThreatScanner
+) -> tuple[CommandPolicy, ContextFiles]:
+    policy = command_policy(config, settings.home.whole, redactor, scanner)
+    return policy, ContextFiles(scanner, config.context_file_max_chars, policy.own)
+
+
+def _books(config: AgentConfig, spending: Spending, toolsets: Sequence[str]) -> Books:
+    return Books(spending, Nudges(config.learning.policy(frozenset(toolsets))))
 
 
 def _database(settings: Settings, chassis: ServiceConfig, clock: Clock, meter: Meter) -> Database:

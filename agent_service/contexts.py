@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from agent_service import links
+from agent_service.answer_files import Workplace
 from agent_service.calls import PendingCall
 from agent_service.clients.commands import SessionCommands
 from agent_service.clients.files import SessionFiles
@@ -68,9 +69,10 @@ class ToolContexts:
             terminal_timeout_s=turn.overlay.terminal_timeout_s or FOREGROUND_S,
         )
 
-    def files(self, turn: LiveTurn) -> SessionFiles:
-        """The files of a turn's session, beside its calls."""
-        return SessionFiles(TurnSandbox(self._sandboxes, turn, resumed=False))
+    def workplace(self, turn: LiveTurn) -> Workplace:
+        """Where a turn works, beside its calls."""
+        sandbox = TurnSandbox(self._sandboxes, turn, resumed=False)
+        return Workplace(SessionFiles(sandbox), lambda: _held(sandbox))
 
     def endings(self, turn: LiveTurn) -> Endings:
         """What ends the calls of an interrupted turn."""

@@ -1,6 +1,7 @@
 """How the agent's tools are put together, and what turns are driven with beside them."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from agent_service.answer_files import AnswerFiles
 from agent_service.clients.deliveries import GatewayDeliveries
@@ -15,6 +16,7 @@ from agent_service.messaging import Target as Chat
 from agent_service.model_parts import ModelParts
 from agent_service.scripting import Scripts
 from agent_service.search.past import PastSessions
+from agent_service.security.paths import own_places
 from agent_service.security.threats import ThreatScanner
 from agent_service.storage import sessions
 from agent_service.storage.chats import known
@@ -48,13 +50,13 @@ def listed_tools(
     past: PastSessions,
     reach: Reach,
     hints: Hints,
-    redactor: Redactor,
+    policy: CommandPolicy,
 ) -> Sequence[Listed]:
     """The tools, as they are configured."""
     return builtin_tools(
         reach,
         hints=hints,
-        asking=Asking(_commands(config, redactor, reach.scanner), config.fetch.taint == "ask"),
+        asking=Asking(policy, config.fetch.taint == "ask"),
         memories=memories if config.memory.enabled else None,
         past=past,
         cwd=config.terminal.cwd,
@@ -76,12 +78,12 @@ def tool_reach(
 
 
 def job_scripts(
-    config: AgentConfig, context: ContextFactory, redactor: Redactor, scanner: ThreatScanner
+    config: AgentConfig, context: ContextFactory, policy: CommandPolicy, scanner: ThreatScanner
 ) -> Scripts:
     """What runs the scripts of jobs, which are judged as commands are."""
     script = ScriptTool(config.jobs.script_timeout_s)
-    judged = JudgeCommands(script, _typed, _commands(config, redactor, scanner))
-    return Scripts(judged, context, redactor, scanner)
+    judged = JudgeCommands(script, _typed, policy)
+    return Scripts(judged, context, policy.redactor, scanner)
 
 
 def loop_parts(
@@ -111,12 +113,16 @@ def _typed(arguments: ScriptArguments) -> Typed:
     return Typed(arguments.command)
 
 
-def _commands(config: AgentConfig, redactor: Redactor, scanner: ThreatScanner) -> CommandPolicy:
+def command_policy(
+    config: AgentConfig, home: Path, redactor: Redactor, scanner: ThreatScanner
+) -> CommandPolicy:
+    """What is asked before commands run and files are touched."""
     asked, judge = config.approvals, route_of(config.auxiliary, "approval")
     return CommandPolicy(
         asks=asked.mode != "off",
         asks_in_sandboxes=asked.sandboxed == "ask",
         asks_before_sending=config.fetch.taint == "ask",
+        own=own_places(home),
         denied=asked.deny,
         opinion=SecondOpinion(judge) if asked.mode == "smart" else None,
         redactor=redactor,

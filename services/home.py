@@ -37,6 +37,11 @@ class HomePaths(Struct, frozen=True):
     """The profile whose home it is, which is found here by its name as well."""
 
     @property
+    def whole(self) -> Path:
+        """The folder of all profiles."""
+        return self.root if self.name == DEFAULT_PROFILE else self.root.parents[1]
+
+    @property
     def config(self) -> Path:
         """The settings that a person edits."""
         return self.root / "config.yaml"

@@ -13,6 +13,9 @@ from msgspec import Struct
 from agent_service.requests import SUBAGENT, TurnRequest
 from agent_service.sandbox import Files, PathRefused
 from agent_service.security.threats import Source, ThreatScanner
+from agent_service.tools.base import RetryWithHint, ToolFailed
+from agent_service.tools.judged_files import guarded_family, real_places
+from agent_service.tools.real_paths import real_path
 from services.project_notes import MAX_BYTES, OWN_NAMES, NotesAbove, said
 
 ROOT = "/workspace"
@@ -56,8 +59,10 @@ class Project(Struct, frozen=True):
 class ContextFiles:
     """Reads them, through whatever gives files."""
 
-    def __init__(self, scanner: ThreatScanner, max_chars: int) -> None:
+    def __init__(self, scanner: ThreatScanner, max_chars: int, own: Sequence[str] = ()) -> None:
+        """`own` is the agent's home, as paths name it."""
         self._scanner = scanner
+        self._own = own
         self._max_chars = max_chars
 
     async def project(self, files: Files, above: NotesAbove | None = None) -> Project:
@@ -103,9 +108,23 @@ class ContextFiles:
         """What a file says, if it is there and can be read."""
         try:
             data = await files.read(path, MAX_BYTES)
+            if data and await self._leads_astray(files, path):
+                _log.warning("%s was not taken over: it leads to what is asked for first", name)
+                return NOTHING
         except PathRefused:
             return NOTHING
         return await self.shown(name, data)
+
+    async def _leads_astray(self, files: Files, path: str) -> bool:
+        """Whether a link makes notes of keys, of the agent's own home or of nobody knows what."""
+        try:
+            real = await real_path(files, path)
+            if real == path:
+                return False
+            own = await real_places(self._own, files)
+        except (RetryWithHint, ToolFailed):
+            return True
+        return bool(guarded_family(real, own))
 
     async def shown(self, name: str, data: bytes) -> Shown:
         """What a file says, as the model sees it."""

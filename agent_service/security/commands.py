@@ -25,7 +25,9 @@ LONGEST = 65_536
 class CommandClassifier:
     """Judges commands; one is made for each process, since its parser and tables are costly."""
 
-    def __init__(self) -> None:
+    def __init__(self, own: tuple[str, ...] = ()) -> None:
+        """`own` is the agent's home, where it is none that is called `.hermes`."""
+        self._own = own
         self._parser = ShellParser()
         self._programs = Programs(by_program())
 
@@ -34,7 +36,7 @@ class CommandClassifier:
         text = plain(command[: LONGEST + 1])
         shell = Shell(self._parser, self._programs.call, written)
         scene = shell.scene
-        scene.cwd = cwd
+        scene.cwd, scene.own = cwd, self._own
         is_exhausted = len(command) > LONGEST
         if is_exhausted:
             scene.is_broken = True

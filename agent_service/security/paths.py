@@ -2,8 +2,10 @@
 
 import posixpath
 import re
+from collections.abc import Iterable
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from agent_service.security.marks import UNKNOWN, without_marks
 
@@ -63,6 +65,7 @@ _DEVICE = re.compile(
     r"/dev/(?:[shv]d[a-z*?\[]|a?da\d|xvd|nvme|mmcblk|r?disk\d|mapper/|md\d|dm-|loop\d|sr\d|vg|zd\d|nbd\d"
     r"|pmem|mtd|sg\d|by-|disk/|block/|mem$|kmem$|port$|sd|source|dest|drive|device)"
 )
+# File systems that make no difference between letters have `.ssh` as `.SSH`, too.
 _CREDENTIAL = re.compile(
     r"(?:^|/)(?:\.ssh(?:/(?:id_[\w-]+|[\w.-]*(?:_rsa|_ed25519|_ecdsa|_dsa|key)|identity|\*|id_?\*"
     r"|authorized_keys2?|config))?|\.gnupg(?:/.*)?|\.netrc|_netrc|\.pgpass|\.my\.cnf|"
@@ -84,8 +87,9 @@ _CREDENTIAL = re.compile(
     r"|^/etc/(?:g?shadow-?|sudoers(?:\.d(?:/.*)?)?|master\.passwd|security/opasswd|krb5\.keytab"
     r"|ssh/ssh_host_\w+_key|ssl/private(?:/.*)?|ppp/(?:chap|pap)-secrets|wireguard(?:/.*)?"
     r"|NetworkManager/system-connections(?:/.*)?|kubernetes/admin\.conf|rancher/k3s/k3s\.yaml)$"
-    r"|^/proc/(?:self|\d+|\*|1|\$\$)/(?:environ|mem|maps)$|^/(?:var/)?run/secrets(?:/.*)?$"
-    r"|^/var/lib/kubelet/pki|^/root/\.(?:ssh|aws|gnupg|kube)(?:/.*)?$"
+    r"|^/proc/[^/]+/(?:task/[^/]+/)?(?:environ|mem|maps)$|^/(?:var/)?run/secrets(?:/.*)?$"
+    r"|^/var/lib/kubelet/pki|^/root/\.(?:ssh|aws|gnupg|kube)(?:/.*)?$",
+    re.IGNORECASE,
 )
 _PUBLIC = re.compile(r"\.pub$|/known_hosts$|\.example$|\.sample$|\.template$|\.dist$")
 _STARTUP = re.compile(
@@ -98,7 +102,8 @@ _STARTUP = re.compile(
     r"|^/etc/(?:profile|profile\.d/.*|bash\.?bashrc|bashrc|zsh/.*|zshrc|zshenv|environment|"
     r"rc\.local"
     r"|rc\d?\.d/.*|init\.d/.*|skel/.*|xdg/autostart/.*|X11/Xsession\.d/.*|update-motd\.d/.*)$"
-    r"|Library/Launch(?:Agents|Daemons)/"
+    r"|Library/Launch(?:Agents|Daemons)/",
+    re.IGNORECASE,
 )
 _PERSISTENCE = re.compile(
     r"^/etc/(?:cron[\w.-]*(?:/.*)?|anacrontab|at\.allow|systemd/(?:system|user)(?:/.*)?|"
@@ -107,13 +112,17 @@ _PERSISTENCE = re.compile(
     r"|NetworkManager/dispatcher\.d/.*|logrotate\.d/.*|incron\.d/.*)$|^/var/spool/(?:cron|"
     r"at|anacron)"
     r"|^/(?:usr/)?(?:local/)?lib/systemd/system/|(?:^|/)\.git/hooks/(?!.*\.sample$)"
-    r"|(?:^|/)\.ssh/(?:authorized_keys2?|rc|config)$|(?:^|/)\.config/systemd/user/"
+    r"|(?:^|/)\.ssh/(?:authorized_keys2?|rc|config)$|(?:^|/)\.config/systemd/user/",
+    re.IGNORECASE,
 )
 _TRACE = re.compile(
     r"^/var/log/(?:auth\.log|syslog|messages|secure|wtmp|btmp|lastlog|faillog|kern\.log|audit/)"
     r"|(?:^|/)\.(?:\w+_history|histfile)$"
 )
-_OWN = re.compile(r"(?:^|/)\.hermes(?:/(?!workspaces?(?:/|$)).*)?$")
+_OWN = re.compile(r"(?:^|/)\.hermes(?:/(?!workspaces?(?:/|$)).*)?$", re.IGNORECASE)
+_SAME_ROOT = re.compile(r"/proc/[^/]+(?:/task/[^/]+)?/root(?=/)")
+"""The root once more, as a process has it."""
+_WORKED_IN = re.compile(r"/workspaces?(?:/|$)")
 _REBUILT = re.compile(
     r"^(?:\./)?(?:[\w@./-]+/)?(?:build|dist|node_modules|target|__pycache__|\.venv|venv|"
     r"coverage|out"
@@ -148,6 +157,8 @@ def resolve(path: str, cwd: str = "") -> str:
     found = posixpath.normpath(path)
     if found.startswith("//"):
         found = found[1:]
+    if found.startswith("/proc/"):
+        found = _SAME_ROOT.sub("", found, count=1)
     return found if found == "/" else found + end
 
 
@@ -238,7 +249,7 @@ _WELL_KNOWN = tuple(
 
 def _may_be_credential(pattern: str) -> bool:
     """Whether a pattern of the shell, which is not open to any name, fits a well-known secret."""
-    parts = pattern.split("/")
+    parts = pattern.lower().split("/")
     if not set(pattern) & set("*?[") or not parts[-1].strip("*?"):
         return False
     return any(
@@ -262,6 +273,23 @@ def is_trace(path: str, cwd: str = "") -> bool:
 def is_own(path: str, cwd: str = "") -> bool:
     """Whether it belongs to the agent's own home."""
     return bool(_OWN.search(resolve(path, cwd).rstrip("/")))
+
+
+def is_below(path: str, homes: Iterable[str], cwd: str = "") -> bool:
+    """Whether it is in one of the agent's homes, whatever they are called, but in no workspace."""
+    found = resolve(path, cwd).casefold().rstrip("/")
+    return any(
+        found == home or (found.startswith(f"{home}/") and not _WORKED_IN.match(found, len(home)))
+        for home in map(str.casefold, homes)
+    )
+
+
+def own_places(home: Path) -> tuple[str, ...]:
+    """The agent's home as paths name it, also from `~` on."""
+    user = Path.home()
+    if home == user or not home.is_relative_to(user):
+        return (str(home),)
+    return (str(home), f"{HOME}/{home.relative_to(user)}")
 
 
 def read_family(path: str, cwd: str = "") -> str:

@@ -12,6 +12,7 @@ from agent_service.security.invocation import Invocation, listed, program_name
 from agent_service.security.marks import UNKNOWN, is_known, without_marks
 from agent_service.security.outputs import DECODERS, FETCHERS, output_of
 from agent_service.security.paths import (
+    is_below,
     is_credential,
     is_critical,
     is_device,
@@ -198,6 +199,10 @@ class Programs:
             if rule.when(invocation):
                 scene.find(rule.family, rule.reach)
         scene.addresses.update(dict.fromkeys(new_addresses(invocation)))
+        if scene.own and invocation.name not in ("echo", "printf"):
+            parts = (re.split(r"[=@:]", arg)[-1] for arg in invocation.args)
+            if any(is_below(part, scene.own, scene.cwd) for part in parts):
+                scene.find("own-config")
 
     def _wrapped(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
         inner = unwrap(invocation)
@@ -255,6 +260,8 @@ class Programs:
             judge_origin(scene, text)
             if invocation.name in (*POWERSHELLS, "cmd"):
                 try_text(shell, as_shell(text))
+            if any(home in text for home in scene.own):
+                scene.find("own-config")
             judged = code.judge(without_marks(text))
             for found in judged.findings:
                 scene.find(found.family, found.reach)
@@ -322,6 +329,8 @@ def _looks_destructive(invocation: Invocation) -> bool:
 
 def written(scene: Scene, operator: str, target: str) -> None:
     """Judge a redirection."""
+    if is_below(target, scene.own, scene.cwd):
+        scene.find("own-config")
     if ">" not in operator:
         if "<" in operator and is_credential(target, scene.cwd):
             scene.find("credential-files")

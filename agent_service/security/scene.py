@@ -56,6 +56,8 @@ class Scene(Struct):
     """Shell text that reads what is written to a path."""
     decoded: set[str] = field(default_factory=set[str])
     """Texts that programs of the command have decoded."""
+    own: tuple[str, ...] = ()
+    """The agent's own home, as paths name it."""
     cwd: str = ""
     findings: dict[Finding, None] = field(default_factory=dict[Finding, None])
     addresses: dict[str, None] = field(default_factory=dict[str, None])

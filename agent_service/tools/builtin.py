@@ -101,7 +101,9 @@ def builtin_tools(
         hinted(FromSandbox(JudgeFiles(ReadFile(), _read, asking.commands)), hints),
         hinted(JudgeFiles(WriteFile(), _replaced, asking.commands), hints),
         hinted(FromSandbox(JudgeFiles(Patch(), _changed, asking.commands)), hints, _patched),
-        hinted(FromSandbox(JudgeFiles(SearchFiles(), _read, asking.commands)), hints),
+        hinted(
+            FromSandbox(JudgeFiles(SearchFiles(asking.commands), _read, asking.commands)), hints
+        ),
         hinted(FromSandbox(ListDirectory()), hints),
         Todo(),
         Clarify(),
@@ -118,7 +120,7 @@ def builtin_tools(
 
 def _reaching(reach: Reach, asking: Asking) -> Sequence[Listed]:
     web, mixed = reach.web, reach.mixture
-    send = SendMessage(reach.messenger, reach.chats, asks=asking.tainted)
+    send = SendMessage(reach.messenger, reach.chats, asking.commands, asks=asking.tainted)
     extract: Tool[Any] = WebExtract(web.fetcher)
     looking: Tool[Any] = VisionAnalyze(web.fetcher, reach.vision)
     if asking.tainted:

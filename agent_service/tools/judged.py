@@ -48,6 +48,8 @@ class CommandPolicy(Struct, frozen=True):
     """Whether also where a disposable sandbox holds all that the command can do."""
     asks_before_sending: bool = False
     """Whether also before something is sent elsewhere once strangers' texts were read."""
+    own: tuple[str, ...] = ()
+    """The agent's own home, as paths name it."""
     denied: tuple[str, ...] = ()
     """Patterns of commands that are refused, with `*` and `?`."""
     opinion: SecondOpinion | None = None
@@ -67,7 +69,7 @@ class JudgeCommands(Wrapper[A]):
         super().__init__(inner)
         self._typed = typed
         self._policy = policy
-        self._classifier = CommandClassifier()
+        self._classifier = CommandClassifier(policy.own)
 
     async def run(self, arguments: A, context: ToolContext) -> ToolResult:
         """Run the inner tool if its command may run."""
@@ -84,7 +86,7 @@ class JudgeCommands(Wrapper[A]):
         if len(typed.command) <= LONG_CHARS:
             return self._classifier.classify(typed.command, typed.folder)
         # By one of its own: each is for one thread at a time.
-        apart = CommandClassifier()
+        apart = CommandClassifier(self._policy.own)
         return await asyncio.to_thread(apart.classify, typed.command, typed.folder)
 
     async def _check(self, typed: Typed, verdict: Verdict, context: ToolContext) -> None:

@@ -3,12 +3,13 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
+from agent_service.sandbox import Files, Place
 from agent_service.security.families import FAMILIES
-from agent_service.security.paths import read_family, replaced_family
+from agent_service.security.paths import is_below, read_family, replaced_family
 from agent_service.security.threats import Source
 from agent_service.tools.approval import check_allowed, check_not_denied
 from agent_service.tools.base import Tool, ToolContext, ToolFailed, ToolResult
@@ -27,6 +28,29 @@ class Touched(Struct, frozen=True):
     writes: tuple[str, ...] = ()
     says: str = ""
     """What would be written, as a person is shown it."""
+
+
+def guarded_family(path: str, own: Sequence[str]) -> str:
+    """The family of reading what is at a path; empty where that needs no question."""
+    return read_family(path) or ("own-config" if is_below(path, own) else "")
+
+
+async def real_places(own: Sequence[str], files: Files) -> Sequence[str]:
+    """The agent's home as it is named, and where it really is on a machine."""
+    return (*own, *await asyncio.gather(*(real_path(files, home) for home in own)))
+
+
+async def guarded(
+    paths: Sequence[str], files: Files, place: Place, policy: CommandPolicy
+) -> Mapping[str, str]:
+    """Of files that would leave a machine which is no sandbox, those that a person decides on, by
+    where they really are, each with its family.
+    """
+    if not policy.asks or place.backend in DISPOSABLE:
+        return {}
+    real = await asyncio.gather(*(real_path(files, path) for path in paths))
+    own = await real_places(policy.own, files)
+    return {path: family for path in real if (family := guarded_family(path, own))}
 
 
 class JudgeFiles(Wrapper[A]):
@@ -53,8 +77,9 @@ class JudgeFiles(Wrapper[A]):
         named = (*touched.reads, *touched.writes)
         real = await asyncio.gather(*(real_path(context.files, path) for path in named))
         reads, writes = real[: len(touched.reads)], real[len(touched.reads) :]
-        found = {path: family for path in reads if (family := read_family(path))}
-        found |= {path: family for path in writes if (family := replaced_family(path))}
+        own = await real_places(self._policy.own, context.files)
+        found = {path: family for path in reads if (family := guarded_family(path, own))}
+        found |= {path: family for path in writes if (family := _replaced(path, own))}
         for path, family in found.items():
             if FAMILIES[family].hardline:
                 if self._policy.blocked is not None:
@@ -72,3 +97,7 @@ class JudgeFiles(Wrapper[A]):
         said = json.dumps([self.name, sorted(found), touched.says])
         binding = hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
         await check_allowed(self.name, self._policy.redactor.redact(subject), binding, context)
+
+
+def _replaced(path: str, own: Sequence[str]) -> str:
+    return replaced_family(path) or ("own-config" if is_below(path, own) else "")

@@ -1,12 +1,20 @@
 """The `search_files` tool: texts by ripgrep or grep, names by find."""
 
+import posixpath
+import re
+from collections.abc import Sequence
 from typing import Literal
 
+from msgspec import Struct
 from pydantic import Field
 
 from agent_service.sandbox import Command
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
+from agent_service.tools.judged import DISPOSABLE, CommandPolicy
+from agent_service.tools.judged_files import guarded_family, real_places
 from agent_service.tools.output import OutputWindow
+from agent_service.tools.real_paths import real_path
+from agent_service.tools.texts import WORKSPACE
 
 TIMEOUT_S = 60
 MAX_RESULTS = 1000
@@ -25,11 +33,13 @@ fi
 _FILES = f"""\
 [ -e "$2" ] || {{ echo "There is no $2."; exit 2; }}
 case $2 in [-\\(\\),!]*) path=./$2;; *) path=$2;; esac
-find "$path" -name .git -prune -o -type f -name "$1" -print0 | LC_ALL=C sort -z \\
+find -H "$path" -name .git -prune -o -type f -name "$1" -print0 | LC_ALL=C sort -z \\
   | tr '\\n\\0' '?\\n' {_CUT}
 """
 _MODES = {"content": (), "files_only": ("-l",), "count": ("-c",)}
 
+_NOT_OF_FILES = re.compile(r"--$|\[… [\d,]+ bytes left out …\]$|(?:grep|rg): |$")
+"""Lines that say nothing of what is in a file."""
 _NOTHING = 1
 _ENOUGH = 141
 """The search was ended by a closed pipe because all that was asked for is there."""
@@ -66,6 +76,10 @@ class SearchFiles:
     toolset = "file"
     arguments = SearchFilesArguments
 
+    def __init__(self, policy: CommandPolicy) -> None:
+        """`policy` says what is asked of files of a machine, and so is left out of a search."""
+        self._policy = policy
+
     def effect(self, arguments: SearchFilesArguments) -> Effect:
         """A search that runs is found again by its key."""
         return Effect.KEYED
@@ -77,19 +91,93 @@ class SearchFiles:
     async def run(self, arguments: SearchFilesArguments, context: ToolContext) -> ToolResult:
         """Search."""
         output = OutputWindow()
-        command = Command(key=context.key, argv=_argv(arguments), timeout_s=TIMEOUT_S)
+        below = await self._below(arguments, context)
+        named = ("--null",) if below and _says_lines(arguments) else ()
+        command = Command(key=context.key, argv=_argv(arguments, named), timeout_s=TIMEOUT_S)
         status = await context.commands.run(command, lambda _, data: output.add(data))
         text = output.text().rstrip("\n")
         code = None if status.exit is None else status.exit.code
         if code not in (0, _NOTHING, _ENOUGH):
             raise ToolFailed(text or "The search did not finish; search in a smaller folder.")
+        if below:
+            text = _without_guarded(text, arguments, below)
         return ToolResult(text or "[nothing found]")
 
+    async def _below(
+        self, arguments: SearchFilesArguments, context: ToolContext
+    ) -> "_Below | None":
+        """What is searched, if not all of it may be shown."""
+        if not self._policy.asks or (await context.sandbox()).backend in DISPOSABLE:
+            return None
+        root = await real_path(context.files, arguments.path)
+        own = await real_places(self._policy.own, context.files)
+        # A person has allowed what is in there, or it was not searched.
+        return None if guarded_family(root, own) else _Below(arguments.path, root, own)
 
-def _argv(arguments: SearchFilesArguments) -> tuple[str, ...]:
+
+class _Below(Struct, frozen=True):
+    """A folder that is searched on a machine."""
+
+    given: str
+    """As paths of the output begin."""
+    root: str
+    """Where it really is."""
+    own: Sequence[str]
+
+    def is_guarded(self, path: str) -> bool:
+        """Whether a person decides on who sees what is at a path of the output."""
+        ends = (posixpath.join(WORKSPACE, each) for each in (path, self.given))
+        whole, above = map(posixpath.normpath, ends)
+        real = f"{self.root.rstrip('/')}/{whole.removeprefix(above).lstrip('/')}"
+        return bool(guarded_family(real, self.own))
+
+
+def _without_guarded(text: str, arguments: SearchFilesArguments, below: _Below) -> str:
+    """The lines but those of files that nobody may see without a question."""
+    kept: list[str] = []
+    left_out = 0
+    for line in text.split("\n"):
+        path, end, rest = line.partition("\0")
+        if _says_lines(arguments) and not end:
+            # What does not begin with a file's name may be the rest of a line that was cut.
+            is_shown = _NOT_OF_FILES.match(line) is not None
+        else:
+            is_shown = not below.is_guarded(path)
+        if is_shown:
+            kept.append(f"{path}{_sign_of(rest)}{rest}" if end else line)
+        else:
+            left_out += 1
+    if left_out:
+        kept.append(
+            f"[{left_out} lines are left out: they are of files that a person has to allow, "
+            "such as keys and passwords; read_file asks for one.]"
+        )
+    return "\n".join(kept)
+
+
+def _sign_of(rest: str) -> str:
+    """What stands before a line's number as behind it: a dash where it only surrounds a match."""
+    return "-" if rest.lstrip("0123456789").startswith("-") else ":"
+
+
+def _says_lines(arguments: SearchFilesArguments) -> bool:
+    """Whether the output says more than names of files."""
+    return arguments.target == "content" and arguments.output_mode != "files_only"
+
+
+def _argv(arguments: SearchFilesArguments, named: tuple[str, ...]) -> tuple[str, ...]:
     first, last = arguments.offset + 1, arguments.offset + arguments.limit
     positions = (arguments.pattern, arguments.path, arguments.file_glob, str(first), str(last))
     if arguments.target == "files":
         return ("bash", "-c", _FILES, "bash", *positions)
     around = (f"-C{arguments.context}",) if arguments.context else ()
-    return ("bash", "-c", _CONTENT, "bash", *positions, *_MODES[arguments.output_mode], *around)
+    return (
+        "bash",
+        "-c",
+        _CONTENT,
+        "bash",
+        *positions,
+        *_MODES[arguments.output_mode],
+        *around,
+        *named,
+    )

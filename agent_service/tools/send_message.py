@@ -1,7 +1,7 @@
 """The `send_message` tool."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal
 
 from msgspec.structs import replace
@@ -20,6 +20,7 @@ from agent_service.messaging import (
     split_media,
 )
 from agent_service.sandbox import Files, PathRefused
+from agent_service.security.families import FAMILIES
 from agent_service.tools.approval import binding_of, check_allowed
 from agent_service.tools.base import (
     Effect,
@@ -29,6 +30,8 @@ from agent_service.tools.base import (
     ToolFailed,
     ToolResult,
 )
+from agent_service.tools.judged import CommandPolicy
+from agent_service.tools.judged_files import guarded
 from agent_service.tools.taint import must_ask
 from agent_service.tools.texts import same_file
 
@@ -78,12 +81,20 @@ class SendMessage:
     toolset = "messaging"
     arguments = SendMessageArguments
 
-    def __init__(self, messenger: Messenger, chats: KnownChats, *, asks: bool = True) -> None:
+    def __init__(
+        self,
+        messenger: Messenger,
+        chats: KnownChats,
+        policy: CommandPolicy,
+        *,
+        asks: bool = True,
+    ) -> None:
         """`asks` lets a person decide before anything leaves a session that has read strangers'
-        data for another chat than its own.
+        data for another chat than its own; `policy` says what is asked of files of a machine.
         """
         self._messenger = messenger
         self._chats = chats
+        self._policy = policy
         self._asks = asks
         self._room = asyncio.Semaphore(FILES_AT_ONCE)
 
@@ -109,27 +120,34 @@ class SendMessage:
         message = Message(context.key, context.caller.profile, target, text)
         try:
             if not paths:
-                return await self._send(message, arguments, context)
+                return await self._send(message, arguments, context, {})
             async with self._room:
                 # What a file says may be another thing by now, or its sandbox be lost.
                 if await self._messenger.has(message.key, message.profile):
                     return ToolResult(f"The message to {target} is on its way.")
+                place = await context.sandbox()
+                found = await guarded(paths, context.files, place, self._policy)
                 files = await read_files(paths, context.files)
-                return await self._send(replace(message, files=files), arguments, context)
+                message = replace(message, files=files)
+                return await self._send(message, arguments, context, found)
         except NotSent as error:
             raise ToolFailed(f"The message was not sent: {error}") from error
         except SendingUnknown as error:
             raise ToolFailed(_UNKNOWN) from error
 
     async def _send(
-        self, message: Message, arguments: SendMessageArguments, context: ToolContext
+        self,
+        message: Message,
+        arguments: SendMessageArguments,
+        context: ToolContext,
+        found: Mapping[str, str],
     ) -> ToolResult:
         """Send a message, once a person has allowed it where that is needed."""
         goes_elsewhere = message.target != Target.of_origin(context.caller.origin)
-        if self._asks and goes_elsewhere and await must_ask(context):
+        if found or (self._asks and goes_elsewhere and await must_ask(context)):
             digests = [file.sha256.hex() for file in message.files]
             binding = binding_of(arguments, *digests)
-            await check_allowed(self.name, _shown(message, arguments), binding, context)
+            await check_allowed(self.name, _shown(message, arguments, found), binding, context)
         left_out = await self._messenger.send(message)
         lines = [f"The message to {message.target} is on its way{_with(message.files)}."]
         if left_out:
@@ -162,10 +180,11 @@ def _with(files: Sequence[MediaFile]) -> str:
     return f", with {', '.join(map(str, files))}" if files else ""
 
 
-def _shown(message: Message, arguments: SendMessageArguments) -> str:
+def _shown(message: Message, arguments: SendMessageArguments, found: Mapping[str, str]) -> str:
     """What a person is asked about; the files before a text that may be cut where it is shown."""
     shown = [f"to {arguments.target}"]
     shown += [f"with the file {file}, SHA-256 {file.sha256.hex()[:16]}" for file in message.files]
+    shown += [f"{path}: {FAMILIES[family].about}" for path, family in found.items()]
     where = "\n".join(shown)
     return f"{where}: {message.text}" if message.text else where
 
