@@ -4,6 +4,7 @@ import asyncio
 import functools
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -24,6 +25,7 @@ from services.ids import new_id
 from services.tls import TlsFiles
 from tests.docker_engine import rootless_engine
 from tests.images import REPOSITORY, make_images
+from tests.markdown import page
 
 SERVICES = ("agent", "executor", "gateway", "scheduler")
 HERE = Path(__file__).parent
@@ -133,26 +135,36 @@ class Stack:
         networks = self.container(service)["NetworkSettings"]["Networks"]
         return networks[f"{self.project}_services"]["IPAddress"]
 
-    def dump(self, file: Path) -> None:
-        """Write the backup that docs/compose.md describes."""
-        argv = ("exec", "-T", "postgres", "pg_dump", "--username=hermes", "--format=custom")
-        with file.open("wb") as stream:
-            subprocess.run(
-                [*self._argv, *argv, "hermes"], env=self._environ, stdout=stream, check=True
-            )
+    def type_printed(self, command: str, folder: Path) -> None:
+        """Run the block of docs/compose.md that has a command."""
+        blocks = page(REPOSITORY / "docs/compose.md").blocks("sh")
+        (text,) = (block.text for block in blocks if command in block.text)
+        alias = f'stack() {{ {shlex.join(self._argv)} "$@"; }}'
+        subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", f"{alias}\n{text}"],
+            cwd=folder,
+            env=self._environ,
+            check=True,
+            timeout=UP_WITHIN_S,
+        )
 
-    def restore(self, file: Path) -> None:
-        """Put a backup in the place of what is there, while nobody uses it."""
-        self.compose("stop", *SERVICES)
-        argv = ("exec", "-T", "postgres", "pg_restore", "--username=hermes", "--dbname=hermes")
-        with file.open("rb") as stream:
-            subprocess.run(
-                [*self._argv, *argv, "--clean", "--if-exists"],
-                env=self._environ,
-                stdin=stream,
-                check=True,
-            )
-        self.compose("up", "--detach", "--wait", *SERVICES)
+    def make_up(self, home: Path, engine: str) -> None:
+        """Start it as a person does, and the model beside it."""
+        done = subprocess.run(
+            ["make", f"BIN={Path(sys.executable).parent}", "--assume-old=install", "compose-up"],
+            cwd=REPOSITORY,
+            env={
+                **self._environ,
+                "COMPOSE_PROJECT_NAME": self.project,
+                "HERMES_HOME": str(home),
+                "ENGINE": engine,
+            },
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, f"{done.stdout}{done.stderr}"[-6000:]
+        self.compose("up", "--detach", "model")
 
     def logs(self) -> str:
         """The end of what all said."""
@@ -175,15 +187,10 @@ def stack(rules: Sequence[Any]) -> Generator[Stack]:
         script = home / "script.json"
         script.write_text(json.dumps({"rules": list(rules)}))
         script.chmod(0o644)
-        prepare = [sys.executable, "docker/compose-prepare", "--home", str(home)]
-        prepare += ["--engine", engine.host.removeprefix("unix://")]
-        settings = subprocess.run(
-            prepare, cwd=REPOSITORY, check=True, capture_output=True, text=True
-        ).stdout.strip()
-        running = Stack(Path(settings), {**parts, "HERMES_TEST_SCRIPT": str(script)})
+        variables = {**parts, "HERMES_TEST_SCRIPT": str(script)}
+        running = Stack(home / "compose/settings", variables)
         try:
-            running.compose("up", "--detach")
-            running.compose("up", "--detach", "--wait", *SERVICES)
+            running.make_up(home, engine.host.removeprefix("unix://"))
             yield running
         finally:
             down = running.start("--profile=operator", "down", "--volumes", "--timeout=5")

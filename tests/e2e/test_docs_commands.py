@@ -29,7 +29,7 @@ ELSEWHERE = (
     (r"make check", ".ci/run", "make check"),
     (r"(DOCKER_HOST=\S+ )?make sandbox-image", ".ci/run", "make sandbox-image"),
     (r"make images", ".ci/run", "docker/service-images"),
-    (r"make compose-up", "tests/unit/test_compose_prepare.py", '"compose-up"'),
+    (r"make compose-up", "tests/compose/stack.py", '"compose-up"'),
     (r"(stack|docker compose) .*|alias stack=.*", "tests/unit/test_compose_docs.py", "def calls"),
     (r"docker run --read-only .*", "tests/images.py", "read_only=True"),
     (r"make bench( .*)?|.*-m tests\.bench --.*", "tests/bench/test_bench_smoke.py", "tests.bench"),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from services.certs import CERTIFICATE_LIFETIME
 from tests.markdown import ROOT, Page, page, pages
 from tests.requirements import require
 
@@ -109,6 +110,12 @@ def test_compose_takes_each_call_of_the_documentation(home: Path) -> None:
         if said := refusal(home, given, command):
             refused[name, *given, *command] = said
     assert refused == {}
+
+
+def test_certificates_last_as_long_as_is_said() -> None:
+    text = " ".join(page(ROOT / "docs/compose.md").text.split())
+    assert f"They last {CERTIFICATE_LIFETIME.days} days. Those older than nine months" in text
+    assert f"-mtime -{9 * 30}" in (ROOT / OURS).read_text(encoding="utf-8")
 
 
 def test_a_call_that_compose_refuses_is_noticed(home: Path) -> None:
