@@ -89,6 +89,8 @@ class JobView(Struct, frozen=True):
     """When it was last changed, or made."""
     home: Target | None = None
     """The chat that it was asked for in; None where that is none."""
+    notes: tuple[str, ...] = ()
+    """What whoever has just made or changed it is to know of it."""
 
 
 class JobRefused(Exception):

@@ -18,7 +18,7 @@ from scheduler_service.home_jobs_text import document_of
 from scheduler_service.jobs import Job
 from scheduler_service.planner import CHANNEL
 from scheduler_service.prompts import own_words
-from scheduler_service.redaction import without_secrets
+from scheduler_service.redaction import notes_on, without_secrets
 from scheduler_service.schedule import check_zone
 from scheduler_service.storage import imports
 from scheduler_service.storage.imports import Inserted
@@ -146,7 +146,8 @@ class JobMover:
             self._check(read.job)
         except (InvalidArgument, ValueError) as error:
             return ReadJob(read.name, None, (str(error),))
-        return replace(read, job=without_secrets(read.job, self._redactor))
+        clean = without_secrets(read.job, self._redactor)
+        return replace(read, job=clean, notes=(*read.notes, *notes_on(clean)))
 
 
 async def _scanned(read: Sequence[ReadJob], scanner: Scanner) -> list[ReadJob]:

@@ -29,6 +29,7 @@ from scheduler_service.convert.runs import run_to_wire
 from scheduler_service.curator_desk import CuratorDesk
 from scheduler_service.job_keeper import JobKeeper
 from scheduler_service.moving import JobMover, Scanner
+from scheduler_service.redaction import notes_on
 from services.auth import Identity, allow
 from services.errors import InvalidArgument
 from services.validation import check_id, page_size
@@ -99,7 +100,7 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
         wanted = job_request(request)
         await self._keeper.check(wanted.profile)
         job = await self._catalog.create(wanted)
-        return job_pb2.CreateJobResponse(job=job_to_wire(job))
+        return job_pb2.CreateJobResponse(job=job_to_wire(job), notes=notes_on(job))
 
     async def GetJob(
         self, request: job_pb2.GetJobRequest, context: "Context"
@@ -133,7 +134,7 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
         job = await self._catalog.update(
             profile, job_id, change, anew=anew, update_id=request.request_id
         )
-        return job_pb2.UpdateJobResponse(job=job_to_wire(job))
+        return job_pb2.UpdateJobResponse(job=job_to_wire(job), notes=notes_on(job))
 
     async def PauseJob(
         self, request: job_pb2.PauseJobRequest, context: "Context"

@@ -36,7 +36,7 @@ class SchedulerJobs:
         """Store a job."""
         request = jobs.create_request(new, self._time_zone)
         answer = await self._ask(lambda stub: stub.CreateJob(request, timeout=CALL_S))
-        return jobs.view(answer.job)
+        return jobs.view(answer.job, answer.notes)
 
     async def list(self, profile: str) -> Sequence[JobView]:
         """The jobs, the one due next first."""
@@ -54,7 +54,7 @@ class SchedulerJobs:
         """Change a job."""
         request = jobs.update_request(profile, job_id, change)
         answer = await self._ask(lambda stub: stub.UpdateJob(request, timeout=CALL_S))
-        return jobs.view(answer.job)
+        return jobs.view(answer.job, answer.notes)
 
     async def take(self, profile: str, job_id: str, step: Step) -> None:
         """Pause, resume or remove a job."""

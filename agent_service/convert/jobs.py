@@ -1,6 +1,6 @@
 """Jobs of the scheduler on the wire."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -51,7 +51,7 @@ def update_request(profile: str, job_id: str, change: Change) -> job_pb2.UpdateJ
     )
 
 
-def view(job: job_pb2.Job) -> JobView:
+def view(job: job_pb2.Job, notes: Iterable[str] = ()) -> JobView:
     """A job as it is."""
     options = job.options
     told = tuple(map(_told, options.deliver_to)) or (ORIGIN,)
@@ -80,6 +80,7 @@ def view(job: job_pb2.Job) -> JobView:
         ),
         changed_at=_moment(job.update_time),
         home=home,
+        notes=tuple(notes),
     )
 
 

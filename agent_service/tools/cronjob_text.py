@@ -16,7 +16,8 @@ NO_JOBS = "There are no jobs yet."
 def scheduled(job: JobView, done: str) -> str:
     """What became of a job, and when it runs next."""
     first = f"“{job.name}” ({job.id}) {done}: {job.schedule}."
-    return f"{first} {_next(job)} Output goes to {', '.join(job.deliver_to)}."
+    text = f"{first} {_next(job)} Output goes to {', '.join(job.deliver_to)}."
+    return "\n".join((text, *(f"Note: {note}." for note in job.notes)))
 
 
 def listed(jobs: Sequence[JobView]) -> str:

@@ -1,7 +1,7 @@
 """Adding, changing, pausing, resuming and removing jobs."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -64,13 +64,16 @@ async def add(settings: Settings, arguments: argparse.Namespace) -> int:
             options=job_options_pb2.JobOptions(**options),
             is_paused=arguments.paused,
         )
-        job = (await jobs.stub.CreateJob(request)).job
+        made = await jobs.stub.CreateJob(request)
+        job, notes = made.job, list(made.notes)
         times = await _due(jobs.stub, job)
     if arguments.json:
-        print_json(described(job) | {"due": [at.isoformat() for at in times]})
+        due = [at.isoformat() for at in times]
+        print_json(described(job) | {"due": due, "notes": notes})
         return 0
     say(printable(f"{job.job_id}  {job.name}"))
     _say_due(job, times)
+    _complain_of(job, notes)
     if not runs:
         complain(f"jobs run while hermes is running; start it with: {start_command(settings)}")
     return 0
@@ -89,14 +92,16 @@ async def edit(settings: Settings, arguments: argparse.Namespace) -> int:
         job = await jobs.find(arguments.job)
         contexts = await _contexts(jobs, arguments.context_from)
         request = _change(arguments, job, contexts)
-        changed = (await jobs.stub.UpdateJob(request)).job
+        answer = await jobs.stub.UpdateJob(request)
+        changed, notes = answer.job, list(answer.notes)
         times = await _due(jobs.stub, changed)
     if arguments.json:
-        print_json(described(changed))
+        print_json(described(changed) | {"notes": notes})
         return 0
     what = ", ".join(path.removeprefix("options.") for path in request.update_mask.paths)
     say(printable(f"{changed.job_id}  {changed.name}: changed {what}"))
     _say_due(changed, times)
+    _complain_of(changed, notes)
     return 0
 
 
@@ -233,6 +238,11 @@ def _say_due(job: job_pb2.Job, times: Sequence[datetime]) -> None:
         say(f"paused; let it run with: hermes jobs resume {job.job_id}")
     else:
         say("it is over; give it another schedule, or run it now")
+
+
+def _complain_of(job: job_pb2.Job, notes: Iterable[str]) -> None:
+    for note in notes:
+        complain(printable(f"{job.job_id}: {note}"))
 
 
 def _may(job: job_pb2.Job, *, pausing: bool) -> bool:

@@ -66,6 +66,11 @@ def test_a_job_is_added_shown_changed_and_removed(client: Home, tmp_path: Path) 
         assert (at.hour, at.minute) == (9, 0)
         assert at.weekday() < 5
     job_id = first.split()[0]
+    keyed = tmp_path / "keyed.sh"
+    keyed.write_text("look --token ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8\n")
+    warned = client.run("jobs", "add", "in 9 hours", "--script", keyed, "--no-agent", "--name", "k")
+    assert f"{warned.out.split()[0]}: 1 secret was taken out of its script" in warned.err
+    assert client.run("jobs", "remove", "k").status == 0
     given = ("0 9 * * *", "look", "--script", script, "--context-from", "mail", *ALL_OPTIONS)
     told = client.run("jobs", "add", *given, "--json").json
     expected = {

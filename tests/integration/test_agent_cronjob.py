@@ -92,6 +92,20 @@ async def test_what_a_conversation_schedules_runs(tmp_path: Path) -> None:
         assert offered.isdisjoint({"cronjob", "send_message", "clarify"})
 
 
+async def test_a_model_that_gives_a_job_a_key_is_told_to_name_it(tmp_path: Path) -> None:
+    key = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    later = made(schedule="in 9 hours", prompt="mail?", name="mail", script=f"look --token {key}")
+    script = {"rules": [{"steps": [later, DONE]}]}
+    async with fake_model(script) as model, everything(tmp_path, model) as channels:
+        client = AgentClient(channels)
+        turn = await client.start("look for mail", origin=Origin(platform="cli"))
+        await client.watch(turn.turn_id)
+        (job,) = await jobs_of(channels)
+        (told,) = results(model)
+    assert job.options.script == "look --token [REDACTED]"
+    assert "Note: 1 secret was taken out of its script" in told
+
+
 async def test_the_terminal_that_asked_for_a_job_is_told_what_came_of_it(tmp_path: Path) -> None:
     soon = made(schedule="in 2 seconds", prompt="say tea", name="tea")
     script = {

@@ -224,6 +224,21 @@ async def test_what_is_given_is_taken_again_as_it_was(
     assert json.loads(again.document)["jobs"] == json.loads(given.document)["jobs"]
 
 
+async def test_who_takes_over_a_job_with_secrets_is_told_of_them(
+    settings: Settings, wire: Wire
+) -> None:
+    given = [job("aa", script="look.sh"), job("bb")]
+    scripts = {"look.sh": "export TOKEN=ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8\n./look\n"}
+    async with serving(settings, wire) as served:
+        tried = await take(served, given, scripts=scripts, dry_run=True)
+        told = await take(served, given, scripts=scripts)
+        stored = (await listed(served))["aa"]
+    assert "1 secret was taken out of its script" in told["job aa"][1]
+    assert tried["job aa"][1] == told["job aa"][1]
+    assert told["job bb"][1] == ""
+    assert stored.options.script == "export TOKEN=[REDACTED]\n./look\n"
+
+
 async def test_a_run_leaves_its_output_in_the_home(settings: Settings, wire: Wire) -> None:
     folder = settings.home.cron / "output" / "x"
     old = [f"2020-01-01_00-{minute:02}-00.md" for minute in range(55)]

@@ -59,6 +59,27 @@ OPTIONS = options(
 )
 
 
+KEY = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+
+
+async def test_who_puts_secrets_into_a_job_is_told_what_became_of_them(served: Serving) -> None:
+    jobs, script = served.jobs(), f"export A={KEY}\nexport B={KEY[:-1]}9\n./look\n"
+    wanted = request(job_id="x", prompt=f"look with {KEY}", options=options(script=script))
+    made = await jobs.CreateJob(wanted, wait_for_ready=True)
+    assert KEY[:20] not in made.job.options.script
+    of_prompt, of_script = made.notes
+    assert of_prompt.startswith("1 secret was taken out of its prompt")
+    assert of_script.startswith("2 secrets were taken out of its script")
+    assert "executor.secrets" in of_script
+    assert (await jobs.CreateJob(wanted)).notes == made.notes
+    changed = await jobs.UpdateJob(change("x", prompt="look", options=options(script="./look")))
+    assert not changed.notes
+    again = await jobs.UpdateJob(change("x", options=options(script=f"./look {KEY}")))
+    assert [note.partition(" script")[0] for note in again.notes] == [
+        "1 secret was taken out of its"
+    ]
+
+
 async def test_every_option_of_a_job_is_kept(served: Serving) -> None:
     jobs = served.jobs()
     assert len(OPTIONS.ListFields()) == len(JobOptions.DESCRIPTOR.fields)
