@@ -202,7 +202,7 @@ _CURL = Talker(
         "--retry --retry-delay --retry-max-time --max-redirs --max-filesize --limit-rate --rate "
         "--cacert --capath --ciphers --tls-max --proto --proto-default --proto-redir --interface "
         "--unix-socket --abstract-unix-socket --keepalive-time --parallel-max --stderr --trace "
-        "--trace-ascii --create-file-mode --etag-save --hsts --alt-svc --local-port --help"
+        "--trace-ascii --create-file-mode --etag-save --hsts --local-port --help"
     ),
     leads=listed(
         "-x --url --proxy --preproxy --socks4 --socks4a --socks5 --socks5-hostname --connect-to "
@@ -218,7 +218,7 @@ _CURL = Talker(
     ),
     headers=listed("-H --header"),
     methods=listed("-X --request"),
-    reads=listed("-K --config"),
+    reads=listed("-K --config --alt-svc"),
     bare=listed("--head"),
 )
 _WGET = Talker(
@@ -314,6 +314,14 @@ TALKERS: Mapping[str, Talker] = MappingProxyType(
         "resolvectl": Talker(quiet=listed("-t -c -i -p"), operands=_queried),
         **dict.fromkeys(("ping", "ping4", "ping6", "fping", "arping"), _PINGS),
         **dict.fromkeys(("traceroute", "tracepath", "mtr"), _ROUTES),
+        "nmap": Talker(
+            quiet=listed("-p -oN -oX -oG -oA -e --script --top-ports --exclude"),
+            leads=listed("--dns-servers --proxies"),
+            gives=listed("--data --data-string --script-args"),
+            reads=listed("-iL"),
+            has_letters=False,
+        ),
+        "ssh-keyscan": Talker(quiet=listed("-p -t -T -O"), reads=listed("-f")),
         "whois": Talker(quiet=listed("-p"), leads=listed("-h")),
         **dict.fromkeys(NETCATS.split(), _NETCAT),
         "telnet": Talker(quiet=listed("-l -e -n"), leads=listed("-b"), operands=_ports),

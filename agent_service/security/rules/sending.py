@@ -46,7 +46,7 @@ _STORES = "gsutil rclone s3cmd s4cmd s5cmd mc b2 azcopy"
 _FETCHERS = "curl curlie wget wget2 http https xh xhs aria2c axel lynx links w3m GET HEAD POST"
 _LOOKS_UP = (
     "dig kdig delv drill dog doggo nslookup host getent resolvectl ping ping4 ping6 fping arping "
-    "traceroute tracepath mtr whois finger"
+    "traceroute tracepath mtr nmap ssh-keyscan whois finger"
 )
 _HTTPIES = frozenset({"http", "https", "xh", "xhs"})
 _FAR_END = re.compile(

