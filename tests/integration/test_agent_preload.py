@@ -25,16 +25,14 @@ asyncio.run(main())
 """
 
 
-async def lines_of(home: Path, *options: str) -> list[str]:
-    """What an agent says of itself until it has loaded the SDK, for three seconds after its start
-    at the most.
-    """
+async def lines_of(home: Path, *options: str, within_s: float = 3) -> list[str]:
+    """What an agent says of itself until it has loaded the SDK, for so long after its start."""
     command = (sys.executable, "-c", _SERVICE, str(home), *options)
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     lines = [(await process.stdout.readline()).decode().strip()]
     try:
-        async with asyncio.timeout(3 if options[0] == "lazy" else 30):
+        async with asyncio.timeout(within_s):
             lines.append((await process.stdout.readline()).decode().strip())
     except TimeoutError:
         process.kill()
@@ -43,7 +41,7 @@ async def lines_of(home: Path, *options: str) -> list[str]:
 
 
 async def test_the_sdk_is_loaded_without_a_turn(tmp_path: Path) -> None:
-    ready, loaded = await lines_of(tmp_path, "preload", "http://127.0.0.1:9/v1")
+    ready, loaded = await lines_of(tmp_path, "preload", "http://127.0.0.1:9/v1", within_s=30)
     assert ready.startswith("ready")
     assert loaded == "loaded"
 

@@ -67,10 +67,10 @@ _SCALES = {
         swaps=300,
         files=80_000,
         every_nth=4,
-        fuzzed=30,
+        fuzzed=20,
         output_mib=256,
         output_elsewhere_mib=200,
-        memory_operations=50,
+        memory_operations=25,
         rounds=4,
     ),
     "full": Scale(
